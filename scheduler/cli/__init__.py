@@ -1,0 +1,1 @@
+"""The command line: one module per verb, heavy imports only inside the verbs."""

@@ -1,0 +1,4 @@
+"""The in-tree plugins: one file per ordinary plugin, one folder per family.
+
+Families never import one another; joint objectives go through the framework.
+"""
