@@ -1,0 +1,284 @@
+"""The resources that the sandbox serves: one row each, plus those added by CRDs at run time.
+
+The store keys its collections by `Resource.storage`, the server finds a row by group, version and plural, and
+discovery prints the whole table. In-process clients name a resource by the constants (`PODS`, `NODES`, ...).
+Several rows may share a storage: core and events.k8s.io events, and the served versions of one CRD.
+This module holds names only: no objects, no rules.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+ALL_VERBS = (
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One served resource of one API version."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    storage: str = ""
+    custom: bool = False
+    api_version: str = field(init=False)
+    qualified: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        prefix = f"{self.group}/" if self.group else ""
+        object.__setattr__(self, "api_version", prefix + self.version)
+        suffix = f".{self.group}" if self.group else ""
+        object.__setattr__(self, "qualified", self.plural + suffix)
+        if not self.storage:
+            object.__setattr__(self, "storage", self.qualified)
+
+    @property
+    def list_kind(self) -> str:
+        """The kind of a list of these."""
+        return self.kind + "List"
+
+    @property
+    def has_status(self) -> bool:
+        """Whether status is written through its own subresource."""
+        return "status" in self.subresources
+
+
+def _row(
+    api_version: str,
+    kind: str,
+    plural: str,
+    short: str = "",
+    *,
+    cluster: bool = False,
+    sub: str = "",
+    categories: str = "",
+    verbs: tuple[str, ...] = ALL_VERBS,
+    storage: str = "",
+) -> Resource:
+    group, _, version = api_version.rpartition("/")
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=plural,
+        singular=kind.lower(),
+        namespaced=not cluster,
+        short_names=tuple(short.split()),
+        subresources=tuple(sub.split()),
+        categories=tuple(categories.split()),
+        verbs=verbs,
+        storage=storage,
+    )
+
+
+_CREATE = ("create",)
+_NO_COLLECTION = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
+
+PODS = _row(
+    "v1",
+    "Pod",
+    "pods",
+    "po",
+    sub="status binding eviction ephemeralcontainers log resize",
+    categories="all",
+)
+NODES = _row("v1", "Node", "nodes", "no", cluster=True, sub="status")
+NAMESPACES = _row(
+    "v1",
+    "Namespace",
+    "namespaces",
+    "ns",
+    cluster=True,
+    sub="status finalize",
+    verbs=_NO_COLLECTION,
+)
+SERVICES = _row("v1", "Service", "services", "svc", sub="status", categories="all")
+ENDPOINTS = _row("v1", "Endpoints", "endpoints", "ep")
+CONFIGMAPS = _row("v1", "ConfigMap", "configmaps", "cm")
+SECRETS = _row("v1", "Secret", "secrets")
+SERVICEACCOUNTS = _row("v1", "ServiceAccount", "serviceaccounts", "sa", sub="token")
+EVENTS = _row("v1", "Event", "events", "ev")
+PERSISTENTVOLUMES = _row(
+    "v1", "PersistentVolume", "persistentvolumes", "pv", cluster=True, sub="status"
+)
+PERSISTENTVOLUMECLAIMS = _row(
+    "v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", sub="status"
+)
+REPLICATIONCONTROLLERS = _row(
+    "v1",
+    "ReplicationController",
+    "replicationcontrollers",
+    "rc",
+    sub="status scale",
+    categories="all",
+)
+LIMITRANGES = _row("v1", "LimitRange", "limitranges", "limits")
+RESOURCEQUOTAS = _row("v1", "ResourceQuota", "resourcequotas", "quota", sub="status")
+BINDINGS = _row("v1", "Binding", "bindings", verbs=_CREATE)
+DEPLOYMENTS = _row(
+    "apps/v1", "Deployment", "deployments", "deploy", sub="status scale", categories="all"
+)
+REPLICASETS = _row(
+    "apps/v1", "ReplicaSet", "replicasets", "rs", sub="status scale", categories="all"
+)
+STATEFULSETS = _row(
+    "apps/v1", "StatefulSet", "statefulsets", "sts", sub="status scale", categories="all"
+)
+DAEMONSETS = _row("apps/v1", "DaemonSet", "daemonsets", "ds", sub="status", categories="all")
+CONTROLLERREVISIONS = _row("apps/v1", "ControllerRevision", "controllerrevisions")
+JOBS = _row("batch/v1", "Job", "jobs", sub="status", categories="all")
+CRONJOBS = _row("batch/v1", "CronJob", "cronjobs", "cj", sub="status", categories="all")
+PODDISRUPTIONBUDGETS = _row(
+    "policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", sub="status"
+)
+STORAGECLASSES = _row("storage.k8s.io/v1", "StorageClass", "storageclasses", "sc", cluster=True)
+CSINODES = _row("storage.k8s.io/v1", "CSINode", "csinodes", cluster=True)
+CSIDRIVERS = _row("storage.k8s.io/v1", "CSIDriver", "csidrivers", cluster=True)
+CSISTORAGECAPACITIES = _row("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities")
+VOLUMEATTACHMENTS = _row(
+    "storage.k8s.io/v1", "VolumeAttachment", "volumeattachments", cluster=True, sub="status"
+)
+PRIORITYCLASSES = _row(
+    "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", cluster=True
+)
+LEASES = _row("coordination.k8s.io/v1", "Lease", "leases")
+EVENTS_V1 = _row("events.k8s.io/v1", "Event", "events", "ev", storage=EVENTS.storage)
+ENDPOINTSLICES = _row("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
+ROLES = _row("rbac.authorization.k8s.io/v1", "Role", "roles")
+ROLEBINDINGS = _row("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
+CLUSTERROLES = _row("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", cluster=True)
+CLUSTERROLEBINDINGS = _row(
+    "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings", cluster=True
+)
+TOKENREVIEWS = _row(
+    "authentication.k8s.io/v1", "TokenReview", "tokenreviews", cluster=True, verbs=_CREATE
+)
+SELFSUBJECTREVIEWS = _row(
+    "authentication.k8s.io/v1",
+    "SelfSubjectReview",
+    "selfsubjectreviews",
+    cluster=True,
+    verbs=_CREATE,
+)
+SUBJECTACCESSREVIEWS = _row(
+    "authorization.k8s.io/v1",
+    "SubjectAccessReview",
+    "subjectaccessreviews",
+    cluster=True,
+    verbs=_CREATE,
+)
+LOCALSUBJECTACCESSREVIEWS = _row(
+    "authorization.k8s.io/v1",
+    "LocalSubjectAccessReview",
+    "localsubjectaccessreviews",
+    verbs=_CREATE,
+)
+SELFSUBJECTACCESSREVIEWS = _row(
+    "authorization.k8s.io/v1",
+    "SelfSubjectAccessReview",
+    "selfsubjectaccessreviews",
+    cluster=True,
+    verbs=_CREATE,
+)
+SELFSUBJECTRULESREVIEWS = _row(
+    "authorization.k8s.io/v1",
+    "SelfSubjectRulesReview",
+    "selfsubjectrulesreviews",
+    cluster=True,
+    verbs=_CREATE,
+)
+CUSTOMRESOURCEDEFINITIONS = _row(
+    "apiextensions.k8s.io/v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    "crd crds",
+    cluster=True,
+    sub="status",
+    categories="api-extensions",
+)
+DEVICECLASSES = _row("resource.k8s.io/v1", "DeviceClass", "deviceclasses", cluster=True)
+RESOURCESLICES = _row("resource.k8s.io/v1", "ResourceSlice", "resourceslices", cluster=True)
+RESOURCECLAIMS = _row("resource.k8s.io/v1", "ResourceClaim", "resourceclaims", sub="status")
+RESOURCECLAIMTEMPLATES = _row(
+    "resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates"
+)
+MUTATINGWEBHOOKCONFIGURATIONS = _row(
+    "admissionregistration.k8s.io/v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    cluster=True,
+    categories="api-extensions",
+)
+VALIDATINGWEBHOOKCONFIGURATIONS = _row(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    cluster=True,
+    categories="api-extensions",
+)
+HORIZONTALPODAUTOSCALERS = _row(
+    "autoscaling/v2",
+    "HorizontalPodAutoscaler",
+    "horizontalpodautoscalers",
+    "hpa",
+    sub="status",
+    categories="all",
+)
+INGRESSES = _row("networking.k8s.io/v1", "Ingress", "ingresses", "ing", sub="status")
+INGRESSCLASSES = _row("networking.k8s.io/v1", "IngressClass", "ingressclasses", cluster=True)
+NETWORKPOLICIES = _row("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", "netpol")
+RUNTIMECLASSES = _row("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", cluster=True)
+
+BUILT_IN: tuple[Resource, ...] = tuple(
+    value for value in list(globals().values()) if isinstance(value, Resource)
+)
+
+
+class Kinds:
+    """The table of served resources; CRDs add and remove rows while the server runs."""
+
+    def __init__(self, rows: Iterable[Resource] = BUILT_IN) -> None:
+        self.generation = 0
+        self._by_path: dict[tuple[str, str, str], Resource] = {}
+        for row in rows:
+            self.add(row)
+
+    def add(self, resource: Resource) -> None:
+        """Serve `resource`, in place of an earlier row of the same group, version and plural."""
+        self._by_path[resource.group, resource.version, resource.plural] = resource
+        self.generation += 1
+
+    def remove(self, resource: Resource) -> None:
+        """Stop serving `resource`; unknown ones are ignored."""
+        if self._by_path.pop((resource.group, resource.version, resource.plural), None):
+            self.generation += 1
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """The row at this path, or None."""
+        return self._by_path.get((group, version, plural))
+
+    def of_kind(self, api_version: str, kind: str) -> Resource | None:
+        """The row of a manifest's `apiVersion` and `kind`, or None; O(rows)."""
+        for row in self._by_path.values():
+            if row.kind == kind and row.api_version == api_version:
+                return row
+        return None
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(list(self._by_path.values()))

@@ -1,0 +1,172 @@
+"""The one error of the sandbox: a Kubernetes `Status` that travels as an exception.
+
+Every other sandbox module raises `StatusError` through the functions here, so that reasons, codes and texts
+stand in one place and read as kube-apiserver writes them. The server turns it into an answer; in-process clients
+(simulated kubelets, controllers) look at `reason`. Nothing here knows HTTP beyond the status code.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from scheduler.base.errors import ApiError
+from scheduler.sandbox.kinds import Resource
+
+Object: TypeAlias = dict[str, Any]
+
+
+class StatusError(ApiError):
+    """A refused request: `status` is the `v1.Status` object that a client receives."""
+
+    def __init__(self, status: Object) -> None:
+        super().__init__(status["message"], code=status["code"], reason=status.get("reason", ""))
+        self.status = status
+
+
+class Cause(NamedTuple):
+    """One invalid field: `reason` is a field error type such as `FieldValueRequired`."""
+
+    reason: str
+    field: str
+    message: str
+
+
+def required(field: str, detail: str = "") -> Cause:
+    """A field that must be there and is not."""
+    return Cause("FieldValueRequired", field, _join("Required value", detail))
+
+
+def invalid_value(field: str, value: Any, detail: str) -> Cause:
+    """A field with a value that breaks a rule."""
+    return Cause("FieldValueInvalid", field, f"Invalid value: {_shown(value)}: {detail}")
+
+
+def not_supported(field: str, value: Any, allowed: Sequence[str]) -> Cause:
+    """A field whose value is none of the allowed words."""
+    words = ", ".join(f'"{word}"' for word in sorted(allowed))
+    return Cause(
+        "FieldValueNotSupported",
+        field,
+        f"Unsupported value: {_shown(value)}: supported values: {words}",
+    )
+
+
+def forbidden_field(field: str, detail: str) -> Cause:
+    """A field that may not be set or changed here."""
+    return Cause("FieldValueForbidden", field, f"Forbidden: {detail}")
+
+
+def not_found(resource: Resource, name: str) -> StatusError:
+    """404: no such object."""
+    message = f'{resource.qualified} "{name}" not found'
+    return failure(404, "NotFound", message, _details(resource, name))
+
+
+def already_exists(resource: Resource, name: str) -> StatusError:
+    """409: an object of that name is there."""
+    message = f'{resource.qualified} "{name}" already exists'
+    return failure(409, "AlreadyExists", message, _details(resource, name))
+
+
+def conflict(resource: Resource, name: str, text: str) -> StatusError:
+    """409: the write lost a race or a precondition failed."""
+    message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {text}'
+    return failure(409, "Conflict", message, _details(resource, name))
+
+
+def stale(resource: Resource, name: str) -> StatusError:
+    """409: the resourceVersion sent along is not the current one."""
+    return conflict(
+        resource,
+        name,
+        "the object has been modified; please apply your changes to the latest version and try again",
+    )
+
+
+def invalid(resource: Resource, name: str, causes: Iterable[Cause]) -> StatusError:
+    """422: the object breaks validation; one cause per field."""
+    found = list(causes)
+    texts = [f"{cause.field}: {cause.message}" for cause in found]
+    joined = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+    kind = resource.kind + (f".{resource.group}" if resource.group else "")
+    details: Object = {"name": name, "group": resource.group, "kind": resource.kind}
+    if not resource.group:
+        del details["group"]
+    details["causes"] = [cause._asdict() for cause in found]
+    return failure(422, "Invalid", f'{kind} "{name}" is invalid: {joined}', details)
+
+
+def forbidden(resource: Resource, name: str, text: str) -> StatusError:
+    """403: admission refuses the request."""
+    message = f'{resource.qualified} "{name}" is forbidden: {text}'
+    return failure(403, "Forbidden", message, _details(resource, name))
+
+
+def bad_request(message: str) -> StatusError:
+    """400: the request itself cannot be understood."""
+    return failure(400, "BadRequest", message)
+
+
+def expired(message: str) -> StatusError:
+    """410: the asked version or continue token is no longer kept."""
+    return failure(410, "Expired", message)
+
+
+def too_many_requests(message: str, retry_after_s: int, cause: Cause | None = None) -> StatusError:
+    """429: try again later; used by evictions that a disruption budget holds back."""
+    details: Object = {}
+    if retry_after_s:
+        details["retryAfterSeconds"] = retry_after_s
+    if cause is not None:
+        details["causes"] = [{"reason": cause.reason, "message": cause.message}]
+    return failure(429, "TooManyRequests", message, details)
+
+
+def failure(code: int, reason: str, message: str, details: Object | None = None) -> StatusError:
+    """An error with any code and reason."""
+    status: Object = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+    }
+    if details:
+        status["details"] = details
+    status["code"] = code
+    return StatusError(status)
+
+
+def success(resource: Resource, name: str, uid: str) -> Object:
+    """The `Status` that answers a completed deletion."""
+    details = _details(resource, name)
+    details["uid"] = uid
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }
+
+
+def _details(resource: Resource, name: str) -> Object:
+    details: Object = {"name": name}
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.plural
+    return details
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    return str(value)
+
+
+def _join(head: str, detail: str) -> str:
+    return f"{head}: {detail}" if detail else head
