@@ -1,0 +1,9 @@
+"""Metrics of the process: `Meters` is the one table, the other names are kinds of values.
+
+The engine, the plugins' runner, kube and the operators' runner add to the values; serve reads them.
+"""
+
+from scheduler.base.meters.table import Meters
+from scheduler.base.meters.values import Counter, Family, Gauge, Histogram, Sample, Spec
+
+__all__ = ["Counter", "Family", "Gauge", "Histogram", "Meters", "Sample", "Spec"]

@@ -1,0 +1,201 @@
+"""The kinds of metric values and the rows that declare them.
+
+Values are plain numbers without locks, because a pod passes about ten of them and one thread
+writes: an increment costs under 0.1 microseconds, an observation under 0.3. The table that is made
+of these rows is `table.py`; `scheduler/serve/metrics.py` renders. Durations arrive in seconds; there
+is no clock and no I/O here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+# A label that somebody else chooses (an event, a plugin, a kind) must not fill the memory.
+MAX_CHILDREN = 4096
+OVERFLOW = "overflow"
+
+
+class Counter:
+    """A number that only grows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, _buckets: tuple[float, ...] = ()) -> None:
+        self.value: float = 0
+
+    def inc(self, amount: float = 1) -> None:
+        """Add `amount` (>= 0)."""
+        self.value += amount
+
+
+class Gauge:
+    """A number that goes up and down, or that its owner answers for when it is read."""
+
+    __slots__ = ("_read", "_value")
+
+    def __init__(self, _buckets: tuple[float, ...] = ()) -> None:
+        self._value: float = 0
+        self._read: Callable[[], float] | None = None
+
+    @property
+    def value(self) -> float:
+        """The number now."""
+        return self._value if self._read is None else self._read()
+
+    def set(self, value: float) -> None:
+        """Replace the number."""
+        self._value = value
+
+    def inc(self, amount: float = 1) -> None:
+        """Add `amount`, which may be negative."""
+        self._value += amount
+
+    def dec(self, amount: float = 1) -> None:
+        """Take `amount` away."""
+        self._value -= amount
+
+    def read_from(self, read: Callable[[], float]) -> None:
+        """Ask `read` at each scrape instead of keeping a number here."""
+        self._read = read
+
+
+class Histogram:
+    """Counts of observations per bucket; `bounds` are inclusive upper ends, ascending."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, buckets: tuple[float, ...]) -> None:
+        self.bounds = buckets
+        self.counts = [0] * (len(buckets) + 1)  # not cumulative; the last one is +Inf
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count one observation."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    @property
+    def count(self) -> int:
+        """How many observations there were."""
+        return sum(self.counts)
+
+
+Value: TypeAlias = Counter | Gauge | Histogram
+# What a gauge's owner answers: numbers by the label's value, or by the tuple of all of them.
+ByLabels: TypeAlias = Mapping[Any, float]
+V = TypeVar("V", bound=Value)
+T = TypeVar("T")
+
+
+class Spec(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    buckets: tuple[float, ...]
+    help: str
+
+
+class Sample(NamedTuple):
+    """One labelled value as `collect` hands it out: a number, or the histogram itself."""
+
+    labels: tuple[str, ...]
+    value: float | Histogram
+
+
+def _reading(value: Value) -> float | Histogram:
+    return value if isinstance(value, Histogram) else value.value
+
+
+class Family(Generic[V]):
+    """All values of one metric, by their labels."""
+
+    __slots__ = ("_children", "_make", "_read", "spec")
+
+    def __init__(self, spec: Spec, make: Callable[[tuple[float, ...]], V]) -> None:
+        self.spec = spec
+        self._make = make
+        self._children: dict[tuple[str, ...], V] = {}
+        self._read: Callable[[], ByLabels] | None = None
+
+    def labels(self, *values: str) -> V:
+        """Return the value for these labels, in the table's order; made on first use, then kept."""
+        child = self._children.get(values)
+        return self._add(values) if child is None else child
+
+    def _add(self, values: tuple[str, ...]) -> V:
+        if len(values) != len(self.spec.labels):
+            raise ValueError(f"{self.spec.name} has labels {self.spec.labels}, got {values}")
+        if len(self._children) >= MAX_CHILDREN:
+            values = (OVERFLOW,) * len(values)
+        return self._children.setdefault(values, self._make(self.spec.buckets))
+
+    def read_from(self: Family[Gauge], read: Callable[[], ByLabels]) -> None:
+        """Ask `read` at each scrape for {label value, or tuple of them: number}."""
+        self._read = read
+
+    def samples(self) -> list[Sample]:
+        """Return every value now; a callback's exception comes through."""
+        found = [Sample(labels, _reading(child)) for labels, child in self._children.items()]
+        if self._read is not None:
+            for key, number in self._read().items():
+                found.append(Sample(key if isinstance(key, tuple) else (key,), number))
+        return found
+
+
+class Row(Generic[T]):
+    """A row of the table in the class body; on an instance the attribute is the family or value."""
+
+    def __init__(self, spec: Spec, make: Callable[[tuple[float, ...]], Any]) -> None:
+        self.spec = spec
+        self.make = make
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.attribute = attribute
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Row[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> T | Row[T]:
+        # Only the class gets here: an instance's own attribute hides this one.
+        return self
+
+
+def exp(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Return `count` bucket bounds from `start`, each `factor` times the one before."""
+    bounds = [start]
+    while len(bounds) < count:
+        bounds.append(bounds[-1] * factor)
+    return tuple(bounds)
+
+
+def counter(name: str, text: str) -> Row[Counter]:
+    return Row(Spec(name, "counter", (), (), text), Counter)
+
+
+def counters(name: str, labels: str, text: str) -> Row[Family[Counter]]:
+    return Row(Spec(name, "counter", tuple(labels.split()), (), text), Counter)
+
+
+def gauge(name: str, text: str) -> Row[Gauge]:
+    return Row(Spec(name, "gauge", (), (), text), Gauge)
+
+
+def gauges(name: str, labels: str, text: str) -> Row[Family[Gauge]]:
+    return Row(Spec(name, "gauge", tuple(labels.split()), (), text), Gauge)
+
+
+def histogram(name: str, bounds: tuple[float, ...], text: str) -> Row[Histogram]:
+    return Row(Spec(name, "histogram", (), bounds, text), Histogram)
+
+
+def histograms(
+    name: str, labels: str, bounds: tuple[float, ...], text: str
+) -> Row[Family[Histogram]]:
+    return Row(Spec(name, "histogram", tuple(labels.split()), bounds, text), Histogram)
