@@ -1,0 +1,96 @@
+# `make` alone prints the targets. Everything runs in .venv, which `make setup` builds from the
+# hashed locks with nothing but Python >= 3.11; a changed lock is noticed and installed.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; exit; }; done)
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+TOOLS := $(CURDIR)/.tools/bin
+PYTEST := $(BIN)/python -m pytest
+PARALLEL := -n auto --maxprocesses=4
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# A stamp per set of packages, named after what it was installed from.
+key = $(shell cat $(1) pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
+RUN := $(VENV)/.run-$(call key,requirements.lock)
+DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test setup check tools test-real long bench docs image chart clean
+
+help:
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(RUN) ## place real pods in an embedded cluster and tell about it (ARGS=--once ends by itself)
+	@$(BIN)/trellis demo $(ARGS)
+
+test: $(DEV) ## the default test suite (ARGS="-k name" for a part of it)
+	@$(PYTEST) $(PARALLEL) -q $(ARGS)
+
+setup: $(DEV) ## build .venv from the hashed locks; quick when nothing changed
+
+check: $(DEV) ## lint, format, strict types, import contracts, house tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(PYTEST) -q tests/house
+
+tools: ## build kube-apiserver, kube-scheduler, kubectl, helm into .tools/bin; find etcd, Prometheus
+	@bash tests/apiserver/tools/build.sh $(TOOLS)
+
+test-real: $(DEV) ## the tests that need a real kube-apiserver (after `make tools`)
+	@test -x $(TOOLS)/kube-apiserver -a -x $(TOOLS)/etcd || \
+	  { echo "test-real needs $(TOOLS)/kube-apiserver and etcd: run 'make tools'" >&2; exit 1; }
+	@PATH="$(TOOLS):$$PATH" KUBEBUILDER_ASSETS=$(TOOLS) \
+	  $(PYTEST) -q -m "real and not long and not perf" $(ARGS)
+
+long: $(DEV) ## fault, fuzz and soak suites in full (those on a real cluster after `make tools`)
+	@PATH="$(TOOLS):$$PATH" HYPOTHESIS_PROFILE=long \
+	  KUBEBUILDER_ASSETS=$$(test -x $(TOOLS)/kube-apiserver && echo $(TOOLS)) \
+	  $(PYTEST) $(PARALLEL) -q -m "long and not perf" --timeout=3600 $(ARGS)
+
+bench: $(DEV) ## measure; results as JSON in build/bench (real cluster after `make tools`)
+	@mkdir -p build/bench
+	@PATH="$(TOOLS):$$PATH" TRELLIS_BENCH_DIR=$(CURDIR)/build/bench \
+	  KUBEBUILDER_ASSETS=$$(test -x $(TOOLS)/kube-apiserver && echo $(TOOLS)) \
+	  $(PYTEST) -q -s -m perf --timeout=3600 $(ARGS)
+
+docs: $(DEV) ## run the documentation's snippets and follow its links
+	@$(PYTEST) -q tests/docs $(ARGS)
+
+image: ## build the container image (docker or podman)
+	@engine=$$(command -v docker || command -v podman) || \
+	  { echo "image needs docker or podman" >&2; exit 1; }; $$engine build -t trellis-scheduler .
+
+chart: ## lint the Helm chart and pack it into dist/ (after `make tools`)
+	@PATH="$(TOOLS):$$PATH"; command -v helm >/dev/null || \
+	  { echo "chart needs helm: run 'make tools'" >&2; exit 1; }; \
+	helm lint --strict charts/trellis && helm package charts/trellis -d dist
+
+clean: ## remove build results and caches (keeps .venv and .tools)
+	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find scheduler operators tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUN): | $(VENV)/bin/python
+	@$(call install,requirements.lock)
+	@rm -f $(VENV)/.run-* && touch $(RUN)
+
+$(DEV): | $(VENV)/bin/python
+	@$(call install,requirements-dev.lock)
+	@rm -f $(VENV)/.run-* $(VENV)/.dev-* && touch $(RUN) $(DEV)
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "Trellis needs Python 3.11 or newer as python3 (or make PYTHON=...)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "python3 cannot make a venv; on Debian and Ubuntu install python3-venv" >&2; exit 1; }
+
+# The project itself is installed in place, without a network: its build backend is in the lock.
+# "compat" writes a plain path file, so that new packages need no new installation.
+define install
+echo "installing $(1) into $(VENV) ..." >&2; \
+$(BIN)/python -m pip install -q --progress-bar off --no-deps --require-hashes -r $(1) && \
+$(BIN)/python -m pip install -q --no-deps --no-build-isolation --no-index \
+  --config-settings editable_mode=compat -e .
+endef
