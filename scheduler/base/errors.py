@@ -1,0 +1,62 @@
+"""The errors of Trellis: one tree, so that a caller can catch just what it can handle.
+
+    TrellisError
+    ├── InputError          something a person wrote is wrong; carries where (file:line:column or object)
+    │   ├── ConfigError     a configuration file
+    │   └── ObjectError     a Kubernetes object (bad quantity, bad selector)
+    ├── PluginError         an exception out of a plugin, named with plugin and extension point
+    ├── ApiError            the API server answered with a failure; carries its status
+    └── StateError          an invariant of our own is broken: a bug, never the user's fault
+
+Outcomes (a pod that does not fit) are values of `scheduler.framework.status`, never exceptions.
+"""
+
+from __future__ import annotations
+
+
+class TrellisError(Exception):
+    """Anything that Trellis itself raises."""
+
+
+class InputError(TrellisError):
+    """Something a person wrote is wrong; `where` names file:line:column or the object."""
+
+    def __init__(self, message: str, *, where: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.message = message
+        self.where = where
+
+
+class ConfigError(InputError):
+    """A configuration file cannot be used."""
+
+
+class ObjectError(InputError):
+    """A Kubernetes object holds a value that Kubernetes itself would refuse."""
+
+
+class PluginError(TrellisError):
+    """An exception out of a plugin; ends the cycle of one pod, nothing else."""
+
+    def __init__(self, plugin: str, point: str, message: str) -> None:
+        super().__init__(f'running {point} plugin "{plugin}": {message}')
+        self.plugin = plugin
+        self.point = point
+        self.message = message
+
+
+class ApiError(TrellisError):
+    """A failure that the API server answered; `code` is the HTTP status, 0 when none arrived."""
+
+    def __init__(
+        self, message: str, *, code: int = 0, reason: str = "", retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+
+
+class StateError(TrellisError):
+    """An invariant of the scheduler's own memory does not hold."""

@@ -1,0 +1,38 @@
+"""Small text rules that several rooms share: suggestions, byte limits, durations."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ` (did you mean "x"?)` for the known word nearest to `word`, or an empty text."""
+    options = {option.lower(): option for option in known}
+    close = difflib.get_close_matches(word.lower(), list(options), n=1, cutoff=0.6)
+    return f' (did you mean "{options[close[0]]}"?)' if close else ""
+
+
+def cut_bytes(text: str, limit: int, ending: str = " ...") -> str:
+    """Cut `text` to at most `limit` bytes of UTF-8, ending in `ending` when it was cut."""
+    raw = text.encode()
+    if len(raw) <= limit:
+        return text
+    return raw[: limit - len(ending.encode())].decode(errors="ignore") + ending
+
+
+def go_duration(seconds: float) -> str:
+    """Write a duration as Go prints it: `1.5s`, `2m0s`, `1h0m0s`."""
+    if seconds <= 0:
+        return "0s"
+    if seconds < 1:
+        for unit, size in (("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
+            if seconds >= size:
+                return f"{seconds / size:.9g}{unit}"
+        return "0s"
+    whole_minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(whole_minutes), 60)
+    text = f"{rest:.9g}s"
+    if hours:
+        return f"{hours}h{minutes}m{text}"
+    return f"{minutes}m{text}" if minutes else text

@@ -1,0 +1,42 @@
+"""`Handle`: the few things a plugin may ask of the scheduler beyond nodes and pod.
+
+Each member needs a reason; most plugins use none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import PodIndex
+
+
+class Handle(Protocol):
+    """What the engine offers to its plugins."""
+
+    @property
+    def pods(self) -> PodIndex:
+        """All pods that hold room, bound and assumed."""
+        ...
+
+    @property
+    def feature_gates(self) -> Mapping[str, bool]:
+        """Feature gates that differ from their defaults."""
+        ...
+
+    def objects(self, kind: str) -> Mapping[str, Any]:
+        """Return the known objects of a kind (`Service`) by `namespace/name` or `name`."""
+        ...
+
+    def waiting_pods(self) -> Sequence[Pod]:
+        """Return the pods that wait at permit."""
+        ...
+
+    def allow(self, uid: str, plugin: str) -> None:
+        """Let a waiting pod pass, as far as `plugin` is concerned."""
+        ...
+
+    def reject(self, uid: str, plugin: str, reason: str) -> None:
+        """Reject a waiting pod in the name of `plugin`."""
+        ...

@@ -1,0 +1,233 @@
+"""`Nodes`: what a plugin sees of the cluster's nodes, as read-only columns.
+
+One interface over the live table, a copy of it, a few of its rows, or a hypothetical in which some
+pods are gone or added. Every column has `size` entries; `feasible` marks the rows that are still in
+the running, rows without a node are never feasible. Filters compute on full columns, the framework
+masks; nothing here may be written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.base.arrays import BoolColumn, HashColumn, IdColumn, IntColumn, Rows
+from scheduler.base.errors import StateError
+from scheduler.framework.delta import Delta
+from scheduler.objects.node import Node
+from scheduler.objects.pod import ContainerPort, NodeSelectorRequirement, NodeSelectorTerm
+from scheduler.objects.selectors import value_matches
+from scheduler.state.podindex import Placed, PodIndex
+from scheduler.state.table import NodeTable
+from scheduler.state.taints import TaintSet
+
+ScalarT = TypeVar("ScalarT", bound=np.generic)
+
+
+class Nodes:
+    """Read-only columns over the rows of a node table, or over a few of them."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        pods: PodIndex,
+        feasible: BoolColumn | None = None,
+        *,
+        rows: Rows | None = None,
+        delta: Delta | None = None,
+    ) -> None:
+        self._table = table
+        self._pods = pods
+        self._rows = rows
+        self._delta = delta
+        self.feasible = self._cut(table.exists) if feasible is None else feasible
+
+    @property
+    def size(self) -> int:
+        """Return the number of rows."""
+        return self._table.size if self._rows is None else len(self._rows)
+
+    @property
+    def count(self) -> int:
+        """Return the number of nodes in the cluster (rows without one not counted)."""
+        return len(self._table)
+
+    @property
+    def exists(self) -> BoolColumn:
+        """Return the rows that hold a node."""
+        return self._cut(self._table.exists)
+
+    def name(self, row: int) -> str:
+        """Return the node name of a row."""
+        return self._table.name(self._table_row(row))
+
+    def node(self, row: int) -> Node | None:
+        """Return the node of a row, or None for a freed row."""
+        return self._table.nodes[self._table_row(row)]
+
+    def row(self, name: str) -> int | None:
+        """Return the row of a node, or None if it is not among these."""
+        row = self._table.rows.get(name)
+        if row is None or self._rows is None:
+            return row
+        found = np.flatnonzero(self._rows == row)
+        return int(found[0]) if len(found) else None
+
+    def rows_named(self, names: Iterable[str]) -> BoolColumn:
+        """Return the rows of the nodes with these names; unknown names are passed over."""
+        mask = np.zeros(self.size, dtype=np.bool_)
+        for name in names:
+            row = self.row(name)
+            if row is not None:
+                mask[row] = True
+        return mask
+
+    def pods_on(self, row: int) -> Mapping[str, Placed]:
+        """Return the pods on a row by uid, assumed ones included."""
+        table_row = self._table_row(row)
+        pods = self._pods.on(self._table.name(table_row))
+        return pods if self._delta is None else self._delta.pods_on(table_row, pods)
+
+    # Amounts: CPU in milli, everything else in whole units.
+
+    def allocatable(self, resource: str) -> IntColumn:
+        """Return what each node offers of a resource."""
+        return self._cut(self._table.allocatable(resource))
+
+    def requested(self, resource: str) -> IntColumn:
+        """Return what pods request on each node; for `pods` their number."""
+        column = self._table.requested(resource)
+        if self._delta is not None:
+            column = self._delta.requested(resource, column)
+        return self._cut(column)
+
+    def scored(self, resource: str) -> IntColumn:
+        """Return requests of cpu or memory with assumed amounts for containers naming none."""
+        column = self._table.scored(resource)
+        if self._delta is not None:
+            column = self._delta.scored(resource, column)
+        return self._cut(column)
+
+    def ports_taken(self, ports: Sequence[ContainerPort]) -> BoolColumn:
+        """Return the rows on which any of these host ports is in use."""
+        used = self._table.ports
+        taken = used.conflicts(ports, self._table.size)
+        if self._delta is not None:
+            taken = self._delta.ports_taken(taken, used, ports)
+        return self._cut(taken)
+
+    # Facts of the nodes themselves.
+
+    @property
+    def unschedulable(self) -> BoolColumn:
+        """Return the rows with spec.unschedulable."""
+        return self._cut(self._table.unschedulable)
+
+    @property
+    def name_hash(self) -> HashColumn:
+        """Return a stable 64-bit hash of each node's name."""
+        return self._cut(self._table.name_hash)
+
+    def label_ids(self, key: str) -> IdColumn:
+        """Return the value id of a label per row, -1 where it is missing."""
+        return self._cut(self._table.labels.column(key).ids)
+
+    def label_values(self, key: str) -> Sequence[str]:
+        """Return the texts that the ids of `label_ids` stand for."""
+        return self._table.labels.column(key).values
+
+    def label_int(self, key: str, default: int = 0) -> IntColumn:
+        """Return a label read as integers, `default` where it is missing or is none."""
+        return self._cut(self._table.labels.integers(key, default))
+
+    def label_mask(self, requirement: NodeSelectorRequirement) -> BoolColumn:
+        """Return the rows whose labels satisfy one expression."""
+        return self._cut(self._table.labels.mask(requirement))
+
+    def labels_mask(self, labels: Mapping[str, str]) -> BoolColumn:
+        """Return the rows that carry all these labels."""
+        parts = [
+            self.label_mask(NodeSelectorRequirement(key, "In", (value,)))
+            for key, value in labels.items()
+        ]
+        return self._all(parts) if parts else self.exists
+
+    def term_mask(self, term: NodeSelectorTerm) -> BoolColumn:
+        """Return the rows that match a node selector term; an empty term matches none."""
+        parts = [self.label_mask(r) for r in term.match_expressions]
+        parts += [self._field_mask(r) for r in term.match_fields]
+        return self._all(parts) if parts else np.zeros(self.size, dtype=np.bool_)
+
+    def taint_count(self, measure: Callable[[TaintSet], int]) -> IntColumn:
+        """Return `measure` of the taints of each row; called once per distinct set of taints."""
+        return self._cut(self._table.taints.count(measure))
+
+    @property
+    def taint_sets(self) -> Sequence[TaintSet]:
+        """Return the distinct sets of taints that nodes have or had."""
+        return self._table.taints.sets
+
+    def holds_image(self, name: str) -> bool:
+        """Whether any node holds the image."""
+        return self._table.images.holds(name)
+
+    def image_spread_size(self, name: str) -> IntColumn:
+        """Return per row the image's bytes times the share of nodes holding it, else 0."""
+        return self._cut(self._table.images.spread_size(name, self._table.size, self.count))
+
+    # Other views.
+
+    def among(self, feasible: BoolColumn) -> Nodes:
+        """Return the same columns with another `feasible` mask."""
+        return Nodes(self._table, self._pods, feasible, rows=self._rows, delta=self._delta)
+
+    def only(self, rows: Rows) -> Nodes:
+        """Return just these rows, in this order."""
+        kept = rows if self._rows is None else self._rows[rows]
+        return Nodes(self._table, self._pods, self.feasible[rows], rows=kept, delta=self._delta)
+
+    def hypothetical(
+        self,
+        removed: Iterable[Placed] = (),
+        added: Iterable[tuple[Placed, int]] = (),
+    ) -> Nodes:
+        """Return the nodes as if `removed` pods were gone and `added` ones sat on their rows.
+
+        The changes of different rows are independent: one pass over the columns answers "each node
+        without ITS victims". Must be asked of a view that is not hypothetical itself.
+        """
+        if self._delta is not None:
+            raise StateError("a hypothetical view cannot be changed again")
+        rows = self._table.rows
+        gone = [(placed, rows[placed.node]) for placed in removed if placed.node in rows]
+        more = [(placed, self._table_row(row)) for placed, row in added]
+        return Nodes(
+            self._table, self._pods, self.feasible, rows=self._rows, delta=Delta(gone, more)
+        )
+
+    def _cut(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
+        return column if self._rows is None else column[self._rows]
+
+    def _table_row(self, row: int) -> int:
+        return row if self._rows is None else int(self._rows[row])
+
+    def _all(self, parts: Sequence[BoolColumn]) -> BoolColumn:
+        mask = parts[0]
+        for part in parts[1:]:
+            mask = mask & part
+        return mask
+
+    def _field_mask(self, requirement: NodeSelectorRequirement) -> BoolColumn:
+        """Fields of a node: metadata.name is the only one the API allows."""
+        if requirement.key != "metadata.name":
+            return np.zeros(self.size, dtype=np.bool_)
+        if requirement.operator == "In":
+            return self.rows_named(requirement.values)
+        names = [self.name(row) for row in range(self.size)]
+        return np.array(
+            [value_matches(requirement.operator, requirement.values, n) for n in names],
+            dtype=np.bool_,
+        )

@@ -1,0 +1,99 @@
+"""`Plugin`: what a plugin author subclasses.
+
+A plugin overrides only the extension points it serves; the base defines none of them, it only
+declares their shapes for type checkers. The type parameter is the plugin's `Args`, and binds
+`pluginConfig[].args` to it. Nothing in a plugin is async and nothing does I/O: what must talk to the
+API server (`pre_bind`, `bind`) is a generator that yields calls and receives their answers.
+
+Where a plugin has `pre_filter`, the state it returns arrives as the last argument of `filter`,
+`pre_score`, `score`, `reserve`, `unreserve` and `pre_bind`; a state returned by `pre_score` replaces
+it for `score`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args
+
+from scheduler.framework.args import Args, NoArgs
+
+if TYPE_CHECKING:
+    from scheduler.framework.handle import Handle
+
+ArgsT = TypeVar("ArgsT", bound=Args)
+
+# Extension points in the order of a pod's way; the names of methods and of kube-scheduler's lists.
+POINTS: dict[str, str] = {
+    "pre_enqueue": "preEnqueue",
+    "less": "queueSort",
+    "pre_filter": "preFilter",
+    "filter": "filter",
+    "post_filter": "postFilter",
+    "pre_score": "preScore",
+    "score": "score",
+    "reserve": "reserve",
+    "permit": "permit",
+    "pre_bind": "preBind",
+    "bind": "bind",
+    "post_bind": "postBind",
+}
+
+
+class Plugin(Generic[ArgsT]):
+    """Base of all plugins.
+
+    `reads` names the facts it looks at (scheduler.framework.reads). `local` says that its verdict on
+    a row depends on that row and the pod alone: such a filter can be asked about hypotheticals and
+    about single rows, and its state then holds no row-indexed column. `normalize` is "none", "max"
+    (highest raw score becomes 100), "reverse" (lowest raw score becomes 100) or a method
+    `(cycle, nodes, raw) -> column`. `on_the_spot` says that `filter` and `score` may compute their
+    state themselves when a profile disables `pre_filter` or `pre_score`.
+    """
+
+    name: ClassVar[str] = ""
+    args_type: ClassVar[type[Args]] = NoArgs
+    reads: ClassVar[tuple[str, ...]] = ()
+    local: ClassVar[bool] = False
+    on_the_spot: ClassVar[bool] = False
+    normalize: Any = "none"
+
+    if TYPE_CHECKING:
+        # Shapes only: subclasses define the points they serve. `...` lets a subclass leave out the
+        # trailing state argument.
+        pre_enqueue: Callable[..., Any]
+        less: Callable[..., bool]
+        hint: Callable[..., bool]
+        pre_filter: Callable[..., Any]
+        filter: Callable[..., Any]
+        post_filter: Callable[..., Any]
+        pre_score: Callable[..., Any]
+        score: Callable[..., Any]
+        reserve: Callable[..., Any]
+        unreserve: Callable[..., None]
+        permit: Callable[..., Any]
+        pre_bind: Callable[..., Generator[Any, Any, Any]]
+        bind: Callable[..., Generator[Any, Any, Any]]
+        post_bind: Callable[..., None]
+
+    def __init__(self, args: ArgsT, handle: Handle) -> None:
+        self.args = args
+        self.handle = handle
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+        for base in getattr(cls, "__orig_bases__", ()):
+            for argument in get_args(base):
+                if isinstance(argument, type) and issubclass(argument, Args):
+                    cls.args_type = argument
+
+    @classmethod
+    def serves(cls, method: str) -> bool:
+        """Whether the plugin overrides the extension point `method` (snake_case)."""
+        return hasattr(cls, method)
+
+    @classmethod
+    def points(cls) -> tuple[str, ...]:
+        """Return the extension points it serves, in kube-scheduler's spelling."""
+        return tuple(point for method, point in POINTS.items() if cls.serves(method))

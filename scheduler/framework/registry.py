@@ -1,0 +1,55 @@
+"""Which plugin classes exist: in-tree ones and those that other packages offer.
+
+Built once at start; a name is looked up case-sensitively, as kube-scheduler does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib.metadata import entry_points
+from typing import Any
+
+from scheduler.base.errors import ConfigError
+from scheduler.framework.plugin import Plugin
+
+ENTRY_POINT_GROUP = "trellis.plugins"
+
+
+class Registry:
+    """Plugin classes by name."""
+
+    def __init__(self, classes: Iterable[type[Plugin[Any]]] = ()) -> None:
+        self._classes: dict[str, type[Plugin[Any]]] = {}
+        for cls in classes:
+            self.add(cls)
+
+    def add(self, cls: type[Plugin[Any]]) -> None:
+        """Add a class; ConfigError if its name is taken."""
+        if cls.name in self._classes:
+            raise ConfigError(f"a plugin named {cls.name} already exists")
+        self._classes[cls.name] = cls
+
+    def get(self, name: str) -> type[Plugin[Any]] | None:
+        """Return the class of that name, or None."""
+        return self._classes.get(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._classes
+
+    def __iter__(self) -> Iterator[type[Plugin[Any]]]:
+        return iter(self._classes.values())
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names in the order they were added."""
+        return tuple(self._classes)
+
+    def load_entry_points(self) -> None:
+        """Add the plugins that installed packages offer under `trellis.plugins`."""
+        for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
+            cls = entry.load()
+            if not (isinstance(cls, type) and issubclass(cls, Plugin)):
+                raise ConfigError(
+                    f"entry point {entry.name} = {entry.value} of group {ENTRY_POINT_GROUP} "
+                    "is not a Plugin class"
+                )
+            self.add(cls)

@@ -1,0 +1,138 @@
+"""What plugins answer: a `Status` for the pod, `Rejected` for rows of the node table.
+
+Outcomes are values. The codes and their meaning are kube-scheduler's (framework.Code), so that
+people, vectors and messages speak one language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn
+
+
+class Code(StrEnum):
+    """The outcome of a plugin call; the value is its public name."""
+
+    SUCCESS = "Success"
+    ERROR = "Error"
+    UNSCHEDULABLE = "Unschedulable"
+    UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    WAIT = "Wait"
+    SKIP = "Skip"
+    PENDING = "Pending"
+
+
+class Status(msgspec.Struct, frozen=True):
+    """A code with reasons; `plugin` is filled in by the runner, `timeout_s` belongs to Wait."""
+
+    code: Code = Code.SUCCESS
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+    timeout_s: float = 0.0
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the call went well."""
+        return self.code is Code.SUCCESS
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the pod was rejected (and not merely in error)."""
+        return self.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
+
+    @property
+    def message(self) -> str:
+        """Return the reasons as one text."""
+        return ", ".join(self.reasons)
+
+
+SUCCESS = Status()
+SKIP = Status(Code.SKIP)
+
+
+def unschedulable(*reasons: str) -> Status:
+    """Say that the pod does not fit now; preemption may help."""
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    """Say that the pod does not fit and that evicting pods would not help."""
+    return Status(Code.UNRESOLVABLE, reasons)
+
+
+def wait(timeout_s: float) -> Status:
+    """Hold the pod at permit until somebody allows or rejects it, `timeout_s` at most."""
+    return Status(Code.WAIT, timeout_s=timeout_s)
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """The rows that one text speaks of."""
+
+    rows: BoolColumn
+    text: str
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """The rows that a filter rejects, why, and for which of them that is final.
+
+    `rows` and `final` are full columns; `final` marks UnschedulableAndUnresolvable. A row may have
+    several reasons, in the order of `reasons`.
+    """
+
+    rows: BoolColumn
+    final: BoolColumn
+    reasons: tuple[Reason, ...]
+
+    def __or__(self, other: Rejected | None) -> Rejected:
+        """Unite two rejections: a row rejected by both keeps both reasons."""
+        if other is None:
+            return self
+        return Rejected(
+            self.rows | other.rows, self.final | other.final, self.reasons + other.reasons
+        )
+
+    def __ror__(self, other: None) -> Rejected:
+        return self
+
+    def otherwise(self, other: Rejected | None) -> Rejected:
+        """Add `other` for the rows that this one leaves alone."""
+        if other is None:
+            return self
+        fresh = ~self.rows
+        return Rejected(
+            self.rows | other.rows,
+            self.final | (other.final & fresh),
+            self.reasons + tuple(Reason(r.rows & fresh, r.text) for r in other.reasons),
+        )
+
+    def with_final(self, final: BoolColumn) -> Rejected:
+        """Return the same rejection with `final` deciding where evicting pods cannot help."""
+        return Rejected(self.rows, self.rows & final, self.reasons)
+
+    def texts(self, row: int) -> tuple[str, ...]:
+        """Return the reasons of one row."""
+        return tuple(r.text for r in self.reasons if r.rows[row])
+
+    def status(self, row: int, plugin: str = "") -> Status:
+        """Return the status of one row."""
+        if not self.rows[row]:
+            return SUCCESS
+        code = Code.UNRESOLVABLE if self.final[row] else Code.UNSCHEDULABLE
+        return Status(code, self.texts(row), plugin)
+
+    def histogram(self, among: BoolColumn) -> Iterator[tuple[str, int]]:
+        """Yield each reason with the number of rows in `among` that have it."""
+        for reason in self.reasons:
+            count = int(np.count_nonzero(reason.rows & among))
+            if count:
+                yield reason.text, count
+
+
+def reject(rows: BoolColumn, text: str, *, final: bool = False) -> Rejected:
+    """Reject `rows` for one reason; `final` says that evicting pods would not help."""
+    return Rejected(rows, rows if final else np.zeros_like(rows), (Reason(rows, text),))

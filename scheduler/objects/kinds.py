@@ -1,0 +1,64 @@
+"""Which kinds Trellis knows: kind ↔ struct ↔ URL ↔ facts that a change of it touches.
+
+The watch room lists and watches them, the engine keeps them, `simulate` reads them from files.
+A kind that the API server does not offer is skipped and picked up when it appears.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.objects.workloads import (
+    Namespace,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A watched kind: `group` is empty for core; `label` is its name in metrics."""
+
+    kind: str
+    group: str
+    version: str
+    plural: str
+    struct: type[Any]
+    namespaced: bool = True
+    field_selector: str = ""
+    required: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """Return `group/version`, or the version alone for core."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def path(self) -> str:
+        """Return the URL path of the collection over all namespaces."""
+        root = f"/apis/{self.group}" if self.group else "/api"
+        return f"{root}/{self.version}/{self.plural}"
+
+
+POD = Kind(
+    "Pod", "", "v1", "pods", Pod,
+    field_selector="status.phase!=Succeeded,status.phase!=Failed",
+)  # fmt: skip
+NODE = Kind("Node", "", "v1", "nodes", Node, namespaced=False)
+
+WATCHED: tuple[Kind, ...] = (
+    NODE,
+    POD,
+    Kind("Namespace", "", "v1", "namespaces", Namespace, namespaced=False),
+    Kind("Service", "", "v1", "services", Service),
+    Kind("ReplicationController", "", "v1", "replicationcontrollers", ReplicationController),
+    Kind("ReplicaSet", "apps", "v1", "replicasets", ReplicaSet),
+    Kind("StatefulSet", "apps", "v1", "statefulsets", StatefulSet),
+)
+
+BY_KIND: dict[str, Kind] = {kind.kind: kind for kind in WATCHED}

@@ -1,0 +1,59 @@
+"""What all Kubernetes objects share: metadata, owner references, the struct base.
+
+Every struct of this package is a frozen subset of the Kubernetes type of the same name: only the
+fields that some part of Trellis reads. Unknown fields are skipped while decoding, so the hot path
+never builds what nobody looks at. No behaviour lives here beyond plain look-ups.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Object(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
+    """Base of all object structs: frozen, camelCase in JSON, outside the garbage collector."""
+
+
+class OwnerReference(Object, frozen=True):
+    """Who owns an object; `controller` marks the managing owner."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class ObjectMeta(Object, frozen=True):
+    """`metadata` without annotations (they are large, and few kinds need them)."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class AnnotatedMeta(ObjectMeta, frozen=True):
+    """`metadata` of the kinds whose annotations matter."""
+
+    annotations: dict[str, str] = {}
+
+
+class LabelSelectorRequirement(Object, frozen=True):
+    """One expression of a label selector; operators In, NotIn, Exists, DoesNotExist."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Object, frozen=True):
+    """`matchLabels` and `matchExpressions`, all ANDed; empty matches everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()

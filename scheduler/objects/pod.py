@@ -1,0 +1,284 @@
+"""Pod: the fields that scheduling looks at.
+
+Quantities stay as written (text or number); `scheduler.objects.quantity` reads them.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from scheduler.objects.meta import LabelSelector, Object, ObjectMeta
+
+ResourceList: TypeAlias = dict[str, str | int | float]
+
+
+class ResourceRequirements(Object, frozen=True):
+    """Requests and limits of a container or of a whole pod."""
+
+    requests: ResourceList = {}
+    limits: ResourceList = {}
+
+
+class ContainerPort(Object, frozen=True):
+    """A port of a container; only host ports matter to a scheduler."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    protocol: str = "TCP"
+
+
+class Container(Object, frozen=True):
+    """A container or init container; `restart_policy` Always marks a sidecar."""
+
+    name: str = ""
+    image: str = ""
+    restart_policy: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+
+
+class Toleration(Object, frozen=True):
+    """A toleration; empty `effect` and `key` match all."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSelectorRequirement(Object, frozen=True):
+    """One expression over node labels or fields; also Gt and Lt."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Object, frozen=True):
+    """Expressions over labels and fields, ANDed; a term without any matches nothing."""
+
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class NodeSelector(Object, frozen=True):
+    """Terms, ORed; no terms match nothing."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredSchedulingTerm(Object, frozen=True):
+    """A node selector term with a weight."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Object, frozen=True):
+    """Required and preferred node affinity."""
+
+    required: NodeSelector | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+    preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class PodAffinityTerm(Object, frozen=True):
+    """Pods to be near to (or far from), within a topology."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Object, frozen=True):
+    """A pod affinity term with a weight."""
+
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Object, frozen=True):
+    """Required and preferred (anti-)affinity between pods; one type for both directions."""
+
+    required: tuple[PodAffinityTerm, ...] = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+    preferred: tuple[WeightedPodAffinityTerm, ...] = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class Affinity(Object, frozen=True):
+    """All affinities of a pod."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Object, frozen=True):
+    """How evenly matching pods spread over the domains of a topology key."""
+
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: tuple[str, ...] = ()
+
+
+class SchedulingGate(Object, frozen=True):
+    """A gate that keeps the pod out of the queue."""
+
+    name: str = ""
+
+
+class ClaimSource(Object, frozen=True):
+    """A volume's reference to a claim in the pod's namespace."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class EphemeralSource(Object, frozen=True):
+    """A volume whose claim is made from a template; its name is `<pod>-<volume>`."""
+
+
+class DiskSource(Object, frozen=True):
+    """The identity of an in-tree disk: only the fields that conflict rules compare."""
+
+    pd_name: str = ""
+    volume_id: str = msgspec.field(name="volumeID", default="")
+    disk_name: str = ""
+    iqn: str = ""
+    monitors: tuple[str, ...] = ()
+    pool: str = ""
+    image: str = ""
+    read_only: bool = False
+
+
+class ImageSource(Object, frozen=True):
+    """An image mounted as a volume."""
+
+    reference: str = ""
+
+
+class Volume(Object, frozen=True):
+    """A volume of a pod, as far as scheduling cares."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
+    gce_persistent_disk: DiskSource | None = msgspec.field(name="gcePersistentDisk", default=None)
+    aws_elastic_block_store: DiskSource | None = msgspec.field(
+        name="awsElasticBlockStore", default=None
+    )
+    iscsi: DiskSource | None = None
+    rbd: DiskSource | None = None
+    azure_disk: DiskSource | None = None
+    cinder: DiskSource | None = None
+    image: ImageSource | None = None
+
+
+class PodResourceClaim(Object, frozen=True):
+    """A reference to a ResourceClaim or its template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSpec(Object, frozen=True):
+    """The spec fields that decide where a pod may run."""
+
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    priority: int | None = None
+    preemption_policy: str = "PreemptLowerPriority"
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: ResourceList = {}
+    resources: ResourceRequirements | None = None
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    host_network: bool = False
+
+
+class PodCondition(Object, frozen=True):
+    """A condition of a pod's status."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    observed_generation: int = 0
+    last_transition_time: str | None = None
+
+
+class ContainerStatus(Object, frozen=True):
+    """What the kubelet says of a container's resources (in-place resize)."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
+
+
+class PodStatus(Object, frozen=True):
+    """The status fields that decide what a pod counts for."""
+
+    phase: str = ""
+    nominated_node_name: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
+    start_time: str | None = None
+
+
+class Pod(Object, frozen=True):
+    """A pod."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def key(self) -> str:
+        """Return `namespace/name`."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def priority(self) -> int:
+        """Return the pod's priority; 0 when it has none."""
+        return self.spec.priority or 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the pod has run to its end and holds nothing any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_terminating(self) -> bool:
+        """Whether somebody has asked for the pod's deletion."""
+        return self.metadata.deletion_timestamp is not None
+
+    def condition(self, kind: str) -> PodCondition | None:
+        """Return the condition of type `kind`, or None."""
+        return next((c for c in self.status.conditions if c.type == kind), None)

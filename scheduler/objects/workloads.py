@@ -1,0 +1,51 @@
+"""Namespaces, services and the controllers whose selectors the default spread looks at."""
+
+from __future__ import annotations
+
+from scheduler.objects.meta import LabelSelector, Object, ObjectMeta
+
+
+class Namespace(Object, frozen=True):
+    """A namespace; its labels matter to namespace selectors."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class MapSelectorSpec(Object, frozen=True):
+    """A spec with an old-style equality selector (Service, ReplicationController)."""
+
+    selector: dict[str, str] = {}
+
+
+class Service(Object, frozen=True):
+    """A service."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: MapSelectorSpec = MapSelectorSpec()
+
+
+class ReplicationController(Object, frozen=True):
+    """A replication controller."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: MapSelectorSpec = MapSelectorSpec()
+
+
+class SelectorSpec(Object, frozen=True):
+    """A spec with a label selector (ReplicaSet, StatefulSet)."""
+
+    selector: LabelSelector | None = None
+
+
+class ReplicaSet(Object, frozen=True):
+    """A replica set."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SelectorSpec = SelectorSpec()
+
+
+class StatefulSet(Object, frozen=True):
+    """A stateful set."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SelectorSpec = SelectorSpec()

@@ -1,0 +1,134 @@
+"""`Cluster`: the cluster in memory and the only writer of table, pod index and store.
+
+The engine calls `apply_*` for what the API server says, `assume` and `forget` for what it decides
+itself. A pod counts on its node whoever bound it; one whose node is not there yet is remembered under
+the node's name. A pod that failed or ended counts as deleted. Nothing here knows about queues.
+
+    not placed ──assume──▶ assumed ──watch: bound──▶ bound ──watch: deleted, ended──▶ gone
+                              └────────forget────────▶ not placed
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.base.errors import StateError
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.state import facts
+from scheduler.state.change import NOTHING, Change
+from scheduler.state.podindex import Placed, PodIndex, place
+from scheduler.state.shapes import Shapes
+from scheduler.state.store import Store, object_key
+from scheduler.state.table import NodeTable
+
+
+class Cluster:
+    """Nodes, placed pods and other objects, kept consistent with each other."""
+
+    def __init__(self) -> None:
+        self.table = NodeTable()
+        self.pods = PodIndex()
+        self.store = Store()
+        self.shapes = Shapes()
+
+    def put_node(self, node: Node) -> Change:
+        """Take in a node as the API server shows it; ObjectError changes nothing."""
+        row = self.table.rows.get(node.metadata.name)
+        old = self.table.nodes[row] if row is not None else None
+        self.table.put(node, self.pods.on(node.metadata.name))
+        if old is None:
+            return Change("Node", "add", facts.NODE_APPEARS, "NodeAdd", new=node)
+        changed = facts.node_facts(old, node)
+        label = next(
+            (text for fact, text in facts.NODE_LABEL_OF.items() if fact in changed), "NodeUpdate"
+        )
+        return Change("Node", "update", changed, label, old, node)
+
+    def drop_node(self, name: str) -> Change:
+        """Take a node away; pods that name it are remembered until they go themselves."""
+        row = self.table.rows.get(name)
+        if row is None:
+            return NOTHING
+        old = self.table.nodes[row]
+        self.table.remove(name, self.pods.on(name))
+        return Change("Node", "delete", facts.NODE_GOES, "NodeDelete", old=old)
+
+    def put_pod(self, pod: Pod) -> Change:
+        """Take in a pod that is bound; ObjectError (a bad quantity) changes nothing."""
+        placed = place(pod, self.shapes.of(pod), pod.spec.node_name)
+        before = self._replace(placed)
+        if before is None or before.assumed:
+            # Our own pod has come back from the API server, or a foreign one has appeared.
+            old = before.pod if before is not None else None
+            return Change(
+                "Pod", "add", facts.POD_APPEARS, "AssignedPodAdd", old, pod, before, placed
+            )
+        changed = facts.placed_facts(before, placed)
+        label = next(
+            (text for fact, text in facts.ASSIGNED_LABEL_OF.items() if fact in changed),
+            "AssignedPodUpdate",
+        )
+        if before.node != placed.node:
+            changed |= facts.POD_APPEARS | facts.POD_GOES
+        return Change("Pod", "update", changed, label, before.pod, pod, before, placed)
+
+    def drop_pod(self, uid: str) -> Change:
+        """Take away a placed pod that was deleted or has ended."""
+        placed = self.pods.get(uid)
+        if placed is None:
+            return NOTHING
+        self._release(placed)
+        return Change(
+            "Pod", "delete", facts.POD_GOES, "AssignedPodDelete", placed.pod, None, placed
+        )
+
+    def assume(self, pod: Pod, node: str) -> Change:
+        """Count a pod on the node we chose, before the API server knows; it must not be placed."""
+        if self.pods.get(pod.metadata.uid) is not None:
+            raise StateError(f"pod {pod.key} is placed already and cannot be assumed")
+        placed = place(pod, self.shapes.of(pod), node, assumed=True)
+        self._replace(placed)
+        return Change("Pod", "add", new=pod, after=placed)
+
+    def forget(self, uid: str) -> Change:
+        """Take an assumed pod back; nothing happens to one that the API server has confirmed."""
+        placed = self.pods.get(uid)
+        if placed is None or not placed.assumed:
+            return NOTHING
+        self._release(placed)
+        return Change(
+            "Pod", "delete", facts.POD_GOES, "AssignedPodDelete", placed.pod, None, placed
+        )
+
+    def put_object(self, kind: str, obj: Any) -> Change:
+        """Take in an object of a kind without columns."""
+        old = self.store.put(kind, obj)
+        verb = "add" if old is None else "update"
+        return Change(kind, verb, frozenset((kind,)), f"{kind}{verb.capitalize()}", old, obj)
+
+    def drop_object(self, kind: str, obj: Any) -> Change:
+        """Take away an object of a kind without columns."""
+        old = self.store.drop(kind, object_key(obj))
+        if old is None:
+            return NOTHING
+        return Change(kind, "delete", frozenset((kind,)), f"{kind}Delete", old)
+
+    def _replace(self, placed: Placed) -> Placed | None:
+        before = self.pods.get(placed.pod.metadata.uid)
+        if before is not None:
+            if before.weighs_as(placed):
+                self.pods.put(placed)
+                return before
+            self._release(before)
+        self.pods.put(placed)
+        row = self.table.rows.get(placed.node)
+        if row is not None:
+            self.table.hold(row, placed)
+        return before
+
+    def _release(self, placed: Placed) -> None:
+        self.pods.drop(placed.pod.metadata.uid)
+        row = self.table.rows.get(placed.node)
+        if row is not None:
+            self.table.release(row, placed)

@@ -1,0 +1,65 @@
+"""Growing arrays: the raw material of the node table.
+
+Rows are appended by doubling, never moved; unused rows hold the fill value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+ScalarT = TypeVar("ScalarT", bound=np.generic)
+
+FIRST_CAPACITY = 64
+
+
+class Column(Generic[ScalarT]):
+    """One growing column; `generation` moves with every write."""
+
+    __slots__ = ("_data", "_fill", "_size", "generation")
+
+    def __init__(self, dtype: DTypeLike, fill: object = 0, size: int = 0) -> None:
+        capacity = FIRST_CAPACITY
+        while capacity < size:
+            capacity *= 2
+        self._data: NDArray[ScalarT] = np.full(capacity, fill, dtype=dtype)
+        self._fill = fill
+        self._size = size
+        self.generation = 0
+
+    def grow(self, size: int) -> None:
+        """Make room for `size` rows."""
+        if size > len(self._data):
+            bigger = np.full(max(size, 2 * len(self._data)), self._fill, dtype=self._data.dtype)
+            bigger[: self._size] = self._data[: self._size]
+            self._data = bigger
+        self._size = max(self._size, size)
+
+    def set(self, row: int, value: Any) -> None:
+        """Write one cell."""
+        self._data[row] = value
+        self.generation += 1
+
+    def add(self, row: int, amount: int) -> None:
+        """Add to one cell."""
+        self._data[row] += amount
+        self.generation += 1
+
+    def clear(self, row: int) -> None:
+        """Put the fill value back into one cell."""
+        self.set(row, self._fill)
+
+    @property
+    def values(self) -> NDArray[ScalarT]:
+        """Return all rows as a view; readers must not write to it."""
+        return self._data[: self._size]
+
+    def copy(self) -> Column[ScalarT]:
+        """Return an independent copy."""
+        twin: Column[ScalarT] = Column(self._data.dtype, self._fill, 0)
+        twin._data = self._data.copy()
+        twin._size = self._size
+        twin.generation = self.generation
+        return twin

@@ -1,0 +1,106 @@
+"""The vocabulary of `Plugin.reads`, and which facts differ between two versions of an object.
+
+A rejected pod is tried again when a change touches a fact that the rejecting plugin reads; the
+plugin's `hint` narrows it down further.
+
+    node               a node appears              node.deleted       a node goes away
+    node.labels        its labels                  node.taints        its taints, spec.unschedulable
+    node.allocatable   its allocatable amounts     node.images        its images
+    node.features      its declared features
+    pod.added          a bound pod appears         pod.deleted        a bound or nominated pod goes
+    pod.labels         a bound pod's labels        pod.requests       a bound pod asks for less
+    self.labels  self.tolerations  self.gates  self.requests  self.claims   the waiting pod itself
+    <Kind>             any change of a kind without columns: Service, PersistentVolume, …
+
+A new node counts as a change of every `node.*` fact except `node.deleted`.
+"""
+
+from __future__ import annotations
+
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
+
+NODE_ADDED = "node"
+NODE_DELETED = "node.deleted"
+NODE_LABELS = "node.labels"
+NODE_TAINTS = "node.taints"
+NODE_ALLOCATABLE = "node.allocatable"
+NODE_IMAGES = "node.images"
+NODE_FEATURES = "node.features"
+POD_ADDED = "pod.added"
+POD_DELETED = "pod.deleted"
+POD_LABELS = "pod.labels"
+POD_REQUESTS = "pod.requests"
+SELF_LABELS = "self.labels"
+SELF_TOLERATIONS = "self.tolerations"
+SELF_GATES = "self.gates"
+SELF_REQUESTS = "self.requests"
+SELF_CLAIMS = "self.claims"
+
+NODE_APPEARS = frozenset(
+    (NODE_ADDED, NODE_LABELS, NODE_TAINTS, NODE_ALLOCATABLE, NODE_IMAGES, NODE_FEATURES)
+)
+NODE_GOES = frozenset((NODE_DELETED,))
+POD_APPEARS = frozenset((POD_ADDED,))
+POD_GOES = frozenset((POD_DELETED,))
+
+# kube-scheduler's names of the events, for the `event` label of its metrics.
+NODE_LABEL_OF = {
+    NODE_ALLOCATABLE: "NodeUpdateNodeAllocatable",
+    NODE_LABELS: "NodeUpdateNodeLabel",
+    NODE_TAINTS: "NodeUpdateNodeTaint",
+    NODE_FEATURES: "NodeUpdateNodeDeclaredFeature",
+    NODE_IMAGES: "NodeUpdate",
+}
+ASSIGNED_LABEL_OF = {
+    POD_LABELS: "AssignedPodUpdatePodLabel",
+    POD_REQUESTS: "AssignedPodUpdatePodScaleDown",
+}
+SELF_LABEL_OF = {
+    SELF_LABELS: "UnschedulablePodUpdatePodLabel",
+    SELF_TOLERATIONS: "UnschedulablePodUpdatePodToleration",
+    SELF_GATES: "UnschedulablePodUpdatePodSchedulingGatesEliminated",
+    SELF_REQUESTS: "UnschedulablePodUpdatePodScaleDown",
+    SELF_CLAIMS: "UnschedulablePodUpdatePodGeneratedResourceClaim",
+}
+
+
+def node_facts(old: Node, new: Node) -> frozenset[str]:
+    """Return which facts of a node changed."""
+    changed = []
+    if old.status.allocatable != new.status.allocatable:
+        changed.append(NODE_ALLOCATABLE)
+    if old.metadata.labels != new.metadata.labels:
+        changed.append(NODE_LABELS)
+    if old.spec.taints != new.spec.taints or old.spec.unschedulable != new.spec.unschedulable:
+        changed.append(NODE_TAINTS)
+    if old.status.declared_features != new.status.declared_features:
+        changed.append(NODE_FEATURES)
+    if old.status.images != new.status.images:
+        changed.append(NODE_IMAGES)
+    return frozenset(changed)
+
+
+def placed_facts(old: Placed, new: Placed) -> frozenset[str]:
+    """Return which facts of a pod on a node changed."""
+    changed = []
+    if old.pod.metadata.labels != new.pod.metadata.labels:
+        changed.append(POD_LABELS)
+    if any(amount > new.requests.get(name, 0) for name, amount in old.requests.items()):
+        changed.append(POD_REQUESTS)
+    return frozenset(changed)
+
+
+def waiting_facts(old: Pod, new: Pod, *, shrank: bool) -> frozenset[str]:
+    """Return which facts of a pod that is still to be placed changed."""
+    changed = []
+    if old.metadata.labels != new.metadata.labels:
+        changed.append(SELF_LABELS)
+    if old.spec.tolerations != new.spec.tolerations:
+        changed.append(SELF_TOLERATIONS)
+    if old.spec.scheduling_gates != new.spec.scheduling_gates:
+        changed.append(SELF_GATES)
+    if shrank:
+        changed.append(SELF_REQUESTS)
+    return frozenset(changed)

@@ -1,0 +1,186 @@
+"""Effective resource requests of a pod, and the columns that resources live in.
+
+Rules: notes of kube-scheduler 1.36 (component-helpers `PodRequests`): containers are summed,
+sidecars stay on top of later init containers, pod-level requests replace, overhead is added; pods
+that already sit on a node count what the kubelet allocated during an in-place resize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from scheduler.objects.pod import Container, ContainerStatus, Pod, ResourceList
+from scheduler.objects.quantity import resource_amount
+
+Amounts = dict[str, int]
+
+CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+FIRST_COLUMNS = (CPU, MEMORY, EPHEMERAL, PODS)
+
+# What scoring assumes for a container that does not name the resource: 100m and 200Mi.
+ASSUMED_REQUESTS: Mapping[str, int] = {CPU: 100, MEMORY: 200 * 1024 * 1024}
+
+_NAMED = frozenset((CPU, MEMORY, EPHEMERAL))
+
+
+def is_counted(name: str) -> bool:
+    """Whether a resource takes part in scheduling besides cpu, memory and ephemeral-storage."""
+    return (
+        name.startswith(("hugepages-", "attachable-volumes-"))
+        or "kubernetes.io/" in name
+        or is_extended(name)
+    )
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource is an extended one: vendor-prefixed, not Kubernetes' own."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def is_pod_level(name: str) -> bool:
+    """Whether `spec.resources` of a pod may name the resource."""
+    return name in (CPU, MEMORY) or name.startswith("hugepages-")
+
+
+def amounts(resources: ResourceList) -> Amounts:
+    """Read a resource list: CPU in milli, everything else in whole units."""
+    return {name: resource_amount(name, value) for name, value in resources.items()}
+
+
+def pod_requests(
+    pod: Pod,
+    *,
+    use_status: bool = False,
+    skip_pod_level: bool = False,
+    pod_level_in_place: bool = True,
+    non_missing: Mapping[str, int] | None = None,
+) -> Amounts:
+    """Return what the pod requests, per resource.
+
+    `use_status` counts what the kubelet says of a pod on a node; `skip_pod_level` leaves out
+    `spec.resources`; `pod_level_in_place` lets the pod-level status count; `non_missing` gives the
+    amount assumed for a container that does not name a resource. ObjectError on a bad quantity.
+    """
+    total = _containers(pod, use_status=use_status, non_missing=non_missing or {})
+    spec = pod.spec
+    if not skip_pod_level and spec.resources is not None:
+        total.update(_pod_level(pod, use_status=use_status and pod_level_in_place))
+    if spec.overhead:
+        _add(total, amounts(spec.overhead))
+    return total
+
+
+def _containers(pod: Pod, *, use_status: bool, non_missing: Mapping[str, int]) -> Amounts:
+    spec, status = pod.spec, pod.status
+    infeasible = use_status and _resize_is_infeasible(pod)
+    seen = _by_name(status.container_statuses) if use_status else {}
+    total: Amounts = {}
+    for container in spec.containers:
+        _add(total, _container(container, seen.get(container.name), infeasible, non_missing))
+    if not spec.init_containers:
+        return total
+    seen = _by_name(status.init_container_statuses) if use_status else {}
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.init_containers:
+        own = _container(container, None, False, non_missing)
+        if container.restart_policy == "Always":
+            own = _container(container, seen.get(container.name), infeasible, non_missing)
+            _add(total, own)
+            _add(sidecars, own)
+            own = dict(sidecars)
+        else:
+            _add(own, sidecars)
+        _raise(peak, own)
+    _raise(total, peak)
+    return total
+
+
+def _container(
+    container: Container,
+    status: ContainerStatus | None,
+    infeasible: bool,
+    non_missing: Mapping[str, int],
+) -> Amounts:
+    own = amounts(container.resources.requests)
+    # kube-scheduler: allocatedResources counts only where status.resources is there as well.
+    if status is not None and status.resources is not None:
+        if infeasible:
+            own = {}
+        _raise(own, amounts(status.resources.requests))
+        _raise(own, amounts(status.allocated_resources or {}))
+    for name, amount in non_missing.items():
+        own.setdefault(name, amount)
+    return own
+
+
+def _pod_level(pod: Pod, *, use_status: bool) -> Amounts:
+    spec, status = pod.spec.resources, pod.status
+    own = amounts(spec.requests) if spec is not None else {}
+    if use_status and status.resources is not None:
+        if _resize_is_infeasible(pod):
+            own = {}
+        _raise(own, amounts(status.resources.requests))
+        _raise(own, amounts(status.allocated_resources or {}))
+    return {name: amount for name, amount in own.items() if is_pod_level(name)}
+
+
+def has_resize_status(pod: Pod) -> bool:
+    """Whether the kubelet's view of a pod's resources may differ from its spec."""
+    status = pod.status
+    return (
+        status.resources is not None
+        or any(c.resources is not None for c in status.container_statuses)
+        or any(c.resources is not None for c in status.init_container_statuses)
+    )
+
+
+def _resize_is_infeasible(pod: Pod) -> bool:
+    condition = pod.condition("PodResizePending")
+    return condition is not None and condition.reason == "Infeasible"
+
+
+def _by_name(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
+    return {status.name: status for status in statuses}
+
+
+def _add(total: Amounts, more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise(total: Amounts, floor: Mapping[str, int]) -> None:
+    for name, amount in floor.items():
+        if amount > total.get(name, 0) or name not in total:
+            total[name] = max(amount, total.get(name, amount))
+
+
+def counted(requests: Mapping[str, int]) -> Amounts:
+    """Keep the resources that scheduling counts, without those of amount 0."""
+    return {
+        name: amount
+        for name, amount in requests.items()
+        if amount and (name in _NAMED or is_counted(name))
+    }
+
+
+class ResourceIndex:
+    """Resource name → column; columns are never taken back."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, int] = {name: i for i, name in enumerate(FIRST_COLUMNS)}
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def get(self, name: str) -> int | None:
+        """Return the column of a resource, or None if nobody offers or asks for it."""
+        return self._columns.get(name)
+
+    def column(self, name: str) -> int:
+        """Return the column of a resource, making one if it is new."""
+        return self._columns.setdefault(name, len(self._columns))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the resource names in column order."""
+        return tuple(self._columns)

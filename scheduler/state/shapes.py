@@ -1,0 +1,103 @@
+"""`Shape`: everything about a pod that scheduling reads, interned.
+
+Replicas of one workload share a shape, so that what depends on the spec alone (effective requests,
+tolerated taints, matching nodes) is worked out once. Ids are small integers; they never influence a
+decision, they only name cache entries.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from scheduler.objects.pod import ContainerPort, Pod
+from scheduler.state.resources import (
+    ASSUMED_REQUESTS,
+    CPU,
+    MEMORY,
+    Amounts,
+    counted,
+    pod_requests,
+)
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Shape:
+    """One distinct pod spec with what follows from it.
+
+    `requests` are the effective requests of a pod that is still to be placed; `scored_requests` is
+    (cpu milli, memory bytes) with the assumed amounts for containers that name none, as scoring wants
+    them for the incoming pod; `held_scored` the same for a pod that sits on a node.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "held_scored",
+        "host_ports",
+        "id",
+        "images",
+        "requests",
+        "scored_requests",
+    )
+
+    def __init__(self, identity: int, pod: Pod) -> None:
+        self.id = identity
+        self.requests: Amounts = counted(pod_requests(pod))
+        self.scored_requests = scored(pod, use_status=False, skip_pod_level=True)
+        self.held_scored = scored(pod, use_status=False, skip_pod_level=False)
+        self.host_ports = host_ports(pod)
+        self.images = images(pod)
+
+
+def scored(pod: Pod, *, use_status: bool, skip_pod_level: bool) -> tuple[int, int]:
+    """Return (cpu milli, memory bytes) with 100m and 200Mi for containers that name none."""
+    requests = pod_requests(
+        pod, use_status=use_status, skip_pod_level=skip_pod_level, non_missing=ASSUMED_REQUESTS
+    )
+    return requests.get(CPU, 0), requests.get(MEMORY, 0)
+
+
+def host_ports(pod: Pod) -> tuple[ContainerPort, ...]:
+    """Return the host ports of containers and sidecars (not of ordinary init containers)."""
+    spec = pod.spec
+    holders = [*spec.containers]
+    holders += [c for c in spec.init_containers if c.restart_policy == "Always"]
+    return tuple(port for c in holders for port in c.ports if port.host_port > 0)
+
+
+def images(pod: Pod) -> tuple[str, ...]:
+    """Return the images the pod needs: containers, init containers and image volumes."""
+    spec = pod.spec
+    names = [c.image for c in (*spec.init_containers, *spec.containers)]
+    names += [v.image.reference for v in spec.volumes if v.image is not None]
+    return tuple(names)
+
+
+class Shapes:
+    """The interner: pods of equal spec, labels, namespace and controller share one `Shape`.
+
+    A shape lives as long as somebody holds it, so the table never outgrows the cluster.
+    """
+
+    def __init__(self) -> None:
+        self._by_key: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+        self._next_id = 0
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def of(self, pod: Pod) -> Shape:
+        """Return the shape of `pod`; ObjectError if its spec holds a bad quantity."""
+        meta, spec = pod.metadata, pod.spec
+        if spec.node_name:
+            spec = msgspec.structs.replace(spec, node_name="")
+        owner = next(((o.kind, o.name) for o in meta.owner_references if o.controller), None)
+        key = _encode((meta.namespace, meta.labels, owner, spec))
+        shape = self._by_key.get(key)
+        if shape is None:
+            shape = Shape(self._next_id, pod)
+            self._next_id += 1
+            self._by_key[key] = shape
+        return shape

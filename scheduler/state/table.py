@@ -1,0 +1,209 @@
+"""`NodeTable`: one row per node, one column per fact.
+
+Rows never move: a node keeps its row as long as it exists, a freed row is used again later. All
+amounts are int64: CPU in milli, everything else in whole units. `Cluster` is the only writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, HashColumn, IntColumn
+from scheduler.objects.node import Node
+from scheduler.state.columns import Column
+from scheduler.state.images import ImageIndex
+from scheduler.state.labels import LabelIndex
+from scheduler.state.podindex import Placed
+from scheduler.state.ports import HostPorts
+from scheduler.state.resources import CPU, MEMORY, PODS, ResourceIndex, amounts
+from scheduler.state.taints import TaintIndex
+
+
+def stable_hash(text: str) -> int:
+    """Return a 64-bit hash that is the same in every process."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+class NodeTable:
+    """The nodes of the cluster in columns."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+        self.nodes: list[Node | None] = []
+        self.resources = ResourceIndex()
+        self.labels = LabelIndex()
+        self.taints = TaintIndex()
+        self.images = ImageIndex()
+        self.ports = HostPorts()
+        self._free: list[int] = []
+        self._allocatable: list[Column[np.int64]] = []
+        self._requested: list[Column[np.int64]] = []
+        self._scored: dict[str, Column[np.int64]] = {
+            CPU: Column(np.int64),
+            MEMORY: Column(np.int64),
+        }
+        self._exists: Column[np.bool_] = Column(np.bool_, fill=False)
+        self._unschedulable: Column[np.bool_] = Column(np.bool_, fill=False)
+        self._name_hash: Column[np.uint64] = Column(np.uint64)
+        self._widen()
+
+    def __len__(self) -> int:
+        """Return the number of nodes (rows may be more)."""
+        return len(self.rows)
+
+    @property
+    def size(self) -> int:
+        """Return the number of rows, freed ones included."""
+        return len(self.nodes)
+
+    @property
+    def exists(self) -> BoolColumn:
+        """Return the rows that hold a node."""
+        return self._exists.values
+
+    @property
+    def unschedulable(self) -> BoolColumn:
+        """Return the rows whose node has spec.unschedulable."""
+        return self._unschedulable.values
+
+    @property
+    def name_hash(self) -> HashColumn:
+        """Return a stable 64-bit hash of each node's name."""
+        return self._name_hash.values
+
+    @property
+    def generation(self) -> int:
+        """Return a number that moves when nodes come or go."""
+        return self._exists.generation
+
+    def name(self, row: int) -> str:
+        """Return the name of the node in a row."""
+        node = self.nodes[row]
+        return node.metadata.name if node is not None else ""
+
+    def allocatable(self, resource: str) -> IntColumn:
+        """Return what each node offers of a resource; 0 where it does not name it."""
+        return self._amounts(self._allocatable, resource)
+
+    def requested(self, resource: str) -> IntColumn:
+        """Return what placed pods request of a resource; for `pods` their number."""
+        return self._amounts(self._requested, resource)
+
+    def scored(self, resource: str) -> IntColumn:
+        """Return the requests of cpu or memory with assumed amounts for containers without."""
+        return self._scored[resource].values
+
+    def put(self, node: Node, pods: Mapping[str, Placed]) -> int:
+        """Add or replace a node; `pods` already count on it. ObjectError changes nothing."""
+        offers = amounts(node.status.allocatable)
+        name = node.metadata.name
+        row = self.rows.get(name)
+        if row is None:
+            row = self._new_row(name)
+            self.nodes[row] = node
+            for placed in pods.values():
+                self.hold(row, placed)
+        self.nodes[row] = node
+        for resource in offers:
+            self.resources.column(resource)
+        self._widen()
+        for resource, column in zip(self.resources.names(), self._allocatable, strict=True):
+            if column.values[row] != offers.get(resource, 0):
+                column.set(row, offers.get(resource, 0))
+        if self._unschedulable.values[row] != node.spec.unschedulable:
+            self._unschedulable.set(row, node.spec.unschedulable)
+        self.labels.set(row, node.metadata.labels)
+        self.taints.set(row, node.spec.taints)
+        self.images.set(row, node.status.images)
+        return row
+
+    def remove(self, name: str, pods: Mapping[str, Placed]) -> int:
+        """Take a node away and return its row; `pods` stop counting on it."""
+        row = self.rows.pop(name)
+        for placed in pods.values():
+            self.release(row, placed)
+        self.nodes[row] = None
+        for column in self._allocatable:
+            column.clear(row)
+        self._exists.clear(row)
+        self._unschedulable.clear(row)
+        self.labels.set(row, {})
+        self.taints.set(row, ())
+        self.images.set(row, ())
+        self._free.append(row)
+        return row
+
+    def hold(self, row: int, placed: Placed) -> None:
+        """Count a pod on a row."""
+        self._count(row, placed, 1)
+        self.ports.hold(row, placed.shape.host_ports)
+
+    def release(self, row: int, placed: Placed) -> None:
+        """Take a pod off a row."""
+        self._count(row, placed, -1)
+        self.ports.release(row, placed.shape.host_ports)
+
+    def copy(self) -> NodeTable:
+        """Return an independent copy (about 1 ms at 15,000 nodes)."""
+        twin = NodeTable()
+        twin.rows, twin.nodes, twin._free = dict(self.rows), list(self.nodes), list(self._free)
+        for name in self.resources.names():
+            twin.resources.column(name)
+        twin.labels, twin.taints = self.labels.copy(), self.taints.copy()
+        twin.images, twin.ports = self.images.copy(), self.ports.copy()
+        twin._allocatable = [column.copy() for column in self._allocatable]
+        twin._requested = [column.copy() for column in self._requested]
+        twin._scored = {name: column.copy() for name, column in self._scored.items()}
+        twin._exists, twin._unschedulable = self._exists.copy(), self._unschedulable.copy()
+        twin._name_hash = self._name_hash.copy()
+        return twin
+
+    def _count(self, row: int, placed: Placed, sign: int) -> None:
+        for resource, amount in placed.requests.items():
+            index = self.resources.get(resource)
+            if index is None:
+                index = self.resources.column(resource)
+                self._widen()
+            self._requested[index].add(row, sign * amount)
+        self._requested[self.resources.column(PODS)].add(row, sign)
+        cpu, memory = placed.scored_requests
+        self._scored[CPU].add(row, sign * cpu)
+        self._scored[MEMORY].add(row, sign * memory)
+
+    def _amounts(self, columns: list[Column[np.int64]], resource: str) -> IntColumn:
+        index = self.resources.get(resource)
+        if index is None:
+            return np.zeros(self.size, dtype=np.int64)
+        return columns[index].values
+
+    def _new_row(self, name: str) -> int:
+        if self._free:
+            row = self._free.pop()
+        else:
+            row = len(self.nodes)
+            self.nodes.append(None)
+            for column in self._all_columns():
+                column.grow(row + 1)
+        self.rows[name] = row
+        self._exists.set(row, True)
+        self._name_hash.set(row, stable_hash(name))
+        return row
+
+    def _all_columns(self) -> list[Column[np.int64] | Column[np.bool_] | Column[np.uint64]]:
+        return [
+            *self._allocatable,
+            *self._requested,
+            *self._scored.values(),
+            self._exists,
+            self._unschedulable,
+            self._name_hash,
+        ]
+
+    def _widen(self) -> None:
+        """Give each known resource its two columns."""
+        while len(self._allocatable) < len(self.resources):
+            self._allocatable.append(Column(np.int64, 0, self.size))
+            self._requested.append(Column(np.int64, 0, self.size))

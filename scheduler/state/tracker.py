@@ -1,0 +1,39 @@
+"""`Tracker`: columns that a plugin family keeps, fed by every change of the cluster.
+
+The engine calls a tracker right after `Cluster` has taken a change in: watched pods, our assumed
+ones, forgotten ones and other schedulers' alike. Law: what a tracker holds after any sequence of
+changes equals what a fresh one holds after `rebuild` on the resulting cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scheduler.state.change import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.state.cluster import Cluster
+
+
+class Tracker(Protocol):
+    """Long-lived state of a plugin family; `kinds` names further kinds it needs watched."""
+
+    kinds: tuple[str, ...]
+
+    def rebuild(self, cluster: Cluster) -> None:
+        """Start afresh from what `cluster` holds."""
+        ...
+
+    def apply(self, change: Change) -> None:
+        """Follow one change."""
+        ...
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return what it holds by name, for laws and dumps."""
+        ...
+
+    def copy(self) -> Tracker:
+        """Return an independent copy."""
+        ...
