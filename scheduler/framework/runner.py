@@ -1,0 +1,364 @@
+"""`Runner`: calls the plugins of a profile, point by point.
+
+One loop (`_each`) serves all points: order, timing, and an exception of a plugin named with plugin
+and point. What a point makes of the answers stands in the method of that point. The runner decides
+nothing about pods beyond that and keeps nothing between attempts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.errors import PluginError
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.narrow import Narrow
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.profile import Bound, Profile
+from scheduler.framework.status import SUCCESS, Code, Rejected, Status, unresolvable
+
+MAX_SCORE = 100
+_INT64 = np.dtype(np.int64)
+
+Observe = Callable[[str, float, str], None]
+Stopwatch = Callable[[], float]
+
+
+def no_observer(_point: str, _seconds: float, _status: str) -> None:
+    """Measure nothing."""
+
+
+class States:
+    """What plugins returned from pre-filter and pre-score in one attempt, and who was skipped."""
+
+    __slots__ = ("by_plugin", "scoring", "skipped", "skipped_scoring")
+
+    def __init__(self) -> None:
+        self.by_plugin: dict[str, Any] = {}
+        self.scoring: dict[str, Any] = {}
+        self.skipped: set[str] = set()
+        self.skipped_scoring: set[str] = set()
+
+    def for_score(self, plugin: str) -> Any:
+        """Return the state that `score` of a plugin receives."""
+        if plugin in self.scoring:
+            return self.scoring[plugin]
+        return self.by_plugin.get(plugin)
+
+
+class PreFiltered(msgspec.Struct, frozen=True):
+    """The outcome of pre-filter: a status, and the rows left if plugins narrowed them."""
+
+    status: Status = SUCCESS
+    rows: BoolColumn | None = None
+    narrowed_by: tuple[str, ...] = ()
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """What one plugin rejected among the rows that had passed all plugins before it."""
+
+    plugin: str
+    rows: BoolColumn
+    rejected: Rejected
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """The scores of one plugin as full columns; only feasible rows mean anything."""
+
+    plugin: str
+    raw: IntColumn
+    normalized: IntColumn
+    weight: int
+
+
+class Runner:
+    """Runs the plugins of one profile."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        stopwatch: Stopwatch | None = None,
+        observe: Observe = no_observer,
+    ) -> None:
+        self.profile = profile
+        self._stopwatch = stopwatch
+        self._observe = observe
+        self._missing_state = {
+            point: _plugins_without_state(profile, point, before)
+            for point, before in (("filter", "pre_filter"), ("score", "pre_score"))
+        }
+
+    def pre_filter(self, cycle: Cycle, nodes: Nodes, states: States) -> PreFiltered:
+        """Run pre-filter; see kube-scheduler's rules for U, UAU, Pending and Skip."""
+        failed = SUCCESS
+        rows: BoolColumn | None = None
+        narrowed: list[str] = []
+
+        def step(bound: Bound) -> bool:
+            nonlocal failed, rows
+            answer = bound.call(cycle, nodes)
+            if isinstance(answer, Status):
+                if answer.code is Code.SKIP:
+                    states.skipped.add(bound.name)
+                elif not answer.is_success:
+                    failed = _attributed(answer, bound.name)
+                    # Only a plain "unschedulable" lets the others run: they leave the state that
+                    # preemption needs.
+                    return answer.code is not Code.UNSCHEDULABLE
+                return False
+            if isinstance(answer, Narrow):
+                narrowed.append(bound.name)
+                rows = answer.rows if rows is None else rows & answer.rows
+                answer = answer.state
+            states.by_plugin[bound.name] = answer
+            return False
+
+        self._each("pre_filter", self.profile.pre_filter, step, lambda: failed.code)
+        return PreFiltered(failed, rows, tuple(narrowed))
+
+    def filter(
+        self, cycle: Cycle, nodes: Nodes, states: States, feasible: BoolColumn
+    ) -> tuple[BoolColumn, list[Rejection]]:
+        """Return the rows of `feasible` that pass all filters, and who rejected the others."""
+        rejections: list[Rejection] = []
+
+        def step(bound: Bound) -> bool:
+            nonlocal feasible
+            rejected = self._call_filter(bound, cycle, nodes, states)
+            if rejected is not None:
+                fresh = rejected.rows & feasible
+                if fresh.any():
+                    rejections.append(Rejection(bound.name, fresh, rejected))
+                    feasible = feasible & ~fresh
+                    return not feasible.any()
+            return False
+
+        bounds = self.profile.filter
+        if states.skipped:
+            bounds = tuple(b for b in bounds if b.name not in states.skipped)
+        self._each("filter", bounds, step)
+        return feasible, rejections
+
+    def score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[IntColumn, list[Scored]]:
+        """Return the weighted totals, and each plugin's scores, of the feasible rows."""
+        self._pre_score(cycle, nodes, states)
+        total = np.zeros(nodes.size, dtype=np.int64)
+        scores: list[Scored] = []
+
+        def step(bound: Bound) -> bool:
+            raw = self._call_score(bound, cycle, nodes, states)
+            normalized = _normalize(bound, cycle, nodes, raw)
+            _check_range(bound.name, normalized, nodes)
+            scores.append(Scored(bound.name, raw, normalized, bound.weight))
+            np.add(total, normalized * bound.weight if bound.weight != 1 else normalized, out=total)
+            return False
+
+        bounds = self.profile.score
+        if states.skipped_scoring:
+            bounds = tuple(b for b in bounds if b.name not in states.skipped_scoring)
+        self._each("score", bounds, step)
+        return total, scores
+
+    def reserve(self, cycle: Cycle, node: str, states: States) -> Status:
+        """Run reserve; the first plugin that does not succeed ends it."""
+        return self._until_rejected("reserve", self.profile.reserve, cycle, node, states)
+
+    def unreserve(self, cycle: Cycle, node: str, states: States) -> None:
+        """Take reservations back in reverse order; a plugin's exception ends this cycle only."""
+
+        def step(bound: Bound) -> bool:
+            if bound.plugin.serves("unreserve"):
+                bound.plugin.unreserve(cycle, node, *_state(bound, states))
+            return False
+
+        self._each("unreserve", self.profile.reserve[::-1], step)
+
+    def permit(self, cycle: Cycle, node: str) -> tuple[Status, dict[str, float]]:
+        """Run permit; return the status and, for each plugin that waits, its timeout in seconds."""
+        waits: dict[str, float] = {}
+        rejected = SUCCESS
+
+        def step(bound: Bound) -> bool:
+            nonlocal rejected
+            status = bound.call(cycle, node) or SUCCESS
+            if status.code is Code.WAIT:
+                waits[bound.name] = min(status.timeout_s, 900.0)
+                return False
+            if not status.is_success:
+                rejected = _attributed(status, bound.name)
+            return not status.is_success
+
+        self._each("permit", self.profile.permit, step)
+        if not rejected.is_success:
+            return rejected, {}
+        return (Status(Code.WAIT), waits) if waits else (SUCCESS, waits)
+
+    def post_bind(self, cycle: Cycle, node: str) -> None:
+        """Tell the plugins that the pod is bound."""
+
+        def step(bound: Bound) -> bool:
+            bound.call(cycle, node)
+            return False
+
+        self._each("post_bind", self.profile.post_bind, step)
+
+    def _pre_score(self, cycle: Cycle, nodes: Nodes, states: States) -> None:
+        def step(bound: Bound) -> bool:
+            answer = bound.call(cycle, nodes, *_state(bound, states))
+            if isinstance(answer, Status):
+                if answer.code is Code.SKIP:
+                    states.skipped_scoring.add(bound.name)
+                elif not answer.is_success:
+                    raise PluginError(bound.name, "PreScore", answer.message)
+            elif answer is not None:
+                states.scoring[bound.name] = answer
+            return False
+
+        self._each("pre_score", self.profile.pre_score, step)
+
+    def _call_filter(
+        self, bound: Bound, cycle: Cycle, nodes: Nodes, states: States
+    ) -> Rejected | None:
+        if bound.name in self._missing_state["filter"]:
+            self._catch_up(bound, "pre_filter", cycle, nodes, states)
+            if bound.name in states.skipped:
+                return None
+        result: Rejected | None = bound.call(cycle, nodes, *_state(bound, states))
+        return result
+
+    def _call_score(self, bound: Bound, cycle: Cycle, nodes: Nodes, states: States) -> IntColumn:
+        if bound.name in self._missing_state["score"]:
+            self._catch_up(bound, "pre_score", cycle, nodes, states)
+        if bound.plugin.serves("pre_score") or bound.plugin.serves("pre_filter"):
+            raw = bound.call(cycle, nodes, states.for_score(bound.name))
+        else:
+            raw = bound.call(cycle, nodes)
+        if not isinstance(raw, np.ndarray) or raw.dtype != _INT64 or len(raw) != nodes.size:
+            raise TypeError(f"score must return an int64 column of {nodes.size} rows")
+        return raw
+
+    def _catch_up(
+        self, bound: Bound, method: str, cycle: Cycle, nodes: Nodes, states: States
+    ) -> None:
+        """Serve a plugin whose pre-filter (pre-score) the profile disables."""
+        if not bound.plugin.on_the_spot:
+            point = "PreFilter" if method == "pre_filter" else "PreScore"
+            raise LookupError(f'reading "{point}{bound.name}" from cycleState: not found')
+        answer = getattr(bound.plugin, method)(cycle, nodes)
+        if isinstance(answer, Status):
+            return
+        kept = states.by_plugin if method == "pre_filter" else states.scoring
+        kept[bound.name] = answer.state if isinstance(answer, Narrow) else answer
+
+    def _until_rejected(
+        self, point: str, bounds: tuple[Bound, ...], cycle: Cycle, node: str, states: States
+    ) -> Status:
+        outcome = SUCCESS
+
+        def step(bound: Bound) -> bool:
+            nonlocal outcome
+            status = bound.call(cycle, node, *_state(bound, states)) or SUCCESS
+            if not status.is_success:
+                outcome = _attributed(status, bound.name)
+            return not status.is_success
+
+        self._each(point, bounds, step)
+        return outcome
+
+    def _each(
+        self,
+        point: str,
+        bounds: tuple[Bound, ...],
+        step: Callable[[Bound], bool],
+        outcome: Callable[[], str] = lambda: "Success",
+    ) -> None:
+        """Call `step` for each plugin in order until it returns True."""
+        if not bounds:
+            return
+        watch = self._stopwatch
+        started = watch() if watch is not None else 0.0
+        result = "Error"
+        try:
+            for bound in bounds:
+                try:
+                    if step(bound):
+                        break
+                except PluginError:
+                    raise
+                except Exception as error:  # the one place where a plugin's fault is caught
+                    raise PluginError(bound.name, _GO_NAME[point], str(error)) from error
+            result = outcome()
+        finally:
+            if watch is not None:
+                self._observe(point, watch() - started, result)
+
+
+_GO_NAME = {
+    "pre_filter": "PreFilter",
+    "filter": "Filter",
+    "pre_score": "PreScore",
+    "score": "Score",
+    "reserve": "Reserve",
+    "unreserve": "Unreserve",
+    "permit": "Permit",
+    "post_bind": "PostBind",
+}
+
+
+def no_rows_left(result: PreFiltered) -> Status | None:
+    """Return the status of a pod for which plugins narrowed the rows down to none."""
+    if result.rows is None or result.rows.any():
+        return None
+    names = result.narrowed_by
+    if len(names) == 1:
+        return unresolvable(f"node(s) didn't satisfy plugin {names[0]}")
+    return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously")
+
+
+def _plugins_without_state(profile: Profile, point: str, before: str) -> frozenset[str]:
+    served = {bound.name for bound in getattr(profile, before)}
+    return frozenset(
+        bound.name
+        for bound in getattr(profile, point)
+        if bound.plugin.serves(before) and bound.name not in served
+    )
+
+
+def _state(bound: Bound, states: States) -> tuple[Any, ...]:
+    """Return the state argument of a plugin that has a pre-filter, nothing for one without."""
+    return (states.by_plugin.get(bound.name),) if bound.plugin.serves("pre_filter") else ()
+
+
+def _attributed(status: Status, plugin: str) -> Status:
+    return msgspec.structs.replace(status, plugin=plugin)
+
+
+def _normalize(bound: Bound, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
+    rule = bound.plugin.normalize
+    if rule == "none":
+        return raw
+    if callable(rule):
+        column: IntColumn = rule(cycle, nodes, raw)
+        return column
+    highest = int(raw.max(where=nodes.feasible, initial=0))
+    if rule == "max":
+        return raw if highest == 0 else raw * MAX_SCORE // highest
+    if highest == 0:
+        return np.full(nodes.size, MAX_SCORE, dtype=np.int64)
+    return MAX_SCORE - raw * MAX_SCORE // highest
+
+
+def _check_range(plugin: str, normalized: IntColumn, nodes: Nodes) -> None:
+    low = int(normalized.min(where=nodes.feasible, initial=0))
+    high = int(normalized.max(where=nodes.feasible, initial=0))
+    if low < 0 or high > MAX_SCORE:
+        wrong = low if low < 0 else high
+        raise ValueError(
+            f'plugin "{plugin}" returns an invalid score {wrong}, it should in the range of '
+            f"[0, {MAX_SCORE}] after normalizing"
+        )
