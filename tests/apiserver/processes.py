@@ -1,0 +1,100 @@
+"""Programs that a test starts and always ends: free ports, logs, waiting until one is ready.
+
+Used by tests.apiserver.realcluster and by whoever needs one more program beside it. A program dies
+with the test process even when that is killed, where the system has `setpriv`.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+POLL_S = 0.05
+STOP_S = 20.0
+
+
+class ProgramFailedError(AssertionError):
+    """A program ended, or did not become ready in time; the message ends with its last log lines."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A running program and where its output goes."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time used so far, user and system (Linux only)."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def wait_ready(self, is_ready: Callable[[], bool], timeout_s: float) -> None:
+        """Ask until `is_ready`; raise ProgramFailedError when it ends first or time is up."""
+        deadline = monotonic() + timeout_s
+        while not is_ready():
+            if monotonic() > deadline:
+                raise ProgramFailedError(f"{self.name} not ready in {timeout_s} s\n{self.tail()}")
+            # Waiting for its end is the pause: a program that dies is noticed at once.
+            try:
+                code = self.process.wait(POLL_S)
+            except subprocess.TimeoutExpired:
+                continue
+            raise ProgramFailedError(f"{self.name} ended with code {code}\n{self.tail()}")
+
+    def tail(self, lines: int = 30) -> str:
+        """Return the last lines of the log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def stop(self) -> None:
+        """End it with SIGTERM, after STOP_S with SIGKILL; safe when it has ended already."""
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def running(
+    name: str, command: Sequence[str | Path], log: Path, env: Mapping[str, str] | None = None
+) -> Iterator[Program]:
+    """Run a command with its output in `log` until the block ends. Call it in the main thread."""
+    # Linux ends the child with the thread that started it, hence the main thread.
+    guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [*guard, *map(str, command)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **env} if env is not None else None,
+        )
+    program = Program(name, process, log)
+    try:
+        yield program
+    finally:
+        program.stop()
+
+
+def free_ports(count: int) -> list[int]:
+    """Return distinct loopback ports that were free a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

@@ -1,0 +1,343 @@
+"""A real control plane for tests: etcd and kube-apiserver, and kube-scheduler beside them.
+
+`make tools` builds the programs; KUBEBUILDER_ASSETS names their folder. Without it the fixtures
+skip with that reason. There are no kubelets and no controllers: nodes are plain objects, and only
+what a test writes happens. Everything is torn down at the end; when a test failed, the logs stay
+in build/test-logs.
+"""
+
+import base64
+import json
+import os
+import re
+import shutil
+import ssl
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.apiserver.certificates import write_certificates
+from tests.apiserver.processes import Program, ProgramFailedError, free_ports, running
+
+ADMIN_TOKEN = "admin-token"
+SCHEDULER_TOKEN = "scheduler-token"
+NOBODY_TOKEN = "nobody-token"
+READY_S = 60.0
+KEPT_LOGS = Path(__file__).parents[2] / "build" / "test-logs"
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RealCluster:
+    """A running API server. Kubeconfigs hold address, authority and token, nothing else."""
+
+    url: str
+    folder: Path
+    ca_file: Path
+    kubeconfig: Path
+    scheduler_kubeconfig: Path
+    nobody_kubeconfig: Path
+    etcd: Program
+    apiserver: Program
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str = ADMIN_TOKEN,
+        content_type: str = "application/json",
+    ) -> tuple[int, Any]:
+        """Send one blocking request; return the status code and the decoded (or plain) answer."""
+        return _request(self, method, path, body, token, content_type)
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl as admin and return its output; raise CalledProcessError when it fails."""
+        own = assets() / "kubectl"
+        command = [str(own) if own.exists() else "kubectl", "--kubeconfig", str(self.kubeconfig)]
+        done = subprocess.run(
+            [*command, *arguments], input=stdin, text=True, capture_output=True, check=True
+        )
+        return done.stdout
+
+
+@dataclass(frozen=True)
+class KubeScheduler:
+    """A running kube-scheduler; `url` serves /metrics and the health endpoints openly."""
+
+    url: str
+    program: Program
+    config: Path
+
+    def get(self, path: str) -> str:
+        """Return the answer of an endpoint, for example "/metrics"."""
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE  # its serving certificate is its own
+        with urllib.request.urlopen(self.url + path, context=context, timeout=10) as answer:
+            return str(answer.read().decode())
+
+
+def assets() -> Path:
+    """Return the folder of the real programs, or skip the test with the reason."""
+    folder = os.environ.get("KUBEBUILDER_ASSETS")
+    if not folder:
+        pytest.skip("needs a real kube-apiserver: run `make tools` and set KUBEBUILDER_ASSETS")
+    missing = [n for n in ("etcd", "kube-apiserver") if not (Path(folder) / n).exists()]
+    if missing:
+        pytest.skip(f"KUBEBUILDER_ASSETS has no {' and no '.join(missing)}: run `make tools`")
+    return Path(folder)
+
+
+@contextmanager
+def start_cluster(apiserver_flags: Sequence[str] = (), name: str = "real") -> Iterator[RealCluster]:
+    """Run etcd and kube-apiserver until the block ends; logs stay when the block raises.
+
+    `apiserver_flags` come last and so override the flags set here.
+    """
+    binaries = assets()
+    folder = Path(tempfile.mkdtemp(prefix=f"trellis-{name}-"))
+    try:
+        with ExitStack() as stack:
+            yield _start(stack, binaries, folder, apiserver_flags)
+    except BaseException as error:
+        error.add_note(f"logs of the real cluster: {keep_logs(folder, name)}")
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def start_kube_scheduler(
+    cluster: RealCluster,
+    config: Mapping[str, Any] | None = None,
+    *,
+    qps: float = 5000,
+    burst: int = 5000,
+) -> Iterator[KubeScheduler]:
+    """Run the real kube-scheduler on the cluster until the block ends.
+
+    `config` holds fields of KubeSchedulerConfiguration (profiles, ...) that are laid over the
+    defaults; qps and burst bound its requests per second.
+    """
+    program_file = assets() / "kube-scheduler"
+    if not program_file.exists():
+        pytest.skip("KUBEBUILDER_ASSETS has no kube-scheduler: run `make tools`")
+    folder = Path(tempfile.mkdtemp(prefix="kube-scheduler-", dir=cluster.folder))
+    (port,) = free_ports(1)
+    whole = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {
+            "kubeconfig": str(cluster.scheduler_kubeconfig),
+            "qps": qps,
+            "burst": burst,
+        },
+        "leaderElection": {"leaderElect": False},
+        **(config or {}),
+    }
+    config_file = folder / "config.yaml"
+    config_file.write_text(yaml.safe_dump(whole))
+    command = [
+        str(program_file),
+        f"--config={config_file}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--cert-dir={folder}",
+        "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics",
+        f"--authentication-kubeconfig={cluster.scheduler_kubeconfig}",
+        f"--authorization-kubeconfig={cluster.scheduler_kubeconfig}",
+    ]
+    with running("kube-scheduler", command, cluster.folder / f"{folder.name}.log") as program:
+        scheduler = KubeScheduler(f"https://127.0.0.1:{port}", program, config_file)
+        program.wait_ready(lambda: _answers(scheduler), READY_S)
+        yield scheduler
+
+
+def keep_logs(folder: Path, name: str) -> Path:
+    """Copy the logs out of a cluster's folder and return where they are now."""
+    kept = KEPT_LOGS / f"{name}-{os.getpid()}"
+    kept.mkdir(parents=True, exist_ok=True)
+    for log in folder.glob("*.log"):
+        shutil.copy(log, kept)
+    return kept
+
+
+def _start(
+    stack: ExitStack, binaries: Path, folder: Path, apiserver_flags: Sequence[str]
+) -> RealCluster:
+    client_port, peer_port, secure_port = free_ports(3)
+    write_certificates(folder)
+    (folder / "tokens.csv").write_text(
+        f'{ADMIN_TOKEN},admin,1,"system:masters"\n'
+        f"{SCHEDULER_TOKEN},system:kube-scheduler,2\n"
+        f"{NOBODY_TOKEN},nobody,3\n"
+    )
+    url = f"https://127.0.0.1:{secure_port}"
+    etcd = stack.enter_context(
+        running(
+            "etcd", _etcd_command(binaries, folder, client_port, peer_port), folder / "etcd.log"
+        )
+    )
+    command = _apiserver_command(binaries, folder, client_port, secure_port)
+    apiserver = stack.enter_context(
+        running("kube-apiserver", [*command, *apiserver_flags], folder / "kube-apiserver.log")
+    )
+    cluster = RealCluster(
+        url=url,
+        folder=folder,
+        ca_file=folder / "ca.crt",
+        kubeconfig=_write_kubeconfig(folder, url, "admin", ADMIN_TOKEN),
+        scheduler_kubeconfig=_write_kubeconfig(folder, url, "kube-scheduler", SCHEDULER_TOKEN),
+        nobody_kubeconfig=_write_kubeconfig(folder, url, "nobody", NOBODY_TOKEN),
+        etcd=etcd,
+        apiserver=apiserver,
+    )
+    try:
+        apiserver.wait_ready(lambda: _serves(cluster), READY_S)
+    except ProgramFailedError as error:
+        error.add_note(f"end of etcd's log:\n{etcd.tail(10)}")
+        raise
+    return cluster
+
+
+def _etcd_command(binaries: Path, folder: Path, client_port: int, peer_port: int) -> list[str]:
+    client, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
+    return [
+        str(binaries / "etcd"),
+        "--name=default",
+        f"--data-dir={folder / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--unsafe-no-fsync",  # nothing here has to survive the machine
+        f"--quota-backend-bytes={8 << 30}",
+    ]
+
+
+def _apiserver_command(binaries: Path, folder: Path, etcd_port: int, secure_port: int) -> list[str]:
+    return [
+        str(binaries / "kube-apiserver"),
+        f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",  # it would refuse a loopback address as endpoint
+        f"--secure-port={secure_port}",
+        f"--cert-dir={folder}",
+        f"--tls-cert-file={folder / 'server.crt'}",
+        f"--tls-private-key-file={folder / 'server.key'}",
+        "--service-cluster-ip-range=10.0.0.0/16",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={folder / 'sa.pub'}",
+        f"--service-account-signing-key-file={folder / 'sa.key'}",
+        f"--token-auth-file={folder / 'tokens.csv'}",
+        "--authorization-mode=RBAC",
+        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        "--allow-privileged=true",
+        "--max-requests-inflight=3000",
+        "--max-mutating-requests-inflight=1500",
+    ]
+
+
+def _write_kubeconfig(folder: Path, url: str, user: str, token: str) -> Path:
+    authority = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
+    path = folder / f"{user}.kubeconfig"
+    path.touch(mode=0o600)
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [
+                    {
+                        "name": "real",
+                        "cluster": {"server": url, "certificate-authority-data": authority},
+                    }
+                ],
+                "users": [{"name": user, "user": {"token": token}}],
+                "contexts": [{"name": "real", "context": {"cluster": "real", "user": user}}],
+                "current-context": "real",
+            }
+        )
+    )
+    return path
+
+
+def _request(
+    cluster: RealCluster, method: str, path: str, body: Any, token: str, content_type: str
+) -> tuple[int, Any]:
+    request = urllib.request.Request(
+        cluster.url + path,
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {token}", "Content-Type": content_type},
+    )
+    context = ssl.create_default_context(cafile=str(cluster.ca_file))
+    try:
+        with urllib.request.urlopen(request, context=context, timeout=30) as answer:
+            return answer.status, _decoded(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, _decoded(error.read())
+
+
+def _decoded(answer: bytes) -> Any:
+    try:
+        return json.loads(answer)
+    except ValueError:
+        return answer.decode(errors="replace")
+
+
+def _serves(cluster: RealCluster) -> bool:
+    """Tell whether the server is ready and has made the namespaces that everybody expects."""
+    try:
+        return all(
+            cluster.request("GET", path)[0] == 200
+            for path in ("/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-system")
+        )
+    except OSError:
+        return False
+
+
+def _answers(scheduler: KubeScheduler) -> bool:
+    try:
+        return scheduler.get("/readyz") == "ok"
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def real_cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
+    """Give one control plane to all tests of the session; use own namespaces and names in it."""
+    with start_cluster() as cluster:
+        yield from _keeping_logs(request, cluster, "real")
+
+
+@pytest.fixture
+def own_real_cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
+    """Give an empty control plane to one test alone (about five seconds)."""
+    name = re.sub(r"\W+", "-", request.node.name)[:60].strip("-")
+    with start_cluster(name=name) as cluster:
+        yield from _keeping_logs(request, cluster, name)
+
+
+def _keeping_logs(
+    request: pytest.FixtureRequest, cluster: RealCluster, name: str
+) -> Iterator[RealCluster]:
+    failed_before = request.session.testsfailed
+    yield cluster
+    if request.session.testsfailed > failed_before:
+        keep_logs(cluster.folder, name)
