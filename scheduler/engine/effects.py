@@ -1,0 +1,144 @@
+"""What goes into the engine and what comes out: plain, serialisable records.
+
+Events are facts from outside (a watched object, an answer); effects are requests to the outside
+(bind, write a condition). The engine never performs an effect itself, and an effect that wants an
+answer carries an `id` under which the answer comes back as an event. A decision log is nothing but
+these records in order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from scheduler.objects.pod import PodCondition
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="event", rename="camel", omit_defaults=True):
+    """Base of everything that goes into the engine."""
+
+
+class Watched(Event, frozen=True, tag="Watched"):
+    """One object was added, modified or deleted; `object` is the struct of its kind."""
+
+    kind: str
+    verb: str
+    object: Any
+
+
+class Listed(Event, frozen=True, tag="Listed"):
+    """All objects of a kind as a list call returned them: what is not in it is gone.
+
+    A kind that the API server does not offer comes as an empty list.
+    """
+
+    kind: str
+    objects: tuple[Any, ...] = ()
+
+
+class Answer(Event, frozen=True, tag="Answer"):
+    """The answer to effect `effect`.
+
+    `code` is the HTTP status; 0 says that nobody knows whether the effect happened. `body` is the
+    part of the response that the effect asked for.
+    """
+
+    effect: int
+    code: int
+    reason: str = ""
+    message: str = ""
+    body: Any = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the effect happened."""
+        return 200 <= self.code < 300
+
+
+class Leading(Event, frozen=True, tag="Leading"):
+    """We have become, or have ceased to be, the leader; only a leader schedules."""
+
+    active: bool
+
+
+class Effect(msgspec.Struct, frozen=True, tag_field="effect", rename="camel", omit_defaults=True):
+    """Base of everything that comes out of the engine."""
+
+
+class Bind(Effect, frozen=True, tag="Bind"):
+    """Bind a pod by its binding subresource; idempotent because it carries the pod's uid."""
+
+    id: int
+    namespace: str
+    name: str
+    uid: str
+    node: str
+
+
+class Look(Effect, frozen=True, tag="Look"):
+    """Read a pod to learn what became of an unanswered bind; the answer's body is a `Seen`."""
+
+    id: int
+    namespace: str
+    name: str
+
+
+class Seen(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What `Look` found: the pod's uid and the node it is bound to, if any."""
+
+    uid: str = ""
+    node_name: str = ""
+
+
+class SetStatus(Effect, frozen=True, tag="SetStatus"):
+    """Patch a pod's status: its PodScheduled condition, its nomination, or both.
+
+    `nominated_node` None leaves the nomination alone, an empty text clears it. Wants no answer; the
+    executor keeps the order per pod and retries.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    condition: PodCondition | None = None
+    nominated_node: str | None = None
+
+
+class Evict(Effect, frozen=True, tag="Evict"):
+    """Mark a victim of preemption as disrupted, then delete it with its own grace period."""
+
+    id: int
+    namespace: str
+    name: str
+    uid: str
+    message: str
+
+
+class Call(Effect, frozen=True, tag="Call"):
+    """A request of a plugin to the API server."""
+
+    id: int
+    method: str
+    path: str
+    content_type: str = "application/json"
+    body: Any = None
+
+
+class Record(Effect, frozen=True, tag="Record"):
+    """Write an event (events.k8s.io/v1) about a pod; wants no answer and is never dropped."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    scheduler_name: str
+    type: str
+    reason: str
+    action: str
+    note: str
+    now: float
+    related: tuple[str, str, str] | None = None
+
+
+Effects = Bind | Look | SetStatus | Evict | Call | Record
