@@ -37,6 +37,7 @@ class Resource:
     verbs: tuple[str, ...] = ALL_VERBS
     storage: str = ""
     custom: bool = False
+    selectable: tuple[str, ...] = ()
     api_version: str = field(init=False)
     qualified: str = field(init=False)
 

@@ -8,15 +8,15 @@ The HTTP server and the in-process clients (simulated kubelets, controllers) use
     store.watch(PODS, wake=event.set) -> Watch          watch.changes() -> [Change]
 
 A stored dict is never changed in place: to change an object build a new dict (sharing what stays) and
-write it. What is handed to `create` and `update` belongs to the store afterwards; parts shared with stored objects are fine,
-because the rules copy what they change. Every refusal is an `StatusError`. Kind-specific rules come in as `Rules`.
+write it. `create` and `update` copy what they are given, so parts shared with stored objects are fine; a status
+write (`subresource="status"`) is not copied and belongs to the store afterwards. Every refusal is an `StatusError`. Kind-specific rules come in as `Rules`.
 """
 
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from scheduler.base.clock import Clock, rfc3339
 from scheduler.sandbox import metadata
@@ -157,10 +157,20 @@ class Store:
     # Writing
 
     def create(
-        self, resource: Resource, obj: Object, namespace: str = "", *, dry_run: bool = False
+        self,
+        resource: Resource,
+        obj: Object,
+        namespace: str = "",
+        *,
+        dry_run: bool = False,
+        owned: bool = False,
     ) -> Stored:
-        """Store a new object; 409 when the name is taken, 404 when the namespace is not there."""
-        new = _own_copy(obj)
+        """Store a new object; 409 when the name is taken, 404 when the namespace is not there.
+
+        `owned` promises that `obj` shares nothing with anybody, which saves a copy.
+        """
+        new = obj if owned else _copy(obj)
+        new["metadata"] = dict(new.get("metadata") or {})
         metadata.check_namespace(resource, new, namespace)
         self._name_new(resource, new)
         new.setdefault("apiVersion", resource.api_version)
@@ -175,7 +185,13 @@ class Store:
         return self._commit(resource, ADDED, key, new, None, dry_run=dry_run)
 
     def update(
-        self, resource: Resource, obj: Object, *, subresource: str = "", dry_run: bool = False
+        self,
+        resource: Resource,
+        obj: Object,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        owned: bool = False,
     ) -> Stored:
         """Replace an object, or the part a subresource owns.
 
@@ -184,7 +200,9 @@ class Store:
         """
         meta = obj["metadata"]
         old = self.get(resource, meta.get("namespace", ""), meta["name"])
-        new = _own_copy(obj)
+        # A status write shares the rest with the old version, and no rule changes a status inside.
+        new = {**obj} if owned or subresource == "status" else _copy(obj)
+        new["metadata"] = dict(meta)
         metadata.check_identity(resource, new, old.obj)
         metadata.keep_system_fields(new, old.obj)
         metadata.check_finalizers(resource, new, old.obj)
@@ -344,8 +362,13 @@ def _prefix(resource: Resource, namespace: str) -> str:
     return f"{namespace}/" if namespace and resource.namespaced else ""
 
 
-def _own_copy(obj: Object) -> Object:
-    return {**obj, "metadata": dict(obj.get("metadata") or {})}
+def _copy(value: Any) -> Any:
+    """A deep copy of a JSON value; several times faster than `copy.deepcopy`."""
+    if value.__class__ is dict:
+        return {name: _copy(part) for name, part in value.items()}
+    if value.__class__ is list:
+        return [_copy(part) for part in value]
+    return value
 
 
 def _split_status(resource: Resource, new: Object, old: Object, subresource: str) -> None:

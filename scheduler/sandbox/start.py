@@ -1,0 +1,85 @@
+"""A fresh cluster: a store with Kubernetes' rules, its system namespaces and priority classes, and our CRDs.
+
+store = new_store(RealClock())
+"""
+
+import uuid
+from importlib import resources
+from typing import Final
+
+import yaml
+
+from scheduler.base.clock import Clock
+from scheduler.sandbox.crd import Definitions
+from scheduler.sandbox.defaults import ApiRules
+from scheduler.sandbox.kinds import (
+    CONFIGMAPS,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    PRIORITYCLASSES,
+    SERVICEACCOUNTS,
+    SERVICES,
+)
+from scheduler.sandbox.store import Store
+
+SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+_SYSTEM_CLASSES: Final = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+
+
+def new_store(
+    clock: Clock, *, seed: int | None = None, history: int = 16_384, with_crds: bool = True
+) -> Store:
+    """An empty cluster; `history` is the number of changes per kind that watches may resume from."""
+    rules = ApiRules()
+    store = Store(clock, rules, seed=seed, history=history)
+    rules.definitions = Definitions(store)
+    for name in SYSTEM_NAMESPACES:
+        store.create(NAMESPACES, {"metadata": {"name": name}})
+        store.create(SERVICEACCOUNTS, {"metadata": {"name": "default"}}, name)
+    for name, value in _SYSTEM_CLASSES.items():
+        store.create(PRIORITYCLASSES, {"metadata": {"name": name}, "value": value})
+    store.create(SERVICES, _kubernetes_service(), "default")
+    store.create(
+        CONFIGMAPS,
+        {"metadata": {"name": "extension-apiserver-authentication"}, "data": {}},
+        "kube-system",
+    )
+    if with_crds:
+        load_crds(store)
+    store.forget_history()
+    return store
+
+
+def load_crds(store: Store) -> None:
+    """Create every definition of the `crds` folder."""
+    try:
+        folder = resources.files("crds")
+    except ModuleNotFoundError:
+        return
+    for entry in sorted(folder.iterdir(), key=lambda item: item.name):
+        if not entry.name.endswith((".yaml", ".yml")):
+            continue
+        for document in yaml.safe_load_all(entry.read_text(encoding="utf-8")):
+            if document and document.get("kind") == CUSTOMRESOURCEDEFINITIONS.kind:
+                store.create(CUSTOMRESOURCEDEFINITIONS, document)
+
+
+def new_token() -> str:
+    """A bearer token that nobody can guess."""
+    return uuid.uuid4().hex + uuid.uuid4().hex
+
+
+def _kubernetes_service() -> dict[str, object]:
+    return {
+        "metadata": {
+            "name": "kubernetes",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "clusterIP": "10.96.0.1",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+        },
+    }

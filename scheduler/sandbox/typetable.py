@@ -1,0 +1,114 @@
+"""The field table of the built-in kinds: names, types and merge keys, read once from types.json.
+
+Decoding (unknown fields, wrong types, canonical quantities), strategic merge patch, apply and the OpenAPI
+documents all read it. It is data about Kubernetes' wire format; nothing here looks at an object.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final
+
+import msgspec
+
+from scheduler.sandbox.kinds import Resource
+
+PRIMITIVES: Final = frozenset(
+    {
+        "any",
+        "bool",
+        "bytes",
+        "int32",
+        "int64",
+        "intstr",
+        "microtime",
+        "number",
+        "quantity",
+        "string",
+        "time",
+    }
+)
+
+
+@dataclass(slots=True)
+class Shape:
+    """A value's type: a primitive, a struct (`fields`), a list or a map (`inner`)."""
+
+    name: str
+    fields: "dict[str, Field] | None" = None
+    inner: "Shape | None" = None
+    is_list: bool = False
+
+
+@dataclass(slots=True)
+class Field:
+    """One field of a struct and how lists and maps in it merge."""
+
+    shape: Shape
+    required: bool = False
+    patch: tuple[str, ...] = ()
+    merge_key: str = ""
+    list_type: str = ""
+    map_keys: tuple[str, ...] = ()
+    atomic_map: bool = False
+
+
+class TypeTable:
+    """All types by name, linked on first use."""
+
+    def __init__(self, raw: "dict[str, dict[str, dict[str, str]]]") -> None:
+        self._raw = raw["types"]
+        self.kinds: dict[str, str] = raw["kinds"]  # type: ignore[assignment]
+        self._shapes: dict[str, Shape] = {}
+
+    def of_resource(self, resource: Resource) -> Shape | None:
+        """The type of a resource's objects, None for custom resources."""
+        return self.of_kind(resource.group, resource.version, resource.kind)
+
+    def of_kind(self, group: str, version: str, kind: str) -> Shape | None:
+        """The type of a kind, None when the table has none."""
+        name = self.kinds.get(f"{group}/{version}/{kind}")
+        return self.shape(name) if name else None
+
+    def shape(self, code: str) -> Shape:
+        """The type behind a code such as `[]core.v1.Container`."""
+        found = self._shapes.get(code)
+        if found is not None:
+            return found
+        if code.startswith("[]"):
+            found = self._shapes[code] = Shape(code, is_list=True)
+            found.inner = self.shape(code[2:])
+        elif code.startswith("{}"):
+            found = self._shapes[code] = Shape(code)
+            found.inner = self.shape(code[2:])
+        elif code in PRIMITIVES:
+            found = self._shapes[code] = Shape(code)
+        else:
+            found = self._shapes[code] = Shape(code)
+            found.fields = {name: self._field(text) for name, text in self._raw[code].items()}
+        return found
+
+    def names(self) -> list[str]:
+        """The names of all struct types, sorted."""
+        return sorted(self._raw)
+
+    def _field(self, text: str) -> Field:
+        required = text.endswith("!")
+        code, *notes = text.rstrip("!").split(" ")
+        said = dict(note.split("=", 1) for note in notes)
+        return Field(
+            shape=self.shape(code),
+            required=required,
+            patch=tuple(said.get("patch", "").split(",")) if "patch" in said else (),
+            merge_key=said.get("key", ""),
+            list_type=said.get("list", ""),
+            map_keys=tuple(said["keys"].split(",")) if "keys" in said else (),
+            atomic_map=said.get("map") == "atomic",
+        )
+
+
+@cache
+def type_table() -> TypeTable:
+    """The table that ships with the package."""
+    text = resources.files("scheduler.sandbox").joinpath("types.json").read_bytes()
+    return TypeTable(msgspec.json.decode(text))

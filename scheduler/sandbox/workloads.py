@@ -1,0 +1,233 @@
+"""Defaults of the kinds that make pods, and of the small kinds around them.
+
+One function per kind, found by the table `DEFAULTS`; `defaults.py` calls it on a private copy at creation and at update.
+"""
+
+import base64
+from collections.abc import Callable
+from typing import Any, Final
+
+from scheduler.sandbox.poddefaults import fill_spec
+from scheduler.sandbox.status import Object
+
+Fill = Callable[[Object], None]
+
+
+def _template(spec: Object) -> None:
+    template = spec.get("template")
+    if template is not None:
+        template.setdefault("metadata", {})
+        fill_spec(template.setdefault("spec", {}))
+
+
+def _deployment(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    strategy = spec.setdefault("strategy", {})
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+    _template(spec)
+
+
+def _replica_set(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    _template(spec)
+
+
+def _replication_controller(obj: Object) -> None:
+    _replica_set(obj)
+    spec = obj["spec"]
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if labels and not spec.get("selector"):
+        spec["selector"] = dict(labels)
+
+
+def _stateful_set(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    spec.setdefault("revisionHistoryLimit", 10)
+    strategy = spec.setdefault("updateStrategy", {})
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("partition", 0)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    retention.setdefault("whenDeleted", "Retain")
+    retention.setdefault("whenScaled", "Retain")
+    for claim in spec.get("volumeClaimTemplates") or ():
+        claim.setdefault("apiVersion", "v1")
+        claim.setdefault("kind", "PersistentVolumeClaim")
+        _claim(claim)
+    _template(spec)
+
+
+def _daemon_set(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    strategy = spec.setdefault("updateStrategy", {})
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", 1)
+        rolling.setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+    _template(spec)
+
+
+def _job(obj: Object) -> None:
+    _job_spec(obj.setdefault("spec", {}))
+
+
+def _job_spec(spec: Object) -> None:
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 2147483647 if "backoffLimitPerIndex" in spec else 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    has_policy = "podFailurePolicy" in spec
+    spec.setdefault("podReplacementPolicy", "Failed" if has_policy else "TerminatingOrFailed")
+    _template(spec)
+
+
+def name_job_pods(job: Object) -> None:
+    """Give a new job the selector and template labels that tell its pods from others'."""
+    spec, meta = job["spec"], job["metadata"]
+    spec.setdefault("manualSelector", False)
+    if spec["manualSelector"]:
+        return
+    template_meta = spec["template"].setdefault("metadata", {})
+    labels = dict(template_meta.get("labels") or {})
+    labels["controller-uid"] = labels["batch.kubernetes.io/controller-uid"] = meta["uid"]
+    labels["job-name"] = labels["batch.kubernetes.io/job-name"] = meta["name"]
+    template_meta["labels"] = labels
+    if not spec.get("selector"):
+        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": meta["uid"]}}
+
+
+def _cron_job(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+    template = (spec.get("jobTemplate") or {}).get("spec")
+    if template is not None:
+        _template(template)
+
+
+def _service(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("type", "ClusterIP")
+    spec.setdefault("sessionAffinity", "None")
+    for port in spec.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+        port.setdefault("targetPort", port.get("port"))
+    if spec["type"] != "ExternalName":
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["type"] in ("NodePort", "LoadBalancer"):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+
+
+def _claim(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("volumeMode", "Filesystem")
+    obj.setdefault("status", {}).setdefault("phase", "Pending")
+
+
+def _volume(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("volumeMode", "Filesystem")
+    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+
+
+def _storage_class(obj: Object) -> None:
+    obj.setdefault("reclaimPolicy", "Delete")
+    obj.setdefault("volumeBindingMode", "Immediate")
+
+
+def _csi_driver(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("attachRequired", True)
+    spec.setdefault("podInfoOnMount", False)
+    spec.setdefault("volumeLifecycleModes", ["Persistent"])
+    spec.setdefault("storageCapacity", False)
+    spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
+    spec.setdefault("requiresRepublish", False)
+    spec.setdefault("seLinuxMount", False)
+
+
+def _secret(obj: Object) -> None:
+    obj.setdefault("type", "Opaque")
+    plain: dict[str, str] | None = obj.pop("stringData", None)
+    if plain:
+        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in plain.items()}
+        obj["data"] = {**(obj.get("data") or {}), **encoded}
+
+
+def _priority_class(obj: Object) -> None:
+    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _namespace(obj: Object) -> None:
+    labels = dict(obj["metadata"].get("labels") or {})
+    labels["kubernetes.io/metadata.name"] = obj["metadata"].get("name", "")
+    obj["metadata"]["labels"] = labels
+
+
+def _node(obj: Object) -> None:
+    obj.setdefault("spec", {})
+    status = obj.get("status") or {}
+    if status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = dict(status["capacity"])
+
+
+def _autoscaler(obj: Object) -> None:
+    obj.setdefault("spec", {}).setdefault("minReplicas", 1)
+
+
+def _network_policy(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    if "policyTypes" not in spec:
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
+def _role_binding(obj: Object) -> None:
+    reference: Any = obj.get("roleRef")
+    if reference is not None:
+        reference.setdefault("apiGroup", "rbac.authorization.k8s.io")
+    for subject in obj.get("subjects") or ():
+        if subject.get("kind") in ("User", "Group"):
+            subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
+
+
+DEFAULTS: Final[dict[str, Fill]] = {
+    "deployments.apps": _deployment,
+    "replicasets.apps": _replica_set,
+    "replicationcontrollers": _replication_controller,
+    "statefulsets.apps": _stateful_set,
+    "daemonsets.apps": _daemon_set,
+    "jobs.batch": _job,
+    "cronjobs.batch": _cron_job,
+    "services": _service,
+    "persistentvolumeclaims": _claim,
+    "persistentvolumes": _volume,
+    "storageclasses.storage.k8s.io": _storage_class,
+    "csidrivers.storage.k8s.io": _csi_driver,
+    "secrets": _secret,
+    "priorityclasses.scheduling.k8s.io": _priority_class,
+    "namespaces": _namespace,
+    "nodes": _node,
+    "horizontalpodautoscalers.autoscaling": _autoscaler,
+    "networkpolicies.networking.k8s.io": _network_policy,
+    "rolebindings.rbac.authorization.k8s.io": _role_binding,
+    "clusterrolebindings.rbac.authorization.k8s.io": _role_binding,
+}

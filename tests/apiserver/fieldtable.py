@@ -1,0 +1,108 @@
+"""Makes scheduler/sandbox/types.json out of a kube-apiserver's own OpenAPI document.
+
+Facts only: the field names of the served kinds, their types and how lists merge; no descriptions. Used by the
+case that compares the file with a real API server, and by hand when a new Kubernetes version comes:
+
+    python -m tests.apiserver.fieldtable openapi-v2.json > scheduler/sandbox/types.json
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from scheduler.sandbox.kinds import BUILT_IN
+
+_PREFIXES = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis.")
+_LEAVES = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "intstr",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.Time": "time",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "microtime",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": "any",
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": "any",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": "any",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps": "any",
+}
+_EXTRA = ("Scale", "DeleteOptions", "Status", "Eviction", "TokenRequest")
+
+
+def build(document):
+    """The table {"kinds": {"group/version/Kind": type}, "types": {type: {field: code}}}."""
+    definitions = document["definitions"]
+    wanted = {(row.group, row.version, row.kind) for row in BUILT_IN}
+    kinds, todo = {}, []
+    for name, definition in definitions.items():
+        for gvk in definition.get("x-kubernetes-group-version-kind", ()):
+            key = (gvk["group"], gvk["version"], gvk["kind"])
+            if key in wanted or (gvk["kind"] in _EXTRA and name.startswith("io.k8s.api.")):
+                kinds["/".join(key)] = _short(name)
+                todo.append(name)
+    types = {}
+    while todo:
+        name = todo.pop()
+        if _short(name) in types or name in _LEAVES:
+            continue
+        fields = types[_short(name)] = {}
+        definition = definitions[name]
+        required = definition.get("required", ())
+        for field, schema in sorted(definition.get("properties", {}).items()):
+            code = _code(schema, todo)
+            fields[field] = code + _merging(schema) + ("!" if field in required else "")
+    return {"kinds": dict(sorted(kinds.items())), "types": dict(sorted(types.items()))}
+
+
+def _code(schema, todo):
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix("#/definitions/")
+        if name in _LEAVES:
+            return _LEAVES[name]
+        todo.append(name)
+        return _short(name)
+    kind = schema.get("type", "any")
+    if kind == "array":
+        return "[]" + _code(schema["items"], todo)
+    if kind == "object":
+        inner = schema.get("additionalProperties")
+        return "{}" + _code(inner, todo) if inner else "any"
+    if kind == "string" and schema.get("format") == "byte":
+        return "bytes"
+    if kind == "integer":
+        return "int64" if schema.get("format") == "int64" else "int32"
+    return {"boolean": "bool"}.get(kind, kind)
+
+
+def _merging(schema):
+    text = ""
+    strategy = schema.get("x-kubernetes-patch-strategy")
+    if strategy:
+        text += f" patch={strategy}"
+    if "x-kubernetes-patch-merge-key" in schema:
+        text += f" key={schema['x-kubernetes-patch-merge-key']}"
+    if "x-kubernetes-list-type" in schema:
+        text += f" list={schema['x-kubernetes-list-type']}"
+    if "x-kubernetes-list-map-keys" in schema:
+        text += f" keys={','.join(schema['x-kubernetes-list-map-keys'])}"
+    if "x-kubernetes-map-type" in schema:
+        text += f" map={schema['x-kubernetes-map-type']}"
+    return text
+
+
+def _short(name):
+    for prefix in _PREFIXES:
+        if name.startswith(prefix):
+            return name.removeprefix(prefix)
+    return name
+
+
+def render(table):
+    """The file's text: one type per line, so that a new version shows as a small diff."""
+    parts = ["{", '"kinds": {']
+    parts.append(",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in table["kinds"].items()))
+    parts += ["},", '"types": {']
+    parts.append(",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in table["types"].items()))
+    parts += ["}", "}", ""]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render(build(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))))
