@@ -338,6 +338,10 @@ class Meters:
         "result",
         "Times the serving certificate's files had changed: success, error.",
     )
+    certificate_expiry = gauge(
+        "trellis_certificate_expiry_timestamp_seconds",
+        "When the serving certificate ends, seconds since the epoch.",
+    )
     scrape_errors = counters(
         "trellis_scrape_errors_total",
         "metric",

@@ -129,8 +129,7 @@ class Family(Generic[V]):
         return self._add(values) if child is None else child
 
     def _add(self, values: tuple[str, ...]) -> V:
-        if len(values) != len(self.spec.labels):
-            raise ValueError(f"{self.spec.name} has labels {self.spec.labels}, got {values}")
+        self._check(values)
         if len(self._children) >= MAX_CHILDREN:
             values = (OVERFLOW,) * len(values)
         return self._children.setdefault(values, self._make(self.spec.buckets))
@@ -144,8 +143,14 @@ class Family(Generic[V]):
         found = [Sample(labels, _reading(child)) for labels, child in self._children.items()]
         if self._read is not None:
             for key, number in self._read().items():
-                found.append(Sample(key if isinstance(key, tuple) else (key,), number))
+                labels = key if isinstance(key, tuple) else (key,)
+                self._check(labels)
+                found.append(Sample(labels, number))
         return found
+
+    def _check(self, values: tuple[str, ...]) -> None:
+        if len(values) != len(self.spec.labels):
+            raise ValueError(f"{self.spec.name} has labels {self.spec.labels}, got {values}")
 
 
 class Row(Generic[T]):

@@ -1,0 +1,131 @@
+"""The HTTPS server of the daemon: routes, access, limits, start and stop.
+
+The daemon makes one `Server`, awaits `start`, and `stop` at the end. Every request but the three
+open health endpoints passes `Access` first, also one for a path that does not exist. Faults of a
+source become a 500 that says nothing; details go to the log. The three health endpoints are open
+as a whole; a single check (`/readyz/<check>`) tells its reason and therefore asks for access.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import NamedTuple
+
+from aiohttp import web
+
+from scheduler.base.errors import InputError
+from scheduler.serve import debug, metrics, rules
+from scheduler.serve.access import Access
+from scheduler.serve.answers import text_page
+from scheduler.serve.certificates import ServingCertificate
+from scheduler.serve.health import ENDPOINTS, Endpoint, HealthChecks
+from scheduler.serve.sources import Sources
+
+DEFAULT_PORT = 10259
+LARGEST_BODY_BYTES = 4096
+CERTIFICATE_INTERVAL_S = 10.0
+
+
+class Address(NamedTuple):
+    """Where to listen; port 0 means not at all."""
+
+    host: str = "0.0.0.0"  # noqa: S104 - kube-scheduler's default; everything asks for access
+    port: int = DEFAULT_PORT
+
+
+class Server:
+    """The endpoints of one process."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        health: HealthChecks,
+        access: Access,
+        certificate: ServingCertificate,
+        address: Address,
+    ) -> None:
+        self._certificate = certificate
+        self._address = address
+        self._runner = web.AppRunner(
+            application(sources, health, access),
+            access_log=None,
+            handle_signals=False,
+            keepalive_timeout=75.0,
+            shutdown_timeout=2.0,
+        )
+        self._reload: asyncio.Task[None] | None = None
+
+    async def start(self, listener: socket.socket | None = None) -> None:
+        """Listen at the address, or on a socket that is bound already.
+
+        Raises InputError when the address or the certificate cannot be used.
+        """
+        if self._address.port == 0 and listener is None:
+            return
+        await self._certificate.load()
+        await self._runner.setup()
+        context = self._certificate.context
+        site: web.BaseSite
+        if listener is not None:
+            site = web.SockSite(self._runner, listener, ssl_context=context)
+        else:
+            host, port = self._address
+            site = web.TCPSite(self._runner, host, port, ssl_context=context)
+        try:
+            await site.start()
+        except OSError as error:
+            await self._runner.cleanup()
+            where = f"{self._address.host}:{self._address.port}"
+            raise InputError(f"cannot listen: {error.strerror or error}", where=where) from error
+        self._reload = asyncio.create_task(self._follow_certificate(), name="serve-certificate")
+
+    async def stop(self) -> None:
+        """Close the listener and, after 2 s at most, what is open; may be called twice."""
+        if self._reload is not None:
+            self._reload.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reload
+            self._reload = None
+        await self._runner.cleanup()
+
+    async def _follow_certificate(self) -> None:
+        while True:
+            await asyncio.sleep(CERTIFICATE_INTERVAL_S)
+            await self._certificate.refresh()
+
+
+def application(sources: Sources, health: HealthChecks, access: Access) -> web.Application:
+    """Put routes and rules together."""
+    app = web.Application(
+        middlewares=[rules.outcome(sources.meters), rules.limit(), rules.door(access)],
+        client_max_size=LARGEST_BODY_BYTES,
+    )
+    app.on_response_prepare.append(rules.tidy_headers)
+    for endpoint in ENDPOINTS:
+        app.add_routes(_health_routes(endpoint, health))
+    app.add_routes(metrics.routes(sources, health))
+    app.add_routes(debug.routes(sources))
+    return app
+
+
+def _health_routes(endpoint: Endpoint, health: HealthChecks) -> list[web.RouteDef]:
+    async def every(request: web.Request) -> web.Response:
+        report = health.run(endpoint, request.query.getall("exclude", ()))
+        if not report.healthy:
+            return text_page(f"{report.lines}{endpoint} check failed\n", 500)
+        if "verbose" in request.query:
+            return text_page(f"{report.lines}{endpoint} check passed\n")
+        return text_page("ok")
+
+    async def one(request: web.Request) -> web.Response:
+        name = request.match_info["check"]
+        if name not in health.checks(endpoint):
+            raise web.HTTPNotFound
+        reason = health.ask(endpoint, name)
+        if reason is not None:
+            return text_page(f"internal server error: {reason}\n", 500)
+        return text_page("ok")
+
+    return [web.get(f"/{endpoint}", every), web.get(f"/{endpoint}/{{check}}", one)]

@@ -1,0 +1,128 @@
+"""What a person looks at when something is odd: configuration, state, queues, decisions, tasks.
+
+Routes for `app.py`. Each asks one function of `Sources` and writes its record as JSON, the small
+overviews also as text; no handler computes. Lists are bounded by `?limit=`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+
+from aiohttp import web
+
+from scheduler.base.clock import rfc3339
+from scheduler.serve.answers import json_page, masked, status_page, text_page
+from scheduler.serve.sources import Sources
+
+DEFAULT_LIMIT = 500
+LARGEST_LIMIT = 10_000
+LARGEST_VERBOSITY = 10
+TASKS_SHOWN = 1000
+FRAMES_SHOWN = 16
+
+_WARNING = "For people, for debugging: the form of this page may change at any time."
+
+
+def routes(sources: Sources) -> list[web.RouteDef]:
+    """Return the routes of the debug pages."""
+    pages = Pages(sources)
+    return [
+        web.get("/configz", pages.configz),
+        web.get("/statusz", pages.statusz),
+        web.get("/flagz", pages.flagz),
+        web.get("/debug/state", pages.state),
+        web.get("/debug/queues", pages.queues),
+        web.get("/debug/decisions/{namespace}/{name}", pages.decision),
+        web.get("/debug/stacks", pages.stacks),
+        web.put("/debug/flags/v", pages.verbosity),
+    ]
+
+
+class Pages:
+    """The handlers; each writes down what one source answers."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    async def configz(self, _request: web.Request) -> web.Response:
+        """Show the effective configuration, under the key that kube-scheduler uses."""
+        return json_page({"componentconfig": masked(self._sources.configz())})
+
+    async def statusz(self, request: web.Request) -> web.Response:
+        """Show what runs here and since when."""
+        about = self._sources.about
+        up_s = max(0, int(self._sources.clock.now() - about.started))
+        if _wants_json(request):
+            return json_page({**about._asdict(), "upSeconds": up_s})
+        text = (
+            f"\n{about.name} statusz\n{_WARNING}\n\n"
+            f"Started: {rfc3339(about.started)}\n"
+            f"Up: {up_s // 3600} hr {up_s // 60 % 60:02} min {up_s % 60:02} sec\n"
+            f"Python version: {about.python_version}\n"
+            f"Binary version: {about.version}\n"
+        )
+        return text_page(text)
+
+    async def flagz(self, request: web.Request) -> web.Response:
+        """Show the command line's flags with their values."""
+        flags = masked(dict(self._sources.flags()))
+        if _wants_json(request):
+            return json_page(flags)
+        lines = "".join(f"{name}={value}\n" for name, value in sorted(flags.items()))
+        return text_page(f"\n{self._sources.about.name} flagz\n{_WARNING}\n\n{lines}")
+
+    async def state(self, request: web.Request) -> web.Response:
+        """Show the cluster as it is in memory."""
+        limit = _limit(request)
+        return _bad_limit() if limit is None else json_page(self._sources.state(limit))
+
+    async def queues(self, request: web.Request) -> web.Response:
+        """Show which pods wait where, and why."""
+        limit = _limit(request)
+        return _bad_limit() if limit is None else json_page(self._sources.queues(limit))
+
+    async def decision(self, request: web.Request) -> web.Response:
+        """Show the last decision about a pod."""
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        record = self._sources.decision(namespace, name)
+        if record is None:
+            message = f'no decision about pod "{namespace}/{name}" is kept'
+            return status_page(404, "NotFound", message)
+        return json_page(record)
+
+    async def stacks(self, _request: web.Request) -> web.Response:
+        """Show where every task of the loop waits."""
+        tasks = sorted(asyncio.all_tasks(), key=lambda task: task.get_name())
+        out = io.StringIO()
+        out.write(f"{len(tasks)} tasks\n")
+        for task in tasks[:TASKS_SHOWN]:
+            out.write("\n")
+            task.print_stack(limit=FRAMES_SHOWN, file=out)
+        return text_page(out.getvalue())
+
+    async def verbosity(self, request: web.Request) -> web.Response:
+        """Set how much is logged; the body is the number."""
+        body = (await request.text()).strip()
+        number = int(body) if body.isdecimal() and len(body) <= 3 else -1
+        if not 0 <= number <= LARGEST_VERBOSITY:
+            text = (
+                f"failed set klog.logging.verbosity: want a number from 0 to {LARGEST_VERBOSITY}\n"
+            )
+            return text_page(text, 400)
+        self._sources.set_verbosity(number)
+        return text_page(f"successfully set klog.logging.verbosity to {number}\n")
+
+
+def _wants_json(request: web.Request) -> bool:
+    return "application/json" in request.headers.get("Accept", "")
+
+
+def _limit(request: web.Request) -> int | None:
+    text = request.query.get("limit", str(DEFAULT_LIMIT))
+    number = int(text) if text.isdecimal() and text.isascii() and len(text) <= 6 else 0
+    return number if 1 <= number <= LARGEST_LIMIT else None
+
+
+def _bad_limit() -> web.Response:
+    return status_page(400, "BadRequest", f"limit must be a number from 1 to {LARGEST_LIMIT}")

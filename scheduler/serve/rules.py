@@ -1,0 +1,113 @@
+"""Rules that hold for every request: counted and answered, limited in number, let in or not.
+
+`app.py` wraps them around the handlers in this order, so that a fault in a handler is answered and
+a stranger learns nothing, not even which paths exist. Nothing here knows what a page shows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from scheduler.base.meters import Meters
+from scheduler.serve.access import OPEN_PATHS, Access, Request
+from scheduler.serve.answers import status_page, text_page
+
+# Health checks are not counted: a probe must get its answer while others queue for reviews.
+IN_FLIGHT = 64
+
+_log = structlog.get_logger()
+
+
+def outcome(meters: Meters) -> Middleware:
+    """Answer whatever a handler raises, and count the request by route and status."""
+
+    @web.middleware
+    async def rule(request: web.Request, handler: Handler) -> web.StreamResponse:
+        code = "aborted"
+        try:
+            response = await _answered(request, handler)
+            code = str(response.status)
+            return response
+        finally:
+            meters.endpoint_requests.labels(_route(request), code).inc()
+
+    return rule
+
+
+def limit(in_flight: int = IN_FLIGHT) -> Middleware:
+    """Refuse what goes beyond `in_flight` requests at a time."""
+    now = 0
+
+    @web.middleware
+    async def rule(request: web.Request, handler: Handler) -> web.StreamResponse:
+        nonlocal now
+        if request.path in OPEN_PATHS:
+            return await handler(request)
+        if now >= in_flight:
+            message = "too many requests at a time, please try again"
+            return status_page(429, "TooManyRequests", message, {"Retry-After": "1"})
+        now += 1
+        try:
+            return await handler(request)
+        finally:
+            now -= 1
+
+    return rule
+
+
+def door(access: Access) -> Middleware:
+    """Let in who may come in."""
+
+    @web.middleware
+    async def rule(request: web.Request, handler: Handler) -> web.StreamResponse:
+        refusal = await access.check(
+            Request(
+                verb=request.method.lower(),
+                path=request.path,
+                authorization=request.headers.get("Authorization", ""),
+                certificate=_certificate(request),
+            )
+        )
+        if refusal is not None:
+            return status_page(*refusal)
+        return await handler(request)
+
+    return rule
+
+
+async def tidy_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    """Say no more about the server than needed, and keep answers out of caches."""
+    response.headers.popall("Server", None)
+    response.headers.setdefault("Cache-Control", "no-cache, private")
+
+
+async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPNotFound:
+        return text_page("404 page not found\n", 404)
+    except web.HTTPException as error:
+        allow = error.headers.get("Allow")
+        headers = {"Allow": allow} if allow else None
+        return status_page(error.status, error.reason.replace(" ", ""), error.reason, headers)
+    except ConnectionError:
+        raise  # the client went away
+    except Exception:
+        _log.exception("endpoint failed", path=_route(request))
+        if request.writer.output_size:
+            raise  # half a page is out: only closing the connection tells the reader
+        return status_page(500, "InternalError", "Internal error occurred; the log says more")
+
+
+def _route(request: web.Request) -> str:
+    resource = request.match_info.route.resource
+    return "other" if resource is None else resource.canonical
+
+
+def _certificate(request: web.Request) -> dict[str, Any] | None:
+    transport = request.transport
+    return None if transport is None else transport.get_extra_info("peercert")

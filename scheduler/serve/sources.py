@@ -1,0 +1,62 @@
+"""What the endpoints show, and where they get it: the one seam between serve and the daemon.
+
+The daemon fills in `Sources`; handlers call these functions and write down what they return. Every
+function answers at once from memory, returns a record of its own (nothing that changes while it is
+being written out) and leaves secrets out. Records are msgspec structs or plain JSON values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from scheduler.base.clock import Clock
+from scheduler.base.meters import Meters
+
+
+class PodResources(NamedTuple):
+    """A pod that is not finished, with its effective requests and limits in base units.
+
+    The keys are resource names; cpu is in cores, memory in bytes, all else a count; zero is left
+    out of the output. `node` is "" for a pending pod, `priority` the number as text or "".
+    """
+
+    namespace: str
+    pod: str
+    node: str
+    scheduler: str
+    priority: str
+    requests: Mapping[str, float]
+    limits: Mapping[str, float]
+
+
+class About(NamedTuple):
+    """What runs here; `started` is seconds since the epoch."""
+
+    name: str
+    version: str
+    python_version: str
+    started: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Everything that the endpoints can show.
+
+    `state` and `queues` take the largest number of entries to return per list. `decision` returns
+    None for a pod it knows nothing of. `pod_resources` is iterated while the loop goes on, so it
+    must not read the live cluster; it is empty while another process leads. `set_verbosity` takes
+    a klog number (0 and up).
+    """
+
+    about: About
+    clock: Clock
+    meters: Meters
+    configz: Callable[[], object]
+    flags: Callable[[], Mapping[str, str]]
+    state: Callable[[int], object]
+    queues: Callable[[int], object]
+    decision: Callable[[str, str], object | None]
+    pod_resources: Callable[[], Iterator[PodResources]]
+    set_verbosity: Callable[[int], None]
