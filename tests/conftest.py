@@ -1,10 +1,36 @@
-"""What every test gets: the fixtures of the real cluster, and marks that follow from fixtures."""
+"""What every test gets: detectors, fixtures of the real cluster, hypothesis profiles.
+
+Async tests run on real time unless marked `looptime`; then the loop's time jumps to the next timer
+and nobody waits. The mark is for tests without real sockets or processes, whose answers would
+come after a jump and so too late.
+"""
+
+import os
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.apiserver.realcluster"]
+pytest_plugins = ["pytester", "tests.apiserver.realcluster", "tests.detectors"]
 
 REAL_FIXTURES = {"real_cluster", "own_real_cluster"}
+
+# The default suite must say the same on every machine; `make long` searches on its own.
+settings.register_profile(
+    "default",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "long",
+    deadline=None,
+    max_examples=2000,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 @pytest.hookimpl(tryfirst=True)
