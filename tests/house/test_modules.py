@@ -1,0 +1,58 @@
+"""How modules are made: docstrings, exports, sizes, names."""
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+from tests.house.source import CORE, PRODUCT, name_of, python_files, tree_of
+
+PACKAGES = [file for file in python_files(*PRODUCT) if file.name == "__init__.py"]
+VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
+MAX_LINES = 400
+
+
+def test_every_module_says_what_it_owns():
+    """A module opens with a docstring, in the product and in the tests."""
+    files = python_files(*PRODUCT, "tests")
+
+    assert [] == [name_of(file) for file in files if not ast.get_docstring(tree_of(file))]
+
+
+def test_no_core_file_is_longer_than_a_responsibility():
+    """Past 400 lines a file has two responsibilities and is split by them."""
+    lengths = {name_of(file): len(file.read_text().splitlines()) for file in python_files(*PRODUCT)}
+
+    assert {} == {name: lines for name, lines in lengths.items() if lines > MAX_LINES}
+
+
+def test_names_say_what_is_inside():
+    """No drawer for whatever found no place."""
+    files = python_files(*PRODUCT)
+
+    assert [] == [name_of(file) for file in files if VAGUE & set(file.with_suffix("").parts[-2:])]
+
+
+@pytest.mark.parametrize("file", PACKAGES, ids=name_of)
+def test_packages_only_re_export(file: Path):
+    """`__init__.py` holds a docstring, imports and `__all__`, which lists just what is imported."""
+    exported: list[str] = []
+    listed: list[str] = []
+    for statement in tree_of(file).body[1:]:
+        match statement:
+            case ast.ImportFrom(names=names):
+                exported += [alias.asname or alias.name for alias in names]
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                listed += ast.literal_eval(value)
+            case _:
+                pytest.fail(f"{name_of(file)}:{statement.lineno}: more than re-exports")
+
+    assert sorted(name for name in exported if not name.startswith("_")) == sorted(listed)
+    package = importlib.import_module(".".join(Path(name_of(file)).parent.parts))
+    assert [] == [name for name in listed if not hasattr(package, name)]
+
+
+def test_the_core_is_there():
+    """The rooms without I/O exist, so that the rules about them look at something."""
+    assert [] == [room for room in CORE if not python_files(room)]
