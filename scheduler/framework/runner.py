@@ -8,7 +8,7 @@ nothing about pods beyond that and keeps nothing between attempts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -20,6 +20,9 @@ from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound, Profile
 from scheduler.framework.status import SUCCESS, Code, Rejected, Status, unresolvable
+
+if TYPE_CHECKING:
+    from scheduler.framework.postfilter import FitFailure, PostFiltered
 
 MAX_SCORE = 100
 _INT64 = np.dtype(np.int64)
@@ -143,6 +146,18 @@ class Runner:
             bounds = tuple(b for b in bounds if b.name not in states.skipped)
         self._each("filter", bounds, step)
         return feasible, rejections
+
+    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> list[PostFiltered]:
+        """Ask the post-filter plugins in order; the first that succeeds ends it."""
+        answers: list[PostFiltered] = []
+
+        def step(bound: Bound) -> bool:
+            answer: PostFiltered = bound.call(cycle, nodes, failure)
+            answers.append(answer)
+            return answer.status.is_success
+
+        self._each("post_filter", self.profile.post_filter, step)
+        return answers
 
     def score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[IntColumn, list[Scored]]:
         """Return the weighted totals, and each plugin's scores, of the feasible rows."""
@@ -301,6 +316,7 @@ class Runner:
 _GO_NAME = {
     "pre_filter": "PreFilter",
     "filter": "Filter",
+    "post_filter": "PostFilter",
     "pre_score": "PreScore",
     "score": "Score",
     "reserve": "Reserve",

@@ -1,0 +1,183 @@
+"""One scheduling attempt: from a popped pod to a `Decision`. Step 4 of a pod's way.
+
+`decide` reads the view it is given and writes nothing. It is a generator only because an extender may
+have to be asked; for an ordinary pod it never yields. Assuming, reserving and permit follow in
+`engine.binding`, once there is a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.engine.choose import Ties, choose, sample
+from scheduler.engine.decision import Decision, fit_message
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.postfilter import FitFailure, PostFiltered
+from scheduler.framework.runner import PreFiltered, Rejection, Runner, States, no_rows_left
+from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.state.podindex import Placed
+
+NO_NODES_MESSAGE = "no nodes available to schedule pods"
+
+
+class Attempt(msgspec.Struct):
+    """What `decide` works on; `nominated` are the pods promised room that this one must respect.
+
+    `first_row` is where sampling starts, and where it got to afterwards.
+    """
+
+    cycle: Cycle
+    nodes: Nodes
+    runner: Runner
+    states: States
+    nominated: tuple[tuple[Placed, int], ...] = ()
+    ties: Ties = Ties.UID
+    percentage: int = 100
+    first_row: int = 0
+
+
+def decide(attempt: Attempt) -> Generator[Any, Any, Decision]:
+    """Decide where the pod of `attempt` goes; PluginError when a plugin fails."""
+    cycle, nodes, runner, states = attempt.cycle, attempt.nodes, attempt.runner, attempt.states
+    if nodes.count == 0:
+        return Decision(status=Status(Code.UNSCHEDULABLE), message=NO_NODES_MESSAGE)
+
+    # 1 pre-filter
+    pre = runner.pre_filter(cycle, nodes, states)
+    none_left = no_rows_left(pre)
+    failed = pre.status if none_left is None else none_left
+    if not failed.is_success:
+        return _nothing_fits(attempt, pre, failed, ())
+
+    # 2 filter
+    feasible, rejections = _filter(attempt, pre)
+    yield from ()
+
+    # 3 nothing left
+    if not feasible.any():
+        return _nothing_fits(attempt, pre, SUCCESS, rejections)
+
+    # 4 score, 5 choose
+    return _best(attempt, feasible, rejections)
+
+
+def _filter(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Rejection, ...]]:
+    nodes = attempt.nodes
+    among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
+    promised = attempt.cycle.pod.status.nominated_node_name
+    if promised:
+        row = nodes.row(promised)
+        if row is not None and among[row]:
+            alone = np.zeros(nodes.size, dtype=np.bool_)
+            alone[row] = True
+            feasible, _ = _filter_rows(attempt, alone)
+            if feasible[row]:
+                return feasible, ()
+    feasible, rejections = _filter_rows(attempt, among)
+    if attempt.percentage < 100:
+        feasible, attempt.first_row = sample(
+            feasible, attempt.percentage, attempt.first_row, int(np.count_nonzero(among))
+        )
+    return feasible, tuple(rejections)
+
+
+def _filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rejection]]:
+    """Filter `among`; rows with nominated pods must fit both with and without them."""
+    cycle, nodes, states = attempt.cycle, attempt.nodes, attempt.states
+    touched = sorted({row for _, row in attempt.nominated if among[row]})
+    if not touched:
+        return attempt.runner.filter(cycle, nodes, states, among)
+    rows = np.array(touched, dtype=np.intp)
+    what_if = Hypothetical(attempt.runner, cycle, nodes, states)
+    passed, crowded = what_if.filter(rows, added=attempt.nominated)
+    refused = np.zeros(nodes.size, dtype=np.bool_)
+    refused[rows] = ~passed[rows]
+    feasible, rejections = attempt.runner.filter(cycle, nodes, states, among & ~refused)
+    return feasible, [*crowded, *rejections]
+
+
+def _nothing_fits(
+    attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
+) -> Decision:
+    nodes = attempt.nodes
+    outside = None
+    if pre.rows is not None and failed.is_success:
+        outside = nodes.exists & ~pre.rows
+    message = fit_message(nodes.count, failed, rejections, outside, pre.narrowed_by)
+    found = _post_filter(attempt, failed, rejections, outside)
+    texts = [one.text for one in found if one.text]
+    chosen = next((one for one in found if one.status.is_success), None)
+    if texts and chosen is None:
+        message = f"{message} {', '.join(texts)}"
+    nominated = chosen.nominated_node if chosen is not None else _cleared(found)
+    return Decision(
+        status=failed if not failed.is_success else Status(Code.UNSCHEDULABLE),
+        message=message,
+        node_count=nodes.count,
+        rejections=rejections,
+        outside=outside,
+        narrowed_by=pre.narrowed_by,
+        nominated_node=nominated,
+        victims=chosen.victims if chosen is not None else (),
+    )
+
+
+def _post_filter(
+    attempt: Attempt,
+    failed: Status,
+    rejections: tuple[Rejection, ...],
+    outside: BoolColumn | None,
+) -> list[PostFiltered]:
+    """Ask the post-filter plugins in order; the first that succeeds ends it."""
+    bounds = attempt.runner.profile.post_filter
+    if not bounds:
+        return []
+    candidates = attempt.nodes.exists
+    if failed.code in (Code.UNRESOLVABLE, Code.PENDING):
+        candidates = np.zeros_like(candidates)
+    for rejection in rejections:
+        candidates = candidates & ~(rejection.rows & rejection.rejected.final)
+    if outside is not None:
+        candidates = candidates & ~outside
+    failure = FitFailure(
+        candidates,
+        rejections,
+        failed,
+        Hypothetical(attempt.runner, attempt.cycle, attempt.nodes, attempt.states),
+    )
+    return attempt.runner.post_filter(attempt.cycle, attempt.nodes, failure)
+
+
+def _cleared(found: list[PostFiltered]) -> str | None:
+    """Return the last word on the nomination of plugins that found nothing."""
+    words = [one.nominated_node for one in found if one.nominated_node is not None]
+    return words[-1] if words else None
+
+
+def _best(attempt: Attempt, feasible: BoolColumn, rejections: tuple[Rejection, ...]) -> Decision:
+    cycle, nodes = attempt.cycle, attempt.nodes.among(feasible)
+    rows = np.flatnonzero(feasible)
+    if len(rows) == 1:
+        return Decision(
+            node=nodes.name(int(rows[0])),
+            node_count=nodes.count,
+            feasible=feasible,
+            rejections=rejections,
+        )
+    total, scores = attempt.runner.score(cycle, nodes, attempt.states)
+    row = choose(nodes, feasible, total, cycle.pod.metadata.uid, attempt.ties, cycle.random)
+    return Decision(
+        node=nodes.name(row),
+        node_count=nodes.count,
+        feasible=feasible,
+        rejections=rejections,
+        scores=tuple(scores),
+        total=total,
+    )

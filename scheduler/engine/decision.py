@@ -1,0 +1,86 @@
+"""`Decision`: the outcome of one scheduling attempt, with all that `explain` prints."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.runner import Rejection, Scored
+from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.state.podindex import Placed
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Where a pod goes, or why it goes nowhere.
+
+    `node` is empty when nothing fits. `status` is the pod's status as a whole, `rejections` say who
+    rejected which rows (each row once), `outside` are rows that a pre-filter cut away in the name of
+    `narrowed_by`. `scores` is empty when one node alone was feasible. Columns are those of the view
+    that the decision was made on.
+    """
+
+    node: str = ""
+    status: Status = SUCCESS
+    message: str = ""
+    node_count: int = 0
+    feasible: BoolColumn | None = None
+    rejections: tuple[Rejection, ...] = ()
+    outside: BoolColumn | None = None
+    narrowed_by: tuple[str, ...] = ()
+    scores: tuple[Scored, ...] = ()
+    total: IntColumn | None = None
+    nominated_node: str | None = None
+    victims: tuple[Placed, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether a node was found."""
+        return bool(self.node)
+
+    @property
+    def rejected_by(self) -> tuple[str, ...]:
+        """Return the plugins that had a part in rejecting the pod, in order."""
+        names = [*self.narrowed_by] if self.outside is not None else []
+        names += [rejection.plugin for rejection in self.rejections]
+        if self.status.plugin:
+            names.append(self.status.plugin)
+        return tuple(dict.fromkeys(names))
+
+    def node_status(self, nodes: Nodes, row: int) -> Status:
+        """Return what filtering said of one row."""
+        del nodes
+        for rejection in self.rejections:
+            if rejection.rows[row]:
+                return rejection.rejected.status(row, rejection.plugin)
+        if self.outside is not None and self.outside[row]:
+            return Status(Code.UNRESOLVABLE, (outside_text(self.narrowed_by),))
+        return SUCCESS
+
+
+def outside_text(plugins: tuple[str, ...]) -> str:
+    """Return the reason of nodes that a pre-filter left out."""
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]"
+
+
+def fit_message(
+    node_count: int,
+    pre_filter: Status,
+    rejections: tuple[Rejection, ...],
+    outside: BoolColumn | None,
+    narrowed_by: tuple[str, ...],
+) -> str:
+    """Return kube-scheduler's sentence on why no node fits: a histogram of reasons."""
+    head = f"0/{node_count} nodes are available:"
+    if not pre_filter.is_success:
+        return f"{head} {pre_filter.message}."
+    histogram: dict[str, int] = {}
+    for rejection in rejections:
+        for text, number in rejection.rejected.histogram(rejection.rows):
+            histogram[text] = histogram.get(text, 0) + number
+    if outside is not None and outside.any():
+        text = outside_text(narrowed_by)
+        histogram[text] = histogram.get(text, 0) + int(np.count_nonzero(outside))
+    parts = sorted(f"{number} {text}" for text, number in histogram.items())
+    return f"{head} {', '.join(parts)}."

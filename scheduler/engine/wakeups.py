@@ -1,0 +1,133 @@
+"""Which waiting pods a change may help.
+
+Unschedulable pods are kept by the plugins that rejected them. A change reaches the plugins that read
+one of its facts; their hints have the last word. Changes that happen while a pod's attempt is still
+under way are kept and asked about afterwards, so that no wake-up is lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.profile import Profile
+from scheduler.state import facts
+from scheduler.state.change import Change
+
+if TYPE_CHECKING:
+    from scheduler.engine.queues import QueuedPod
+
+# A rejecting "plugin" without a class: pods that found no node at all, or that an extender rejected.
+NO_NODES = "NoNodes"
+EXTENDER = "Extender"
+
+Complain = Callable[[str, str, Exception], None]
+
+
+class Wakeups:
+    """The unschedulable pods, findable by what may help them."""
+
+    def __init__(self, profiles: Mapping[str, Profile], complain: Complain) -> None:
+        self._profiles = profiles
+        self._complain = complain
+        self._parked: dict[str, dict[str, QueuedPod]] = {}
+        self._all: dict[str, QueuedPod] = {}
+        self._readers = _readers(profiles)
+
+    def park(self, queued: QueuedPod) -> None:
+        """Keep a rejected pod until a change may help it."""
+        self._all[queued.uid] = queued
+        for plugin in queued.rejected_by or (NO_NODES,):
+            self._parked.setdefault(plugin, {})[queued.uid] = queued
+
+    def unpark(self, queued: QueuedPod) -> None:
+        """Forget a pod that left the unschedulable pool."""
+        self._all.pop(queued.uid, None)
+        for plugin in queued.rejected_by or (NO_NODES,):
+            self._parked.get(plugin, {}).pop(queued.uid, None)
+
+    def parked(self) -> list[QueuedPod]:
+        """Return all unschedulable pods in the order they came."""
+        return list(self._all.values())
+
+    def count(self, profile: str, plugin: str) -> int:
+        """Return how many pods of a profile a plugin keeps waiting."""
+        return sum(q.profile == profile for q in self._parked.get(plugin, {}).values())
+
+    def helped_by(self, change: Change) -> list[QueuedPod]:
+        """Return the pods that a change may help, in the order they came."""
+        found: dict[str, QueuedPod] = {}
+        for plugin in self._plugins_reading(change.facts):
+            for uid, queued in self._parked.get(plugin, {}).items():
+                if uid not in found and self.may_help(queued, change):
+                    found[uid] = queued
+        return sorted(found.values(), key=lambda queued: queued.sequence)
+
+    def may_help(self, queued: QueuedPod, change: Change) -> bool:
+        """Whether a change touches what a rejecting plugin reads, and its hint agrees."""
+        plugins = self._profiles[queued.profile].plugins
+        for name in queued.rejected_by or (NO_NODES,):
+            plugin = plugins.get(name)
+            if plugin is None:
+                if name == EXTENDER or facts.NODE_ADDED in change.facts:
+                    return True
+            elif change.facts.intersection(plugin.reads) and self._hint(plugin, change, queued):
+                return True
+        return False
+
+    def _hint(self, plugin: Plugin[Any], change: Change, queued: QueuedPod) -> bool:
+        if not plugin.serves("hint"):
+            return True
+        try:
+            return plugin.hint(change, queued.pod)
+        except Exception as error:  # noqa: BLE001 - a broken hint must not lose a wake-up
+            self._complain(plugin.name, "QueueingHint", error)
+            return True
+
+    def _plugins_reading(self, changed: Iterable[str]) -> list[str]:
+        names: dict[str, None] = {EXTENDER: None, NO_NODES: None}
+        for fact in sorted(changed):
+            names.update(dict.fromkeys(self._readers.get(fact, ())))
+        return list(names)
+
+
+class InFlightChanges:
+    """The changes since each in-flight pod's attempt began; kept only while somebody needs them."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, int] = {}
+        self._changes: deque[tuple[int, Change]] = deque()
+        self._number = 0
+
+    def enter(self, uid: str) -> None:
+        """Keep changes for a pod from now on."""
+        self._since.setdefault(uid, self._number)
+
+    def note(self, change: Change) -> None:
+        """Keep a change if anybody is in flight."""
+        if self._since:
+            self._number += 1
+            self._changes.append((self._number, change))
+
+    def leave(self, uid: str) -> list[Change]:
+        """Return the changes that a pod missed, and stop keeping them for it."""
+        since = self._since.pop(uid, None)
+        if since is None:
+            return []
+        missed = [change for number, change in self._changes if number > since]
+        oldest = min(self._since.values(), default=self._number)
+        while self._changes and self._changes[0][0] <= oldest:
+            self._changes.popleft()
+        return missed
+
+
+def _readers(profiles: Mapping[str, Profile]) -> dict[str, tuple[str, ...]]:
+    """Return fact → the names of the plugins that read it."""
+    readers: dict[str, dict[str, None]] = {}
+    for profile in profiles.values():
+        for name, plugin in profile.plugins.items():
+            for fact in plugin.reads:
+                readers.setdefault(fact, {})[name] = None
+    return {fact: tuple(names) for fact, names in readers.items()}

@@ -1,0 +1,38 @@
+"""What post-filter plugins (preemption) get and give back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.runner import Rejection
+from scheduler.framework.status import SUCCESS, Status
+from scheduler.state.podindex import Placed
+
+
+class FitFailure(msgspec.Struct, frozen=True):
+    """Why no node fits, for a plugin that wants to make room.
+
+    `candidates` are the rows whose rejection evicting pods may lift. `pre_filter` is not a success
+    when the pod was rejected before any node was looked at. `hypothetical` runs the filters on
+    changed rows.
+    """
+
+    candidates: BoolColumn
+    rejections: tuple[Rejection, ...]
+    pre_filter: Status
+    hypothetical: Hypothetical
+
+
+class PostFiltered(msgspec.Struct, frozen=True):
+    """What a post-filter plugin found.
+
+    `nominated_node` None leaves the pod's nomination alone, an empty text clears it. `victims` are
+    the pods to evict from the nominated node. `text` joins the pod's message when nothing was found.
+    """
+
+    status: Status = SUCCESS
+    nominated_node: str | None = None
+    victims: tuple[Placed, ...] = ()
+    text: str = ""
