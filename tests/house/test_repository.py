@@ -35,10 +35,11 @@ def test_no_path_of_a_machine():
     assert [] == found
 
 
-@pytest.mark.parametrize("path", ["/work/main/x.py", 'open("/home/ann/x")', "at /root/y"])
-def test_the_path_check_finds(path: str):
+@pytest.mark.parametrize("folder", ["work", "root", "home", "Users"])
+@pytest.mark.parametrize("text", ["/{}/trellis/x.py", 'open("/{}/ann/x")', "in /{}/y"])
+def test_the_path_check_finds(text: str, folder: str):
     """The check knows the usual shapes."""
-    assert MACHINE_PATH.search(path.encode())
+    assert MACHINE_PATH.search(text.format(folder).encode())
 
 
 def test_locks_name_no_package_host():
