@@ -41,13 +41,15 @@ def tree_of(file: Path) -> ast.Module:
 
 
 def called_name(call: ast.Call, imported: dict[str, str]) -> str:
-    """Return the full dotted name of what is called, import aliases resolved."""
+    """Return the full dotted name of what is called; empty for a method of a local value."""
     parts: list[str] = []
     node: ast.expr = call.func
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
     if not isinstance(node, ast.Name):
+        return ""
+    if parts and node.id not in imported:
         return ""
     parts.append(imported.get(node.id, node.id))
     return ".".join(reversed(parts))

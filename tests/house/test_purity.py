@@ -88,7 +88,7 @@ def test_the_purity_check_finds(code: str):
     [
         "import random\nrandom.Random(7).random()",
         "import numpy as np\nnp.random.default_rng(7)",
-        "def f(now):\n    return now.time()",
+        "from random import Random\ndef f(random: Random):\n    return random.choice([1])",
         "from datetime import datetime\ndatetime.fromisoformat('2024-01-01')",
     ],
 )
