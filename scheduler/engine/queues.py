@@ -177,6 +177,10 @@ class Queues:
         queued.last_attempt = now
         return queued
 
+    def has_next(self) -> bool:
+        """Whether `pop` would return a pod."""
+        return bool(self._counts[Where.ACTIVE] or self._counts[Where.BACKOFF])
+
     def track(self, queued: QueuedPod) -> None:
         """Keep the changes from now on for a pod whose attempt outlives the moment."""
         self._in_flight.enter(queued.uid)
@@ -203,7 +207,7 @@ class Queues:
         if self._next_flush is None:
             self._next_flush = now + FLUSH_EVERY_S
 
-    def failed(self, queued: QueuedPod, now: float) -> None:
+    def failed(self, queued: QueuedPod) -> None:
         """Let a pod whose attempt ended in an error wait out its back-off."""
         self._in_flight.leave(queued.uid)
         queued.rejected_by = ()

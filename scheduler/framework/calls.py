@@ -7,7 +7,7 @@ the generator with the answer, so the same code runs in the daemon, in `simulate
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -36,6 +36,9 @@ class WaitUntil(msgspec.Struct, frozen=True):
     predicate: Callable[[], bool]
     reads: tuple[str, ...]
     timeout_s: float
+
+
+BindStep: TypeAlias = ApiCall | BindPod | WaitUntil
 
 
 class CallResult(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ masks; nothing here may be written to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -19,7 +19,6 @@ from scheduler.base.errors import StateError
 from scheduler.framework.delta import Delta
 from scheduler.objects.node import Node
 from scheduler.objects.pod import ContainerPort, NodeSelectorRequirement, NodeSelectorTerm
-from scheduler.objects.selectors import value_matches
 from scheduler.state.podindex import Placed, PodIndex
 from scheduler.state.table import NodeTable
 from scheduler.state.taints import TaintSet
@@ -161,22 +160,27 @@ class Nodes:
         parts += [self._field_mask(r) for r in term.match_fields]
         return self._all(parts) if parts else np.zeros(self.size, dtype=np.bool_)
 
-    def taint_count(self, measure: Callable[[TaintSet], int]) -> IntColumn:
-        """Return `measure` of the taints of each row; called once per distinct set of taints."""
-        return self._cut(self._table.taints.count(measure))
-
     @property
     def taint_sets(self) -> Sequence[TaintSet]:
-        """Return the distinct sets of taints that nodes have or had."""
+        """Return the distinct sets of taints that nodes have or had; it only ever grows."""
         return self._table.taints.sets
 
-    def holds_image(self, name: str) -> bool:
-        """Whether any node holds the image."""
-        return self._table.images.holds(name)
+    def taint_flags(self, per_set: tuple[bool, ...]) -> BoolColumn:
+        """Return for each row the flag of its taint set; `per_set` goes with `taint_sets`."""
+        return self._cut(self._table.taints.flags(per_set))
 
-    def image_spread_size(self, name: str) -> IntColumn:
-        """Return per row the image's bytes times the share of nodes holding it, else 0."""
-        return self._cut(self._table.images.spread_size(name, self._table.size, self.count))
+    def taint_numbers(self, per_set: tuple[int, ...]) -> IntColumn:
+        """Return for each row the number of its taint set; `per_set` goes with `taint_sets`."""
+        return self._cut(self._table.taints.numbers(per_set))
+
+    def image_held(self, name: str) -> BoolColumn | None:
+        """Return the rows that hold the image; None if no node does."""
+        column = self._table.images.held(name, self._table.size)
+        return None if column is None else self._cut(column)
+
+    def image_spread_bytes(self, name: str) -> int:
+        """Return the image's size in bytes times the share of all nodes that hold it."""
+        return self._table.images.spread_bytes(name, self.count)
 
     # Other views.
 
@@ -226,8 +230,6 @@ class Nodes:
             return np.zeros(self.size, dtype=np.bool_)
         if requirement.operator == "In":
             return self.rows_named(requirement.values)
-        names = [self.name(row) for row in range(self.size)]
-        return np.array(
-            [value_matches(requirement.operator, requirement.values, n) for n in names],
-            dtype=np.bool_,
-        )
+        if requirement.operator == "NotIn":
+            return ~self.rows_named(requirement.values)
+        return np.zeros(self.size, dtype=np.bool_)

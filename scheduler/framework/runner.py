@@ -7,7 +7,7 @@ nothing about pods beyond that and keeps nothing between attempts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +15,7 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.base.errors import PluginError
+from scheduler.framework.calls import BindStep, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
@@ -213,6 +214,20 @@ class Runner:
             return rejected, {}
         return (Status(Code.WAIT), waits) if waits else (SUCCESS, waits)
 
+    def bind(
+        self, cycle: Cycle, node: str, states: States
+    ) -> Generator[BindStep, CallResult, Status]:
+        """Run pre-bind, then the first binder that does not skip; yields what plugins ask for."""
+        for bound in self.profile.pre_bind:
+            status = yield from _steps(bound, "PreBind", cycle, node, _state(bound, states))
+            if not status.is_success:
+                return status
+        for bound in self.profile.bind:
+            status = yield from _steps(bound, "Bind", cycle, node, ())
+            if status.code is not Code.SKIP:
+                return status
+        return Status(Code.ERROR, (f"no bind plugin took the pod to node {node}",))
+
     def post_bind(self, cycle: Cycle, node: str) -> None:
         """Tell the plugins that the pod is bound."""
 
@@ -334,6 +349,20 @@ def no_rows_left(result: PreFiltered) -> Status | None:
     if len(names) == 1:
         return unresolvable(f"node(s) didn't satisfy plugin {names[0]}")
     return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously")
+
+
+def _steps(
+    bound: Bound, point: str, cycle: Cycle, node: str, state: tuple[Any, ...]
+) -> Generator[BindStep, CallResult, Status]:
+    """Run one plugin's pre-bind or bind; a failure names plugin and point."""
+    try:
+        status = (yield from bound.call(cycle, node, *state)) or SUCCESS
+    except Exception as error:  # the second half of "one place": generators are driven outside
+        raise PluginError(bound.name, point, str(error)) from error
+    if status.is_success or status.code is Code.SKIP:
+        return _attributed(status, bound.name)
+    text = f'running {point} plugin "{bound.name}": {status.message}'
+    return Status(status.code, (text,), bound.name)
 
 
 def _plugins_without_state(profile: Profile, point: str, before: str) -> frozenset[str]:

@@ -1,0 +1,274 @@
+"""From a chosen node to a bound pod: reserve, permit, pre-bind, bind, and the rules for answers.
+
+Pure like the rest of the engine: what must be asked of the API server goes out as an effect and its
+answer comes back through `answer`. Nobody ever guesses: a bind whose outcome is unknown is looked up
+before the pod's room is given to somebody else, so a lost answer can neither lose a pod nor
+overcommit a node. How an attempt ended is told to `finish`, which puts the pod where it belongs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+
+import msgspec
+
+from scheduler.base.errors import PluginError
+from scheduler.base.text import go_duration
+from scheduler.engine.effects import Answer, Bind, Call, Look, Seen
+from scheduler.engine.failure import nomination_patch
+from scheduler.engine.outbox import Outbox
+from scheduler.engine.permit import WaitingPods
+from scheduler.engine.queues import QueuedPod
+from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, WaitUntil
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.runner import Runner, States
+from scheduler.framework.status import Code, Status, unschedulable
+
+ANSWER_DEADLINE_S = 60.0
+LOOK_AGAIN_S = 1.0
+
+
+class InFlight:
+    """A pod between decision and binding."""
+
+    __slots__ = (
+        "asked",
+        "cycle",
+        "deadline",
+        "effect",
+        "failure",
+        "is_looking",
+        "is_lost",
+        "node",
+        "queued",
+        "runner",
+        "started_s",
+        "states",
+        "steps",
+        "tells_nomination",
+    )
+
+    def __init__(
+        self, queued: QueuedPod, cycle: Cycle, runner: Runner, states: States, node: str
+    ) -> None:
+        self.queued = queued
+        self.cycle = cycle
+        self.runner = runner
+        self.states = states
+        self.node = node
+        self.started_s = 0.0
+        self.steps: Generator[BindStep, CallResult, Status] | None = None
+        self.asked: BindStep | None = None
+        self.effect = 0
+        self.deadline: float | None = None
+        self.failure = CallResult(0)
+        self.is_looking = False
+        self.is_lost = False
+        self.tells_nomination = False
+
+    @property
+    def uid(self) -> str:
+        """Return the pod's uid."""
+        return self.queued.uid
+
+
+Finish = Callable[[InFlight, Status, float], None]
+
+
+class Bindings:
+    """All pods between decision and binding, by uid."""
+
+    def __init__(self, outbox: Outbox, finish: Finish) -> None:
+        self._outbox = outbox
+        self._finish = finish
+        self._pods: dict[str, InFlight] = {}
+        self._by_effect: dict[int, InFlight] = {}
+        self._until: dict[str, WaitUntil] = {}
+        self.waiting = WaitingPods()
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def get(self, uid: str) -> InFlight | None:
+        """Return a pod in flight, or None."""
+        return self._pods.get(uid)
+
+    def begin(self, pod: InFlight, now: float) -> None:
+        """Reserve and ask for permission; the pod is assumed already."""
+        self._pods[pod.uid] = pod
+        waits: dict[str, float] = {}
+        try:
+            status = pod.runner.reserve(pod.cycle, pod.node, pod.states)
+            if status.is_success:
+                status, waits = pod.runner.permit(pod.cycle, pod.node)
+        except PluginError as error:
+            status = Status(Code.ERROR, (str(error),), error.plugin)
+        if status.code is Code.WAIT:
+            self.waiting.add(pod.uid, waits, now)
+            self._tell_nomination(pod)
+        elif status.is_success:
+            self._proceed(pod, now)
+        else:
+            self._end(pod, status, now)
+
+    def allow(self, uid: str, plugin: str, now: float) -> None:
+        """Let a waiting pod pass as far as `plugin` is concerned."""
+        if self.waiting.allow(uid, plugin):
+            self.waiting.drop(uid)
+            self._proceed(self._pods[uid], now)
+
+    def reject(self, uid: str, plugin: str, reason: str, now: float) -> None:
+        """Reject a waiting pod in the name of `plugin`."""
+        if self.waiting.drop(uid) is not None:
+            status = Status(Code.UNSCHEDULABLE, (reason,), plugin)
+            self._end(self._pods[uid], status, now)
+
+    def answer(self, answer: Answer, now: float) -> None:
+        """Take in the answer to an effect; one that nobody waits for is passed over."""
+        pod = self._by_effect.pop(answer.effect, None)
+        if pod is None:
+            return
+        pod.effect = 0
+        result = CallResult(answer.code, answer.reason, answer.message, answer.body)
+        if not isinstance(pod.asked, BindPod):
+            self._advance(pod, result, now)
+        elif pod.is_looking:
+            self._bind_seen(pod, result, now)
+        elif result.ok:
+            self._advance(pod, result, now)
+        elif result.code in (0, 409) or result.code >= 500:
+            self._look(pod, result, now)
+        else:
+            pod.is_lost = result.code == 404
+            self._advance(pod, result, now)
+
+    def confirmed(self, uid: str, now: float) -> None:
+        """Learn from the watch that the pod is bound to the chosen node."""
+        pod = self._pods.get(uid)
+        if pod is None:
+            return
+        if isinstance(pod.asked, BindPod):
+            self._forget_effect(pod)
+            self._advance(pod, CallResult(200), now)
+        else:
+            # Somebody else bound it to the very node we chose: nothing is left to do.
+            self._end(pod, Status(), now)
+
+    def abandon(self, uid: str, now: float) -> None:
+        """Give up on a pod that was deleted, or bound elsewhere."""
+        pod = self._pods.get(uid)
+        if pod is not None:
+            pod.is_lost = True
+            self._end(pod, unschedulable("the pod was removed or bound elsewhere"), now)
+
+    def changed(self, facts: Iterable[str], now: float) -> None:
+        """Ask the predicates again that read one of these facts."""
+        if not self._until:
+            return
+        touched = set(facts)
+        for uid, until in list(self._until.items()):
+            if touched.intersection(until.reads) and until.predicate():
+                self._advance(self._pods[uid], CallResult(200), now)
+
+    def expire(self, now: float) -> None:
+        """End waits whose time is up, and look after binds that got no answer."""
+        for uid, plugin, timeout_s in self.waiting.expired(now):
+            text = (
+                f"rejected due to timeout after waiting {go_duration(timeout_s)} at plugin {plugin}"
+            )
+            self.reject(uid, plugin, text, now)
+        for pod in [p for p in self._pods.values() if p.deadline is not None and p.deadline <= now]:
+            self._forget_effect(pod)
+            if isinstance(pod.asked, BindPod):
+                unanswered = CallResult(0, "Timeout", "the bind was not answered")
+                self._look(pod, pod.failure if pod.is_looking else unanswered, now)
+            else:
+                self._advance(pod, CallResult(0, "Timeout", "context deadline exceeded"), now)
+
+    def next_deadline(self) -> float | None:
+        """Return when `expire` will next have something to do, or None."""
+        times = [p.deadline for p in self._pods.values() if p.deadline is not None]
+        waiting = self.waiting.next_deadline()
+        if waiting is not None:
+            times.append(waiting)
+        return min(times, default=None)
+
+    def _proceed(self, pod: InFlight, now: float) -> None:
+        pod.steps = pod.runner.bind(pod.cycle, pod.node, pod.states)
+        self._advance(pod, None, now)
+
+    def _advance(self, pod: InFlight, result: CallResult | None, now: float) -> None:
+        """Hand the plugins an answer (none at first) and carry on to their next question."""
+        self._until.pop(pod.uid, None)
+        pod.asked, pod.deadline = None, None
+        steps = pod.steps
+        if steps is None:
+            return
+        try:
+            asked = next(steps) if result is None else steps.send(result)
+        except StopIteration as stop:
+            self._end(pod, stop.value, now)
+        except PluginError as error:
+            self._end(pod, Status(Code.ERROR, (str(error),), error.plugin), now)
+        else:
+            self._ask(pod, asked, now)
+
+    def _ask(self, pod: InFlight, asked: BindStep, now: float) -> None:
+        pod.asked = asked
+        meta = pod.queued.pod.metadata
+        if isinstance(asked, BindPod):
+            pod.is_looking = False
+            effect = self._expect(pod, now)
+            self._outbox.put(Bind(effect, meta.namespace, meta.name, meta.uid, asked.node))
+            return
+        self._tell_nomination(pod)
+        if isinstance(asked, ApiCall):
+            effect = self._expect(pod, now)
+            self._outbox.put(Call(effect, asked.method, asked.path, asked.content_type, asked.body))
+        elif asked.predicate():
+            self._advance(pod, CallResult(200), now)
+        else:
+            self._until[pod.uid] = asked
+            pod.deadline = now + asked.timeout_s
+
+    def _look(self, pod: InFlight, failure: CallResult, now: float) -> None:
+        """Ask what became of a bind that failed, as far as we know, with `failure`."""
+        pod.failure, pod.is_looking = failure, True
+        meta = pod.queued.pod.metadata
+        self._outbox.put(Look(self._expect(pod, now), meta.namespace, meta.name))
+
+    def _bind_seen(self, pod: InFlight, result: CallResult, now: float) -> None:
+        if not result.ok and result.code != 404:
+            pod.deadline = now + LOOK_AGAIN_S
+            return
+        seen = msgspec.convert(result.body or {}, Seen) if result.ok else Seen()
+        if seen.uid == pod.uid and seen.node_name == pod.node:
+            self._advance(pod, CallResult(200), now)
+            return
+        pod.is_lost = seen.uid != pod.uid or bool(seen.node_name)
+        self._advance(pod, pod.failure, now)
+
+    def _expect(self, pod: InFlight, now: float) -> int:
+        pod.effect = self._outbox.new_id()
+        pod.deadline = now + ANSWER_DEADLINE_S
+        self._by_effect[pod.effect] = pod
+        return pod.effect
+
+    def _forget_effect(self, pod: InFlight) -> None:
+        self._by_effect.pop(pod.effect, None)
+        pod.effect = 0
+
+    def _tell_nomination(self, pod: InFlight) -> None:
+        """Show where the pod is heading before anything slow begins."""
+        if not pod.tells_nomination:
+            pod.tells_nomination = True
+            self._outbox.put(nomination_patch(pod.queued.pod, pod.node))
+
+    def _end(self, pod: InFlight, status: Status, now: float) -> None:
+        self._forget_effect(pod)
+        self._until.pop(pod.uid, None)
+        self.waiting.drop(pod.uid)
+        del self._pods[pod.uid]
+        if pod.steps is not None:
+            pod.steps.close()
+        self._finish(pod, status, now)

@@ -1,0 +1,314 @@
+"""`Engine`: events in, effects out.
+
+It owns the cluster's memory, the queues and the pods in flight, and does no I/O: no sockets, no
+clock, no global random. `run`, `simulate`, `explain`, `demo` and the tests drive this very object:
+
+    engine.handle(event, now)          any number of times
+    effects = engine.run(now, cycles)  tries that many pods, returns what is to be done
+    engine.next_wakeup()               when to call `run` again though nothing happens
+
+The way of a pod: `intake` → `queues` → `cycle` → `binding`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cmp_to_key
+from random import Random
+from typing import Any
+
+import msgspec
+
+from scheduler.base.errors import ObjectError, PluginError
+from scheduler.base.meters import Meters
+from scheduler.engine import failure
+from scheduler.engine.backoff import Backoff
+from scheduler.engine.binding import Bindings, InFlight
+from scheduler.engine.choose import Ties
+from scheduler.engine.cycle import Attempt, decide
+from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Answer, Effects, Event, Leading, Listed, Watched
+from scheduler.engine.handle import EngineHandle
+from scheduler.engine.intake import Intake
+from scheduler.engine.nominations import Nominations
+from scheduler.engine.observation import Observation
+from scheduler.engine.outbox import Outbox
+from scheduler.engine.queues import QueuedPod, Queues, SortKey
+from scheduler.engine.wakeups import Wakeups
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.profile import Profile, ProfileSpec, build_profile
+from scheduler.framework.registry import Registry
+from scheduler.framework.runner import Runner, States, Stopwatch
+from scheduler.framework.status import Code, Status
+from scheduler.objects.pod import Pod
+from scheduler.state.cluster import Cluster
+from scheduler.state.podindex import Placed, place
+
+
+class EngineSettings(msgspec.Struct, frozen=True):
+    """What the configuration says of the engine itself; `seed` makes random choices repeatable."""
+
+    backoff: Backoff = Backoff()
+    ties: Ties = Ties.UID
+    percentage_of_nodes_to_score: int = 0
+    seed: int = 0
+    feature_gates: Mapping[str, bool] = {}
+
+
+class Engine:
+    """The scheduler without its surroundings."""
+
+    def __init__(
+        self,
+        specs: Sequence[ProfileSpec],
+        registry: Registry,
+        *,
+        settings: EngineSettings | None = None,
+        meters: Meters | None = None,
+        stopwatch: Stopwatch | None = None,
+    ) -> None:
+        self.settings = settings or EngineSettings()
+        self.cluster = Cluster()
+        self.nominations = Nominations()
+        self.observation = Observation(meters or Meters(), stopwatch)
+        self.is_leading = True
+        self._random = Random(self.settings.seed)  # noqa: S311 - repeatable, not secret
+        self._handle = EngineHandle(self.cluster, self.settings.feature_gates)
+        self.profiles = {
+            spec.scheduler_name: build_profile(spec, registry, self._handle) for spec in specs
+        }
+        self._runners = {
+            name: Runner(profile, stopwatch=stopwatch, observe=self.observation.for_profile(name))
+            for name, profile in self.profiles.items()
+        }
+        self._first_rows = dict.fromkeys(self.profiles, 0)
+        self._outbox = Outbox()
+        wakeups = Wakeups(self.profiles, self.observation.fault)
+        self.queues = Queues(
+            sort_key=_sort_key(self.profiles),
+            gate=self._gate,
+            wakeups=wakeups,
+            backoff=self.settings.backoff,
+            incoming=self.observation.incoming,
+        )
+        self.bindings = Bindings(self._outbox, self._finish)
+        self.intake = Intake(
+            self.cluster,
+            self.queues,
+            self.bindings,
+            self.nominations,
+            self.profiles,
+            self.observation.fault,
+        )
+        self.intake.trackers = self._handle.trackers
+        self._connect_handle()
+        self.observation.watch(self.queues, wakeups, self.profiles)
+        self._now = 0.0
+
+    def handle(self, event: Event, now: float) -> None:
+        """Take in one event."""
+        self._now = now
+        if isinstance(event, Watched):
+            self.intake.watched(event, now)
+        elif isinstance(event, Answer):
+            self.bindings.answer(event, now)
+        elif isinstance(event, Listed):
+            self.intake.listed(event, now)
+        elif isinstance(event, Leading):
+            self.is_leading = event.active
+
+    def run(self, now: float, cycles: int) -> tuple[Effects, ...]:
+        """Try up to `cycles` pods; return everything that is to be done outside."""
+        self._now = now
+        self.bindings.expire(now)
+        self.queues.flush(now)
+        if self.is_leading:
+            for _ in range(cycles):
+                queued = self.queues.pop(now)
+                if queued is None:
+                    break
+                self._schedule(queued, now)
+        self.intake.view.flush()
+        return self._outbox.drain()
+
+    def next_wakeup(self) -> float | None:
+        """Return when `run` has something to do though no event comes; None if never."""
+        times = [t for t in (self.queues.next_deadline(), self.bindings.next_deadline()) if t]
+        return min(times, default=None)
+
+    def has_work(self) -> bool:
+        """Whether `run` would try a pod now."""
+        return self.is_leading and self.queues.has_next()
+
+    def attempt(self, pod: Pod, now: float) -> Attempt:
+        """Prepare an attempt on the live view; `explain` uses it as well."""
+        name = pod.spec.scheduler_name
+        profile = self.profiles[name]
+        percentage = (
+            profile.percentage_of_nodes_to_score or self.settings.percentage_of_nodes_to_score
+        )
+        cycle = Cycle(pod, self.cluster.shapes.of(pod), now, self._random, name)
+        return Attempt(
+            cycle,
+            Nodes(self.cluster.table, self.cluster.pods),
+            self._runners[name],
+            States(),
+            nominated=self._nominated_for(pod) if len(self.nominations) else (),
+            ties=self.settings.ties,
+            percentage=percentage or 100,
+            first_row=self._first_rows[name],
+        )
+
+    def _schedule(self, queued: QueuedPod, now: float) -> None:
+        """Try one pod: decide, then assume and begin to bind, or tell why not."""
+        pod = queued.pod
+        started_s = self.observation.now_s()
+        if pod.is_terminating:
+            self._outbox.put(
+                failure.failed_event(pod, f"skip schedule deleting pod: {pod.key}", now)
+            )
+            self.queues.remove(queued.uid)
+            return
+        try:
+            attempt = self.attempt(pod, now)
+            decision = _outcome(attempt)
+        except PluginError as error:
+            self.observation.fault(error.plugin, error.point, error)
+            self._give_up(queued, _error(str(error)), started_s, now)
+            return
+        except ObjectError as error:
+            self._give_up(queued, _error(str(error)), started_s, now)
+            return
+        self._first_rows[queued.profile] = attempt.first_row
+        self.observation.decided(queued, decision, started_s)
+        if not decision.fits:
+            self._give_up(queued, decision, started_s, now)
+            return
+        self.queues.track(queued)
+        self.intake.announce(self.cluster.assume(pod, decision.node), now)
+        in_flight = InFlight(queued, attempt.cycle, attempt.runner, attempt.states, decision.node)
+        in_flight.started_s = started_s
+        self.bindings.begin(in_flight, now)
+
+    def _finish(self, pod: InFlight, status: Status, now: float) -> None:
+        """Put a pod where it belongs after binding went well, or failed."""
+        queued = pod.queued
+        if status.is_success:
+            self.queues.remove(queued.uid)
+            self.nominations.drop(queued.uid)
+            self._outbox.put(failure.scheduled_event(queued.pod, pod.node, now))
+            self.observation.scheduled(pod, now)
+            self._contained(pod, "post_bind")
+            return
+        self._contained(pod, "unreserve")
+        self.intake.announce(self.cluster.forget(queued.uid), now)
+        if pod.is_lost:
+            # Deleted, or bound by somebody else: the watch tells what becomes of it.
+            self.queues.remove(queued.uid)
+            self.observation.not_scheduled(
+                queued, rejected=False, message=status.message, started_s=pod.started_s
+            )
+            return
+        if status.is_rejected:
+            text = failure.rejected_after_choice(status)
+            decision = Decision(status=status, message=text)
+        else:
+            decision = Decision(status=status, message=status.message, nominated_node="")
+        self._give_up(queued, decision, pod.started_s, now)
+
+    def _give_up(self, queued: QueuedPod, decision: Decision, started_s: float, now: float) -> None:
+        """Tell the world why a pod is not scheduled, and let it wait for better times."""
+        rejected, message = decision.status.is_rejected, decision.message
+        reason = failure.UNSCHEDULABLE if rejected else failure.SCHEDULER_ERROR
+        self._follow_preemption(queued.pod, decision)
+        self._outbox.put(
+            failure.status_patch(queued, reason, message, decision.nominated_node, now)
+        )
+        self._outbox.put(failure.failed_event(queued.pod, message, now))
+        self.observation.not_scheduled(
+            queued, rejected=rejected, message=message, started_s=started_s
+        )
+        if rejected:
+            is_pending = decision.status.code is Code.PENDING
+            self.queues.rejected(queued, decision.rejected_by, now, is_pending=is_pending)
+        else:
+            self.queues.failed(queued)
+
+    def _follow_preemption(self, pod: Pod, decision: Decision) -> None:
+        if decision.nominated_node is not None:
+            self.nominations.put(pod, decision.nominated_node)
+
+    def _nominated_for(self, pod: Pod) -> tuple[tuple[Placed, int], ...]:
+        """Return the nominated pods (with rows) that `pod` must leave room for."""
+        found = []
+        for node in self.nominations.nodes():
+            row = self.cluster.table.rows.get(node)
+            if row is None:
+                continue
+            for uid, other in self.nominations.on(node).items():
+                if uid != pod.metadata.uid and other.priority >= pod.priority:
+                    found.append((place(other, self.cluster.shapes.of(other), node), row))
+        return tuple(found)
+
+    def _gate(self, pod: Pod) -> Status | None:
+        """Return the status of the first plugin that keeps a pod out of the queue, or None."""
+        for bound in self.profiles[pod.spec.scheduler_name].pre_enqueue:
+            status: Status | None = bound.call(pod)
+            if status is not None and not status.is_success:
+                return msgspec.structs.replace(status, plugin=bound.name)
+        return None
+
+    def _contained(self, pod: InFlight, point: str) -> None:
+        """Run unreserve or post-bind; a plugin's fault there is told and changes nothing."""
+        try:
+            if point == "unreserve":
+                pod.runner.unreserve(pod.cycle, pod.node, pod.states)
+            else:
+                pod.runner.post_bind(pod.cycle, pod.node)
+        except PluginError as error:
+            self.observation.fault(error.plugin, error.point, error)
+
+    def _connect_handle(self) -> None:
+        bindings = self.bindings
+
+        def waiting() -> list[Pod]:
+            found = (bindings.get(one.uid) for one in bindings.waiting)
+            return [pod.queued.pod for pod in found if pod is not None]
+
+        self._handle.waiting = waiting
+        self._handle.on_allow = lambda uid, plugin: bindings.allow(uid, plugin, self._now)
+        self._handle.on_reject = lambda uid, plugin, reason: bindings.reject(
+            uid, plugin, reason, self._now
+        )
+
+
+def _outcome(attempt: Attempt) -> Decision:
+    """Drive `decide` to its end; an ordinary pod never yields."""
+    steps = decide(attempt)
+    try:
+        next(steps)
+    except StopIteration as stop:
+        decision: Decision = stop.value
+        return decision
+    raise PluginError("", "Filter", "the cycle asked for something that nobody here can answer")
+
+
+def _error(message: str) -> Decision:
+    return Decision(status=Status(Code.ERROR, (message,)), message=message, nominated_node="")
+
+
+def _sort_key(profiles: Mapping[str, Profile]) -> SortKey:
+    """Return the order of the queue; all profiles share one sort plugin (config checks that)."""
+    sorters = [profile.less[0].plugin for profile in profiles.values() if profile.less]
+    if not sorters:
+        return lambda queued: (-queued.priority, queued.queued_at)
+    sorter: Any = sorters[0]
+    if hasattr(sorter, "sort_key"):
+        key: SortKey = sorter.sort_key
+        return key
+
+    def compare(first: QueuedPod, second: QueuedPod) -> int:
+        return -1 if sorter.less(first, second) else int(sorter.less(second, first))
+
+    return cmp_to_key(compare)

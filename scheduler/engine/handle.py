@@ -1,0 +1,56 @@
+"""`EngineHandle`: the engine's side of `framework.handle.Handle`, made before its parts are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from scheduler.objects.pod import Pod
+from scheduler.state.cluster import Cluster
+from scheduler.state.podindex import PodIndex
+from scheduler.state.tracker import Tracker
+
+
+class EngineHandle:
+    """What plugins may ask of the engine beyond nodes and pod."""
+
+    def __init__(self, cluster: Cluster, feature_gates: Mapping[str, bool]) -> None:
+        self._cluster = cluster
+        self.feature_gates = feature_gates
+        self.trackers: dict[str, Tracker] = {}
+        self.waiting: Callable[[], Sequence[Pod]] = tuple
+        self.on_allow: Callable[[str, str], None] = _nobody_waits
+        self.on_reject: Callable[[str, str, str], None] = _nobody_waits
+
+    @property
+    def pods(self) -> PodIndex:
+        """Return all pods that hold room, bound and assumed."""
+        return self._cluster.pods
+
+    def objects(self, kind: str) -> Mapping[str, Any]:
+        """Return the known objects of a kind by `namespace/name` or `name`."""
+        return self._cluster.store.of(kind)
+
+    def tracker(self, kind: type[Tracker]) -> Tracker:
+        """Return the one tracker of that class, making it on first use."""
+        name = kind.__qualname__
+        if name not in self.trackers:
+            tracker = self.trackers[name] = kind()
+            tracker.rebuild(self._cluster)
+        return self.trackers[name]
+
+    def waiting_pods(self) -> Sequence[Pod]:
+        """Return the pods that wait at permit."""
+        return self.waiting()
+
+    def allow(self, uid: str, plugin: str) -> None:
+        """Let a waiting pod pass, as far as `plugin` is concerned."""
+        self.on_allow(uid, plugin)
+
+    def reject(self, uid: str, plugin: str, reason: str) -> None:
+        """Reject a waiting pod in the name of `plugin`."""
+        self.on_reject(uid, plugin, reason)
+
+
+def _nobody_waits(*_: str) -> None:
+    """No pod waits before the engine is complete."""

@@ -1,0 +1,186 @@
+"""From an event to a change of the cluster, and from there to who must know. Step 2 of a pod's way.
+
+Each watched object goes to the one owner of its fact: placed pods, nodes and other objects to
+`Cluster`, pods that are to be placed to `Queues`, pods in flight to `Bindings`. Every change of the
+cluster, ours included, passes through `announce`: trackers follow it, waiting pods wake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from scheduler.base.errors import ObjectError
+from scheduler.engine.binding import Bindings
+from scheduler.engine.effects import Listed, Watched
+from scheduler.engine.nominations import Nominations
+from scheduler.engine.queues import Queues
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.state import facts
+from scheduler.state.change import Change
+from scheduler.state.cluster import Cluster
+from scheduler.state.store import object_key
+from scheduler.state.tracker import Tracker
+from scheduler.state.view import LiveView
+
+Complain = Callable[[str, str, Exception], None]
+
+
+class Intake:
+    """Takes events in; the only caller of `Cluster.put_*` and `drop_*` in the engine."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        queues: Queues,
+        bindings: Bindings,
+        nominations: Nominations,
+        schedulers: Iterable[str],
+        complain: Complain,
+    ) -> None:
+        self._cluster = cluster
+        self._queues = queues
+        self._bindings = bindings
+        self._nominations = nominations
+        self._schedulers = frozenset(schedulers)
+        self._complain = complain
+        self.trackers: dict[str, Tracker] = {}
+        self.view = LiveView(cluster)
+        self.synced: set[str] = set()
+
+    def watched(self, event: Watched, now: float) -> None:
+        """Take in one added, modified or deleted object; a bad one changes nothing."""
+        try:
+            self._take(event.kind, event.object, now, is_deleted=event.verb == "DELETED")
+        except ObjectError as error:
+            self._complain(event.kind, object_key(event.object), error)
+
+    def listed(self, event: Listed, now: float) -> None:
+        """Take in a full list: what we know and it does not name is gone."""
+        for obj in self._vanished(event):
+            self._take(event.kind, obj, now, is_deleted=True)
+        for obj in event.objects:
+            self.watched(Watched(event.kind, "MODIFIED", obj), now)
+        self.synced.add(event.kind)
+
+    def announce(self, change: Change, now: float) -> None:
+        """Tell everybody about a change of the cluster."""
+        if not change.kind:
+            return
+        for tracker in self.trackers.values():
+            tracker.apply(change)
+        self.view.note(change)
+        if change.facts:
+            self._bindings.changed(change.facts, now)
+            self._queues.wake(change, now)
+
+    def _take(self, kind: str, obj: Any, now: float, *, is_deleted: bool) -> None:
+        if kind == "Pod":
+            if is_deleted or obj.is_finished:
+                self._pod_gone(obj, now)
+            elif obj.spec.node_name:
+                self._pod_bound(obj, now)
+            elif obj.spec.scheduler_name in self._schedulers:
+                self._pod_waiting(obj, now)
+        elif kind == "Node":
+            self.announce(self._node_change(obj, is_deleted=is_deleted), now)
+        elif is_deleted:
+            self.announce(self._cluster.drop_object(kind, obj), now)
+        else:
+            self.announce(self._cluster.put_object(kind, obj), now)
+
+    def _node_change(self, node: Node, *, is_deleted: bool) -> Change:
+        if is_deleted:
+            return self._cluster.drop_node(node.metadata.name)
+        return self._cluster.put_node(node)
+
+    def _pod_bound(self, pod: Pod, now: float) -> None:
+        uid = pod.metadata.uid
+        change = self._cluster.put_pod(pod)
+        self._nominations.drop(uid)
+        in_flight = self._bindings.get(uid)
+        if in_flight is not None and in_flight.node == pod.spec.node_name:
+            in_flight.queued.pod = pod
+            self._bindings.confirmed(uid, now)
+        elif in_flight is not None:
+            self._bindings.abandon(uid, now)
+        self._queues.remove(uid)
+        self.announce(change, now)
+
+    def _pod_gone(self, pod: Pod, now: float) -> None:
+        uid = pod.metadata.uid
+        change = self._cluster.drop_pod(uid)
+        self._bindings.abandon(uid, now)
+        self._queues.remove(uid)
+        promised = self._nominations.drop(uid)
+        self.announce(change, now)
+        if promised and not change.kind:
+            self.announce(_room_freed(pod), now)
+
+    def _pod_waiting(self, pod: Pod, now: float) -> None:
+        uid = pod.metadata.uid
+        in_flight = self._bindings.get(uid)
+        if in_flight is not None:
+            in_flight.queued.pod = pod
+            if pod.is_terminating and uid in self._bindings.waiting:
+                self._bindings.abandon(uid, now)
+            return
+        placed = self._cluster.pods.get(uid)
+        if placed is not None and placed.assumed:
+            # We bound it and the watch has not caught up: this version is older than what we know.
+            return
+        if placed is not None:
+            # The API server takes a binding back only when it was restored from a backup.
+            self.announce(self._cluster.drop_pod(uid), now)
+        queued = self._queues.get(uid)
+        if queued is None:
+            if not pod.is_terminating:
+                self._nominations.put(pod, pod.status.nominated_node_name)
+                self._queues.add(pod, now)
+            return
+        self._nominate_anew(queued.pod, pod, now)
+        self._queues.update(self._own_change(queued.pod, pod), now)
+
+    def _nominate_anew(self, old: Pod, pod: Pod, now: float) -> None:
+        """Follow a nomination that somebody else changed; ours is in memory already."""
+        before, after = old.status.nominated_node_name, pod.status.nominated_node_name
+        if before != after:
+            known = self._nominations.node_of(pod.metadata.uid)
+            if known in (before, after):
+                self._nominations.put(pod, after)
+            if before and not after:
+                self.announce(_room_freed(old), now)
+        elif self._nominations.node_of(pod.metadata.uid):
+            self._nominations.put(pod, self._nominations.node_of(pod.metadata.uid))
+
+    def _own_change(self, old: Pod, pod: Pod) -> Change:
+        before, after = self._cluster.shapes.of(old), self._cluster.shapes.of(pod)
+        shrank = any(
+            amount > after.requests.get(name, 0) for name, amount in before.requests.items()
+        )
+        changed = facts.waiting_facts(old, pod, shrank=shrank)
+        label = next(
+            (text for fact, text in facts.SELF_LABEL_OF.items() if fact in changed),
+            "UnschedulablePodUpdate",
+        )
+        return Change("Pod", "update", changed, label, old, pod)
+
+    def _vanished(self, event: Listed) -> list[Any]:
+        """Return the objects that we know and a full list does not name (or has under a new uid)."""
+        if event.kind == "Pod":
+            listed = {pod.metadata.uid for pod in event.objects}
+            known = {placed.pod.metadata.uid: placed.pod for placed in self._cluster.pods}
+            known |= {queued.uid: queued.pod for queued in self._queues}
+            return [pod for uid, pod in known.items() if uid not in listed]
+        keys = {object_key(obj) for obj in event.objects}
+        if event.kind == "Node":
+            return [
+                n for n in self._cluster.table.nodes if n is not None and object_key(n) not in keys
+            ]
+        return [obj for key, obj in self._cluster.store.of(event.kind).items() if key not in keys]
+
+
+def _room_freed(pod: Pod) -> Change:
+    """A promise of room that ended helps others like a pod that went away."""
+    return Change("Pod", "delete", frozenset((facts.POD_DELETED,)), "AssignedPodDelete", pod)

@@ -1,0 +1,104 @@
+"""What the engine tells those who watch it: metrics, decisions for the log, plugin faults.
+
+Nothing here decides anything. Durations come from an injected stopwatch and never reach a decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from scheduler.base.meters import Meters
+from scheduler.engine.binding import InFlight
+from scheduler.engine.decision import Decision
+from scheduler.engine.queues import QueuedPod, Queues, Where
+from scheduler.engine.wakeups import Wakeups
+from scheduler.framework.plugin import POINTS
+from scheduler.framework.profile import Profile
+from scheduler.framework.runner import Observe, Stopwatch
+
+OnDecision = Callable[[QueuedPod, Decision], None]
+OnEnd = Callable[[QueuedPod, str, str], None]
+OnFault = Callable[[str, str, Exception], None]
+
+_POINT_LABEL = {method: point[0].upper() + point[1:] for method, point in POINTS.items()}
+
+
+def _standing_still() -> float:
+    return 0.0
+
+
+class Observation:
+    """Metrics of the engine, and the hooks of its owner."""
+
+    def __init__(self, meters: Meters, stopwatch: Stopwatch | None) -> None:
+        self.meters = meters
+        self.stopwatch = stopwatch
+        self.now_s = stopwatch or _standing_still
+        self.on_decision: OnDecision = lambda _queued, _decision: None
+        self.on_end: OnEnd = lambda _queued, _result, _text: None
+        self.on_fault: OnFault = lambda _plugin, _point, _error: None
+
+    def for_profile(self, profile: str) -> Observe:
+        """Return what times the extension points of a profile."""
+        family = self.meters.framework_extension_point_duration
+
+        def observe(point: str, seconds: float, status: str) -> None:
+            family.labels(_POINT_LABEL.get(point, "Unreserve"), status, profile).observe(seconds)
+
+        return observe
+
+    def incoming(self, queue: str, event: str) -> None:
+        """Count a pod that enters a queue."""
+        self.meters.queue_incoming_pods.labels(queue, event).inc()
+
+    def fault(self, plugin: str, point: str, error: Exception) -> None:
+        """Count and pass on a plugin's exception."""
+        self.meters.plugin_errors.labels(plugin, point).inc()
+        self.on_fault(plugin, point, error)
+
+    def decided(self, queued: QueuedPod, decision: Decision, started_s: float) -> None:
+        """Measure the algorithm's part of an attempt."""
+        self.meters.scheduling_algorithm_duration.observe(self.now_s() - started_s)
+        self.on_decision(queued, decision)
+
+    def scheduled(self, pod: InFlight, now: float) -> None:
+        """Count a bound pod."""
+        queued, meters = pod.queued, self.meters
+        self._attempted(queued, "scheduled", pod.started_s)
+        meters.pod_scheduling_attempts.observe(queued.attempts)
+        attempts = str(queued.attempts) if queued.attempts < 15 else "15+"
+        since = queued.first_active_at if queued.first_active_at is not None else now
+        meters.pod_scheduling_sli_duration.labels(attempts).observe(now - since)
+        self.on_end(queued, "scheduled", pod.node)
+
+    def not_scheduled(
+        self, queued: QueuedPod, *, rejected: bool, message: str, started_s: float
+    ) -> None:
+        """Count an attempt that ended without a node."""
+        result = "unschedulable" if rejected else "error"
+        self._attempted(queued, result, started_s)
+        self.on_end(queued, result, message)
+
+    def _attempted(self, queued: QueuedPod, result: str, started_s: float) -> None:
+        self.meters.schedule_attempts.labels(result, queued.profile).inc()
+        duration = self.meters.scheduling_attempt_duration.labels(result, queued.profile)
+        duration.observe(self.now_s() - started_s)
+
+    def watch(self, queues: Queues, wakeups: Wakeups, profiles: dict[str, Profile]) -> None:
+        """Let the gauges read the queues when they are scraped."""
+        pending = self.meters.pending_pods
+        pending.labels("active").read_from(partial(queues.count, Where.ACTIVE))
+        pending.labels("unschedulable").read_from(partial(queues.count, Where.UNSCHEDULABLE))
+        pending.labels("gated").read_from(partial(queues.count, Where.GATED))
+        pending.labels("backoff").read_from(
+            lambda: queues.count(Where.BACKOFF) + queues.count(Where.ERROR_BACKOFF)
+        )
+        self.meters.unschedulable_pods.read_from(
+            lambda: {
+                (plugin, name): wakeups.count(name, plugin)
+                for name, profile in profiles.items()
+                for plugin in profile.plugins
+                if wakeups.count(name, plugin)
+            }
+        )

@@ -1,0 +1,29 @@
+"""Where effects gather until the engine's caller takes them, and where their ids come from."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from scheduler.engine.effects import Effects
+
+
+class Outbox:
+    """Effects in the order they were decided."""
+
+    def __init__(self) -> None:
+        self._effects: list[Effects] = []
+        self._ids = count(1)
+
+    def new_id(self) -> int:
+        """Return an id under which an effect's answer will come back."""
+        return next(self._ids)
+
+    def put(self, effect: Effects | None) -> None:
+        """Add an effect; None is passed over."""
+        if effect is not None:
+            self._effects.append(effect)
+
+    def drain(self) -> tuple[Effects, ...]:
+        """Return all effects since the last call."""
+        effects, self._effects = tuple(self._effects), []
+        return effects

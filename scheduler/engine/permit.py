@@ -1,0 +1,63 @@
+"""Pods that wait at permit: listed, allowed, rejected, timed out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+
+class Waiting(msgspec.Struct):
+    """A pod at permit: for each plugin that waits, when its patience ends; `timeouts_s` for texts."""
+
+    uid: str
+    since: float
+    until: dict[str, float]
+    timeouts_s: dict[str, float]
+
+
+class WaitingPods:
+    """The pods at permit by uid."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, Waiting] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(self._pods.values())
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._pods
+
+    def add(self, uid: str, waits: dict[str, float], now: float) -> None:
+        """Let a pod wait; `waits` gives each waiting plugin's timeout in seconds."""
+        until = {plugin: now + timeout for plugin, timeout in waits.items()}
+        self._pods[uid] = Waiting(uid, now, until, dict(waits))
+
+    def allow(self, uid: str, plugin: str) -> bool:
+        """Take one plugin's hold away; return whether the pod is free to go."""
+        waiting = self._pods.get(uid)
+        if waiting is None:
+            return False
+        waiting.until.pop(plugin, None)
+        return not waiting.until
+
+    def drop(self, uid: str) -> Waiting | None:
+        """Forget a pod; return it, or None if it did not wait."""
+        return self._pods.pop(uid, None)
+
+    def expired(self, now: float) -> list[tuple[str, str, float]]:
+        """Return (uid, plugin, timeout) of the pods whose time is up, the first plugin of each."""
+        found = []
+        for waiting in self._pods.values():
+            late = [plugin for plugin, end in waiting.until.items() if end <= now]
+            if late:
+                plugin = min(late, key=lambda name: waiting.until[name])
+                found.append((waiting.uid, plugin, waiting.timeouts_s[plugin]))
+        return found
+
+    def next_deadline(self) -> float | None:
+        """Return when the next pod's time is up, or None."""
+        return min((end for w in self._pods.values() for end in w.until.values()), default=None)
