@@ -20,12 +20,12 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound, Profile
+from scheduler.framework.scores import check_range, normalize
 from scheduler.framework.status import SUCCESS, Code, Rejected, Status, unresolvable
 
 if TYPE_CHECKING:
     from scheduler.framework.postfilter import FitFailure, PostFiltered
 
-MAX_SCORE = 100
 _INT64 = np.dtype(np.int64)
 
 Observe = Callable[[str, float, str], None]
@@ -168,8 +168,8 @@ class Runner:
 
         def step(bound: Bound) -> bool:
             raw = self._call_score(bound, cycle, nodes, states)
-            normalized = _normalize(bound, cycle, nodes, raw)
-            _check_range(bound.name, normalized, nodes)
+            normalized = normalize(bound, cycle, nodes, raw)
+            check_range(bound.name, normalized, nodes)
             scores.append(Scored(bound.name, raw, normalized, bound.weight))
             np.add(total, normalized * bound.weight if bound.weight != 1 else normalized, out=total)
             return False
@@ -381,29 +381,3 @@ def _state(bound: Bound, states: States) -> tuple[Any, ...]:
 
 def _attributed(status: Status, plugin: str) -> Status:
     return msgspec.structs.replace(status, plugin=plugin)
-
-
-def _normalize(bound: Bound, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
-    rule = bound.plugin.normalize
-    if rule == "none":
-        return raw
-    if callable(rule):
-        column: IntColumn = rule(cycle, nodes, raw)
-        return column
-    highest = int(raw.max(where=nodes.feasible, initial=0))
-    if rule == "max":
-        return raw if highest == 0 else raw * MAX_SCORE // highest
-    if highest == 0:
-        return np.full(nodes.size, MAX_SCORE, dtype=np.int64)
-    return MAX_SCORE - raw * MAX_SCORE // highest
-
-
-def _check_range(plugin: str, normalized: IntColumn, nodes: Nodes) -> None:
-    low = int(normalized.min(where=nodes.feasible, initial=0))
-    high = int(normalized.max(where=nodes.feasible, initial=0))
-    if low < 0 or high > MAX_SCORE:
-        wrong = low if low < 0 else high
-        raise ValueError(
-            f'plugin "{plugin}" returns an invalid score {wrong}, it should in the range of '
-            f"[0, {MAX_SCORE}] after normalizing"
-        )
