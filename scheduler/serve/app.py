@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from typing import NamedTuple
 
@@ -51,8 +52,11 @@ class Server:
         self._runner = web.AppRunner(
             application(sources, health, access),
             access_log=None,
+            # A stranger's broken request is worth no line; `rules` logs the faults of handlers.
+            logger=logging.Logger("serve", logging.CRITICAL),  # noqa: LOG001 - for this one only
             handle_signals=False,
             keepalive_timeout=75.0,
+            lingering_time=1.0,  # for a body that nobody reads
             shutdown_timeout=2.0,
         )
         self._reload: asyncio.Task[None] | None = None

@@ -14,7 +14,7 @@ import ipaddress
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -46,6 +46,15 @@ class Pair(NamedTuple):
         return hashlib.sha256(self.certificate + b"\0" + self.key).digest()
 
 
+class _Staged(NamedTuple):
+    """A pair at paths that ssl can load, until `files` is closed."""
+
+    pair: Pair
+    certificate: str
+    key: str
+    files: contextlib.ExitStack
+
+
 class Files(NamedTuple):
     """Where the certificate lies; `client_ca` (PEM) is who may sign client certificates."""
 
@@ -72,12 +81,16 @@ class ServingCertificate:
         try:
             if self._files.client_ca:
                 authorities = await asyncio.to_thread(_read, self._files.client_ca)
-                self.context.load_verify_locations(cadata=authorities.decode())
-                self.context.verify_mode = ssl.CERT_OPTIONAL
-            self._use(await asyncio.to_thread(self._next_pair))
+                self.trust_clients(authorities.decode())
+            self._use(await asyncio.to_thread(self._stage))
         except (OSError, ValueError) as error:
             where = self._files.certificate or self._files.client_ca
             raise InputError(f"cannot serve TLS: {error}", where=where) from error
+
+    def trust_clients(self, authorities: str) -> None:
+        """Accept client certificates signed by these too (PEM); new connections only."""
+        self.context.load_verify_locations(cadata=authorities)
+        self.context.verify_mode = ssl.CERT_OPTIONAL
 
     async def refresh(self) -> bool:
         """Take changed files into use, or renew what was made here; True when it was replaced."""
@@ -86,10 +99,9 @@ class ServingCertificate:
             if ends_in_s > _RENEW_BEFORE_S:
                 return False
         try:
-            pair = await asyncio.to_thread(self._next_pair)
-            if pair.digest() == self._digest:
+            staged = await asyncio.to_thread(self._stage)
+            if not self._use(staged):
                 return False
-            self._use(pair)
         except (OSError, ValueError) as error:
             self._meters.certificate_reloads.labels("error").inc()
             _log.error(
@@ -100,19 +112,32 @@ class ServingCertificate:
         _log.info("serving certificate reloaded", file=self._files.certificate or "(in memory)")
         return True
 
-    def _next_pair(self) -> Pair:
-        if not self._files.certificate:
-            return self_signed(self._hosts, self._clock.now())
-        pair = Pair(_read(self._files.certificate), _read(self._files.key))
-        # A context keeps the first half when the second is refused: try on one that is thrown away.
-        _load(_server_context(), pair)
-        return pair
+    def _stage(self) -> _Staged:
+        if self._files.certificate:
+            pair = Pair(_read(self._files.certificate), _read(self._files.key))
+        else:
+            pair = self_signed(self._hosts, self._clock.now())
+        files = contextlib.ExitStack()
+        try:
+            certificate, key = _memory_file(files, pair[0]), _memory_file(files, pair[1])
+            # A context keeps the first half when the second is refused: try on another one.
+            # An empty password makes an encrypted key fail; without one, ssl asks at the terminal.
+            _server_context().load_cert_chain(certificate, key, password="")
+        except BaseException:
+            files.close()
+            raise
+        return _Staged(pair, certificate, key, files)
 
-    def _use(self, pair: Pair) -> None:
-        leaf = x509.load_pem_x509_certificate(pair.certificate)
-        _load(self.context, pair)
-        self._digest = pair.digest()
+    def _use(self, staged: _Staged) -> bool:
+        with staged.files:
+            digest = staged.pair.digest()
+            if digest == self._digest:
+                return False
+            leaf = x509.load_pem_x509_certificate(staged.pair.certificate)
+            self.context.load_cert_chain(staged.certificate, staged.key, password="")
+        self._digest = digest
         self._meters.certificate_expiry.set(leaf.not_valid_after_utc.timestamp())
+        return True
 
 
 def self_signed(hosts: Sequence[str], now: float) -> Pair:
@@ -160,23 +185,15 @@ def _read(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
-def _load(context: ssl.SSLContext, pair: Pair) -> None:
-    # The standard library loads a key from a path only; this one leads to memory.
-    with _in_memory(pair.certificate) as certificate, _in_memory(pair.key) as key:
-        context.load_cert_chain(certificate, key)
-
-
-@contextlib.contextmanager
-def _in_memory(content: bytes) -> Iterator[str]:
+def _memory_file(files: contextlib.ExitStack, content: bytes) -> str:
+    # The standard library loads a key from a path only; on Linux this path leads to memory.
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("trellis-tls", os.MFD_CLOEXEC)
-        try:
-            os.write(descriptor, content)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-    else:  # not Linux: a file that only we can read, gone at once
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            yield file.name
+        files.callback(os.close, descriptor)
+        os.write(descriptor, content)
+        return f"/proc/self/fd/{descriptor}"
+    file = tempfile.NamedTemporaryFile()  # noqa: SIM115 - for our eyes only, `files` removes it
+    files.enter_context(file)
+    file.write(content)
+    file.flush()
+    return file.name

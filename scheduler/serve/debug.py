@@ -7,7 +7,8 @@ overviews also as text; no handler computes. Lists are bounded by `?limit=`.
 from __future__ import annotations
 
 import asyncio
-import io
+from collections.abc import Iterator
+from typing import Any
 
 from aiohttp import web
 
@@ -94,18 +95,16 @@ class Pages:
     async def stacks(self, _request: web.Request) -> web.Response:
         """Show where every task of the loop waits."""
         tasks = sorted(asyncio.all_tasks(), key=lambda task: task.get_name())
-        out = io.StringIO()
-        out.write(f"{len(tasks)} tasks\n")
+        lines = [f"{len(tasks)} tasks"]
         for task in tasks[:TASKS_SHOWN]:
-            out.write("\n")
-            task.print_stack(limit=FRAMES_SHOWN, file=out)
-        return text_page(out.getvalue())
+            lines += ["", task.get_name(), *_frames(task)]
+        return text_page("\n".join(lines) + "\n")
 
     async def verbosity(self, request: web.Request) -> web.Response:
         """Set how much is logged; the body is the number."""
-        body = (await request.text()).strip()
-        number = int(body) if body.isdecimal() and len(body) <= 3 else -1
-        if not 0 <= number <= LARGEST_VERBOSITY:
+        body = (await request.read()).strip()
+        number = int(body) if body.isdigit() and len(body) <= 3 else None
+        if number is None or number > LARGEST_VERBOSITY:
             text = (
                 f"failed set klog.logging.verbosity: want a number from 0 to {LARGEST_VERBOSITY}\n"
             )
@@ -114,13 +113,26 @@ class Pages:
         return text_page(f"successfully set klog.logging.verbosity to {number}\n")
 
 
+def _frames(task: asyncio.Task[Any]) -> Iterator[str]:
+    """Yield where a task waits, outermost first: asyncio itself shows one frame only."""
+    waiting: object = task.get_coro()
+    for _ in range(FRAMES_SHOWN):
+        kind = next((k for k in ("cr", "gi", "ag") if hasattr(waiting, f"{k}_frame")), None)
+        frame = getattr(waiting, f"{kind}_frame", None)
+        if frame is None:
+            return
+        yield f"  {frame.f_globals.get('__name__')}:{frame.f_lineno} {frame.f_code.co_qualname}"
+        inner = "gi_yieldfrom" if kind == "gi" else f"{kind}_await"
+        waiting = getattr(waiting, inner, None)
+
+
 def _wants_json(request: web.Request) -> bool:
     return "application/json" in request.headers.get("Accept", "")
 
 
 def _limit(request: web.Request) -> int | None:
-    text = request.query.get("limit", str(DEFAULT_LIMIT))
-    number = int(text) if text.isdecimal() and text.isascii() and len(text) <= 6 else 0
+    text = request.query.get("limit", str(DEFAULT_LIMIT)).encode(errors="replace")
+    number = int(text) if text.isdigit() and len(text) <= 6 else 0  # as bytes: ASCII digits only
     return number if 1 <= number <= LARGEST_LIMIT else None
 
 

@@ -1,0 +1,239 @@
+"""Who may see what: as kube-scheduler, by the API server's reviews, kept for ten seconds."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, TCPConnector
+
+from scheduler.serve.access import CACHE_SIZE, TTL_S
+from scheduler.serve.rules import IN_FLIGHT
+from tests.unit.serve.conftest import PAGES, House
+
+HEALTH = ("/healthz", "/livez", "/readyz")
+
+
+async def test_strangers_get_403_everywhere_but_health(house: House):
+    """Without credentials the user is system:anonymous, also for paths that do not exist."""
+    async with house.serving() as visitor:
+        for path in PAGES:
+            status, headers, text = await visitor.get(path)
+
+            assert 403 == status, path
+            assert "application/json" == headers["Content-Type"]
+            assert json.loads(text) == {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Failure",
+                "message": f'forbidden: User "system:anonymous" cannot get path "{path}"',
+                "reason": "Forbidden",
+                "code": 403,
+            }
+    asked = house.reviewer.asked[0]
+    assert set(house.reviewer.kinds()) == {"SubjectAccessReview"}
+    assert asked["spec"]["groups"] == ["system:unauthenticated"]
+
+
+async def test_strangers_may_what_the_cluster_grants_them(house: House):
+    """A cluster that opens /metrics to anonymous users is obeyed."""
+    house.reviewer.allowed.add(("system:anonymous", "get", "/metrics"))
+    async with house.serving() as visitor:
+        await visitor.page("/metrics")
+
+
+async def test_unknown_token_is_401(house: House):
+    """A token that the API server does not know is refused as such, and asked about once."""
+    async with house.serving() as visitor:
+        visitor.token = "stolen"
+        for _ in range(3):
+            status, _, text = await visitor.get("/metrics")
+
+            assert 401 == status
+            assert "Unauthorized" == json.loads(text)["reason"]
+    assert ["TokenReview"] == house.reviewer.kinds()
+
+
+async def test_reviews_have_the_form_of_the_api(house: House):
+    """Both reviews carry what authentication.k8s.io and authorization.k8s.io define."""
+    house.reviewer.users["good"]["extra"] = {"scopes": ["a", "b"]}
+    async with house.serving() as visitor:
+        visitor.token = "good"
+        await visitor.page("/metrics?x=1")
+
+    assert house.reviewer.asked == [
+        {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "metadata": {},
+            "spec": {"token": "good"},
+        },
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "metadata": {},
+            "spec": {
+                "user": "eve",
+                "groups": ["system:authenticated"],
+                "uid": "7",
+                "extra": {"scopes": ["a", "b"]},
+                "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+            },
+        },
+    ]
+
+
+async def test_answers_are_kept_for_ten_seconds(house: House):
+    """Within the time no review is sent again; after it a revoked right is noticed."""
+    async with house.serving() as visitor:
+        visitor.token = "good"
+        await visitor.page("/metrics")
+        house.clock.advance(TTL_S - 0.1)
+        house.reviewer.allowed.clear()
+        await visitor.page("/metrics")
+        assert 2 == len(house.reviewer.asked)
+
+        house.clock.advance(0.2)
+        assert 403 == (await visitor.get("/metrics"))[0]
+        house.clock.advance(TTL_S)
+        house.reviewer.users.clear()
+        assert 401 == (await visitor.get("/metrics"))[0]
+
+
+async def test_rights_are_per_verb_and_path(house: House):
+    """Who may get a page may not put to it, and sees no other page."""
+    house.reviewer.allowed = {("eve", "get", "/metrics"), ("eve", "get", "/debug/flags/v")}
+    async with house.serving() as visitor:
+        visitor.token = "good"
+        await visitor.page("/metrics")
+
+        assert 403 == (await visitor.get("/metrics/slis"))[0]
+        assert 403 == (await visitor.get("/debug/flags/v", method="PUT", data="4"))[0]
+        assert 405 == (await visitor.get("/debug/flags/v"))[0]
+    assert [] == house.verbosity
+
+
+@pytest.mark.parametrize(
+    ("authorization", "expected"),
+    [
+        ("Bearer good", 200),
+        ("bearer   good  ", 200),
+        ("Bearer", 403),
+        ("Bearer ", 403),
+        ("Basic Z29vZA==", 403),
+        ("good", 403),
+        ("Bearer good extra", 401),
+        ("Bearer \xe4", 401),
+    ],
+)
+async def test_forms_of_the_header(house: House, authorization: str, expected: int):
+    """Only `Bearer <token>` is a credential; anything else counts as none."""
+    async with house.serving() as visitor:
+        headers = {"Authorization": authorization}
+
+        assert expected == (await visitor.get("/metrics", headers=headers))[0]
+
+
+async def test_review_that_fails_lets_nobody_in_and_is_not_kept(house: House, logged: Any):
+    """A fault of the API server is 401 or 500; the next request asks again; no token is logged."""
+    house.reviewer.fault = RuntimeError('POST {"spec": {"token": "good"}} failed')
+    async with house.serving() as visitor:
+        visitor.token = "good"
+        assert 401 == (await visitor.get("/metrics"))[0]
+        house.reviewer.fault = None
+        await visitor.page("/metrics")
+
+        house.reviewer.fault = RuntimeError("down")
+        status, _, text = await visitor.get("/metrics/slis")
+        assert 500 == status
+        assert "down" not in text
+        house.reviewer.fault = None
+        await visitor.page("/metrics/slis")
+    assert "good" not in str(logged)
+    assert 1 == house.meters.access_reviews.labels("TokenReview", "error").value
+    assert 1 == house.meters.access_reviews.labels("SubjectAccessReview", "error").value
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        None,
+        [],
+        {},
+        {"authenticated": "yes", "user": {"username": "eve"}},
+        {"authenticated": True},
+        {"authenticated": True, "user": {"username": ""}},
+        {"authenticated": True, "user": {"username": 7}},
+    ],
+)
+async def test_odd_answers_are_no_proof(house: House, status: object):
+    """Only an answer of the right shape with a name lets anybody in."""
+
+    async def review(body: dict[str, Any]) -> dict[str, Any]:
+        if body["kind"] == "TokenReview":
+            return {"status": status}
+        return {"status": {"allowed": True}}
+
+    house.reviewer = review  # type: ignore[assignment]
+    async with house.serving() as visitor:
+        visitor.token = "good"
+
+        assert 401 == (await visitor.get("/metrics"))[0]
+
+
+async def test_client_certificate_names_user_and_groups(house: House):
+    """A certificate of the accepted authority is enough; its organisations are the groups."""
+    house.reviewer.allowed.add(("ann", "get", "/metrics"))
+    files = house.authority.user("ann", "dev", "ops")
+    house.files = house.files._replace(client_ca=str(house.authority.file))
+    async with house.serving() as visitor:
+        assert 403 == (await visitor.get("/metrics"))[0]
+
+        context = house.authority.trust()
+        context.load_cert_chain(files.certificate, files.key)
+        async with (
+            ClientSession(connector=TCPConnector(ssl=context)) as session,
+            session.get(visitor.url + "/metrics") as answer,
+        ):
+            assert 200 == answer.status
+    spec = house.reviewer.asked[-1]["spec"]
+    assert spec["user"] == "ann"
+    assert sorted(spec["groups"]) == ["dev", "ops", "system:authenticated"]
+
+
+async def test_masters_need_no_review(house: House):
+    """system:masters may everything, as in kube-scheduler, also while the API server is away."""
+    house.reviewer.users["root"] = {"username": "root", "groups": ["system:masters"]}
+    async with house.serving() as visitor:
+        visitor.token = "root"
+        await visitor.page("/metrics")
+    assert ["TokenReview"] == house.reviewer.kinds()
+
+
+async def test_tokens_of_strangers_do_not_fill_the_memory(house: House):
+    """The number of answers kept is bounded."""
+    from scheduler.serve.access import Access, Request
+
+    access = Access(house.reviewer, house.clock, house.meters)
+    for number in range(CACHE_SIZE + 50):
+        await access.check(Request("get", "/metrics", f"Bearer {number}"))
+
+    assert CACHE_SIZE == len(access._users._entries)
+
+
+async def test_flood_is_refused_while_health_answers(house: House):
+    """Requests beyond the limit get 429 at once; probes are served all the time."""
+    house.reviewer.gate = asyncio.Event()
+    async with house.serving() as visitor:
+        visitor.token = "good"
+        async with asyncio.TaskGroup() as group:
+            waiting = [group.create_task(visitor.get("/metrics")) for _ in range(IN_FLIGHT)]
+            async with asyncio.timeout(10):
+                while len(house.reviewer.asked) < IN_FLIGHT:
+                    await visitor.page("/healthz")
+            status, headers, _ = await visitor.get("/metrics")
+            assert (429, "1") == (status, headers["Retry-After"])
+            house.reviewer.gate.set()
+        assert {200} == {task.result()[0] for task in waiting}
+        await visitor.page("/metrics")

@@ -1,0 +1,154 @@
+"""The serving certificate follows its files and is never worse than the last good one."""
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientError, ClientSession, TCPConnector
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from scheduler.base.errors import InputError
+from scheduler.serve import Files
+from scheduler.serve.certificates import SELF_SIGNED_DAYS, self_signed
+from tests.unit.serve.conftest import NOW, House, Visitor
+
+
+async def shown(visitor: Visitor) -> x509.Certificate:
+    """Return the certificate that a new connection is shown."""
+    host, port = visitor.url.removeprefix("https://").split(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    _, writer = await asyncio.open_connection(host, int(port), ssl=context)
+    der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    await writer.wait_closed()
+    return x509.load_der_x509_certificate(der)
+
+
+def name_of(certificate: x509.Certificate) -> str:
+    return certificate.subject.rfc4514_string().removeprefix("CN=")
+
+
+def put(files: Files, source: Files) -> None:
+    Path(files.certificate).write_bytes(Path(source.certificate).read_bytes())
+    Path(files.key).write_bytes(Path(source.key).read_bytes())
+
+
+@pytest.fixture
+def own_files(house: House, tmp_path: Path) -> Files:
+    """The house's pair of files, of its own for this test."""
+    house.files = Files(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
+    put(house.files, house.authority.serving("first"))
+    return house.files
+
+
+async def test_changed_files_are_shown_to_new_connections(house: House, own_files: Files):
+    """After a refresh new connections see the new certificate; open ones go on."""
+    async with house.serving() as visitor:
+        assert "ok" == await visitor.page("/healthz")  # stays connected
+        assert "first" == name_of(await shown(visitor))
+        assert not await visitor.certificate.refresh()
+
+        await asyncio.to_thread(put, own_files, house.authority.serving("second"))
+        assert await visitor.certificate.refresh()
+
+        assert "second" == name_of(await shown(visitor))
+        assert "ok" == await visitor.page("/healthz")
+    assert 1 == house.meters.certificate_reloads.labels("success").value
+
+
+@pytest.mark.parametrize("damage", ["key", "half", "empty", "gone", "encrypted"])
+async def test_damaged_files_leave_the_last_good_one(house: House, own_files: Files, damage: str):
+    """A pair that does not fit or cannot be read changes nothing, is counted, and heals."""
+    other = house.authority.serving("second")
+
+    def spoil() -> None:
+        certificate, key = Path(own_files.certificate), Path(own_files.key)
+        if damage == "key":
+            key.write_bytes(Path(other.key).read_bytes())
+        elif damage == "half":
+            certificate.write_bytes(Path(other.certificate).read_bytes()[:200])
+        elif damage == "empty":
+            key.write_bytes(b"")
+        elif damage == "gone":
+            certificate.unlink()
+        else:
+            key.write_bytes(encrypted(key.read_bytes()))
+
+    async with house.serving() as visitor:
+        await asyncio.to_thread(spoil)
+        assert not await visitor.certificate.refresh()
+        assert "first" == name_of(await shown(visitor))
+        assert 1 == house.meters.certificate_reloads.labels("error").value
+
+        await asyncio.to_thread(put, own_files, other)
+        assert await visitor.certificate.refresh()
+        assert "second" == name_of(await shown(visitor))
+
+
+def encrypted(key: bytes) -> bytes:
+    return serialization.load_pem_private_key(key, None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+
+
+async def test_without_files_one_is_made_and_renewed(house: House):
+    """A certificate made in memory names the hosts, lasts a year and is renewed before its end."""
+    house.files = Files()
+    async with house.serving() as visitor:
+        first = await shown(visitor)
+        names = first.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert ["localhost"] == names.get_values_for_type(x509.DNSName)
+        assert ["127.0.0.1"] == [str(ip) for ip in names.get_values_for_type(x509.IPAddress)]
+        ends = NOW + SELF_SIGNED_DAYS * 86400
+        assert ends == first.not_valid_after_utc.timestamp()
+        assert ends == house.meters.certificate_expiry.value
+
+        house.clock.advance((SELF_SIGNED_DAYS - 31) * 86400)
+        assert not await visitor.certificate.refresh()
+        house.clock.advance(2 * 86400)
+        assert await visitor.certificate.refresh()
+        assert first.serial_number != (await shown(visitor)).serial_number
+
+
+async def test_other_authority_is_not_let_in(house: House, tmp_path: Path):
+    """A client certificate of an authority that was not named fails the handshake."""
+    stranger = await asyncio.to_thread(type(house.authority), tmp_path)
+    files = await asyncio.to_thread(stranger.user, "ann", "system:masters")
+    house.files = house.files._replace(client_ca=str(house.authority.file))
+    context = house.authority.trust()
+    context.load_cert_chain(files.certificate, files.key)
+    async with (
+        house.serving() as visitor,
+        ClientSession(connector=TCPConnector(ssl=context)) as session,
+    ):
+        with pytest.raises((ClientError, OSError)):
+            await session.get(visitor.url + "/metrics")
+        assert "ok" == await visitor.page("/healthz")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [Files("/nowhere/tls.crt", "/nowhere/tls.key"), Files("/nowhere/tls.crt"), Files(key="k")],
+)
+async def test_unusable_files_at_start_are_an_input_error(house: House, files: Files):
+    """The process does not start to serve with something else than it was told."""
+    house.files = files
+    with pytest.raises(InputError):
+        async with house.serving():
+            pass
+
+
+def test_self_signed_pair_is_a_server_certificate():
+    """The pair is PEM, not an authority, and differs each time."""
+    pair = self_signed(["::1", "trellis.example"], NOW)
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
+
+    assert f"trellis@{int(NOW)}" == name_of(certificate)
+    assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    assert pair.digest() != self_signed(["::1"], NOW).digest()

@@ -1,0 +1,101 @@
+"""The health endpoints speak as Kubernetes' components do."""
+
+import json
+
+from tests.unit.serve.conftest import House
+
+
+async def test_well_is_ok_in_two_letters_and_open_to_everybody(house: House):
+    """The three endpoints answer `ok` without credentials, and no review is asked for."""
+    house.health.register("leaderElection", lambda: None, "healthz", "readyz")
+    async with house.serving() as visitor:
+        for path in ("/healthz", "/livez", "/readyz"):
+            status, headers, text = await visitor.get(path)
+
+            assert (200, "ok") == (status, text)
+            assert "text/plain; charset=utf-8" == headers["Content-Type"]
+            assert "nosniff" == headers["X-Content-Type-Options"]
+    assert [] == house.reviewer.asked
+
+
+async def test_verbose_names_each_check_in_order(house: House):
+    """`?verbose` lists the checks in order of registration; an endpoint without any has ping."""
+    for name in ("leaderElection", "shutdown", "sched-handler-sync"):
+        house.health.register(name, lambda: None, "readyz")
+    async with house.serving() as visitor:
+        readyz = await visitor.page("/readyz?verbose")
+        livez = await visitor.page("/livez?verbose=true")
+
+    expected = "[+]leaderElection ok\n[+]shutdown ok\n[+]sched-handler-sync ok\n"
+    assert expected + "readyz check passed\n" == readyz
+    assert "[+]ping ok\nlivez check passed\n" == livez
+
+
+async def test_failure_is_500_with_the_reason_withheld(house: House):
+    """A failed check names itself but not its reason, because the endpoint is open."""
+    house.health.register("leaderElection", lambda: None, "healthz")
+    house.health.register("operators", lambda: "numbers of /etc/x", "healthz")
+    async with house.serving() as visitor:
+        status, _, text = await visitor.get("/healthz")
+
+    assert 500 == status
+    lines = ["[+]leaderElection ok", "[-]operators failed: reason withheld", "healthz check failed"]
+    assert lines == text.splitlines()
+
+
+async def test_exclude_leaves_checks_out_and_warns_of_unknown_ones(house: House):
+    """An excluded check is not asked; a name that no check has is reported, sorted and quoted."""
+    house.health.register("shutdown", lambda: "going down", "readyz")
+    house.health.register("other", lambda: None, "readyz")
+    async with house.serving() as visitor:
+        text = await visitor.page('/readyz?verbose&exclude=shutdown&exclude=z&exclude=y"&exclude=z')
+
+    assert text.splitlines() == [
+        "[+]shutdown excluded: ok",
+        "[+]other ok",
+        'warn: some health checks cannot be excluded: no matches for "y\\"","z"',
+        "readyz check passed",
+    ]
+
+
+async def test_single_check_tells_its_reason_to_who_may_ask(house: House):
+    """`/readyz/<check>` gives the reason, needs access, and is 404 for an unknown check."""
+    house.health.register("leaderElection", lambda: "lease lost", "readyz")
+    async with house.serving() as visitor:
+        assert 403 == (await visitor.get("/readyz/leaderElection"))[0]
+        visitor.token = "good"
+        status, _, text = await visitor.get("/readyz/leaderElection")
+        assert (500, "internal server error: lease lost\n") == (status, text)
+        assert (404, "404 page not found\n") == (await visitor.get("/readyz/none"))[::2]
+
+        house.health.register("leaderElection", lambda: None, "readyz")
+        assert "ok" == await visitor.page("/readyz/leaderElection")
+
+
+async def test_check_that_raises_has_failed(house: House):
+    """An exception in a check makes the endpoint unhealthy, nothing worse."""
+    house.health.register("broken", lambda: json.loads("{"), "livez")
+    async with house.serving() as visitor:
+        status, _, text = await visitor.get("/livez")
+
+    assert 500 == status
+    assert "JSON" not in text
+
+
+async def test_slis_count_each_answer(house: House):
+    """`/metrics/slis` holds the last and the number of answers per check and endpoint."""
+    house.health.register("shutdown", lambda: None, "readyz")
+    async with house.serving() as visitor:
+        await visitor.get("/readyz")
+        house.health.register("shutdown", lambda: "bye", "readyz")
+        await visitor.get("/readyz")
+        visitor.token = "good"
+        text = await visitor.page("/metrics/slis")
+
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    total = "kubernetes_healthchecks_total"
+    assert lines == [
+        'kubernetes_healthcheck{name="shutdown",type="readyz"} 0',
+        total + '{name="shutdown",type="readyz",status="success"} 1',
+        total + '{name="shutdown",type="readyz",status="error"} 1',
+    ]
