@@ -31,17 +31,18 @@ def choose(
     nodes: Nodes, feasible: BoolColumn, total: IntColumn, uid: str, ties: Ties, random: Random
 ) -> int:
     """Return the row with the highest total among the feasible ones (at least one)."""
-    best = int(total.max(where=feasible, initial=-1))
-    rows = np.flatnonzero(feasible & (total == best))
+    kept: IntColumn = np.where(feasible, total, -1)
+    best = kept == kept.max()
+    rows = best.nonzero()[0]
     if len(rows) == 1:
         return int(rows[0])
     if ties is Ties.NAME:
-        return min(rows.tolist(), key=nodes.name)
+        return int(min(rows.tolist(), key=nodes.name))
     if ties is Ties.SEED:
-        return random.choice(sorted(rows.tolist(), key=nodes.name))
+        return int(random.choice(sorted(rows.tolist(), key=nodes.name)))
     mixed = (nodes.name_hash[rows] ^ np.uint64(stable_hash(uid))) * _MIX
     mixed ^= mixed >> _SHIFT
-    return int(rows[np.argmin(mixed)])
+    return int(rows[mixed.argmin()])
 
 
 def sample(feasible: BoolColumn, percentage: int, start: int, among: int) -> tuple[BoolColumn, int]:

@@ -163,10 +163,9 @@ def _cleared(found: list[PostFiltered]) -> str | None:
 
 def _best(attempt: Attempt, feasible: BoolColumn, rejections: tuple[Rejection, ...]) -> Decision:
     cycle, nodes = attempt.cycle, attempt.nodes.among(feasible)
-    rows = np.flatnonzero(feasible)
-    if len(rows) == 1:
+    if np.count_nonzero(feasible) == 1:
         return Decision(
-            node=nodes.name(int(rows[0])),
+            node=nodes.name(int(feasible.argmax())),
             node_count=nodes.count,
             feasible=feasible,
             rejections=rejections,
