@@ -9,7 +9,6 @@ as a whole; a single check (`/readyz/<check>`) tells its reason and therefore as
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from typing import NamedTuple
@@ -89,8 +88,7 @@ class Server:
         """Close the listener and, after 2 s at most, what is open; may be called twice."""
         if self._reload is not None:
             self._reload.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._reload
+            await asyncio.wait([self._reload])
             self._reload = None
         await self._runner.cleanup()
 

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from scheduler.base.errors import InputError
-from scheduler.serve import Files
+from scheduler.serve import Files, app
 from scheduler.serve.certificates import SELF_SIGNED_DAYS, self_signed
 from tests.unit.serve.conftest import NOW, House, Visitor
 
@@ -58,6 +58,17 @@ async def test_changed_files_are_shown_to_new_connections(house: House, own_file
         assert "second" == name_of(await shown(visitor))
         assert "ok" == await visitor.page("/healthz")
     assert 1 == house.meters.certificate_reloads.labels("success").value
+
+
+async def test_files_are_looked_at_by_themselves(
+    house: House, own_files: Files, monkeypatch: pytest.MonkeyPatch
+):
+    """A running server notices changed files without being told."""
+    monkeypatch.setattr(app, "CERTIFICATE_INTERVAL_S", 0.01)
+    async with house.serving() as visitor, asyncio.timeout(20):
+        await asyncio.to_thread(put, own_files, house.authority.serving("second"))
+        while "second" != name_of(await shown(visitor)):
+            pass
 
 
 @pytest.mark.parametrize("damage", ["key", "half", "empty", "gone", "encrypted"])

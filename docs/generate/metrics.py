@@ -1,0 +1,93 @@
+"""Write docs/reference/metrics.md from the table of metrics, or check that it is up to date.
+
+python -m docs.generate.metrics          write the page
+python -m docs.generate.metrics --check  exit 1 when the page is not what would be written
+"""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from scheduler.base.meters import Meters, Spec
+from scheduler.serve.exposition import number
+from scheduler.serve.health import HEALTHCHECK, HEALTHCHECKS
+from scheduler.serve.metrics import POD_LIMIT, POD_REQUEST
+
+PAGE = Path(__file__).parents[1] / "reference" / "metrics.md"
+
+INTRODUCTION = """\
+# Metrics
+
+<!-- Written by docs/generate/metrics.py from scheduler/base/meters/table.py; do not edit. -->
+
+`/metrics` on the HTTPS port (10259) gives these in the text form of Prometheus, or as OpenMetrics when the
+reader prefers that. The reader needs the right to `get` the path, as for kube-scheduler: see the
+cluster role in the chart. A labelled metric appears with its first value.
+
+Durations are in seconds. Buckets are written as first bound … last bound (number of bounds).
+"""
+
+SECTIONS: dict[str, tuple[tuple[str, ...], str]] = {
+    "As kube-scheduler": (
+        ("scheduler_",),
+        "Names, labels and buckets are those of kube-scheduler 1.36, so that dashboards carry over.",
+    ),
+    "As every component of Kubernetes": (
+        ("leader_election_", "kubernetes_", "rest_client_"),
+        "`process_*` and `python_info` come from the client library of Prometheus.",
+    ),
+    "Of Trellis alone": (("trellis_",), "What kube-scheduler has no counterpart for."),
+}
+
+
+def page() -> str:
+    """Return the whole page."""
+    specs = list(Meters.table().values())
+    parts = [INTRODUCTION]
+    for title, (prefixes, text) in SECTIONS.items():
+        rows = table(spec for spec in specs if spec.name.startswith(prefixes))
+        parts.append(f"## {title}\n\n{text}\n\n{rows}")
+    resources = table([POD_REQUEST, POD_LIMIT])
+    parts.append(
+        "## `/metrics/resources`\n\n"
+        "Two lines per pod and resource; only the process that leads has any.\n\n" + resources
+    )
+    slis = table([HEALTHCHECK, HEALTHCHECKS])
+    parts.append(
+        "## `/metrics/slis`\n\nThe health checks, as often as somebody asked for them.\n\n" + slis
+    )
+    return "\n".join(parts)
+
+
+def table(specs: Iterable[Spec]) -> str:
+    """Return a table with one line per metric."""
+    lines = ["| name | type | labels | buckets | meaning |", "|---|---|---|---|---|"]
+    for spec in specs:
+        labels = ", ".join(spec.labels)
+        meaning = spec.help.replace("<", "&lt;").replace("|", "\\|")
+        lines.append(f"| `{spec.name}` | {spec.kind} | {labels} | {buckets(spec)} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def buckets(spec: Spec) -> str:
+    """Return the bounds in short."""
+    if not spec.buckets:
+        return ""
+    return f"{number(spec.buckets[0])} … {spec.buckets[-1]:.6g} ({len(spec.buckets)})"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or compare it with `--check`."""
+    text = page()
+    if arguments == ["--check"]:
+        if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
+            return 0
+        print(f"{PAGE.name} is stale: run python -m docs.generate.metrics", file=sys.stderr)
+        return 1
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
