@@ -1,0 +1,183 @@
+"""The simulated kubelets: bound pods start, run, end and stop, all through the store.
+
+One actor serves all nodes. It hears of every pod change, keeps the pods that are bound, and writes what `podlife` says is due. A pod
+whose node is not there, or whose kubelet is stopped, waits. With `lazy` no status is written (load
+tests of a scheduler), only deletions are completed.
+"""
+
+from collections import defaultdict
+
+from scheduler.base.clock import parse_rfc3339
+from scheduler.sandbox.collection import DELETED, Change, Stored
+from scheduler.sandbox.kinds import NODES, PODS
+from scheduler.sandbox.nodes import Machine, Nodes
+from scheduler.sandbox.podlife import NEVER, Pace, Plan, plan_of, stage_at
+from scheduler.sandbox.podstatus import stamp, status_of
+from scheduler.sandbox.status import Object
+from scheduler.sandbox.store import Deletion, Store
+from scheduler.sandbox.turns import Agenda, Interest
+
+_ENDED = ("Succeeded", "Failed")
+
+
+class _Run:
+    """One pod on one node, from binding until it is gone."""
+
+    __slots__ = ("address", "machine", "node", "plan", "started", "stopping", "uid")
+
+    def __init__(self, uid: str, node: str) -> None:
+        self.uid = uid
+        self.node = node
+        self.machine: Machine | None = None
+        self.address = ""
+        self.plan: Plan | None = None
+        self.started = 0.0
+        self.stopping: float | None = None
+
+
+class Kubelets:
+    """The actor for pods."""
+
+    def __init__(
+        self, store: Store, nodes: Nodes, pace: Pace | None = None, *, lazy: bool = False
+    ) -> None:
+        self.agenda = Agenda()
+        self._store = store
+        self._nodes = nodes
+        self._pace = pace or Pace()
+        self._lazy = lazy
+        self._runs: dict[str, _Run] = {}
+        self._pods_of: dict[str, set[str]] = defaultdict(set)
+        self._pods = store.collection(PODS).items
+
+    def interests(self) -> list[Interest]:
+        """Pods, and nodes that come or turn."""
+        return [(PODS, self._hear_pod), (NODES, self._hear_node)]
+
+    def act(self, key: str, now: float) -> None:
+        """Bring one pod to the stage where it should be at `now`."""
+        stored, run = self._pods.get(key), self._runs.get(key)
+        if stored is None or run is None:
+            return
+        machine = self._nodes.machines.get(run.node)
+        if machine is None or not machine.alive:
+            return
+        pod = stored.obj
+        if run.machine is not machine:
+            self._settle(run, machine, pod, now)
+        if "deletionTimestamp" in pod["metadata"]:
+            self._stop(stored, run, now)
+        elif not self._lazy and (pod.get("status") or {}).get("phase") not in _ENDED:
+            self._live(stored, run, now)
+
+    def _hear_pod(self, change: Change) -> None:
+        pod = change.stored.obj
+        node = pod["spec"].get("nodeName")
+        if not node:
+            return
+        key = change.stored.key
+        run = self._runs.get(key)
+        if change.type == DELETED:
+            if run is not None:
+                self._forget(key, run)
+            return
+        uid = pod["metadata"]["uid"]
+        if run is None or run.uid != uid:
+            if run is not None:
+                self._forget(key, run)
+            self._runs[key] = _Run(uid, node)
+            self._pods_of[node].add(key)
+            self.agenda.add(key)
+        elif change.previous is None or _matters(pod, change.previous.obj):
+            # The plan is read anew: its annotations may have changed.
+            run.plan = None
+            self.agenda.add(key)
+
+    def _hear_node(self, change: Change) -> None:
+        name = change.stored.name
+        pods = self._pods_of.get(name)
+        if not pods:
+            return
+        previous = change.previous
+        turned = previous is None or previous.obj["metadata"].get(
+            "annotations"
+        ) != change.stored.obj["metadata"].get("annotations")
+        if change.type != DELETED and turned:
+            for key in sorted(pods):
+                self.agenda.add(key)
+
+    def _settle(self, run: _Run, machine: Machine, pod: Object, now: float) -> None:
+        """The pod is seen by its kubelet for the first time."""
+        status = pod.get("status") or {}
+        run.machine = machine
+        started = parse_rfc3339(status.get("startTime"))
+        run.started = now if started is None else started
+        run.address = status.get("podIP") or ""
+
+    def _live(self, stored: Stored, run: _Run, now: float) -> None:
+        pod = stored.obj
+        plan = run.plan
+        if plan is None:
+            plan = run.plan = plan_of(pod, self._pace)
+        machine = run.machine
+        if machine is None:
+            return
+        stage = stage_at(plan, run.started, now)
+        if not run.address and stage.step != "waiting":
+            on_host = pod["spec"].get("hostNetwork")
+            run.address = machine.address if on_host else machine.take_address()
+        status = status_of(
+            pod,
+            stage,
+            started=stamp(run.started),
+            now=self._store.now(),
+            host_ip=machine.address,
+            pod_ip=run.address,
+            exit_code=plan.exit_code,
+        )
+        self._store.replace(PODS, stored, {**pod, "status": status})
+        if stage.due != NEVER:
+            self.agenda.add_at(stored.key, stage.due)
+
+    def _stop(self, stored: Stored, run: _Run, now: float) -> None:
+        """End a deleted pod when it had its time, at the latest when its grace period is over."""
+        if run.plan is None:
+            run.plan = plan_of(stored.obj, self._pace)
+        meta = stored.obj["metadata"]
+        if meta.get("deletionGracePeriodSeconds") == 0 and meta.get("finalizers"):
+            return
+        runs = (stored.obj.get("status") or {}).get("phase") == "Running"
+        if run.stopping is None:
+            run.stopping = now
+        due = run.stopping + (run.plan.stop_s if runs else 0.0)
+        deadline = parse_rfc3339(meta["deletionTimestamp"])
+        if deadline is not None:
+            due = min(due, deadline)
+        if now < due:
+            self.agenda.add_at(stored.key, due)
+            return
+        self._store.delete(
+            PODS, stored.namespace, stored.name, Deletion(grace_period_s=0, uid=run.uid)
+        )
+
+    def _forget(self, key: str, run: _Run) -> None:
+        del self._runs[key]
+        pods = self._pods_of[run.node]
+        pods.discard(key)
+        if not pods:
+            del self._pods_of[run.node]
+        if run.machine is not None and run.address != run.machine.address:
+            run.machine.give_back(run.address)
+
+
+def _matters(new: Object, old: Object) -> bool:
+    """Whether a change of a pod is the kubelet's business: everything but most status writes."""
+    meta, before = new["metadata"], old["metadata"]
+    if meta.get("deletionTimestamp") != before.get("deletionTimestamp"):
+        return True
+    if meta.get("annotations") != before.get("annotations"):
+        return True
+    spec = new["spec"]
+    if spec is not old["spec"] and spec != old["spec"]:
+        return True
+    return bool(spec.get("readinessGates")) and new.get("status") != old.get("status")

@@ -1,0 +1,221 @@
+"""The loop in which simulated kubelets and controllers act.
+
+An actor hears of every change of the kinds it is interested in, puts keys on its `Agenda`, and is asked to act on
+one key at a time with what the store says then: what it missed in between does not matter. Hearing happens
+inside the write that made the change, so no history can be lost, and must only touch agendas; acting writes.
+`Turns.tick` runs everything that is due (tests, with a manual clock); `Turns.run` does the same for ever in
+short slices, so that the HTTP server in the same event loop is never held up for long.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from heapq import heappop, heappush
+from typing import Final, Protocol, TypeAlias
+
+import structlog
+
+from scheduler.base.clock import perf_s
+from scheduler.sandbox.collection import ADDED, Change, Watch
+from scheduler.sandbox.kinds import Resource
+from scheduler.sandbox.status import StatusError
+from scheduler.sandbox.store import Store
+
+Hear: TypeAlias = Callable[[Change], None]
+Interest: TypeAlias = tuple[Resource, Hear]
+
+_SLICE_S: Final = 0.005
+_FIRST_RETRY_S: Final = 0.5
+_LAST_RETRY_S: Final = 60.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Agenda:
+    """Keys to act on, each once: those that are ready in order of arrival, and those with a time."""
+
+    def __init__(self) -> None:
+        self._ready: dict[str, None] = {}
+        self._timers: list[tuple[float, str]] = []
+        self._due: dict[str, float] = {}
+        self._tries: dict[str, int] = {}
+
+    def add(self, key: str) -> None:
+        """Act on `key` soon."""
+        self._ready[key] = None
+
+    def add_at(self, key: str, when: float) -> None:
+        """Act on `key` at `when` (seconds since the epoch); the earliest time asked for counts."""
+        held = self._due.get(key)
+        if held is None or when < held:
+            self._due[key] = when
+            heappush(self._timers, (when, key))
+
+    def retry(self, key: str, now: float) -> None:
+        """Act on `key` again after a pause that doubles with every failure in a row."""
+        tries = self._tries.get(key, 0)
+        self._tries[key] = tries + 1
+        self.add_at(key, now + min(_FIRST_RETRY_S * 2 ** min(tries, 10), _LAST_RETRY_S))
+
+    def succeeded(self, key: str) -> None:
+        """Forget the failures of `key`."""
+        if self._tries:
+            self._tries.pop(key, None)
+
+    def pop(self, now: float) -> str | None:
+        """The next key to act on, or None when nothing is due."""
+        timers = self._timers
+        while timers and timers[0][0] <= now:
+            when, key = heappop(timers)
+            if self._due.get(key) == when:
+                del self._due[key]
+                self._ready[key] = None
+        if not self._ready:
+            return None
+        key = next(iter(self._ready))
+        del self._ready[key]
+        return key
+
+    def next_due(self) -> float | None:
+        """When something is due next; 0.0 for at once, None for never."""
+        if self._ready:
+            return 0.0
+        timers = self._timers
+        while timers and self._due.get(timers[0][1]) != timers[0][0]:
+            heappop(timers)
+        return timers[0][0] if timers else None
+
+
+class Actor(Protocol):
+    """Something that acts by itself in the sandbox."""
+
+    agenda: Agenda
+
+    def interests(self) -> Iterable[Interest]:
+        """Which kinds it wants to hear of, and how."""
+        ...
+
+    def act(self, key: str, now: float) -> None:
+        """Bring what `key` names closer to what it should be."""
+        ...
+
+
+class Turns:
+    """Lets every actor hear and act; `strict` lets an unexpected exception through (tests)."""
+
+    def __init__(self, store: Store, actors: Sequence[Actor], *, strict: bool = False) -> None:
+        self._store = store
+        self._actors = tuple(actors)
+        self._strict = strict
+        self._woken = asyncio.Event()
+        self._watches: list[Watch] = []
+        self.faults = 0
+        heard: dict[str, tuple[Resource, list[Hear]]] = {}
+        for actor in self._actors:
+            for resource, hear in actor.interests():
+                heard.setdefault(resource.storage, (resource, []))[1].append(hear)
+        for resource, hears in heard.values():
+            self._follow(resource, tuple(hears))
+
+    def turn(self, now: float, is_over: Callable[[], bool]) -> bool:
+        """Act until nothing is due or the slice is over; True when something is left.
+
+        Every actor gets one key after the other, so that none waits for another's long queue.
+        """
+        busy = list(self._actors)
+        while busy:
+            for actor in tuple(busy):
+                key = actor.agenda.pop(now)
+                if key is None:
+                    busy.remove(actor)
+                    continue
+                self._act(actor, key, now)
+                if is_over():
+                    return True
+        return any(actor.agenda.next_due() == 0.0 for actor in self._actors)
+
+    def tick(self, now: float | None = None) -> None:
+        """Do everything that is due at `now`, including what follows from it."""
+        moment = self._store.clock.now() if now is None else now
+        while self.turn(moment, _never):
+            pass
+
+    def next_due(self) -> float | None:
+        """When the earliest actor has something to do; 0.0 for at once, None for never."""
+        found = [due for actor in self._actors if (due := actor.agenda.next_due()) is not None]
+        return min(found) if found else None
+
+    async def run(self) -> None:
+        """Act for ever; ends by cancellation."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._woken.clear()
+            if self.turn(self._store.clock.now(), _over_after(_SLICE_S)):
+                await asyncio.sleep(0)
+                continue
+            due = self.next_due()
+            if due is None:
+                await self._woken.wait()
+                continue
+            pause_s = max(0.0, due - self._store.clock.now())
+            timer = loop.call_later(pause_s, self._woken.set)
+            try:
+                await self._woken.wait()
+            finally:
+                timer.cancel()
+
+    def close(self) -> None:
+        """Stop hearing."""
+        for watch in self._watches:
+            watch.close()
+        self._watches.clear()
+
+    def _follow(self, resource: Resource, hears: tuple[Hear, ...]) -> None:
+        holder: list[Watch] = []
+        wake = partial(self._hear, holder, hears)
+        watch = self._store.watch(resource, wake=wake)
+        holder.append(watch)
+        self._watches.append(watch)
+        for stored in self._store.list(resource):
+            self._tell(Change(ADDED, stored, None), hears)
+
+    def _hear(self, holder: list[Watch], hears: tuple[Hear, ...]) -> None:
+        for change in holder[0].changes():
+            self._tell(change, hears)
+        self._woken.set()
+
+    def _tell(self, change: Change, hears: tuple[Hear, ...]) -> None:
+        for hear in hears:
+            try:
+                hear(change)
+            except Exception:
+                # The write belongs to somebody else: it must not fail because of a listener.
+                if self._strict:
+                    raise
+                self.faults += 1
+                _log.exception("sandbox listener failed", object=change.stored.key)
+
+    def _act(self, actor: Actor, key: str, now: float) -> None:
+        try:
+            actor.act(key, now)
+        except StatusError as refusal:
+            name = type(actor).__name__
+            _log.warning("sandbox actor was refused", actor=name, key=key, error=refusal.message)
+            actor.agenda.retry(key, now)
+        except Exception:
+            if self._strict:
+                raise
+            self.faults += 1
+            _log.exception("sandbox actor failed", actor=type(actor).__name__, key=key)
+            actor.agenda.retry(key, now)
+        else:
+            actor.agenda.succeeded(key)
+
+
+def _over_after(seconds: float) -> Callable[[], bool]:
+    end = perf_s() + seconds
+    return lambda: perf_s() > end
+
+
+def _never() -> bool:
+    return False

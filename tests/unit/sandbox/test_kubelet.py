@@ -1,0 +1,334 @@
+"""Simulated nodes and what becomes of the pods on them, with a clock that only the test moves."""
+
+from scheduler.sandbox.kinds import LEASES, NODES, PODS
+from scheduler.sandbox.podlife import Pace
+from scheduler.sandbox.store import Deletion
+from tests.unit.sandbox.world import Object, World
+
+POD = """
+metadata: {name: web, labels: {app: web}}
+spec:
+  containers:
+  - name: main
+    image: nginx:1.27
+    resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 64Mi}}
+"""
+
+
+def condition(pod: Object, kind: str) -> Object:
+    found: list[Object] = [entry for entry in pod["status"]["conditions"] if entry["type"] == kind]
+    assert len(found) == 1
+    return found[0]
+
+
+class TestNodes:
+    def test_every_node_is_ready_and_holds_a_lease(self):
+        """A node of the shape is Ready when it appears and its lease names it."""
+        world = World(nodes=2)
+
+        for name in ("node-0", "node-1"):
+            assert "True" == condition(world.get(NODES, name), "Ready")["status"]
+            lease = world.store.get(LEASES, "kube-node-lease", name).obj
+            assert name == lease["spec"]["holderIdentity"]
+            assert "Node" == lease["metadata"]["ownerReferences"][0]["kind"]
+
+    def test_leases_are_renewed_within_their_interval(self):
+        """No lease grows older than a quarter of its duration."""
+        world = World(nodes=50)
+        before = {s.key: s.obj["spec"]["renewTime"] for s in world.store.list(LEASES)}
+
+        world.tick(10.0)
+
+        after = {s.key: s.obj["spec"]["renewTime"] for s in world.store.list(LEASES)}
+        assert 50 == len(after)
+        assert all(after[key] > before[key] for key in after)
+
+    def test_renewals_are_spread(self):
+        """Renewals do not come in one burst."""
+        world = World(nodes=40)
+        world.tick(10.0)
+        times = {s.obj["spec"]["renewTime"] for s in world.store.list(LEASES)}
+
+        assert len(times) > 30
+
+    def test_a_node_made_by_hand_gets_a_kubelet(self):
+        """A Node that somebody creates becomes Ready with an address and a lease."""
+        world = World(nodes=0)
+
+        world.apply(NODES, "{metadata: {name: own}, status: {capacity: {cpu: 2}}}", "")
+
+        node = world.get(NODES, "own")
+        assert "True" == condition(node, "Ready")["status"]
+        assert ["InternalIP", "Hostname"] == [a["type"] for a in node["status"]["addresses"]]
+        assert world.store.find(LEASES, "kube-node-lease", "own")
+
+    def test_a_stopped_kubelet_renews_nothing_and_starts_no_pod(self):
+        """A stopped kubelet leaves lease and pods alone; started again it catches up."""
+        world = World(nodes=1)
+        world.annotate(NODES, "node-0", stopped="true")
+        stale = world.store.get(LEASES, "kube-node-lease", "node-0").obj["spec"]["renewTime"]
+        world.apply(PODS, POD)
+        world.tick(60.0)
+
+        assert ["Pending"] == world.phases()
+        lease = world.store.get(LEASES, "kube-node-lease", "node-0").obj
+        assert stale == lease["spec"]["renewTime"]
+
+        world.annotate(NODES, "node-0", stopped="")
+        world.settle()
+
+        assert ["Running"] == world.phases()
+        assert stale < world.store.get(LEASES, "kube-node-lease", "node-0").obj["spec"]["renewTime"]
+
+    def test_a_kubelet_can_report_not_ready(self):
+        """The annotation turns Ready to False, and back."""
+        world = World(nodes=1)
+        world.annotate(NODES, "node-0", ready="false")
+        world.settle()
+
+        assert "False" == condition(world.get(NODES, "node-0"), "Ready")["status"]
+
+        world.annotate(NODES, "node-0", ready="true")
+        world.settle()
+
+        assert "True" == condition(world.get(NODES, "node-0"), "Ready")["status"]
+
+
+class TestStarting:
+    def test_a_bound_pod_runs(self):
+        """A bound pod becomes Running and Ready, with addresses and the resources it was given."""
+        world = World(nodes=1)
+        world.apply(PODS, POD)
+
+        pod = world.get(PODS, "web")
+        status = pod["status"]
+        assert "Running" == status["phase"]
+        assert "172.16.0.0" == status["hostIP"]
+        assert "10.128.0.1" == status["podIP"] == status["podIPs"][0]["ip"]
+        assert "2023-11-14T22:13:20Z" == status["startTime"]
+        for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"):
+            assert "True" == condition(pod, kind)["status"]
+        (container,) = status["containerStatuses"]
+        assert container["ready"]
+        assert container["started"]
+        assert {"cpu": "100m", "memory": "64Mi"} == container["allocatedResources"]
+        assert pod["spec"]["containers"][0]["resources"] == container["resources"]
+        assert status["observedGeneration"] == pod["metadata"]["generation"]
+
+    def test_an_unbound_pod_is_left_alone(self):
+        """The kubelets touch nothing that no scheduler has placed."""
+        world = World(bind=False)
+        world.apply(PODS, POD)
+        world.tick(100.0)
+
+        assert {"phase": "Pending", "qosClass": "Burstable"} == world.get(PODS, "web")["status"]
+
+    def test_a_pod_waits_for_a_node_that_is_not_there(self):
+        """A pod bound to a missing node stays Pending and runs when the node comes."""
+        world = World(nodes=1, bind=False)
+        world.apply(PODS, POD)
+        world.place(world.get(PODS, "web"), "late")
+        world.tick(10.0)
+        assert ["Pending"] == world.phases()
+
+        world.apply(NODES, "{metadata: {name: late}}", "")
+
+        assert ["Running"] == world.phases()
+
+    def test_other_conditions_stay(self):
+        """What the scheduler wrote into the status is kept."""
+        world = World(nodes=1, bind=False)
+        world.apply(PODS, POD)
+        old = world.store.get(PODS, "default", "web")
+        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "x"}
+        status = {**old.obj["status"], "conditions": [scheduled]}
+        world.store.update(PODS, {**old.obj, "status": status}, subresource="status")
+        world.place(world.get(PODS, "web"), "node-0")
+        world.settle()
+
+        assert scheduled == condition(world.get(PODS, "web"), "PodScheduled")
+
+    def test_start_and_readiness_can_take_time(self):
+        """Annotations delay the start and the readiness, and each step shows."""
+        world = World(nodes=1)
+        world.apply(PODS, POD.replace("labels:", "annotations: "
+            "{trellis.dev/simulate-start-after: 3s, trellis.dev/simulate-ready-after: 1m}, labels:"))  # fmt: skip
+
+        pod = world.get(PODS, "web")
+        assert "Pending" == pod["status"]["phase"]
+        state = pod["status"]["containerStatuses"][0]["state"]
+        assert "ContainerCreating" == state["waiting"]["reason"]
+        assert "podIP" not in pod["status"]
+
+        world.tick(3.0)
+        pod = world.get(PODS, "web")
+        assert "Running" == pod["status"]["phase"]
+        assert "ContainersNotReady" == condition(pod, "Ready")["reason"]
+
+        world.tick(60.0)
+        assert "True" == condition(world.get(PODS, "web"), "Ready")["status"]
+
+    def test_init_containers_end_and_sidecars_run(self):
+        """An init container shows as completed, a restartable one as running."""
+        world = World(nodes=1)
+        world.apply(PODS, """
+metadata: {name: web}
+spec:
+  initContainers:
+  - {name: fetch, image: "busybox:1"}
+  - {name: proxy, image: "envoy:1", restartPolicy: Always}
+  containers: [{name: main, image: "nginx:1"}]
+""")  # fmt: skip
+
+        fetch, proxy = world.get(PODS, "web")["status"]["initContainerStatuses"]
+        assert "Completed" == fetch["state"]["terminated"]["reason"]
+        assert "running" in proxy["state"]
+        assert proxy["ready"]
+
+    def test_readiness_gates_hold_readiness_back(self):
+        """A pod is Ready only when the conditions of its gates are True."""
+        world = World(nodes=1)
+        world.apply(PODS, POD + "  readinessGates: [{conditionType: example.com/lb}]")
+        pod = world.get(PODS, "web")
+        assert "ReadinessGatesNotReady" == condition(pod, "Ready")["reason"]
+        assert "True" == condition(pod, "ContainersReady")["status"]
+
+        gate = {"type": "example.com/lb", "status": "True"}
+        status = {**pod["status"], "conditions": [*pod["status"]["conditions"], gate]}
+        world.store.update(PODS, {**pod, "status": status}, subresource="status")
+        world.settle()
+
+        assert "True" == condition(world.get(PODS, "web"), "Ready")["status"]
+
+    def test_a_resize_is_carried_out(self):
+        """Changed requests of a running pod show in its status."""
+        world = World(nodes=1)
+        world.apply(PODS, POD)
+        old = world.store.get(PODS, "default", "web")
+        container = {**old.obj["spec"]["containers"][0], "resources": {"requests": {"cpu": "2"}}}
+        meta = {**old.obj["metadata"], "generation": 2}
+        spec = {**old.obj["spec"], "containers": [container]}
+        world.store.replace(PODS, old, {**old.obj, "metadata": meta, "spec": spec})
+        world.settle()
+
+        status = world.get(PODS, "web")["status"]
+        assert {"cpu": "2"} == status["containerStatuses"][0]["allocatedResources"]
+        assert 2 == status["observedGeneration"]
+
+    def test_lazy_kubelets_write_no_status(self):
+        """For load tests bound pods stay as they are, and deletions still complete."""
+        world = World(nodes=1, lazy=True)
+        world.apply(PODS, POD)
+        assert ["Pending"] == world.phases()
+
+        world.store.delete(PODS, "default", "web")
+        world.settle()
+
+        assert [] == world.pods()
+
+
+class TestEnding:
+    def test_a_pod_that_never_restarts_completes(self):
+        """After its run time it is Succeeded, with the condition reasons of a kubelet."""
+        world = World(nodes=1)
+        world.apply(PODS, POD.replace("labels:",
+            "annotations: {trellis.dev/simulate-run-for: 30s}, labels:") + "  restartPolicy: Never")  # fmt: skip
+        world.tick(29.0)
+        assert ["Running"] == world.phases()
+
+        world.tick(1.0)
+
+        pod = world.get(PODS, "web")
+        assert "Succeeded" == pod["status"]["phase"]
+        assert "PodCompleted" == condition(pod, "Ready")["reason"]
+        ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+        assert 0 == ended["exitCode"]
+        assert "2023-11-14T22:13:50Z" == ended["finishedAt"]
+
+    def test_an_exit_code_fails_it(self):
+        """A pod that never restarts and exits with an error is Failed."""
+        world = World(nodes=1)
+        world.apply(PODS, POD.replace("labels:", "annotations: {trellis.dev/simulate-run-for: 1s, "
+            'trellis.dev/simulate-exit-code: "3"}, labels:') + "  restartPolicy: Never")  # fmt: skip
+        world.tick(1.0)
+
+        pod = world.get(PODS, "web")
+        assert "Failed" == pod["status"]["phase"]
+        ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+        assert (3, "Error") == (ended["exitCode"], ended["reason"])
+
+    def test_a_pod_that_always_restarts_counts(self):
+        """With restartPolicy Always the containers start again and are counted."""
+        world = World(nodes=1)
+        world.apply(PODS, POD.replace("labels:",
+            "annotations: {trellis.dev/simulate-run-for: 10s}, labels:"))  # fmt: skip
+        world.tick(25.0)
+
+        status = world.get(PODS, "web")["status"]
+        assert "Running" == status["phase"]
+        assert 2 == status["containerStatuses"][0]["restartCount"]
+
+
+class TestStopping:
+    def test_deletion_is_graceful_and_capped(self):
+        """A running pod ends a second after it was deleted, not after its whole grace period."""
+        world = World(nodes=1)
+        world.apply(PODS, POD)
+        world.store.delete(PODS, "default", "web")
+        world.settle()
+        assert 30 == world.get(PODS, "web")["metadata"]["deletionGracePeriodSeconds"]
+
+        world.tick(1.0)
+
+        assert [] == world.pods()
+
+    def test_the_grace_period_is_the_limit(self):
+        """A pod that takes long to stop is killed when its grace period ends."""
+        world = World(nodes=1)
+        world.apply(PODS, POD.replace("labels:",
+            "annotations: {trellis.dev/simulate-stop-after: 1h}, labels:"))  # fmt: skip
+        world.store.delete(PODS, "default", "web", Deletion(grace_period_s=5))
+        world.tick(4.0)
+        assert ["web"] == world.names()
+
+        world.tick(1.0)
+
+        assert [] == world.pods()
+
+    def test_a_finalizer_holds_the_pod(self):
+        """The kubelet's part is done once; the pod goes when its finalizer does."""
+        world = World(nodes=1)
+        world.apply(PODS, POD.replace("labels:", "finalizers: [example.com/hold], labels:"))
+        world.store.delete(PODS, "default", "web")
+        world.tick(5.0)
+        version = world.store.version
+        assert 0 == world.get(PODS, "web")["metadata"]["deletionGracePeriodSeconds"]
+        world.settle()
+        assert version == world.store.version
+
+        pod = world.get(PODS, "web")
+        meta = {**pod["metadata"], "finalizers": []}
+        world.store.update(PODS, {**pod, "metadata": meta})
+
+        assert [] == world.pods()
+
+    def test_addresses_are_used_again(self):
+        """The address of a pod that is gone goes to the next one."""
+        world = World(nodes=1, pace=Pace(stop_s=0.0))
+        world.apply(PODS, POD)
+        first = world.get(PODS, "web")["status"]["podIP"]
+        world.store.delete(PODS, "default", "web")
+        world.settle()
+        world.apply(PODS, POD)
+
+        assert first == world.get(PODS, "web")["status"]["podIP"]
+
+    def test_a_pod_of_the_same_name_starts_afresh(self):
+        """A new pod under an old name is another pod."""
+        world = World(nodes=1)
+        world.apply(PODS, POD)
+        world.store.delete(PODS, "default", "web", Deletion(grace_period_s=0))
+        world.tick(100.0)
+        world.apply(PODS, POD)
+
+        assert "2023-11-14T22:15:00Z" == world.get(PODS, "web")["status"]["startTime"]

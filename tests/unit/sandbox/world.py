@@ -1,0 +1,130 @@
+"""A sandbox without a server: store, simulated nodes, controllers, and a clock that a test moves."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from scheduler.base.clock import ManualClock
+from scheduler.sandbox.kinds import NODES, PODS, Resource
+from scheduler.sandbox.kubelet import Kubelets
+from scheduler.sandbox.nodes import Nodes
+from scheduler.sandbox.podlife import Pace
+from scheduler.sandbox.shape import nodes_of, plain_shape
+from scheduler.sandbox.start import new_store
+from scheduler.sandbox.turns import Actor, Turns
+
+Object = dict[str, Any]
+START = 1_700_000_000.0
+
+
+class World:
+    """`bind=True` places every new pod on a node by itself, as a scheduler would."""
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 3,
+        actors: Sequence[Any] = (),
+        bind: bool = True,
+        pace: Pace | None = None,
+        lazy: bool = False,
+    ) -> None:
+        self.clock = ManualClock(START)
+        self.store = new_store(self.clock, seed=1, with_crds=False)
+        self.nodes = Nodes(self.store)
+        self.kubelets = Kubelets(self.store, self.nodes, pace, lazy=lazy)
+        made: list[Actor] = [self.nodes, self.kubelets]
+        made += [actor(self.store) for actor in actors]
+        self.turns = Turns(self.store, made, strict=True)
+        self.bind = bind
+        self.bound = 0
+        for node in nodes_of(plain_shape(nodes), self.store.now()):
+            self.store.create(NODES, node)
+        self.tick()
+
+    def tick(self, seconds: float = 0.0) -> None:
+        """Move the clock, stopping at every moment when something is due."""
+        end = self.clock.now() + seconds
+        while True:
+            self.settle()
+            due = self.turns.next_due()
+            if due is None or due > end:
+                break
+            self.clock.set(max(due, self.clock.now()))
+        self.clock.set(end)
+        self.settle()
+
+    def settle(self) -> None:
+        """Do all that is due now, bindings included."""
+        self.turns.tick()
+        while self.bind and self._bind_all():
+            self.turns.tick()
+
+    def _bind_all(self) -> int:
+        waiting = [pod for pod in self.pods() if not pod["spec"].get("nodeName")]
+        count = 0
+        for pod in waiting:
+            name = self._node_for(pod)
+            if name and "deletionTimestamp" not in pod["metadata"]:
+                self.place(pod, name)
+                count += 1
+        return count
+
+    def _node_for(self, pod: Object) -> str:
+        wanted = (pod["spec"].get("affinity") or {}).get("nodeAffinity")
+        if wanted:
+            term = wanted["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"][0]
+            return str(term["matchFields"][0]["values"][0])
+        names = [s.name for s in self.store.list(NODES) if not s.obj["spec"].get("unschedulable")]
+        self.bound += 1
+        return names[self.bound % len(names)] if names else ""
+
+    def place(self, pod: Object, node: str) -> None:
+        """Bind a pod."""
+        meta = pod["metadata"]
+        old = self.store.get(PODS, meta["namespace"], meta["name"])
+        new = {**old.obj, "spec": {**old.obj["spec"], "nodeName": node}}
+        self.store.replace(PODS, old, new)
+
+    def apply(self, resource: Resource, text: str, namespace: str = "default") -> Object:
+        """Create an object from YAML and let everything settle."""
+        stored = self.store.create(resource, yaml.safe_load(text), namespace)
+        self.settle()
+        return stored.obj
+
+    def edit(self, resource: Resource, name: str, namespace: str = "default", **spec: Any) -> None:
+        """Change fields of a spec, without settling."""
+        self.store.change(
+            resource,
+            namespace if resource.namespaced else "",
+            name,
+            lambda obj: {**obj, "spec": {**obj["spec"], **spec}},
+        )
+
+    def annotate(self, resource: Resource, name: str, namespace: str = "", **notes: str) -> None:
+        """Set `trellis.dev/simulate-…` annotations; underscores stand for dashes, "" removes one."""
+
+        def edit(obj: Object) -> Object:
+            held = dict(obj["metadata"].get("annotations") or {})
+            for key, text in notes.items():
+                held["trellis.dev/simulate-" + key.replace("_", "-")] = text
+            return {**obj, "metadata": {**obj["metadata"], "annotations": held}}
+
+        self.store.change(resource, namespace, name, edit)
+
+    def get(self, resource: Resource, name: str, namespace: str = "default") -> Object:
+        """The current object."""
+        return self.store.get(resource, namespace if resource.namespaced else "", name).obj
+
+    def pods(self, namespace: str = "default") -> list[Object]:
+        """All pods, by name."""
+        return [stored.obj for stored in self.store.list(PODS, namespace)]
+
+    def names(self, namespace: str = "default") -> list[str]:
+        """The names of all pods."""
+        return [pod["metadata"]["name"] for pod in self.pods(namespace)]
+
+    def phases(self, namespace: str = "default") -> list[str]:
+        """The phases of all pods, by name."""
+        return [pod["status"]["phase"] for pod in self.pods(namespace)]
