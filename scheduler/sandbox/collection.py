@@ -17,29 +17,46 @@ ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
 
+_TYPE_META: Final = ("kind", "apiVersion")
+
 _encode = msgspec.json.Encoder().encode
 
 
 class Stored:
     """One committed version of one object."""
 
-    __slots__ = ("_encoded", "key", "obj", "version")
+    __slots__ = ("_converted", "_tail", "key", "obj", "version")
 
     def __init__(self, key: str, version: int, obj: Object) -> None:
         self.key = key
         self.version = version
         self.obj = obj
-        self._encoded: dict[str, bytes] | None = None
+        self._tail: bytes | None = None
+        self._converted: dict[str, bytes] | None = None
 
-    def encoded(self, form: str = "", convert: Callable[[Object], Object] | None = None) -> bytes:
-        """The JSON bytes, made once per `form`; `convert` makes another API version of it."""
-        if self._encoded is None:
-            self._encoded = {}
-        body = self._encoded.get(form)
-        if body is None:
-            body = _encode(convert(self.obj) if convert else self.obj)
-            self._encoded[form] = body
-        return body
+    def tail(self) -> bytes:
+        """The JSON bytes after kind and apiVersion, closing brace included; made once.
+
+        `resource.head + tail` is the object, and `b"{" + tail` an item of a typed list: the same bytes serve every
+        API version and every answer.
+        """
+        tail = self._tail
+        if tail is None:
+            rest = {name: part for name, part in self.obj.items() if name not in _TYPE_META}
+            tail = self._tail = _encode(rest)[1:]
+        return tail
+
+    def converted_tail(self, form: str, convert: Callable[[Object], Object]) -> bytes:
+        """The tail of what `convert` makes of the object; made once per `form`."""
+        if self._converted is None:
+            self._converted = {}
+        tail = self._converted.get(form)
+        if tail is None:
+            rest = {
+                name: part for name, part in convert(self.obj).items() if name not in _TYPE_META
+            }
+            tail = self._converted[form] = _encode(rest)[1:]
+        return tail
 
     @property
     def name(self) -> str:

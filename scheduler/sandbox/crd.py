@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler.sandbox.collection import DELETED
 from scheduler.sandbox.kinds import CUSTOMRESOURCEDEFINITIONS, Resource
-from scheduler.sandbox.schema import Schema
+from scheduler.sandbox.schema import Schema, shape_of
 from scheduler.sandbox.status import (
     Cause,
     Object,
-    StatusError,
     invalid,
     invalid_value,
     not_supported,
     required,
 )
+from scheduler.sandbox.typetable import Shape
 
 if TYPE_CHECKING:
     from scheduler.sandbox.store import Store
@@ -34,6 +34,7 @@ class Served:
     schema: Schema
     columns: tuple[Object, ...]
     scale: Object | None
+    shape: Shape
 
 
 class Definitions:
@@ -94,7 +95,7 @@ def _compile(spec: Object, version: Object) -> Served:
         preserve_unknown=bool(spec.get("preserveUnknownFields")),
     )
     columns = tuple(version.get("additionalPrinterColumns") or ())
-    return Served(resource, schema, columns, sub.get("scale"))
+    return Served(resource, schema, columns, sub.get("scale"), shape_of(schema.document))
 
 
 def prepare_definition(obj: Object, now: str) -> None:
@@ -134,10 +135,7 @@ def check_definition(obj: Object) -> None:
     """Refuse with 422 a definition that could not be served."""
     spec, name = obj["spec"], obj["metadata"].get("name", "")
     names = spec.get("names") or {}
-    causes: list[Cause] = []
-    for field in ("plural", "kind"):
-        if not names.get(field):
-            causes.append(required(f"spec.names.{field}"))
+    causes = [required(f"spec.names.{part}") for part in ("plural", "kind") if not names.get(part)]
     if not spec.get("group"):
         causes.append(required("spec.group"))
     wanted = f"{names.get('plural', '')}.{spec.get('group', '')}"
@@ -221,21 +219,3 @@ def prepare_custom(served: Served, obj: Object, old: Object | None) -> None:
 def _no_version() -> Cause:
     text = "Invalid value: 0x0: must be specified for an update"
     return Cause("FieldValueInvalid", "metadata.resourceVersion", text)
-
-
-def scale_of(served: Served) -> Object:
-    """The paths of the scale subresource; 404 when the version has none."""
-    if served.scale is None:
-        raise StatusError(
-            {
-                "kind": "Status",
-                "apiVersion": "v1",
-                "metadata": {},
-                "status": "Failure",
-                "message": "the server could not find the requested resource",
-                "reason": "NotFound",
-                "details": {},
-                "code": 404,
-            }
-        )
-    return served.scale

@@ -4,6 +4,7 @@
 the functions of a kind from `poddefaults`, `podadmission`, `podchecks`, `workloads`, `objectchecks` and `crd`.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from scheduler.sandbox import crd, objectchecks, podadmission, podchecks, poddefaults, services
@@ -16,6 +17,7 @@ from scheduler.sandbox.kinds import (
     Resource,
 )
 from scheduler.sandbox.status import Cause, Object, forbidden, invalid
+from scheduler.sandbox.typetable import Shape, type_table
 from scheduler.sandbox.workloads import DEFAULTS, name_job_pods
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ class ApiRules:
     ) -> None:
         """Default, admit and check a changed object in place."""
         if subresource == "status":
-            served = self.definitions.of(resource) if self.definitions else None
+            served = self._served(resource)
             if served is not None:
                 new["metadata"] = {**old["metadata"], **_kept_version(new)}
                 crd.prepare_custom(served, new, old)
@@ -118,6 +120,34 @@ class ApiRules:
             raise forbidden(NAMESPACES, name, "this namespace may not be deleted")
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
 
+    def prune(self, resource: Resource, obj: Object) -> Sequence[str]:
+        """Remove fields that a custom resource does not have; returns their paths."""
+        served = self._served(resource)
+        return served.schema.prune(obj) if served else ()
+
+    def printer_columns(self, resource: Resource) -> Sequence[Object]:
+        """The columns that a custom resource's definition adds to tables."""
+        served = self._served(resource)
+        return served.columns if served else ()
+
+    def scale_paths(self, resource: Resource) -> Object | None:
+        """Where a custom resource keeps its replicas."""
+        served = self._served(resource)
+        return served.scale if served else None
+
+    def shape_of(self, resource: Resource) -> Shape | None:
+        """How lists and maps of a kind merge."""
+        served = self._served(resource)
+        return served.shape if served else type_table().of_resource(resource)
+
+    def openapi_schema(self, resource: Resource) -> Object | None:
+        """The schema of a custom resource."""
+        served = self._served(resource)
+        return served.schema.document if served else None
+
+    def _served(self, resource: Resource) -> crd.Served | None:
+        return self.definitions.of(resource) if self.definitions and resource.custom else None
+
     def _default(self, store: "Store", resource: Resource, obj: Object, old: Object | None) -> None:
         if resource is PODS:
             poddefaults.fill_spec(obj.setdefault("spec", {}))
@@ -130,10 +160,8 @@ class ApiRules:
                 crd.prepare_definition(obj, store.now())
             else:
                 crd.check_definition(obj)
-        elif resource.custom and self.definitions is not None:
-            served = self.definitions.of(resource)
-            if served is not None:
-                crd.prepare_custom(served, obj, old)
+        elif (served := self._served(resource)) is not None:
+            crd.prepare_custom(served, obj, old)
 
     @staticmethod
     def _check(resource: Resource, obj: Object, old: Object | None) -> None:

@@ -40,12 +40,15 @@ class Resource:
     selectable: tuple[str, ...] = ()
     api_version: str = field(init=False)
     qualified: str = field(init=False)
+    head: bytes = field(init=False)
 
     def __post_init__(self) -> None:
         prefix = f"{self.group}/" if self.group else ""
         object.__setattr__(self, "api_version", prefix + self.version)
         suffix = f".{self.group}" if self.group else ""
         object.__setattr__(self, "qualified", self.plural + suffix)
+        head = f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'
+        object.__setattr__(self, "head", head.encode())
         if not self.storage:
             object.__setattr__(self, "storage", self.qualified)
 
@@ -280,6 +283,10 @@ class Kinds:
             if row.kind == kind and row.api_version == api_version:
                 return row
         return None
+
+    def of_storage(self, storage: str) -> Resource | None:
+        """A row of this storage, or None; O(rows)."""
+        return next((row for row in self._by_path.values() if row.storage == storage), None)
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(list(self._by_path.values()))

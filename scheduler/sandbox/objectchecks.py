@@ -36,7 +36,7 @@ def _workload(obj: Object, old: Object | None) -> Iterator[Cause]:
     labels = field(spec, "template", "metadata", "labels") or {}
     if not selector:
         yield required("spec.selector")
-    elif not _selects(selector, labels):
+    elif not selects(selector, labels):
         yield invalid_value(
             "spec.template.metadata.labels",
             _Go(labels),
@@ -173,7 +173,8 @@ def _role_binding(obj: Object, old: Object | None) -> Iterator[Cause]:
         yield invalid_value("roleRef", _Go(obj.get("roleRef")), "cannot change roleRef")
 
 
-def _selects(selector: Object, labels: Object) -> bool:
+def selects(selector: Object, labels: Object, *, empty: bool = False) -> bool:
+    """Whether a label selector object matches; `empty` is the answer of an empty one."""
     match = selector.get("matchLabels") or {}
     if any(labels.get(key) != text for key, text in match.items()):
         return False
@@ -187,7 +188,7 @@ def _selects(selector: Object, labels: Object) -> bool:
         }
         if not held.get(rule.get("operator", ""), False):
             return False
-    return bool(match or selector.get("matchExpressions"))
+    return empty or bool(match or selector.get("matchExpressions"))
 
 
 class _Go:

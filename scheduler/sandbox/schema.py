@@ -12,6 +12,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from scheduler.sandbox.status import Cause, Object, invalid_value, not_supported, required
+from scheduler.sandbox.typetable import Field, Shape
 
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 _INT_OR_STRING: Final = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
@@ -244,3 +245,27 @@ def _words(options: Any) -> list[str]:
 
 def _number(limit: Any) -> str:
     return f"{limit:g}" if isinstance(limit, float) else str(limit)
+
+
+def shape_of(schema: Object) -> Shape:
+    """The schema as a merge shape, for server-side apply."""
+    if schema.get("type") == "array":
+        inner = schema.get("items")
+        return Shape(
+            "list", inner=shape_of(inner) if isinstance(inner, dict) else None, is_list=True
+        )
+    extra = schema.get("additionalProperties")
+    fields = {
+        name: Field(
+            shape=shape_of(inner),
+            list_type=inner.get("x-kubernetes-list-type", ""),
+            map_keys=tuple(inner.get("x-kubernetes-list-map-keys") or ()),
+            atomic_map=inner.get("x-kubernetes-map-type") == "atomic",
+        )
+        for name, inner in (schema.get("properties") or {}).items()
+    }
+    return Shape(
+        "object",
+        fields=fields or None,
+        inner=shape_of(extra) if isinstance(extra, dict) else None,
+    )

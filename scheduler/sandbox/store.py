@@ -16,7 +16,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from scheduler.base.clock import Clock, rfc3339
 from scheduler.sandbox import metadata
@@ -30,6 +30,7 @@ from scheduler.sandbox.collection import (
     Watch,
 )
 from scheduler.sandbox.kinds import EVENTS, NAMESPACES, Kinds, Resource
+from scheduler.sandbox.rules import NoRules, Rules
 from scheduler.sandbox.status import Object, already_exists, conflict, forbidden, not_found
 
 ORPHAN = "orphan"
@@ -45,44 +46,6 @@ class Deletion:
     resource_version: str = ""
     propagation: str = ""
     dry_run: bool = False
-
-
-class Rules(Protocol):
-    """What a kind adds to the plain rules; every method may raise `StatusError`."""
-
-    def prepare_create(self, store: "Store", resource: Resource, obj: Object) -> None:
-        """Default and check a new object; changes `obj`, never what it shares with others."""
-
-    def prepare_update(
-        self, store: "Store", resource: Resource, new: Object, old: Object, subresource: str
-    ) -> None:
-        """Default and check `new` against `old`; changes `new` in the same way."""
-
-    def grace_period_s(self, resource: Resource, obj: Object, asked: int | None, /) -> int:
-        """Seconds until a deletion completes by itself; 0 deletes at once."""
-        ...
-
-    def mark_deleted(self, resource: Resource, obj: Object) -> None:
-        """Change a fresh copy of an object whose deletion has begun."""
-
-
-class NoRules:
-    """Rules for tests of the store alone: nothing is added, nothing is refused."""
-
-    def prepare_create(self, store: "Store", resource: Resource, obj: Object) -> None:
-        """Accept."""
-
-    def prepare_update(
-        self, store: "Store", resource: Resource, new: Object, old: Object, subresource: str
-    ) -> None:
-        """Accept."""
-
-    def grace_period_s(self, _resource: Resource, _obj: Object, _asked: int | None) -> int:
-        """Delete at once."""
-        return 0
-
-    def mark_deleted(self, resource: Resource, obj: Object) -> None:
-        """Add nothing."""
 
 
 class Store:
@@ -106,6 +69,7 @@ class Store:
         self._history = history
         self._collections: dict[str, Collection] = {}
         self._second = (0, "")
+        self._listeners: list[Callable[[Resource, Change], None]] = []
 
     # Reading
 
@@ -146,6 +110,10 @@ class Store:
     ) -> Watch:
         """Follow a resource from after version `since` (None: from now); 410 when too old."""
         return self.collection(resource).watch(since, _prefix(resource, namespace), wake)
+
+    def listen(self, listener: Callable[[Resource, Change], None]) -> None:
+        """Call `listener` inside every write of any kind; it must not write."""
+        self._listeners.append(listener)
 
     def now(self) -> str:
         """The current time as Kubernetes writes it."""
@@ -223,6 +191,13 @@ class Store:
         obj = edit(self.get(resource, namespace, name).obj)
         return self.update(resource, obj, subresource=subresource)
 
+    def replace(self, resource: Resource, old: Stored, new: Object) -> Stored:
+        """Write a successor of `old` past the rules: for bindings, finalization and the like.
+
+        `old` must be the current version; `new` must share its identity.
+        """
+        return self._replace(resource, old, {**new, "metadata": dict(new["metadata"])}, bump=False)
+
     def delete(
         self, resource: Resource, namespace: str, name: str, options: Deletion | None = None
     ) -> Stored:
@@ -294,7 +269,10 @@ class Store:
             return stored
         self.version = version
         self._index_owners(resource, key, None if type_ == DELETED else meta, previous)
-        self.collection(resource).commit(Change(type_, stored, previous))
+        change = Change(type_, stored, previous)
+        self.collection(resource).commit(change)
+        for listener in self._listeners:
+            listener(resource, change)
         return stored
 
     def _index_owners(

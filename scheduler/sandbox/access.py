@@ -1,0 +1,152 @@
+"""Who is asking: bearer tokens, users, and the reviews that other programs send to ask the same.
+
+Every known user may do everything; a request without a token is the anonymous user, who may only see health and
+version; an unknown token is 401. TokenReview and the access reviews answer accordingly. The server owns
+one `Access` per cluster.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.sandbox.kinds import (
+    LOCALSUBJECTACCESSREVIEWS,
+    SELFSUBJECTACCESSREVIEWS,
+    SELFSUBJECTREVIEWS,
+    SELFSUBJECTRULESREVIEWS,
+    SUBJECTACCESSREVIEWS,
+    TOKENREVIEWS,
+    Resource,
+)
+from scheduler.sandbox.request import Call
+from scheduler.sandbox.status import Object, StatusError, failure
+
+ANONYMOUS: Final = "system:anonymous"
+MASTERS: Final = "system:masters"
+_AUTHENTICATED: Final = "system:authenticated"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A known caller."""
+
+    name: str
+    groups: tuple[str, ...] = (MASTERS,)
+    uid: str = ""
+
+    def info(self) -> Object:
+        """The user as reviews show it."""
+        groups = list(dict.fromkeys((*self.groups, _AUTHENTICATED)))
+        shown: Object = {"username": self.name, "groups": groups}
+        if self.uid:
+            shown["uid"] = self.uid
+        return shown
+
+
+class Access:
+    """The tokens of one cluster."""
+
+    def __init__(self) -> None:
+        self._users: dict[str, User] = {}
+        self._names: dict[str, User] = {}
+
+    def add(self, token: str, user: User) -> None:
+        """Let `token` speak for `user`."""
+        self._users[token] = user
+        self._names[user.name] = user
+
+    def user_of(self, authorization: str) -> User | None:
+        """The user behind an Authorization header, None for anonymous; 401 for unknown tokens."""
+        if not authorization:
+            return None
+        scheme, _, token = authorization.partition(" ")
+        user = self._users.get(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            raise failure(401, "Unauthorized", "Unauthorized")
+        return user
+
+    def review(self, resource: Resource, body: Object, user: User) -> Object:
+        """Answer a review; the object comes back with its status."""
+        spec = body.get("spec") or {}
+        answer = {**body, "metadata": body.get("metadata") or {}}
+        answer["status"] = _REVIEWS[resource.storage](self, spec, user)
+        answer.setdefault("spec", {})
+        return answer
+
+    def _token(self, spec: Object, _user: User) -> Object:
+        found = self._users.get(str(spec.get("token", "")))
+        if found is None:
+            return {"user": {}, "error": "[invalid bearer token, unknown token]"}
+        return {
+            "authenticated": True,
+            "user": found.info(),
+            "audiences": ["https://kubernetes.default.svc"],
+        }
+
+    def _subject(self, spec: Object, _user: User) -> Object:
+        known = spec.get("user") in self._names or MASTERS in (spec.get("groups") or ())
+        if known:
+            return {
+                "allowed": True,
+                "reason": "the sandbox allows everything to the users it knows",
+            }
+        return {"allowed": False}
+
+    def _self_access(self, _spec: Object, _user: User) -> Object:
+        return {"allowed": True}
+
+    def _self_rules(self, _spec: Object, _user: User) -> Object:
+        everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+        return {
+            "resourceRules": [everything],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            "incomplete": False,
+        }
+
+    def _self_subject(self, _spec: Object, user: User) -> Object:
+        return {"userInfo": user.info()}
+
+
+_REVIEWS: Final[dict[str, Callable[[Access, Object, User], Object]]] = {
+    TOKENREVIEWS.storage: Access._token,
+    SUBJECTACCESSREVIEWS.storage: Access._subject,
+    LOCALSUBJECTACCESSREVIEWS.storage: Access._subject,
+    SELFSUBJECTACCESSREVIEWS.storage: Access._self_access,
+    SELFSUBJECTRULESREVIEWS.storage: Access._self_rules,
+    SELFSUBJECTREVIEWS.storage: Access._self_subject,
+}
+REVIEWS: Final = frozenset(_REVIEWS)
+
+
+def refused(call: Call) -> StatusError:
+    """403: what anonymous callers get."""
+    resource = call.resource
+    where = f' in the namespace "{call.namespace}"' if call.namespace else " at the cluster scope"
+    which = resource.plural + (f"/{call.subresource}" if call.subresource else "")
+    target = f' "{call.name}"' if call.name else ""
+    text = (
+        f'{resource.qualified}{target} is forbidden: User "{ANONYMOUS}" cannot {verb_of(call)} resource '
+        f'"{which}" in API group "{resource.group}"{where}'
+    )
+    details: Object = {"name": call.name} if call.name else {}
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.plural
+    return failure(403, "Forbidden", text, details)
+
+
+def refused_path(path: str) -> StatusError:
+    """403 for a path that is no resource."""
+    text = f'forbidden: User "{ANONYMOUS}" cannot get path "{path}"'
+    return failure(403, "Forbidden", text, {})
+
+
+def verb_of(call: Call) -> str:
+    """The Kubernetes verb of a request."""
+    if call.method == "GET":
+        if call.is_watch:
+            return "watch"
+        return "get" if call.name else "list"
+    if call.method == "DELETE":
+        return "delete" if call.name else "deletecollection"
+    return {"POST": "create", "PUT": "update", "PATCH": "patch"}.get(call.method, "get")

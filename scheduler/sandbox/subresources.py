@@ -1,0 +1,174 @@
+"""binding, eviction, scale and the other subresources that are more than a part of an object.
+
+`server.py` comes here for every subresource except status. Texts and codes are kube-apiserver's: they are what
+schedulers and drains react to.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.sandbox import budgets, metadata, scaling
+from scheduler.sandbox.decoding import clean, read_body
+from scheduler.sandbox.kinds import BINDINGS, NAMESPACES, NODES, PODS, SERVICEACCOUNTS, Resource
+from scheduler.sandbox.request import Call, not_allowed
+from scheduler.sandbox.status import (
+    Cause,
+    Object,
+    StatusError,
+    bad_request,
+    conflict,
+    invalid,
+    not_supported,
+    required,
+)
+from scheduler.sandbox.store import Store
+from scheduler.sandbox.writing import Answer, patch, update
+
+_encode = msgspec.json.Encoder().encode
+_BOUND: Final = _encode(
+    {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+)
+_POD_BINDING: Final = Resource("", "v1", "Binding", "pods/binding", "binding")
+_TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
+
+def handle(store: Store, call: Call) -> Answer:
+    """Answer a request for a subresource other than status."""
+    if call.subresource == "binding" and call.method == "POST":
+        return bind(store, call, _body(call, BINDINGS))
+    if call.subresource == "eviction" and call.method == "POST":
+        return budgets.evict(store, call, read_body(call.body, call.content_type))
+    if call.subresource == "scale":
+        return scaling.scale(store, call)
+    if call.subresource in ("ephemeralcontainers", "resize"):
+        return patch(store, call) if call.method == "PATCH" else update(store, call)
+    if call.subresource == "finalize" and call.resource is NAMESPACES:
+        return finalize(store, call)
+    if call.subresource == "log" and call.method == "GET":
+        store.get(call.resource, call.namespace, call.name)
+        return Answer(200, b"")
+    if call.subresource == "token" and call.resource is SERVICEACCOUNTS:
+        raise not_allowed()
+    raise not_allowed()
+
+
+def _body(call: Call, resource: Resource) -> Object:
+    obj = read_body(call.body, call.content_type)
+    kind = obj.get("kind")
+    if kind and kind != resource.kind:
+        raise bad_request(f"expected a {resource.kind}, got a {kind}")
+    clean(resource, obj)
+    return obj
+
+
+def bind_by_collection(store: Store, call: Call) -> Answer:
+    """POST to /bindings: the pod is named in the body."""
+    obj = _body(call, BINDINGS)
+    call.name = (obj.get("metadata") or {}).get("name", "")
+    return bind(store, call, obj)
+
+
+def bind(store: Store, call: Call, binding: Object) -> Answer:
+    """Assign a pod to a node, once."""
+    target = binding.get("target") or {}
+    meta = binding.get("metadata") or {}
+    _check_target(call, meta, target)
+    old = store.get(PODS, call.namespace, call.name)
+    pod = old.obj
+    _check_bindable(call.name, pod, meta)
+    if call.dry_run:
+        return Answer(201, _BOUND)
+    status = dict(pod.get("status") or {})
+    status.pop("nominatedNodeName", None)
+    status["conditions"] = _scheduled(status.get("conditions") or [], store.now())
+    kept = dict(pod["metadata"])
+    if meta.get("annotations"):
+        kept["annotations"] = {**(kept.get("annotations") or {}), **meta["annotations"]}
+    labels = _topology_labels(store, target["name"])
+    if labels:
+        kept["labels"] = {**(kept.get("labels") or {}), **labels}
+    if "generation" in kept:
+        kept["generation"] += 1
+    new = {
+        **pod,
+        "metadata": kept,
+        "spec": {**pod["spec"], "nodeName": target["name"]},
+        "status": status,
+    }
+    store.replace(PODS, old, new)
+    return Answer(201, _BOUND)
+
+
+def _check_target(call: Call, meta: Object, target: Object) -> None:
+    causes: list[Cause] = []
+    if target.get("kind") not in (None, "", "Node"):
+        causes.append(not_supported("target.kind", target.get("kind"), ("Node", "<empty>")))
+    if not target.get("name"):
+        causes.append(required("target.name"))
+    if causes:
+        raise invalid(BINDINGS, meta.get("name", ""), causes)
+    name = meta.get("name")
+    if name and name != call.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({call.name})"
+        )
+
+
+def _check_bindable(name: str, pod: Object, meta: Object) -> None:
+    uid = meta.get("uid")
+    if uid and uid != pod["metadata"]["uid"]:
+        raise metadata.uid_mismatch(_POD_BINDING, name, uid, pod["metadata"]["uid"])
+    version = meta.get("resourceVersion")
+    if version and version != pod["metadata"]["resourceVersion"]:
+        raise conflict(
+            _POD_BINDING,
+            name,
+            f"Precondition failed: ResourceVersion in precondition: {version}, "
+            f"ResourceVersion in object meta: {pod['metadata']['resourceVersion']}",
+        )
+    if "deletionTimestamp" in pod["metadata"]:
+        raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
+    node = pod["spec"].get("nodeName")
+    if node:
+        raise _refused(name, f'pod {name} is already assigned to node "{node}"')
+    if pod["spec"].get("schedulingGates"):
+        raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
+
+
+def _refused(name: str, text: str) -> StatusError:
+    return conflict(_POD_BINDING, name, text)
+
+
+def _scheduled(conditions: list[Object], now: str) -> list[Object]:
+    condition: Object = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+    }
+    for held in conditions:
+        if held.get("type") == "PodScheduled":
+            if "observedGeneration" in held:
+                condition["observedGeneration"] = held["observedGeneration"]
+            if held.get("status") == "True":
+                condition["lastTransitionTime"] = held.get("lastTransitionTime")
+    others = [held for held in conditions if held.get("type") != "PodScheduled"]
+    return [*others, condition]
+
+
+def _topology_labels(store: Store, node: str) -> dict[str, Any]:
+    """kube-apiserver: a pod takes its node's zone and region labels when it is bound."""
+    stored = store.find(NODES, "", node)
+    labels = (stored.obj["metadata"].get("labels") or {}) if stored else {}
+    return {name: labels[name] for name in _TOPOLOGY_LABELS if name in labels}
+
+
+def finalize(store: Store, call: Call) -> Answer:
+    """PUT of a namespace's finalizers; the last one gone removes a deleted namespace."""
+    obj = read_body(call.body, call.content_type)
+    old = store.get(NAMESPACES, "", call.name)
+    finalizers = (obj.get("spec") or {}).get("finalizers") or []
+    spec = {**(old.obj.get("spec") or {}), "finalizers": finalizers}
+    stored = store.replace(NAMESPACES, old, {**old.obj, "spec": spec})
+    return Answer(200, NAMESPACES.head + stored.tail())

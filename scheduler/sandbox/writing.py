@@ -1,0 +1,308 @@
+"""create, update, patch, delete and deletecollection of whole objects and their status.
+
+`server.py` calls one function per method; each returns an `Answer`. Bodies are decoded strictly here, rules
+and storage are the store's. A patch is read, applied and written in one step, so it never loses a race.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from scheduler.sandbox import reading
+from scheduler.sandbox.apply import apply_object
+from scheduler.sandbox.collection import Stored
+from scheduler.sandbox.conversion import from_storage, to_storage
+from scheduler.sandbox.decoding import check_kind, clean, read_body, unknown_fields
+from scheduler.sandbox.kinds import NAMESPACES, Resource
+from scheduler.sandbox.patch import json_patch, merge_patch
+from scheduler.sandbox.request import Call
+from scheduler.sandbox.selectors import matcher
+from scheduler.sandbox.status import (
+    Object,
+    StatusError,
+    bad_request,
+    failure,
+    invalid,
+    invalid_value,
+    not_found,
+    success,
+)
+from scheduler.sandbox.store import Deletion, Store
+from scheduler.sandbox.strategic import strategic_merge
+from scheduler.sandbox.typetable import type_table
+
+_encode = msgspec.json.Encoder().encode
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+
+@dataclass(slots=True)
+class Answer:
+    """A finished answer: HTTP status, JSON bytes, warnings about the request."""
+
+    code: int
+    body: bytes
+    warnings: list[str] = field(default_factory=list)
+
+
+def create(store: Store, call: Call) -> Answer:
+    """POST of an object; 201."""
+    obj = read_body(call.body, call.content_type)
+    warnings = decode_into(store, call, obj)
+    stored = store.create(
+        call.resource,
+        to_storage(call.resource, obj),
+        call.namespace,
+        dry_run=call.dry_run,
+        owned=True,
+    )
+    return Answer(201, _shown(call, stored), warnings)
+
+
+def update(store: Store, call: Call) -> Answer:
+    """PUT of an object or its status; 200, or 201 where a PUT may create."""
+    obj = read_body(call.body, call.content_type)
+    warnings = decode_into(store, call, obj)
+    _check_name(call, obj)
+    stored = store.update(
+        call.resource,
+        to_storage(call.resource, obj),
+        subresource=call.subresource,
+        dry_run=call.dry_run,
+        owned=True,
+    )
+    return Answer(200, _shown(call, stored), warnings)
+
+
+def patch(store: Store, call: Call) -> Answer:
+    """PATCH of an object or its status in any of the four patch types."""
+    media = call.content_type.partition(";")[0].strip()
+    if media == APPLY_PATCH:
+        return _apply(store, call)
+    old = store.get(call.resource, call.namespace, call.name)
+    before = from_storage(call.resource, old.obj)
+    obj = _patched(call.resource, before, media, call.body)
+    if obj.get("metadata") is None:
+        obj["metadata"] = {}
+    warnings = decode_into(store, call, obj)
+    _check_name(call, obj)
+    stored = store.update(
+        call.resource,
+        to_storage(call.resource, obj),
+        subresource=call.subresource,
+        dry_run=call.dry_run,
+    )
+    return Answer(200, _shown(call, stored), warnings)
+
+
+def _patched(resource: Resource, before: Object, media: str, body: bytes) -> Object:
+    if media == STRATEGIC_PATCH and resource.custom:
+        media = ""
+    if media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
+        raise _unsupported(resource)
+    try:
+        content: Any = msgspec.json.decode(body)
+    except msgspec.DecodeError as fault:
+        raise bad_request(f"error decoding patch: {fault}") from fault
+    if media == JSON_PATCH:
+        return json_patch(before, content)
+    if not isinstance(content, dict):
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+        )
+    if media == MERGE_PATCH:
+        merged: Object = merge_patch(before, content)
+        return merged
+    return strategic_merge(before, content, type_table().of_resource(resource))
+
+
+def _unsupported(resource: Resource) -> StatusError:
+    accepted = [JSON_PATCH, MERGE_PATCH]
+    if not resource.custom:
+        accepted.append(STRATEGIC_PATCH)
+    accepted += [APPLY_PATCH, "application/apply-patch+cbor"]
+    return failure(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: "
+        + ", ".join(accepted),
+        {},
+    )
+
+
+def _apply(store: Store, call: Call) -> Answer:
+    manager = call.option("fieldManager")
+    if not manager:
+        raise failure(
+            422,
+            "Invalid",
+            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
+            {
+                "group": "meta.k8s.io",
+                "kind": "PatchOptions",
+                "causes": [
+                    {
+                        "reason": "FieldValueRequired",
+                        "message": "Required value: is required for apply patch",
+                        "field": "fieldManager",
+                    }
+                ],
+            },
+        )
+    try:
+        config = yaml.safe_load(call.body)
+    except yaml.YAMLError as fault:
+        raise bad_request(f"error decoding YAML: {fault}") from fault
+    if not isinstance(config, dict):
+        raise bad_request("error decoding YAML: the body is not an object")
+    warnings = decode_into(store, call, config)
+    _check_name(call, config)
+    old = store.find(call.resource, call.namespace, call.name)
+    merged = apply_object(
+        store, call.resource, config, old, manager, force=call.flag("force"), sub=call.subresource
+    )
+    if old is None:
+        if call.subresource:
+            raise not_found(call.resource, call.name)
+        stored = store.create(
+            call.resource,
+            to_storage(call.resource, merged),
+            call.namespace,
+            dry_run=call.dry_run,
+        )
+        return Answer(201, _shown(call, stored), warnings)
+    stored = store.update(
+        call.resource,
+        to_storage(call.resource, merged),
+        subresource=call.subresource,
+        dry_run=call.dry_run,
+    )
+    return Answer(200, _shown(call, stored), warnings)
+
+
+def delete(store: Store, call: Call) -> Answer:
+    """DELETE of one object: its last state while something holds it, else a Status."""
+    options = deletion_of(call)
+    before = store.get(call.resource, call.namespace, call.name)
+    stored = store.delete(call.resource, call.namespace, call.name, options)
+    held = store.find(call.resource, call.namespace, call.name)
+    if _answers_with_object(call.resource) or (held is not None and not options.dry_run):
+        return Answer(200, reading.body_of(call.resource, stored))
+    return Answer(200, _encode(success(call.resource, call.name, before.uid)))
+
+
+def delete_collection(store: Store, call: Call) -> Answer:
+    """DELETE of everything that a selector finds; answers with the list of what was there."""
+    options = deletion_of(call)
+    accepts = matcher(call.resource, call.option("labelSelector"), call.option("fieldSelector"))
+    removed = [
+        store.delete(call.resource, stored.namespace, stored.name, options)
+        for stored in store.list(call.resource, call.namespace)
+        if accepts is None or accepts(stored.obj)
+    ]
+    return Answer(200, reading.list_body(call.resource, reading.Page(removed, store.version)))
+
+
+def deletion_of(call: Call) -> Deletion:
+    """The options of a delete from query and body; 400 and 422 for bad ones."""
+    body = read_body(call.body, call.content_type) if call.body else {}
+    conditions = body.get("preconditions") or {}
+    grace = body.get("gracePeriodSeconds")
+    if grace is None and call.option("gracePeriodSeconds"):
+        grace = call.number("gracePeriodSeconds")
+    if grace is not None and grace < 0:
+        grace = 1
+    propagation = body.get("propagationPolicy") or call.option("propagationPolicy")
+    if propagation not in (None, "", "Orphan", "Background", "Foreground"):
+        raise failure(
+            422,
+            "Invalid",
+            'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: '
+            f'"{propagation}": supported values: "Background", "Foreground", "Orphan"',
+        )
+    orphan = body.get("orphanDependents")
+    if orphan is None and call.option("orphanDependents"):
+        orphan = call.flag("orphanDependents")
+    if orphan and not propagation:
+        propagation = "Orphan"
+    return Deletion(
+        grace_period_s=grace,
+        uid=conditions.get("uid") or "",
+        resource_version=conditions.get("resourceVersion") or "",
+        propagation=propagation or "",
+        dry_run=call.dry_run or bool(body.get("dryRun")),
+    )
+
+
+def decode_into(store: Store, call: Call, obj: Object) -> list[str]:
+    """Check and clean a body in place; returns warnings."""
+    check_kind(call.resource, obj)
+    if not isinstance(obj.get("metadata", {}), dict | None):
+        raise bad_request("metadata must be an object")
+    warnings = clean(call.resource, obj, strict=call.strict)
+    if call.resource.custom:
+        removed = store.rules.prune(call.resource, obj)
+        unknown = [f'unknown field "{path}"' for path in removed]
+        if unknown and call.strict:
+            raise unknown_fields(call.resource, unknown)
+        warnings += unknown
+    return [] if call.option("fieldValidation") == "Ignore" else warnings
+
+
+def _check_name(call: Call, obj: Object) -> None:
+    meta = obj.get("metadata")
+    if meta is None:
+        meta = obj["metadata"] = {}
+    sent = meta.get("name")
+    if sent and sent != call.name:
+        raise bad_request(
+            f"the name of the object ({sent}) does not match the name on the URL ({call.name})"
+        )
+    if not sent and call.method == "PUT":
+        raise bad_request("name must be provided")
+    meta["name"] = call.name
+    if call.resource.namespaced:
+        if meta.get("namespace", call.namespace) != call.namespace:
+            raise bad_request(
+                "the namespace of the object ("
+                f"{meta['namespace']}) does not match the namespace on the request ({call.namespace})"
+            )
+        meta["namespace"] = call.namespace
+    version = meta.get("resourceVersion")
+    if version and not version.isdigit():
+        cause = invalid_value("metadata.resourceVersion", version, "must be an unsigned integer")
+        raise invalid(call.resource, call.name, [cause])
+
+
+def _answers_with_object(resource: Resource) -> bool:
+    """kube-apiserver: these kinds answer a completed deletion with the object, the others with a Status."""
+    return resource.storage in _OBJECT_AFTER_DELETE
+
+
+def _shown(call: Call, stored: Stored) -> bytes:
+    return reading.body_of(call.resource, stored)
+
+
+_OBJECT_AFTER_DELETE: Final = frozenset(
+    {
+        "pods",
+        "services",
+        "serviceaccounts",
+        "persistentvolumes",
+        "persistentvolumeclaims",
+        "resourcequotas",
+        "storageclasses.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "csidrivers.storage.k8s.io",
+        "volumeattachments.storage.k8s.io",
+        NAMESPACES.storage,
+        "resourceclaims.resource.k8s.io",
+        "resourceclaimtemplates.resource.k8s.io",
+        "resourceslices.resource.k8s.io",
+        "deviceclasses.resource.k8s.io",
+    }
+)
