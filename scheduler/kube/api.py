@@ -1,0 +1,107 @@
+"""What this room asks of an API server and what it gets back; no connection is made here.
+
+`Api` is the only seam: reflectors, executor, recorder and election know it and nothing of HTTP.
+`ApiClient` implements it over the network, tests implement it in memory.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import msgspec
+
+JSON = "application/json"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+REQUEST_TIMEOUT_S = 30.0
+
+
+class Response(msgspec.Struct, frozen=True, gc=False):
+    """The outcome of a request.
+
+    `code` 0 says that no answer arrived; `was_sent` False that nothing was even sent. `reason` and
+    `message` are those of the Kubernetes Status of a failure.
+    """
+
+    code: int
+    body: bytes = b""
+    reason: str = ""
+    message: str = ""
+    retry_after_s: float | None = None
+    was_sent: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """Whether the request was carried out."""
+        return 200 <= self.code < 300
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may well succeed later."""
+        return self.code in (0, 401, 408, 429) or self.code >= 500
+
+
+class Stream(Protocol):
+    """A long answer that is read as it comes."""
+
+    @property
+    def head(self) -> Response:
+        """The status; its body is filled only for a failure."""
+        ...
+
+    async def read(self) -> bytes:
+        """Return the next bytes, empty at the end; raise ConnectionError or TimeoutError."""
+        ...
+
+
+class Api(Protocol):
+    """Requests to one API server; failures are values, only cancelling raises."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        content_type: str = JSON,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> Response:
+        """Send one request and return its outcome; `path` begins with `/` and is percent-encoded."""
+        ...
+
+    def stream(self, path: str, *, silence_s: float) -> AbstractAsyncContextManager[Stream]:
+        """Open a long answer; reading it raises TimeoutError after `silence_s` without a byte."""
+        ...
+
+
+class _Details(msgspec.Struct, frozen=True, rename="camel"):
+    retry_after_seconds: int | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    details: _Details | None = None
+
+
+_statuses = msgspec.json.Decoder(_Status)
+
+
+def failure(code: int, body: bytes, retry_after_s: float | None = None) -> Response:
+    """Make a Response of a failed answer; its body is a Kubernetes Status, or anything else.
+
+    For a Status out of a watch pass `code` 0: then the Status' own code holds.
+    """
+    try:
+        status = _statuses.decode(body)
+    except msgspec.MsgspecError:
+        # Proxies answer in HTML or plain text; the beginning tells a person enough.
+        return Response(code, body, "", body[:200].decode(errors="replace"), retry_after_s)
+    if retry_after_s is None and status.details is not None:
+        seconds = status.details.retry_after_seconds
+        retry_after_s = float(seconds) if seconds else None
+    return Response(
+        code or status.code or 0, body, status.reason or "", status.message or "", retry_after_s
+    )

@@ -1,0 +1,33 @@
+"""How long to wait before asking an API server again.
+
+Delays double and are drawn at random from their upper half, so that many clients that lost a server
+at the same moment do not come back at the same moment; what the server asks for is honoured.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+
+class Backoff:
+    """Delays of one operation that keeps failing; `reset` after a success."""
+
+    __slots__ = ("_first_s", "_longest_s", "_random", "failures")
+
+    def __init__(self, random: Random, *, first_s: float, longest_s: float) -> None:
+        self._random = random
+        self._first_s = first_s
+        self._longest_s = longest_s
+        self.failures = 0
+
+    def next_s(self, retry_after_s: float | None = None) -> float:
+        """Return the next delay in seconds: at least `retry_after_s`, with jitter on top."""
+        # 2 ** 40 is beyond any limit; without a bound the power itself would grow for ever.
+        upper: float = min(self._first_s * 2.0 ** min(self.failures, 40), self._longest_s)
+        self.failures += 1
+        delay = upper * (0.5 + self._random.random() / 2)
+        return delay if retry_after_s is None else retry_after_s + min(delay, 1.0)
+
+    def reset(self) -> None:
+        """Begin anew after a success."""
+        self.failures = 0

@@ -1,0 +1,301 @@
+"""`ApiClient`: requests to one API server over the network.
+
+It adds credentials, counts, limits the rate if so configured, and turns every outcome into a
+`Response`. Small requests and list pages go over `wire.py`; watches, and everything when a proxy is in
+between, go over aiohttp. It never retries, except once with new credentials after a 401.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from scheduler.base.clock import Clock, perf_s
+from scheduler.base.meters import Meters
+from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Response, Stream, failure
+from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.http1 import header
+from scheduler.kube.limits import RateLimit
+from scheduler.kube.wire import NotSentError, Wire, WireStatistics
+
+CONNECTIONS = 256
+CONNECT_TIMEOUT_S = 10.0
+# How much of a watch is taken in one piece: small enough to decode within a few milliseconds.
+READ_BYTES = 128 * 1024
+
+
+class ApiClient:
+    """A client of one API server; make it with `connect`, end it with `close`."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        clock: Clock,
+        meters: Meters,
+        user_agent: str = "trellis",
+        rate_limit: RateLimit | None = None,
+        connections: int = CONNECTIONS,
+    ) -> None:
+        self._credentials = credentials
+        self._clock = clock
+        self._rate_limit = rate_limit
+        self._refreshing: asyncio.Task[bool] | None = None
+        self._user_agent = user_agent
+        access = credentials.access
+        parts = urlsplit(access.server)
+        self.server = access.server
+        # A server may live below a path (a proxy in front of several clusters).
+        self._base_path = parts.path.rstrip("/")
+        default_port = 443 if parts.scheme == "https" else 80
+        self._host = parts.netloc.rpartition("@")[2]
+        self._wire = Wire(
+            parts.hostname or "",
+            parts.port or default_port,
+            tls=access.tls,
+            server_hostname=access.server_hostname or parts.hostname,
+            limit=connections,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=READ_BYTES,
+        )
+        self._requests = meters.rest_client_requests
+        self._durations = meters.rest_client_request_duration
+        self._fixed_head = b""
+        self._set_access(access)
+
+    @classmethod
+    async def connect(
+        cls,
+        kubeconfig: str = "",
+        context: str = "",
+        *,
+        clock: Clock,
+        meters: Meters,
+        user_agent: str = "trellis",
+        qps: float = 0.0,
+        burst: int = 0,
+    ) -> ApiClient:
+        """Read the credentials and return a client; raise ConfigError. `qps` 0 means no limit."""
+        credentials = await Credentials.load(clock, kubeconfig, context)
+        limit = RateLimit(clock, qps, max(burst, 1)) if qps > 0 else None
+        return cls(credentials, clock=clock, meters=meters, user_agent=user_agent, rate_limit=limit)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that the kubeconfig's context, or the pod we run in, names."""
+        return self._credentials.access.namespace
+
+    async def close(self) -> None:
+        """Close all connections; requests under way end with code 0."""
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
+        self._wire.close()
+        await self._wire.wait_closed()
+        await self._session.close()
+
+    def statistics(self) -> WireStatistics:
+        """Return counts of connections for small requests."""
+        return self._wire.statistics()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        content_type: str = JSON,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> Response:
+        """Send one request and return its outcome; `path` begins with `/` and is percent-encoded."""
+        if not path.isascii() or " " in path or not path.isprintable():
+            raise ValueError(f"not a percent-encoded path: {path!r}")
+        if self._rate_limit is not None:
+            await self._rate_limit.wait()
+        if self._credentials.is_due:
+            self._refresh_soon()
+        response = await self._send(method, path, body, content_type, timeout_s)
+        if response.code == 401 and await self._refresh(force=True):
+            return await self._send(method, path, body, content_type, timeout_s)
+        return response
+
+    @asynccontextmanager
+    async def stream(self, path: str, *, silence_s: float) -> AsyncGenerator[Stream, None]:
+        """Open a long answer; reading it raises TimeoutError after `silence_s` without a byte."""
+        if self._credentials.is_due:
+            await self._refresh(force=False)
+        access = self._credentials.access
+        try:
+            opened = await self._open(access, path, silence_s)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            self._count("GET", 0)
+            yield _Stream(Response(0, reason="ConnectionFailed", message=_words(error)), None)
+            return
+        try:
+            self._count("GET", opened.status)
+            yield await _stream(opened)
+        finally:
+            # Not `release`: the rest of a watch will never come.
+            opened.close()
+        if opened.status == 401:
+            await self._refresh(force=True)
+
+    async def _send(
+        self, method: str, path: str, body: bytes, content_type: str, timeout_s: float
+    ) -> Response:
+        started = perf_s()
+        try:
+            if self._credentials.access.proxy is None:
+                response = await self._over_wire(method, path, body, content_type, timeout_s)
+            else:
+                response = await self._over_session(method, path, body, content_type, timeout_s)
+        except NotSentError as error:
+            response = Response(0, reason="NotSent", message=str(error), was_sent=False)
+        except TimeoutError:
+            response = Response(0, reason="Timeout", message=f"no answer in {timeout_s:g} s")
+        except (OSError, aiohttp.ClientError) as error:
+            response = Response(0, reason="ConnectionFailed", message=_words(error))
+        self._count(method, response.code)
+        self._durations.labels(method, self._host).observe(perf_s() - started)
+        return response
+
+    async def _over_wire(
+        self, method: str, path: str, body: bytes, content_type: str, timeout_s: float
+    ) -> Response:
+        head = f"{method} {self._base_path}{path} HTTP/1.1\r\n".encode()
+        if body:
+            entity = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        elif method == "GET":
+            entity = b"\r\n"
+        else:
+            entity = b"Content-Length: 0\r\n\r\n"
+        request = b"".join((head, self._fixed_head, entity, body))
+        answer = await self._wire.exchange(request, timeout_s)
+        if 200 <= answer.code < 300:
+            return Response(answer.code, answer.body)
+        after = header(answer.head, b"retry-after")
+        return failure(answer.code, answer.body, self._delay(after.decode() if after else None))
+
+    async def _over_session(
+        self, method: str, path: str, body: bytes, content_type: str, timeout_s: float
+    ) -> Response:
+        access = self._credentials.access
+        headers = self._headers(access)
+        if body:
+            headers["Content-Type"] = content_type
+        limits = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
+        try:
+            async with self._session.request(
+                method,
+                self._url(path),
+                data=body or None,
+                headers=headers,
+                ssl=access.tls if access.tls is not None else True,
+                server_hostname=access.server_hostname,
+                proxy=access.proxy,
+                timeout=limits,
+                allow_redirects=False,
+            ) as opened:
+                content = await opened.read()
+                if opened.ok:
+                    return Response(opened.status, content)
+                after = self._delay(opened.headers.get("Retry-After"))
+                return failure(opened.status, content, after)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise NotSentError(_words(error)) from error
+
+    async def _open(self, access: Access, path: str, silence_s: float) -> aiohttp.ClientResponse:
+        return await self._session.get(
+            self._url(path),
+            headers=self._headers(access),
+            ssl=access.tls if access.tls is not None else True,
+            server_hostname=access.server_hostname,
+            proxy=access.proxy,
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_s
+            ),
+            allow_redirects=False,
+        )
+
+    def _url(self, path: str) -> URL:
+        return URL(self.server + path, encoded=True)
+
+    def _headers(self, access: Access) -> dict[str, str]:
+        headers = {"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": self._user_agent}
+        if access.authorization:
+            headers["Authorization"] = access.authorization
+        return headers
+
+    def _set_access(self, access: Access) -> None:
+        headers = {"Host": self._host, **self._headers(access)}
+        self._fixed_head = "".join(f"{k}: {v}\r\n" for k, v in headers.items()).encode("latin-1")
+        if access.tls is not self._wire.tls:
+            self._wire.retire(access.tls)
+
+    def _refresh_soon(self) -> None:
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh(force=False))
+
+    async def _refresh(self, *, force: bool) -> bool:
+        changed = await self._credentials.refresh(force=force)
+        if changed:
+            self._set_access(self._credentials.access)
+        return changed
+
+    def _delay(self, text: str | None) -> float | None:
+        """Read a Retry-After header: seconds, or a date."""
+        if not text:
+            return None
+        if text.isdigit():
+            return float(text)
+        try:
+            return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - self._clock.now())
+        except ValueError:
+            return None
+
+    def _count(self, method: str, code: int) -> None:
+        self._requests.labels(str(code) if code else "<error>", method, self._host).inc()
+
+
+class _Stream:
+    """A long answer of aiohttp, or a failure to get one."""
+
+    def __init__(self, head: Response, opened: aiohttp.ClientResponse | None) -> None:
+        self.head = head
+        self._opened = opened
+
+    async def read(self) -> bytes:
+        """Return the next bytes, empty at the end; raise ConnectionError or TimeoutError."""
+        if self._opened is None:
+            return b""
+        try:
+            return await self._opened.content.readany()
+        except TimeoutError:
+            raise
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionResetError(_words(error)) from error
+
+
+async def _stream(opened: aiohttp.ClientResponse) -> _Stream:
+    if opened.ok:
+        return _Stream(Response(opened.status), opened)
+    try:
+        content = await opened.read()
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        content = b""
+    after = opened.headers.get("Retry-After", "")
+    delay = float(after) if after.isdigit() else None
+    return _Stream(failure(opened.status, content, delay), None)
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,199 @@
+"""Reading HTTP/1.1 answers out of bytes, without any I/O.
+
+`AnswerReader` takes bytes as they come and says when an answer is complete; `wire.py` owns the
+sockets. It reads what API servers and the proxies before them send to a client that asks for plain
+bytes over keep-alive: a length, chunks, or a body that ends with the connection. It never
+interprets a body and never asks for more than one answer at a time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_HEAD_BYTES = 256 * 1024
+MAX_BODY_BYTES = 512 * 1024 * 1024
+
+
+class ProtocolError(ConnectionError):
+    """The other side does not speak HTTP/1.1 as we know it."""
+
+
+class Answer(NamedTuple):
+    """A complete answer; `head` is in lower case, `closes` says that the connection is used up."""
+
+    code: int
+    head: bytes
+    body: bytes
+    closes: bool
+
+
+class AnswerReader:
+    """Reads one answer after another from one connection."""
+
+    __slots__ = ("_chunks", "_code", "_head", "_need", "_parts", "_pending", "_until_close")
+
+    def __init__(self) -> None:
+        self._pending = b""
+        self._code = 0
+        self._head = b""
+        self._need = 0
+        self._parts: list[bytes] = []
+        self._chunks: _Chunks | None = None
+        self._until_close = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether part of an answer has arrived."""
+        return bool(self._pending) or self._code != 0
+
+    def feed(self, data: bytes) -> Answer | None:
+        """Take bytes; return the answer once it is complete. Raise ProtocolError on nonsense."""
+        if self._code == 0:
+            rest = self._read_head(self._pending + data if self._pending else data)
+            if rest is None:
+                return None
+            data = rest
+        if self._chunks is not None:
+            body = self._chunks.feed(data)
+            return None if body is None else self._finish(body, self._chunks.rest)
+        if self._until_close:
+            self._collect(data)
+            return None
+        missing = self._need - len(data)
+        if missing > 0:
+            self._collect(data)
+            self._need = missing
+            return None
+        self._parts.append(data[: self._need] if missing else data)
+        rest = data[self._need :] if missing else b""
+        return self._finish(b"".join(self._parts), rest)
+
+    def end(self) -> Answer | None:
+        """Take note that the connection ended; return the answer that ends with it, if any."""
+        if self._until_close:
+            return self._finish(b"".join(self._parts), b"", closes=True)
+        return None
+
+    def _begin(self) -> None:
+        self._code, self._head, self._need = 0, b"", 0
+        self._parts, self._chunks, self._until_close = [], None, False
+
+    def _read_head(self, data: bytes) -> bytes | None:
+        """Read the head; return what follows it, or None while it is incomplete."""
+        while True:
+            end = data.find(b"\r\n\r\n")
+            if end < 0:
+                if len(data) > MAX_HEAD_BYTES:
+                    raise ProtocolError("the head of an answer is too long")
+                if data[:5] != b"HTTP/"[: len(data)]:
+                    raise ProtocolError("an answer does not begin with HTTP/")
+                self._pending = data
+                return None
+            head = data[: end + 2].lower()
+            code = _status(head)
+            data = data[end + 4 :]
+            if code >= 200:
+                break
+        self._pending = b""
+        self._code, self._head = code, head
+        if code in (204, 304):
+            return data
+        if b"\r\ntransfer-encoding:" in head:
+            if header(head, b"transfer-encoding") != b"chunked":
+                raise ProtocolError("an answer is encoded in a way that was not asked for")
+            self._chunks = _Chunks()
+        elif (length := header(head, b"content-length")) is not None:
+            if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+                raise ProtocolError("an answer has an impossible length")
+            self._need = int(length)
+        else:
+            self._until_close = True
+        return data
+
+    def _collect(self, data: bytes) -> None:
+        self._parts.append(data)
+
+    def _finish(self, body: bytes, rest: bytes, *, closes: bool = False) -> Answer:
+        head = self._head
+        # We never ask twice before an answer: bytes after it belong to nothing.
+        closes = closes or bool(rest) or not head.startswith(b"http/1.1")
+        closes = closes or header(head, b"connection") == b"close"
+        answer = Answer(self._code, head, body, closes)
+        self._begin()
+        return answer
+
+
+class _Chunks:
+    """Reads a chunked body, in time linear in its size."""
+
+    __slots__ = ("_buffer", "_in_trailer", "_need", "_parts", "_size", "rest")
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._parts: list[bytes] = []
+        self._need = 0  # bytes of the current chunk that are still to come, its line end included
+        self._size = 0
+        self._in_trailer = False
+        self.rest = b""
+
+    def feed(self, data: bytes) -> bytes | None:
+        data = self._buffer + data if self._buffer else data
+        self._buffer = b""
+        at = 0
+        while True:
+            if self._need:
+                at = self._take(data, at)
+                if self._need:
+                    return None
+            end = data.find(b"\r\n", at)
+            if end < 0:
+                if len(data) - at > MAX_HEAD_BYTES:
+                    raise ProtocolError("a chunk has no size")
+                self._buffer = data[at:]
+                return None
+            line = data[at:end]
+            at = end + 2
+            if self._in_trailer:
+                if line:
+                    continue
+                self.rest = data[at:]
+                return b"".join(self._parts)
+            self._open(line)
+
+    def _take(self, data: bytes, at: int) -> int:
+        piece = data[at : at + self._need]
+        self._need -= len(piece)
+        # The last two bytes of a chunk are its line end.
+        if self._need >= 2:
+            self._parts.append(piece)
+        elif len(piece) > 2 - self._need:
+            self._parts.append(piece[: len(piece) - (2 - self._need)])
+        return at + len(piece)
+
+    def _open(self, line: bytes) -> None:
+        try:
+            size = int(line.partition(b";")[0], 16)
+        except ValueError:
+            raise ProtocolError("a chunk has no size") from None
+        self._size += size
+        if size < 0 or self._size > MAX_BODY_BYTES:
+            raise ProtocolError("an answer has an impossible length")
+        if size:
+            self._need = size + 2
+        else:
+            self._in_trailer = True
+
+
+def header(head: bytes, name: bytes) -> bytes | None:
+    """Return a header's value out of a lower-case head, or None."""
+    at = head.find(b"\r\n" + name + b":")
+    if at < 0:
+        return None
+    at += len(name) + 3
+    return head[at : head.index(b"\r\n", at)].strip()
+
+
+def _status(head: bytes) -> int:
+    if head[:7] != b"http/1." or not head[9:12].isdigit():
+        raise ProtocolError("an answer has no status")
+    return int(head[9:12])
