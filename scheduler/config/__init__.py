@@ -2,3 +2,26 @@
 
 Turns KubeSchedulerConfiguration and TrellisConfiguration text into structs; opens no file.
 """
+
+from scheduler.config.load import Loaded, default_config, load
+from scheduler.config.notices import Notice
+from scheduler.config.problems import InvalidConfigError, Problem, Stage
+from scheduler.config.render import to_configz, to_yaml
+from scheduler.config.settings import ClientConnection, LeaderElection, SchedulerSettings
+from scheduler.config.trellis import TrellisConfiguration
+
+__all__ = [
+    "ClientConnection",
+    "InvalidConfigError",
+    "LeaderElection",
+    "Loaded",
+    "Notice",
+    "Problem",
+    "SchedulerSettings",
+    "Stage",
+    "TrellisConfiguration",
+    "default_config",
+    "load",
+    "to_configz",
+    "to_yaml",
+]

@@ -1,0 +1,33 @@
+"""Durations as Go writes them (`15s`, `1h30m`, `500ms`): the type for structs and its reading."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import msgspec
+
+_UNITS_S = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+}
+_PART = r"(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:ns|us|µs|μs|ms|s|m|h)"
+_WHOLE = rf"\A(?:[-+]?(?:0|(?:{_PART})+))?\Z"
+
+# An empty text stands for "not given".
+Duration = Annotated[str, msgspec.Meta(pattern=_WHOLE, title='a duration such as "15s" or "1m30s"')]
+
+
+def seconds(text: str) -> float:
+    """Return a duration in seconds; `text` must be a valid one, and an empty one is 0."""
+    sign = -1.0 if text.startswith("-") else 1.0
+    total = 0.0
+    for number, unit in re.findall(r"([0-9.]+)([a-zµμ]+)", text):
+        total += float(number) * _UNITS_S[unit]
+    return sign * total

@@ -1,0 +1,171 @@
+"""The door of this package: configuration text → `Loaded`, or InvalidConfigError with all its problems.
+
+Steps, each of which reports all its mistakes at once: read the documents, decode them, fill in the
+defaults, validate, build the profiles. Opens no file; the command line hands in text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeVar
+
+import msgspec
+
+from scheduler.base.text import did_you_mean
+from scheduler.config import defaults, model, names, trellis, validate
+from scheduler.config.decode import decode
+from scheduler.config.document import Node, parse
+from scheduler.config.merge import default_plugins, merge
+from scheduler.config.model import KubeSchedulerConfiguration
+from scheduler.config.notices import Notice, Notices
+from scheduler.config.problems import Problems, Stage
+from scheduler.config.profiles import Building, decode_args, list_notices
+from scheduler.config.settings import SchedulerSettings
+from scheduler.config.trellis import TrellisConfiguration
+from scheduler.framework.profile import ProfileSpec
+from scheduler.framework.registry import Registry
+
+T = TypeVar("T")
+
+_KINDS: Final = {
+    (model.API_VERSION, model.KIND): KubeSchedulerConfiguration,
+    (trellis.API_VERSION, trellis.KIND): TrellisConfiguration,
+}
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A configuration that can be run; `given` is the file's first document with all defaults."""
+
+    profiles: tuple[ProfileSpec, ...]
+    scheduler: SchedulerSettings
+    trellis: TrellisConfiguration
+    notices: tuple[Notice, ...]
+    given: KubeSchedulerConfiguration
+
+
+def default_config(registry: Registry) -> Loaded:
+    """Return what runs without a file: one profile `trellis` with the default plugins."""
+    config = KubeSchedulerConfiguration()
+    return _Loading("", registry).load(config, None, TrellisConfiguration(), None)
+
+
+def load(text: str, *, file: str, registry: Registry) -> Loaded:
+    """Read a configuration file; `file` is its name in messages. Raises InvalidConfigError."""
+    problems = Problems(file)
+    found = _documents(parse(text, problems), problems)
+    kube, kube_root = _decoded(found, KubeSchedulerConfiguration, problems)
+    ours, ours_root = _decoded(found, TrellisConfiguration, problems)
+    problems.raise_if_any()
+    return _Loading(file, registry).load(kube, kube_root, ours, ours_root)
+
+
+def _documents(roots: Iterable[Node], problems: Problems) -> dict[type, Node]:
+    """Return the documents by what they are; empty ones are skipped."""
+    found: dict[type, Node] = {}
+    for root in roots:
+        if root.value is None:
+            continue
+        kind = _kind(root, problems)
+        if kind is None:
+            continue
+        if kind in found:
+            problems.add(Stage.DECODE, f"a second {kind.__name__} in one file", root.at)
+        found[kind] = root
+    if not found and not problems.found:
+        problems.add(
+            Stage.DECODE,
+            f"the file is empty; it needs apiVersion: {model.API_VERSION}, kind: {model.KIND}",
+            (1, 1),
+        )
+    problems.raise_if_any()
+    return found
+
+
+def _kind(root: Node, problems: Problems) -> type | None:
+    """Return the struct for a document by its apiVersion and kind."""
+    if not isinstance(root.value, dict):
+        problems.add(Stage.DECODE, "a configuration is an object with apiVersion and kind", root.at)
+        return None
+    values = {key: root.value[key].value for key in ("apiVersion", "kind") if key in root.value}
+    for key, word in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+        if not isinstance(values.get(key), str):
+            text = f"Object '{word}' is missing"
+            problems.add(Stage.DECODE, text, root.at, hint=f": write {key}: ...")
+            return None
+    version, kind = values["apiVersion"], values["kind"]
+    struct = _KINDS.get((version, kind))
+    if struct is None:
+        text = f'no kind "{kind}" is registered for version "{version}"'
+        problems.add(Stage.DECODE, text, root.position("kind"), hint=_kind_hint(kind))
+    return struct
+
+
+def _kind_hint(kind: str) -> str:
+    if kind == "Policy":
+        return " (scheduler policies are gone; trellis convert rewrites one)"
+    for known_version, known_kind in _KINDS:
+        if kind == known_kind:
+            return f" (the version is {known_version} today)"
+    return did_you_mean(kind, [known for _, known in _KINDS])
+
+
+def _decoded(found: dict[type, Node], into: type[T], problems: Problems) -> tuple[T, Node | None]:
+    node = found.get(into)
+    if node is None:
+        return into(), None
+    return decode(node, into, problems) or into(), node
+
+
+class _Loading:
+    """One run through the steps after decoding."""
+
+    def __init__(self, file: str, registry: Registry) -> None:
+        self.file = file
+        self.registry = registry
+
+    def load(
+        self,
+        kube: KubeSchedulerConfiguration,
+        root: Node | None,
+        ours: TrellisConfiguration,
+        ours_root: Node | None,
+    ) -> Loaded:
+        notices = Notices(self.file, root)
+        if root is not None:
+            kube = names.rename(kube, root, notices)
+        # Without a file nothing was changed in reading one.
+        filled = defaults.fill(kube, notices if self.file else Notices("", None))
+        self._missing(notices)
+        problems = Problems(self.file)
+        args = [
+            decode_args(profile, f"profiles[{index}]", root, self.registry, problems)
+            for index, profile in enumerate(filled.profiles)
+        ]
+        problems.raise_if_any()
+        base = default_plugins(self.registry)
+        merged = [merge(base, profile.plugins) for profile in filled.profiles]
+        faults = validate.scheduler_faults(filled, merged, args)
+        self._report(Stage.VALIDATION, faults, root, problems)
+        self._report(Stage.VALIDATION, validate.trellis_faults(ours), ours_root, problems)
+        problems.raise_if_any()
+        building = Building(filled, self.registry)
+        specs = building.build(merged, args)
+        for problem in building.problems:
+            at = root.position(problem.path) if root else (0, 0)
+            problems.add(Stage.START, problem.text, at, hint=building.hint(problem))
+        self._report(Stage.START, validate.start_faults(filled), root, problems)
+        problems.raise_if_any()
+        for index, (profile, spec) in enumerate(zip(filled.profiles, specs, strict=True)):
+            list_notices(profile, f"profiles[{index}]", spec.plugins, self.registry, notices)
+        return Loaded(specs, defaults.settings(filled), ours, tuple(notices.found), filled)
+
+    def _missing(self, notices: Notices) -> None:
+        missing = [name for name, _ in names.DEFAULT_MULTI_POINT if name not in self.registry]
+        if missing:
+            notices.add(f"default plugins that are not there yet: {', '.join(missing)}")
+
+    def _report(
+        self, stage: Stage, faults: validate.Faults, root: Node | None, problems: Problems
+    ) -> None:
+        for path, text in faults:
+            problems.add(stage, text, root.position(path) if root else (0, 0))

@@ -1,0 +1,219 @@
+"""Plugin lists: a profile's lists merged on the default ones, then spread over the points.
+
+The rules are kube-scheduler's, to the letter: `merge` keeps the order of the default list and lets an
+entry of the same name replace it in place; `expand` puts entries of a point that overrule multiPoint
+first, then what multiPoint brings, then the rest. Problems are texts with the path of their cause;
+the caller adds position and context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.config.model import PluginEntry, Plugins, PluginSet
+from scheduler.config.names import DEFAULT_MULTI_POINT, KUBE_SCHEDULER
+from scheduler.framework.plugin import POINTS
+from scheduler.framework.profile import Listed
+from scheduler.framework.registry import Registry
+
+# The order in which kube-scheduler looks at its points: the first mistake is the one it reports.
+POINT_ORDER: Final = (
+    "preFilter",
+    "filter",
+    "postFilter",
+    "reserve",
+    "preScore",
+    "score",
+    "preBind",
+    "bind",
+    "postBind",
+    "permit",
+    "preEnqueue",
+    "queueSort",
+    "placementGenerate",
+    "placementScore",
+)
+# Points that only act behind feature gates which are off: accepted for those who serve them there.
+_WITHOUT_EFFECT: Final = {"placementGenerate": (), "placementScore": ("NodeResourcesFit",)}
+_METHODS: Final = {point: method for method, point in POINTS.items()}
+_FIELDS: Final = {field.encode_name: field.name for field in msgspec.structs.fields(Plugins)}
+MAX_NODE_SCORE: Final = 100
+MAX_TOTAL_SCORE: Final = 2**63 - 1
+
+
+class ListProblem(msgspec.Struct, frozen=True):
+    """A mistake in the lists; `path` is relative to the profile."""
+
+    text: str
+    path: str = "plugins"
+    plugin: str = ""
+
+
+def default_plugins(registry: Registry) -> Plugins:
+    """Return kube-scheduler's default set, as far as the registry has its plugins."""
+    return Plugins(
+        multi_point=PluginSet(
+            enabled=[
+                PluginEntry(name=name, weight=weight or None)
+                for name, weight in DEFAULT_MULTI_POINT
+                if name in registry
+            ]
+        )
+    )
+
+
+def point_set(plugins: Plugins, point: str) -> PluginSet:
+    """Return the lists of one point, by its name in files."""
+    found: PluginSet = getattr(plugins, _FIELDS[point])
+    return found
+
+
+def merge(default: Plugins, custom: Plugins) -> Plugins:
+    """Merge `custom` on `default`, point by point."""
+    return Plugins(
+        **{
+            name: _merge_set(getattr(default, name), getattr(custom, name))
+            for name in _FIELDS.values()
+        }
+    )
+
+
+def _merge_set(default: PluginSet, custom: PluginSet) -> PluginSet:
+    disabled = [PluginEntry(name=entry.name) for entry in (*custom.disabled, *default.disabled)]
+    gone = {entry.name for entry in disabled}
+    # Of two entries with one name the last replaces the default; the other one stays and is
+    # refused later as a duplicate.
+    last = {entry.name: index for index, entry in enumerate(custom.enabled)}
+    enabled: list[PluginEntry] = []
+    replaced: set[int] = set()
+    for entry in default.enabled if "*" not in gone else ():
+        if entry.name in gone:
+            continue
+        if entry.name in last:
+            replaced.add(last[entry.name])
+            enabled.append(custom.enabled[last[entry.name]])
+        else:
+            enabled.append(entry)
+    enabled.extend(e for index, e in enumerate(custom.enabled) if index not in replaced)
+    return PluginSet(enabled=enabled, disabled=disabled)
+
+
+def expand(
+    plugins: Plugins, registry: Registry
+) -> tuple[dict[str, tuple[Listed, ...]], list[ListProblem]]:
+    """Return the plugins of every point in call order with their weights, or what is wrong."""
+    problems = list(_check_lists(plugins, registry))
+    if problems:
+        return {}, problems
+    weights = _weights(plugins, registry)
+    lists: dict[str, tuple[Listed, ...]] = {}
+    for point in POINTS.values():
+        names = _order(plugins, point, registry)
+        lists[point] = tuple(
+            Listed(name, weights[name] if point == "score" else 0) for name in names
+        )
+    if sum(weights.values()) * MAX_NODE_SCORE > MAX_TOTAL_SCORE:
+        text = "score plugins: total score of Score plugins could overflow"
+        problems.append(ListProblem(text, "plugins.score"))
+    return lists, problems
+
+
+def interface(point: str) -> str:
+    """Return kube-scheduler's name for the kind of plugin that serves a point."""
+    return f"{point[0].upper()}{point[1:]}Plugin"
+
+
+def serves(cls: Any, point: str) -> bool:
+    """Whether a plugin class has the point, by its name in files."""
+    if point in _WITHOUT_EFFECT:
+        return cls.name in _WITHOUT_EFFECT[point]
+    return bool(cls.serves(_METHODS[point]))
+
+
+def _check_lists(plugins: Plugins, registry: Registry) -> Iterator[ListProblem]:
+    """Yield mistakes in kube-scheduler's order: every point's own list, then multiPoint."""
+    for point in POINT_ORDER:
+        seen: set[str] = set()
+        for index, entry in enumerate(point_set(plugins, point).enabled):
+            path = f"plugins.{point}.enabled[{index}].name"
+            cls = registry.get(entry.name)
+            if cls is None:
+                yield _unknown(entry.name, point, path)
+            elif not serves(cls, point):
+                text = f'plugin "{entry.name}" does not extend {interface(point)} plugin'
+                yield ListProblem(text, path, entry.name)
+            elif entry.name in seen:
+                yield _twice(entry.name, point, path)
+            seen.add(entry.name)
+    yield from _check_multi_point(plugins, registry)
+
+
+def _check_multi_point(plugins: Plugins, registry: Registry) -> Iterator[ListProblem]:
+    open_points = [
+        point
+        for point in POINT_ORDER
+        if all(entry.name != "*" for entry in point_set(plugins, point).disabled)
+    ]
+    seen: set[str] = set()
+    for entry in plugins.multi_point.enabled:
+        cls = registry.get(entry.name)
+        path = f"plugins.multiPoint.{entry.name}"
+        if cls is None:
+            if open_points:
+                yield _unknown(entry.name, open_points[0], path)
+        elif entry.name in seen:
+            for point in open_points:
+                own = point_set(plugins, point)
+                named = {e.name for e in (*own.enabled, *own.disabled)}
+                if serves(cls, point) and entry.name not in named:
+                    yield _twice(entry.name, point, path)
+                    break
+        seen.add(entry.name)
+
+
+def _unknown(name: str, point: str, path: str) -> ListProblem:
+    if name in KUBE_SCHEDULER:
+        text = (
+            f'plugin "{name}" is one of kube-scheduler\'s that does not exist here yet; '
+            "take it out of the enabled list to go on without it"
+        )
+        return ListProblem(text, path, name)
+    return ListProblem(f'{interface(point)} "{name}" does not exist', path, name)
+
+
+def _twice(name: str, point: str, path: str) -> ListProblem:
+    return ListProblem(f'plugin "{name}" already registered as "{interface(point)}"', path, name)
+
+
+def _order(plugins: Plugins, point: str, registry: Registry) -> list[str]:
+    own = point_set(plugins, point)
+    specific = [entry.name for entry in own.enabled]
+    disabled = {entry.name for entry in own.disabled}
+    if "*" in disabled:
+        return specific
+    multi = [
+        entry.name
+        for entry in plugins.multi_point.enabled
+        if entry.name not in disabled and _has(registry, entry.name, point)
+    ]
+    overruling = [name for name in specific if name in multi]
+    added = list(dict.fromkeys(name for name in multi if name not in specific))
+    rest = [name for name in specific if name not in multi]
+    return overruling + added + rest
+
+
+def _has(registry: Registry, name: str, point: str) -> bool:
+    cls = registry.get(name)
+    return cls is not None and serves(cls, point)
+
+
+def _weights(plugins: Plugins, registry: Registry) -> dict[str, int]:
+    """Return the weight of every plugin that scores: its own entry's, else multiPoint's, else 1."""
+    weights: dict[str, int] = {}
+    for entry in (*plugins.score.enabled, *plugins.multi_point.enabled):
+        if entry.name not in weights and _has(registry, entry.name, "score"):
+            weights[entry.name] = entry.weight or 1
+    return weights

@@ -1,0 +1,115 @@
+"""Names of plugins that a file may hold although no plugin of that name exists here.
+
+Three tables: kube-scheduler's own plugins, those it removed, and names of older texts that mean one
+of today's. `rename` applies the last; nothing else in this package knows old names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from scheduler.config.document import Node
+from scheduler.config.model import (
+    KubeSchedulerConfiguration,
+    PluginConfig,
+    PluginEntry,
+    Plugins,
+    PluginSet,
+    ProfileConfig,
+)
+from scheduler.config.notices import Notices
+
+# kube-scheduler 1.36: default multiPoint order with weights (0 = no weight given).
+DEFAULT_MULTI_POINT: Final = (
+    ("SchedulingGates", 0),
+    ("PrioritySort", 0),
+    ("NodeUnschedulable", 0),
+    ("NodeName", 0),
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodePorts", 0),
+    ("NodeResourcesFit", 1),
+    ("VolumeRestrictions", 0),
+    ("NodeVolumeLimits", 0),
+    ("VolumeBinding", 0),
+    ("VolumeZone", 0),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("DynamicResources", 2),
+    ("DefaultPreemption", 0),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+    ("DefaultBinder", 0),
+    ("NodeDeclaredFeatures", 0),
+)
+KUBE_SCHEDULER: Final = frozenset(name for name, _ in DEFAULT_MULTI_POINT) | {
+    "GangScheduling",
+    "TopologyPlacementGenerator",
+    "PodGroupPodsCount",
+}
+REMOVED: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+
+OLD_NAMES: Final = {
+    "BalancedAllocation": "NodeResourcesBalancedAllocation",
+    "NodeResourceTopologyResourceAllocationScore": "NodeResourceTopologyMatch",
+    "CheckRiskNodebandwidth": "CheckRiskNodeBandwidth",
+}
+OLD_ARGS: Final = {"CheckRiskNodeBandwidth": {"RiskThreshold": "riskThreshold"}}
+
+
+def rename(
+    config: KubeSchedulerConfiguration, root: Node, notices: Notices
+) -> KubeSchedulerConfiguration:
+    """Replace names of older texts by today's; each change is a notice."""
+    profiles = [
+        _rename_profile(profile, f"profiles[{index}]", root, notices)
+        for index, profile in enumerate(config.profiles)
+    ]
+    return msgspec.structs.replace(config, profiles=profiles)
+
+
+def _rename_profile(
+    profile: ProfileConfig, path: str, root: Node, notices: Notices
+) -> ProfileConfig:
+    sets: dict[str, PluginSet] = {}
+    for field in msgspec.structs.fields(Plugins):
+        plugin_set: PluginSet = getattr(profile.plugins, field.name)
+        where = f"{path}.plugins.{field.encode_name}"
+        sets[field.name] = PluginSet(
+            enabled=_rename_list(plugin_set.enabled, f"{where}.enabled", notices),
+            disabled=_rename_list(plugin_set.disabled, f"{where}.disabled", notices),
+        )
+    plugin_config = []
+    for index, entry in enumerate(profile.plugin_config):
+        where = f"{path}.pluginConfig[{index}]"
+        name = _today(entry.name, f"{where}.name", notices)
+        _rename_args(name, root.find(f"{where}.args"), f"{where}.args", notices)
+        plugin_config.append(PluginConfig(name=name, args=entry.args))
+    return msgspec.structs.replace(profile, plugins=Plugins(**sets), plugin_config=plugin_config)
+
+
+def _rename_list(entries: list[PluginEntry], path: str, notices: Notices) -> list[PluginEntry]:
+    return [
+        msgspec.structs.replace(entry, name=_today(entry.name, f"{path}[{index}].name", notices))
+        for index, entry in enumerate(entries)
+    ]
+
+
+def _today(name: str, path: str, notices: Notices) -> str:
+    if name not in OLD_NAMES:
+        return name
+    notices.add(f'the plugin "{name}" is called "{OLD_NAMES[name]}" today; read as that', path)
+    return OLD_NAMES[name]
+
+
+def _rename_args(plugin: str, args: Node | None, path: str, notices: Notices) -> None:
+    """Rename keys inside the arguments' tree, which is decoded later by the plugin's struct."""
+    if args is None or not isinstance(args.value, dict):
+        return
+    for old, new in OLD_ARGS.get(plugin, {}).items():
+        if old in args.value and new not in args.value:
+            notices.add(f'the argument "{old}" is called "{new}" today; read as that', path)
+            args.value[new] = args.value.pop(old)
+            args.keys[new] = args.keys.pop(old)

@@ -1,0 +1,34 @@
+"""Notices: what was changed in reading a file, and what its writer may not expect. Never errors."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.config.document import Node
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """One line for the person who started us, with its place in the file when it has one."""
+
+    text: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}" if self.where else self.text
+
+
+class Notices:
+    """Collects notices while one document is read."""
+
+    def __init__(self, file: str, root: Node | None) -> None:
+        self._file = file
+        self._root = root
+        self.found: list[Notice] = []
+
+    def add(self, text: str, path: str = "") -> None:
+        """Note `text` about the field at `path`."""
+        where = self._file
+        if self._root is not None:
+            line, column = self._root.position(path)
+            where = f"{self._file}:{line}:{column}"
+        self.found.append(Notice(text, where))

@@ -1,0 +1,244 @@
+"""A profile of the file → `ProfileSpec`: its plugins by point, with weights and arguments.
+
+What kube-scheduler finds when it builds its profiles is found here, with its texts. The steps before
+(decode, defaults, validation) are done when this is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler.base.text import did_you_mean
+from scheduler.config.decode import decode
+from scheduler.config.defaults import sampled
+from scheduler.config.document import Node
+from scheduler.config.merge import ListProblem, expand
+from scheduler.config.model import (
+    GROUP,
+    Extender,
+    KubeSchedulerConfiguration,
+    Plugins,
+    ProfileConfig,
+)
+from scheduler.config.names import KUBE_SCHEDULER
+from scheduler.config.notices import Notices
+from scheduler.config.problems import Problems, Stage
+from scheduler.config.validate import CHECKED_AT_START, aggregate
+from scheduler.framework.args import Args
+from scheduler.framework.profile import Listed, ProfileSpec
+from scheduler.framework.registry import Registry
+
+STARTING = "initializing profiles: "
+
+
+def decode_args(
+    profile: ProfileConfig, path: str, root: Node | None, registry: Registry, problems: Problems
+) -> dict[str, Args]:
+    """Return the given arguments of known plugins, strictly decoded."""
+    found: dict[str, Args] = {}
+    for index, entry in enumerate(profile.plugin_config):
+        cls = registry.get(entry.name)
+        where = f"{path}.pluginConfig[{index}]"
+        node = root.find(f"{where}.args") if root else None
+        if cls is None or entry.name in found:
+            continue
+        if node is None or node.value is None:
+            found[entry.name] = cls.args_type()
+            continue
+        context = f"decoding {where}: decoding args for plugin {entry.name}: "
+        _check_type(node, entry.name, context, problems)
+        args = decode(_without_type(node), cls.args_type, problems, context=context)
+        found[entry.name] = args if args is not None else cls.args_type()
+    return found
+
+
+def _check_type(node: Node, plugin: str, context: str, problems: Problems) -> None:
+    """Refuse `apiVersion` and `kind` inside args when they speak of something else."""
+    if not isinstance(node.value, dict):
+        return
+    kind, version = node.value.get("kind"), node.value.get("apiVersion")
+    if kind is not None and kind.value != f"{plugin}Args":
+        text = f'{context}expected kind "{plugin}Args", got "{kind.value}"'
+        problems.add(Stage.DECODE, text, node.keys["kind"])
+    if version is not None and not str(version.value).startswith(f"{GROUP}/"):
+        text = f'{context}expected an apiVersion of {GROUP}, got "{version.value}"'
+        problems.add(Stage.DECODE, text, node.keys["apiVersion"])
+
+
+def _without_type(node: Node) -> Node:
+    if not isinstance(node.value, dict):
+        return node
+    bare = Node({k: v for k, v in node.value.items() if k not in ("kind", "apiVersion")}, node.at)
+    bare.keys = node.keys
+    return bare
+
+
+class Building:
+    """Builds all profiles of one configuration; collects what is wrong in kube-scheduler's order."""
+
+    def __init__(self, config: KubeSchedulerConfiguration, registry: Registry) -> None:
+        self.config = config
+        self.registry = registry
+        self.problems: list[ListProblem] = []
+        self._queue_sort: tuple[str, Any] | None = None
+
+    def build(
+        self, merged: Sequence[Plugins], args: Sequence[Mapping[str, Args]]
+    ) -> tuple[ProfileSpec, ...]:
+        """Return the profiles; those with problems are left out."""
+        specs = []
+        for index, profile in enumerate(self.config.profiles):
+            found = len(self.problems)
+            spec = self._profile(profile, f"profiles[{index}]", merged[index], args[index])
+            if len(self.problems) == found:
+                specs.append(spec)
+        return tuple(specs)
+
+    def _profile(
+        self, profile: ProfileConfig, path: str, merged: Plugins, given: Mapping[str, Args]
+    ) -> ProfileSpec:
+        name = profile.scheduler_name or ""
+        lists, wrong = expand(merged, self.registry)
+        needed = dict.fromkeys(_all_names(merged))
+        args = self._complete_args(needed, given)
+        context = f"{STARTING}creating profile for scheduler name {name}: "
+        self._check_args(needed, args, profile, path, context)
+        wrong.extend(_whole(name, lists) if not wrong else ())
+        for problem in wrong:
+            place = _place(problem, profile, path)
+            self.problems.append(ListProblem(context + problem.text, place, problem.plugin))
+        if not wrong:
+            self._same_queue_sort(name, lists, args, path)
+        return ProfileSpec(
+            scheduler_name=name,
+            plugins=lists,
+            args=args,
+            percentage_of_nodes_to_score=self._percentage(profile),
+        )
+
+    def _complete_args(
+        self, needed: Mapping[str, Any], given: Mapping[str, Args]
+    ) -> dict[str, Args]:
+        """Return the arguments of every plugin that runs: as given, else its defaults."""
+        args: dict[str, Args] = {}
+        for name in needed:
+            cls = self.registry.get(name)
+            if cls is not None:
+                args[name] = given.get(name) or cls.args_type()
+        if "NodeResourcesFit" in args:
+            args["NodeResourcesFit"] = _ignoring(args["NodeResourcesFit"], self.config.extenders)
+        return args
+
+    def _check_args(
+        self,
+        needed: Mapping[str, Any],
+        args: Mapping[str, Args],
+        profile: ProfileConfig,
+        path: str,
+        context: str,
+    ) -> None:
+        for name in needed:
+            if name not in CHECKED_AT_START or name not in args:
+                continue
+            faults = list(args[name].validate())
+            if faults:
+                text = f'{context}initializing plugin "{name}": {aggregate(faults)}'
+                index = next(i for i, e in enumerate(profile.plugin_config) if e.name == name)
+                place = f"{path}.pluginConfig[{index}].args.{faults[0][0]}"
+                self.problems.append(ListProblem(text, place, name))
+
+    def _same_queue_sort(
+        self,
+        name: str,
+        lists: Mapping[str, tuple[Listed, ...]],
+        args: Mapping[str, Args],
+        path: str,
+    ) -> None:
+        """There is one queue for all profiles, so all must sort alike."""
+        sort = lists["queueSort"][0].name
+        own = (sort, msgspec.to_builtins(args[sort]))
+        if self._queue_sort is None:
+            self._queue_sort = own
+        elif self._queue_sort[0] != sort:
+            text = f'different queue sort plugins for profile "{name}": "{sort}", first: "{self._queue_sort[0]}"'
+            self.problems.append(ListProblem(STARTING + text, f"{path}.plugins", sort))
+        elif self._queue_sort != own:
+            text = f'different queue sort plugin args for profile "{name}"'
+            self.problems.append(ListProblem(STARTING + text, f"{path}.pluginConfig", sort))
+
+    def _percentage(self, profile: ProfileConfig) -> int | None:
+        own = profile.percentage_of_nodes_to_score
+        return sampled(self.config.percentage_of_nodes_to_score if own is None else own)
+
+    def hint(self, problem: ListProblem) -> str:
+        """Suggest the plugin that an unknown name may mean."""
+        if "does not exist" not in problem.text or problem.plugin in KUBE_SCHEDULER:
+            return ""
+        return did_you_mean(problem.plugin, self.registry.names())
+
+
+def _all_names(plugins: Plugins) -> Iterator[str]:
+    for field in msgspec.structs.fields(Plugins):
+        for entry in getattr(plugins, field.name).enabled:
+            yield entry.name
+
+
+def _whole(name: str, lists: Mapping[str, tuple[Listed, ...]]) -> Iterator[ListProblem]:
+    """Yield what a profile as a whole lacks."""
+    sorts = len(lists["queueSort"])
+    if sorts != 1:
+        text = f'only one queue sort plugin required for profile with scheduler name "{name}", but got {sorts}'
+        yield ListProblem(text, "plugins.queueSort")
+    if not lists["bind"]:
+        text = f'at least one bind plugin is needed for profile with scheduler name "{name}"'
+        yield ListProblem(text, "plugins.bind")
+
+
+def _place(problem: ListProblem, profile: ProfileConfig, path: str) -> str:
+    """Return the path in the file; an entry of the merged multiPoint list is looked up there."""
+    if problem.path.startswith("plugins.multiPoint."):
+        for index, entry in enumerate(profile.plugins.multi_point.enabled):
+            if entry.name == problem.plugin:
+                return f"{path}.plugins.multiPoint.enabled[{index}].name"
+    return f"{path}.{problem.path}"
+
+
+def _ignoring(args: Args, extenders: Sequence[Extender]) -> Args:
+    """Add the resources that extenders answer for to those that NodeResourcesFit leaves alone."""
+    names = [
+        resource.name
+        for extender in extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    ]
+    if not names:
+        return args
+    ignored = list(getattr(args, "ignored_resources", ()))
+    kind = type(getattr(args, "ignored_resources", []))
+    ignored.extend(name for name in names if name not in ignored)
+    return msgspec.structs.replace(args, ignored_resources=kind(ignored))
+
+
+def list_notices(
+    profile: ProfileConfig,
+    path: str,
+    lists: Mapping[str, tuple[Listed, ...]],
+    registry: Registry,
+    notices: Notices,
+) -> None:
+    """Tell about names in the lists that do nothing, and about a dangerous omission."""
+    for field in msgspec.structs.fields(Plugins):
+        for index, entry in enumerate(getattr(profile.plugins, field.name).disabled):
+            if entry.name not in registry and entry.name not in KUBE_SCHEDULER | {"*"}:
+                hint = did_you_mean(entry.name, registry.names())
+                place = f"{path}.plugins.{field.encode_name}.disabled[{index}].name"
+                notices.add(f'nothing to disable: no plugin is named "{entry.name}"{hint}', place)
+    filters = {listed.name for listed in lists.get("filter", ())}
+    if "NodeResourcesFit" in registry and "NodeResourcesFit" not in filters:
+        notices.add(
+            "the filter of NodeResourcesFit is disabled: pods are placed on nodes without room",
+            f"{path}.plugins",
+        )

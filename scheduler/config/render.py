@@ -1,0 +1,84 @@
+"""A loaded configuration written out again: as YAML for people, as JSON for /configz.
+
+What is printed is the whole truth (every list as it is called, every argument) and is itself a
+configuration: loading it gives the same `Loaded` again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from scheduler.config import model
+from scheduler.config.load import Loaded
+from scheduler.framework.args import NoArgs
+from scheduler.framework.profile import Listed, ProfileSpec
+
+# Lists are written out point by point, so that nothing is left for multiPoint to add.
+_NO_MULTI_POINT: Final = {"disabled": [{"name": "*"}]}
+
+
+def documents(loaded: Loaded) -> list[dict[str, Any]]:
+    """Return both documents as plain data, in the order of a file."""
+    return [_scheduler(loaded), _builtins(loaded.trellis)]
+
+
+def to_yaml(loaded: Loaded) -> str:
+    """Return the configuration file that says in full what `loaded` is."""
+    return yaml.safe_dump_all(documents(loaded), sort_keys=False, default_flow_style=False)
+
+
+def to_configz(loaded: Loaded) -> dict[str, Any]:
+    """Return the answer of /configz: kube-scheduler's key, and ours beside it."""
+    scheduler, ours = documents(loaded)
+    return {"componentconfig": scheduler, "trellisconfig": ours}
+
+
+def _scheduler(loaded: Loaded) -> dict[str, Any]:
+    config: dict[str, Any] = _builtins(loaded.given)
+    head = {"apiVersion": model.API_VERSION, "kind": model.KIND}
+    profiles = [_profile(spec) for spec in loaded.profiles]
+    config.pop("profiles", None)
+    extenders = config.pop("extenders", None)
+    return {
+        **head,
+        **config,
+        "profiles": profiles,
+        **({"extenders": extenders} if extenders else {}),
+    }
+
+
+def _profile(spec: ProfileSpec) -> dict[str, Any]:
+    plugins: dict[str, Any] = {"multiPoint": _NO_MULTI_POINT}
+    for point, entries in spec.plugins.items():
+        if entries:
+            plugins[point] = {"enabled": [_entry(entry, point) for entry in entries]}
+    profile: dict[str, Any] = {"schedulerName": spec.scheduler_name}
+    if spec.percentage_of_nodes_to_score is not None:
+        profile["percentageOfNodesToScore"] = spec.percentage_of_nodes_to_score
+    profile["plugins"] = plugins
+    profile["pluginConfig"] = [
+        {"name": name, "args": _builtins(args)}
+        for name, args in spec.args.items()
+        if not isinstance(args, NoArgs)
+    ]
+    return profile
+
+
+def _entry(entry: Listed, point: str) -> dict[str, Any]:
+    return {"name": entry.name} | ({"weight": entry.weight} if point == "score" else {})
+
+
+def _builtins(value: Any) -> Any:
+    """Return plain data without nulls: in a file null and "not given" are the same."""
+    return _without_nulls(msgspec.to_builtins(value))
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list | tuple):
+        return [_without_nulls(inner) for inner in value]
+    return value

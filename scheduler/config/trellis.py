@@ -1,0 +1,80 @@
+"""TrellisConfiguration (trellis.dev/v1alpha1): what kube-scheduler's file has no place for.
+
+It is the second document of the configuration file, or absent. Every field has its default here; the
+structs are used by the daemon as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from scheduler.config.model import FileStruct
+
+API_VERSION: Final = "trellis.dev/v1alpha1"
+KIND: Final = "TrellisConfiguration"
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class TrellisStruct(FileStruct, frozen=True, omit_defaults=False):
+    """Base of our own structs: written out in full, defaults too."""
+
+
+class Operator(TrellisStruct, frozen=True):
+    """One operator; `enabled` false leaves its kind to somebody else."""
+
+    enabled: bool = True
+
+
+class Operators(TrellisStruct, frozen=True):
+    """The controllers that run inside the daemon."""
+
+    enabled: bool = True
+    network_topology: Operator = Operator()
+
+
+class SolverLimits(TrellisStruct, frozen=True):
+    """What one group solve may use; at the time limit the best answer so far counts."""
+
+    time_limit_seconds: Positive = 10.0
+    workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+
+
+class Page(TrellisStruct, frozen=True):
+    """The web page; an address other than loopback asks for the same rights as /metrics."""
+
+    enabled: bool = True
+    bind_address: str = "127.0.0.1"
+    port: Port = 10260
+
+
+class DecisionLog(TrellisStruct, frozen=True):
+    """Where events and effects are written for `trellis replay`; an empty path writes none."""
+
+    path: str = ""
+
+
+class MetricProvider(TrellisStruct, frozen=True):
+    """A source of measured load, by the name that plugins refer to."""
+
+    name: str
+    type: Literal["KubernetesMetricsServer", "Prometheus", "SignalFx"] = "KubernetesMetricsServer"
+    address: str = ""
+    token_file: str = ""
+    insecure_skip_verify: bool = False
+
+
+class TrellisConfiguration(TrellisStruct, frozen=True):
+    """The second document of a configuration file."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    operators: Operators = Operators()
+    solver: SolverLimits = SolverLimits()
+    page: Page = Page()
+    decision_log: DecisionLog = DecisionLog()
+    metric_providers: list[MetricProvider] = msgspec.field(default_factory=list)
+    feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)
