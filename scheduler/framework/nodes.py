@@ -9,12 +9,13 @@ masks; nothing here may be written to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.base.arrays import BoolColumn, HashColumn, IdColumn, IntColumn, Rows
+from scheduler.base.arrays import BoolColumn, HashColumn, IdColumn, IntColumn, IntMatrix, Rows
 from scheduler.base.errors import StateError
 from scheduler.framework.delta import Delta
 from scheduler.objects.node import Node
@@ -22,6 +23,7 @@ from scheduler.objects.pod import ContainerPort, NodeSelectorRequirement, NodeSe
 from scheduler.state.podindex import Placed, PodIndex
 from scheduler.state.table import NodeTable
 from scheduler.state.taints import TaintSet
+from scheduler.state.touched import Touched
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 
@@ -90,6 +92,10 @@ class Nodes:
         pods = self._pods.on(self._table.name(table_row))
         return pods if self._delta is None else self._delta.pods_on(table_row, pods)
 
+    def constant(self, value: int) -> IntColumn:
+        """Return a read-only column of one value; the framework adds such columns at no cost."""
+        return _constant(self.size, value)
+
     # Amounts: CPU in milli, everything else in whole units.
 
     def allocatable(self, resource: str) -> IntColumn:
@@ -117,6 +123,21 @@ class Nodes:
         if self._delta is not None:
             taken = self._delta.ports_taken(taken, used, ports)
         return self._cut(taken)
+
+    def offers(self, resources: Sequence[str]) -> IntMatrix:
+        """Return `allocatable` of several resources, [resource, row]."""
+        return np.array([self.allocatable(resource) for resource in resources], dtype=np.int64)
+
+    def requests(self, resources: Sequence[str]) -> IntMatrix:
+        """Return `requested` of several resources, [resource, row]."""
+        return np.array([self.requested(resource) for resource in resources], dtype=np.int64)
+
+    @property
+    def amounts_touched(self) -> Touched | None:
+        """Return the log of rows whose amounts changed; None for a part or a hypothetical."""
+        if self._rows is not None or self._delta is not None:
+            return None
+        return self._table.amounts_touched
 
     # Facts of the nodes themselves.
 
@@ -178,6 +199,11 @@ class Nodes:
         column = self._table.images.held(name, self._table.size)
         return None if column is None else self._cut(column)
 
+    @property
+    def images_generation(self) -> int:
+        """Return a number that moves when some node gains or loses an image."""
+        return self._table.images.generation
+
     def image_spread_bytes(self, name: str) -> int:
         """Return the image's size in bytes times the share of all nodes that hold it."""
         return self._table.images.spread_bytes(name, self.count)
@@ -233,3 +259,8 @@ class Nodes:
         if requirement.operator == "NotIn":
             return ~self.rows_named(requirement.values)
         return np.zeros(self.size, dtype=np.bool_)
+
+
+@lru_cache(maxsize=256)
+def _constant(size: int, value: int) -> IntColumn:
+    return np.broadcast_to(np.int64(value), size)

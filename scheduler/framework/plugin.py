@@ -46,15 +46,16 @@ class Plugin(Generic[ArgsT]):
     a row depends on that row and the pod alone: such a filter can be asked about hypotheticals and
     about single rows, and its state then holds no row-indexed column. `normalize` is "none", "max"
     (highest raw score becomes 100), "reverse" (lowest raw score becomes 100) or a method
-    `(cycle, nodes, raw) -> column`. `on_the_spot` says that `filter` and `score` may compute their
-    state themselves when a profile disables `pre_filter` or `pre_score`.
+    `(cycle, nodes, raw) -> column`. `on_the_spot` names those
+    of `filter` and `score` that still work when a profile disables `pre_filter` or `pre_score`; the
+    framework then makes the state when it is needed.
     """
 
     name: ClassVar[str] = ""
     args_type: ClassVar[type[Args]] = NoArgs
     reads: ClassVar[tuple[str, ...]] = ()
     local: ClassVar[bool] = False
-    on_the_spot: ClassVar[bool] = False
+    on_the_spot: ClassVar[tuple[str, ...]] = ()
     normalize: Any = "none"
 
     if TYPE_CHECKING:

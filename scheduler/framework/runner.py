@@ -276,7 +276,7 @@ class Runner:
         self, bound: Bound, method: str, cycle: Cycle, nodes: Nodes, states: States
     ) -> None:
         """Serve a plugin whose pre-filter (pre-score) the profile disables."""
-        if not bound.plugin.on_the_spot:
+        if method.removeprefix("pre_") not in bound.plugin.on_the_spot:
             point = "PreFilter" if method == "pre_filter" else "PreScore"
             raise LookupError(f'reading "{point}{bound.name}" from cycleState: not found')
         answer = getattr(bound.plugin, method)(cycle, nodes)

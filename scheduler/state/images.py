@@ -4,16 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn
+from scheduler.base.arrays import BoolColumn
 from scheduler.objects.node import ContainerImage
+from scheduler.state.columns import Column
 
 
 class _Image:
-    __slots__ = ("rows", "size_bytes")
+    """Who holds an image, as a set of rows and, once somebody asked for it, as a column."""
+
+    __slots__ = ("column", "rows", "size_bytes")
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
-        self.rows: dict[int, None] = {}
+        self.rows: set[int] = set()
+        self.column: Column[np.bool_] | None = None
+
+    def hold(self, row: int) -> None:
+        self.rows.add(row)
+        self._write(row, held=True)
+
+    def drop(self, row: int) -> None:
+        self.rows.discard(row)
+        self._write(row, held=False)
+
+    def held(self, rows: int) -> BoolColumn:
+        if self.column is None:
+            self.column = Column(np.bool_, fill=False, size=rows)
+            for row in self.rows:
+                self.column.set(row, True)
+        self.column.grow(rows)
+        return self.column.values
+
+    def _write(self, row: int, *, held: bool) -> None:
+        if self.column is not None:
+            self.column.grow(row + 1)
+            self.column.set(row, held)
 
 
 class ImageIndex:
@@ -29,44 +54,51 @@ class ImageIndex:
 
     def set(self, row: int, images: tuple[ContainerImage, ...]) -> None:
         """Write the images of one row; `()` clears it."""
-        names = tuple(dict.fromkeys(name for image in images for name in image.names))
-        for name in self._names_on.pop(row, ()):
-            image = self._images[name]
-            image.rows.pop(row, None)
-            if not image.rows and name not in names:
-                del self._images[name]
-        for held in images:
-            for name in held.names:
-                image_of_name = self._images.get(name)
-                if image_of_name is None:
-                    image_of_name = self._images[name] = _Image(held.size_bytes)
-                image_of_name.rows[row] = None
-        if names:
-            self._names_on[row] = names
+        sizes: dict[str, int] = {}
+        for image in images:
+            for name in image.names:
+                sizes.setdefault(name, image.size_bytes)
+        before = self._names_on.get(row, ())
+        # Most writes repeat what is there: nodes are written again with every heartbeat.
+        if len(before) == len(sizes) and all(name in sizes for name in before):
+            return
         self.generation += 1
+        for name in before:
+            if name not in sizes:
+                self._images[name].drop(row)
+                if not self._images[name].rows:
+                    del self._images[name]
+        for name, size_bytes in sizes.items():
+            if name not in self._images:
+                self._images[name] = _Image(size_bytes)
+            self._images[name].hold(row)
+        if sizes:
+            self._names_on[row] = tuple(sizes)
+        else:
+            self._names_on.pop(row, None)
 
     def holds(self, name: str) -> bool:
         """Whether any node holds the image."""
         return name in self._images
 
-    def spread_size(self, name: str, rows: int, nodes: int) -> IntColumn:
-        """Return per row the image's size in bytes times the share of nodes that hold it, or 0.
-
-        `rows` is the length of the column, `nodes` the number of nodes there are.
-        """
-        column = np.zeros(rows, dtype=np.int64)
+    def held(self, name: str, rows: int) -> BoolColumn | None:
+        """Return which rows (of `rows` in all) hold the image; None if none does."""
         image = self._images.get(name)
-        if image is not None and nodes:
-            share = len(image.rows) / nodes
-            column[list(image.rows)] = int(image.size_bytes * share)
-        return column
+        return None if image is None else image.held(rows)
+
+    def spread_bytes(self, name: str, nodes: int) -> int:
+        """Return the image's size in bytes times the share of the `nodes` that hold it."""
+        image = self._images.get(name)
+        if image is None or not nodes:
+            return 0
+        return int(image.size_bytes * (len(image.rows) / nodes))
 
     def copy(self) -> ImageIndex:
         """Return an independent copy."""
         twin = ImageIndex()
         for name, image in self._images.items():
             copied = twin._images[name] = _Image(image.size_bytes)
-            copied.rows = dict(image.rows)
+            copied.rows = set(image.rows)
         twin._names_on = dict(self._names_on)
         twin.generation = self.generation
         return twin

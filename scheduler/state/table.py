@@ -20,6 +20,7 @@ from scheduler.state.podindex import Placed
 from scheduler.state.ports import HostPorts
 from scheduler.state.resources import CPU, MEMORY, PODS, ResourceIndex, amounts
 from scheduler.state.taints import TaintIndex
+from scheduler.state.touched import Touched
 
 
 def stable_hash(text: str) -> int:
@@ -38,6 +39,7 @@ class NodeTable:
         self.taints = TaintIndex()
         self.images = ImageIndex()
         self.ports = HostPorts()
+        self.amounts_touched = Touched()
         self._free: list[int] = []
         self._allocatable: list[Column[np.int64]] = []
         self._requested: list[Column[np.int64]] = []
@@ -113,6 +115,7 @@ class NodeTable:
         for resource, column in zip(self.resources.names(), self._allocatable, strict=True):
             if column.values[row] != offers.get(resource, 0):
                 column.set(row, offers.get(resource, 0))
+                self.amounts_touched.add(row)
         if self._unschedulable.values[row] != node.spec.unschedulable:
             self._unschedulable.set(row, node.spec.unschedulable)
         self.labels.set(row, node.metadata.labels)
@@ -128,6 +131,7 @@ class NodeTable:
         self.nodes[row] = None
         for column in self._allocatable:
             column.clear(row)
+        self.amounts_touched.add(row)
         self._exists.clear(row)
         self._unschedulable.clear(row)
         self.labels.set(row, {})
@@ -162,6 +166,7 @@ class NodeTable:
         return twin
 
     def _count(self, row: int, placed: Placed, sign: int) -> None:
+        self.amounts_touched.add(row)
         for resource, amount in placed.requests.items():
             index = self.resources.get(resource)
             if index is None:
@@ -188,6 +193,7 @@ class NodeTable:
             for column in self._all_columns():
                 column.grow(row + 1)
         self.rows[name] = row
+        self.amounts_touched.add(row)
         self._exists.set(row, True)
         self._name_hash.set(row, stable_hash(name))
         return row

@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scheduler.base.arrays import IdColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import Toleration
+from scheduler.objects.selectors import value_matches
 from scheduler.state.columns import Column
 
 TaintSet = tuple[Taint, ...]
 
+_MOST_COLUMNS = 256
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether one toleration matches one taint (operators Exists and Equal)."""
+
+def tolerates(toleration: Toleration, taint: Taint, *, compares: bool = False) -> bool:
+    """Whether one toleration matches one taint (operators Exists and Equal).
+
+    `compares` turns on Gt and Lt, which compare the taint's value with the toleration's as integers.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
         return False
     if toleration.operator == "Exists":
         return True
+    if compares and toleration.operator in ("Gt", "Lt"):
+        return value_matches(toleration.operator, (toleration.value,), taint.value)
     return toleration.operator in ("", "Equal") and (
         bool(toleration.key) and toleration.value == taint.value
     )
 
 
-def is_tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """Whether any toleration matches the taint."""
-    return any(tolerates(toleration, taint) for toleration in tolerations)
+def is_tolerated(
+    tolerations: Sequence[Toleration], taint: Taint, *, compares: bool = False
+) -> bool:
+    """Whether any toleration matches the taint; `compares` as for `tolerates`."""
+    return any(tolerates(toleration, taint, compares=compares) for toleration in tolerations)
 
 
 class TaintIndex:
@@ -39,6 +51,7 @@ class TaintIndex:
         self.sets: list[TaintSet] = [()]
         self._id_of: dict[TaintSet, int] = {(): 0}
         self._ids: Column[np.int32] = Column(np.int32)
+        self._columns: dict[tuple[str, tuple[int, ...]], tuple[int, NDArray[Any]]] = {}
 
     @property
     def ids(self) -> IdColumn:
@@ -52,15 +65,33 @@ class TaintIndex:
 
     def set(self, row: int, taints: TaintSet) -> None:
         """Write the taints of one row."""
-        self._ids.grow(row + 1)
         identity = self._id_of.setdefault(taints, len(self.sets))
         if identity == len(self.sets):
             self.sets.append(taints)
-        self._ids.set(row, identity)
+        # Nodes are written again with every heartbeat; what did not change keeps its cached columns.
+        if row >= len(self.ids) or self.ids[row] != identity:
+            self._ids.grow(row + 1)
+            self._ids.set(row, identity)
 
-    def count(self, measure: Callable[[TaintSet], int]) -> IntColumn:
-        """Return `measure` of each row's taint set, called once per distinct set."""
-        return np.array([measure(s) for s in self.sets], dtype=np.int64)[self.ids]
+    def flags(self, per_set: tuple[bool, ...]) -> BoolColumn:
+        """Return each row's entry of `per_set` (one flag per known set), read-only and cached."""
+        return self._column("?", per_set)
+
+    def numbers(self, per_set: tuple[int, ...]) -> IntColumn:
+        """Return each row's entry of `per_set` (one number per known set), read-only and cached."""
+        return self._column("q", per_set)
+
+    def _column(self, dtype: str, per_set: tuple[int, ...]) -> NDArray[Any]:
+        key = (dtype, per_set)
+        cached = self._columns.get(key)
+        if cached is not None and cached[0] == self.generation:
+            return cached[1]
+        column = np.array(per_set, dtype=dtype).take(self.ids)
+        column.flags.writeable = False
+        if cached is None and len(self._columns) >= _MOST_COLUMNS:
+            self._columns.pop(next(iter(self._columns)))
+        self._columns[key] = (self.generation, column)
+        return column
 
     def copy(self) -> TaintIndex:
         """Return an independent copy."""

@@ -1,4 +1,9 @@
-"""Tools for plugin authors: evaluate one plugin, check its laws, play scenarios.
+"""For tests of plugins, here and in other repositories: one plugin's verdict from plain manifests.
 
-Public and versioned; the project's own vector tests run through it.
+Runs the scheduler's own code on a cluster in memory; needs no API server and never sleeps.
 """
+
+from scheduler.testing.builders import node, pod
+from scheduler.testing.evaluate import Evaluation, evaluate, less
+
+__all__ = ["Evaluation", "evaluate", "less", "node", "pod"]

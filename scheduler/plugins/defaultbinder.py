@@ -1,0 +1,22 @@
+"""DefaultBinder: bind the pod by the binding subresource."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from scheduler.framework.args import NoArgs
+from scheduler.framework.calls import BindPod, CallResult
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import SUCCESS, Code, Status
+
+
+class DefaultBinder(Plugin[NoArgs]):
+    """Ask the API server to bind the pod to the chosen node; what it answers decides."""
+
+    def bind(self, cycle: Cycle, node: str) -> Generator[BindPod, CallResult, Status]:
+        """Bind; an Error status carries the API server's message."""
+        answer = yield BindPod(cycle.pod, node)
+        if answer.ok:
+            return SUCCESS
+        return Status(Code.ERROR, (answer.message or answer.reason or "no answer",))

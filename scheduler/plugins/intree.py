@@ -1,0 +1,32 @@
+"""The plugins that come with Trellis, in the order of kube-scheduler's default list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.framework.plugin import Plugin
+from scheduler.plugins.defaultbinder import DefaultBinder
+from scheduler.plugins.imagelocality import ImageLocality
+from scheduler.plugins.nodeaffinity import NodeAffinity
+from scheduler.plugins.nodename import NodeName
+from scheduler.plugins.nodeports import NodePorts
+from scheduler.plugins.noderesourcesbalanced import NodeResourcesBalancedAllocation
+from scheduler.plugins.noderesourcesfit import NodeResourcesFit
+from scheduler.plugins.nodeunschedulable import NodeUnschedulable
+from scheduler.plugins.prioritysort import PrioritySort
+from scheduler.plugins.schedulinggates import SchedulingGates
+from scheduler.plugins.tainttoleration import TaintToleration
+
+IN_TREE: tuple[type[Plugin[Any]], ...] = (
+    SchedulingGates,
+    PrioritySort,
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    DefaultBinder,
+)

@@ -1,0 +1,171 @@
+"""NodeAffinity: nodeSelector and node affinity of the pod, and affinity that the profile adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.args import Args
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.narrow import Narrow
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerShape
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import SKIP, Code, Rejected, Status, reject, unresolvable
+from scheduler.objects.node import Node
+from scheduler.objects.pod import NodeAffinity as Affinity
+from scheduler.objects.pod import (
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PreferredSchedulingTerm,
+)
+from scheduler.plugins import nodeselection
+from scheduler.plugins.nodeselection import RequiredNodes, required_nodes
+from scheduler.state.change import Change
+
+REASON_POD = "node(s) didn't match Pod's node affinity/selector"
+REASON_ADDED = "node(s) didn't match scheduler-enforced node affinity"
+REASON_CONFLICT = "pod affinity terms conflict"
+
+# The types of `addedAffinity`: those of the pod's, but a misspelt field in a file is an error.
+
+
+class StrictRequirement(NodeSelectorRequirement, frozen=True, forbid_unknown_fields=True):
+    """A node selector requirement in a configuration file."""
+
+
+class StrictTerm(NodeSelectorTerm, frozen=True, forbid_unknown_fields=True):
+    """A node selector term in a configuration file."""
+
+    match_expressions: tuple[StrictRequirement, ...] = ()
+    match_fields: tuple[StrictRequirement, ...] = ()
+
+
+class StrictSelector(NodeSelector, frozen=True, forbid_unknown_fields=True):
+    """A node selector in a configuration file."""
+
+    node_selector_terms: tuple[StrictTerm, ...] = ()
+
+
+class StrictPreferred(PreferredSchedulingTerm, frozen=True, forbid_unknown_fields=True):
+    """A preferred term in a configuration file."""
+
+    preference: StrictTerm = StrictTerm()
+
+
+class AddedAffinity(Affinity, frozen=True, forbid_unknown_fields=True):
+    """Node affinity in a configuration file."""
+
+    required: StrictSelector | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+    preferred: tuple[StrictPreferred, ...] = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class NodeAffinityArgs(Args):
+    """`addedAffinity` is required of, and preferred for, every pod of the profile."""
+
+    added_affinity: AddedAffinity | None = None
+
+    def validate(self) -> Iterator[tuple[str, str]]:
+        """Yield the terms that do not parse."""
+        if self.added_affinity is None:
+            return
+        path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+        required = self.added_affinity.required
+        for index, term in enumerate(required.node_selector_terms if required else ()):
+            yield from nodeselection.term_faults(term, f"{path}[{index}]")
+        path = "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+        yield from nodeselection.preferred_faults(self.added_affinity.preferred, path)
+
+
+class NodeAffinity(Plugin[NodeAffinityArgs]):
+    """Reject nodes outside required affinity and selector; score by the weights of preferred terms."""
+
+    reads = ("node.labels",)
+    local = True
+    on_the_spot = ("filter", "score")
+    normalize = "max"
+
+    def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        added = args.added_affinity or AddedAffinity()
+        self._added = nodeselection.any_of(added.required)
+        self._added_preferred = added.preferred
+        self._required = PerShape(required_nodes)
+        self._preference_faults = PerShape(_preference_faults)
+
+    def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Narrow | RequiredNodes:
+        """Return what the pod requires; narrow the rows down when it names its nodes."""
+        required = self._required.of(cycle)
+        if required.allows_all and self._added is None:
+            return SKIP
+        names = nodeselection.names_in(_affinity(cycle.pod).required)
+        if names is None:
+            return required
+        if not names:
+            return unresolvable(REASON_CONFLICT)
+        return Narrow(nodes.rows_named(names), required)
+
+    def filter(
+        self, cycle: Cycle, nodes: Nodes, required: RequiredNodes | None = None
+    ) -> Rejected | None:
+        """Reject the nodes that the profile's affinity or the pod's own does not match."""
+        rejected: Rejected | None = None
+        if self._added is not None:
+            rejected = reject(~self._added.mask(nodes), REASON_ADDED, final=True)
+        required = required or self._required.of(cycle)
+        if required.allows_all:
+            return rejected
+        own = reject(~required.mask(nodes), REASON_POD, final=True)
+        return own if rejected is None else rejected.otherwise(own)
+
+    def pre_score(self, cycle: Cycle, *_: object) -> Status | tuple[PreferredSchedulingTerm, ...]:
+        """Return all preferred terms; Skip without any, Error if one of the pod's does not parse."""
+        preferred = _affinity(cycle.pod).preferred
+        faults = self._preference_faults.of(cycle)
+        if faults:
+            return Status(Code.ERROR, (nodeselection.joined(faults),))
+        if not preferred and not self._added_preferred:
+            return SKIP
+        return preferred + self._added_preferred
+
+    def score(
+        self, _cycle: Cycle, nodes: Nodes, terms: tuple[PreferredSchedulingTerm, ...] | None
+    ) -> IntColumn:
+        """Return the sum of the weights of the terms that match."""
+        total: IntColumn | None = None
+        for term in terms if isinstance(terms, tuple) else ():
+            if term.weight and not nodeselection.is_empty(term.preference):
+                column = nodes.term_mask(term.preference) * np.int64(term.weight)
+                total = column if total is None else total + column
+        return nodes.constant(0) if total is None else total
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether a node matches now and did not before."""
+        required = required_nodes(pod)
+        before: Node | None = change.old
+        return self._matches(required, change.node) and (
+            before is None or not self._matches(required, before)
+        )
+
+    def _matches(self, required: RequiredNodes, node: Node) -> bool:
+        return (self._added is None or self._added.matches(node)) and required.matches(node)
+
+
+def _affinity(pod: Pod) -> Affinity:
+    """Return the pod's node affinity, an empty one if it has none."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    return affinity or Affinity()
+
+
+def _preference_faults(pod: Pod) -> tuple[nodeselection.Fault, ...]:
+    return tuple(nodeselection.preferred_faults(_affinity(pod).preferred, ""))

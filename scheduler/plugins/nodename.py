@@ -1,0 +1,29 @@
+"""NodeName: a pod that names a node goes there or nowhere."""
+
+from __future__ import annotations
+
+from scheduler.framework.args import NoArgs
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import Rejected, reject
+from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
+
+REASON = "node(s) didn't match the requested node name"
+
+
+class NodeName(Plugin[NoArgs]):
+    """Reject all nodes but spec.nodeName, where that is set."""
+
+    reads = ("node",)
+    local = True
+
+    def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
+        """Reject the other nodes."""
+        name = cycle.pod.spec.node_name
+        return reject(~nodes.rows_named((name,)), REASON, final=True) if name else None
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether the node that the pod names has appeared."""
+        return change.node.metadata.name == pod.spec.node_name

@@ -1,0 +1,41 @@
+"""NodePorts: a host port can be used once per node, protocol and address."""
+
+from __future__ import annotations
+
+from scheduler.framework.args import NoArgs
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import SKIP, Rejected, Status, reject
+from scheduler.objects.pod import ContainerPort, Pod
+from scheduler.state.change import Change
+from scheduler.state.ports import ports_conflict
+from scheduler.state.shapes import host_ports
+
+REASON = "node(s) didn't have free ports for the requested pod ports"
+
+
+class NodePorts(Plugin[NoArgs]):
+    """Reject nodes on which a host port that the pod wants is taken."""
+
+    reads = ("pod.deleted", "node")
+    local = True
+
+    def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | tuple[ContainerPort, ...]:
+        """Return the wanted host ports, or Skip for a pod without."""
+        return cycle.shape.host_ports or SKIP
+
+    def filter(
+        self, _cycle: Cycle, nodes: Nodes, ports: tuple[ContainerPort, ...]
+    ) -> Rejected | None:
+        """Reject the nodes where one of them is taken."""
+        taken = nodes.ports_taken(ports)
+        return reject(taken, REASON) if taken.any() else None
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether a port that the pod wants was given back, or a node appeared."""
+        if change.kind == "Node":
+            return True
+        freed = host_ports(change.old) if change.old is not None else ()
+        wanted = host_ports(pod)
+        return any(ports_conflict(own, other) for own in wanted for other in freed)

@@ -1,0 +1,126 @@
+"""NodeResourcesBalancedAllocation: prefer nodes that the pod brings closer to an even use.
+
+Use is even when the same share of each resource is given out. The score compares the node with and
+without the pod: 75 is neutral, more means the pod evens it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, IntMatrix
+from scheduler.framework.args import Args
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerShape
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.rowcache import Columns, RowCache
+from scheduler.framework.status import SKIP, Status
+from scheduler.objects.pod import Pod
+from scheduler.plugins.allocation import DEFAULT_RESOURCES, ResourceSpec
+from scheduler.state.resources import CPU, EPHEMERAL, MEMORY, is_counted, pod_requests
+
+_ALWAYS_COUNTED = (CPU, MEMORY, EPHEMERAL)
+
+# (resource, amount) for each listed resource that counts for the pod.
+Requested = tuple[tuple[str, int], ...]
+
+
+class NodeResourcesBalancedAllocationArgs(Args):
+    """The resources whose use is to be even; all weigh the same."""
+
+    resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
+
+    @property
+    def counted(self) -> tuple[ResourceSpec, ...]:
+        """Return the resources that count; none listed means cpu and memory."""
+        return self.resources or DEFAULT_RESOURCES
+
+    def validate(self) -> Iterator[tuple[str, str]]:
+        """Yield what kube-scheduler refuses."""
+        seen: set[str] = set()
+        for index, spec in enumerate(self.counted):
+            if spec.name in seen:
+                yield f"resources[{index}].name", f'Duplicate value: "{spec.name}"'
+            seen.add(spec.name)
+            if spec.share != 1:
+                yield f"resources[{index}].weight", f"Invalid value: {spec.weight}: must be 1"
+
+
+class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs]):
+    """Score 0..100 by how much evener the pod makes the use of a node's resources."""
+
+    reads = ("node.allocatable", "pod.added", "pod.deleted", "pod.requests")
+    on_the_spot = ("score",)
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._requested = PerShape(self._requests)
+        self._scores = RowCache(_score)
+
+    def pre_score(self, cycle: Cycle, _nodes: Nodes) -> Status | Requested:
+        """Return what the pod requests of the listed resources; Skip if nothing."""
+        requested = self._requested.of(cycle)
+        return requested if any(amount for _, amount in requested) else SKIP
+
+    def score(self, cycle: Cycle, nodes: Nodes, _requested: object) -> IntColumn:
+        """Return 0..100, 75 for a node that the pod leaves as even as it was."""
+        column: IntColumn = self._scores.columns(self._requested.of(cycle), nodes)[0]
+        return column
+
+    def _requests(self, pod: Pod) -> Requested:
+        requests = pod_requests(pod)
+        return tuple(
+            (spec.name, requests.get(spec.name, 0))
+            for spec in self.args.counted
+            if spec.name in _ALWAYS_COUNTED or (is_counted(spec.name) and requests.get(spec.name))
+        )
+
+
+def _score(requested: Requested, nodes: Nodes) -> Columns:
+    names = [name for name, _ in requested]
+    offered = nodes.offers(names)
+    held = nodes.requests(names)
+    before = _evenness(held, offered)
+    after = _evenness(held + np.array([[a] for _, a in requested], dtype=np.int64), offered)
+    gain = 50 + after - before
+    # kube-scheduler: integer division that truncates towards zero.
+    return (50 + np.where(gain < 0, -(-gain // 2), gain // 2),)
+
+
+def _evenness(used: IntMatrix, offered: IntMatrix) -> IntColumn:
+    """Return 100 for an even use down to 50; a resource that a node does not offer is left out."""
+    there = offered > 0
+    shares = np.minimum(used / np.maximum(offered, 1), 1.0)
+    if there.all():
+        return _percent_even(shares)
+    evenness = np.zeros(used.shape[1], dtype=np.int64)
+    for pattern in np.unique(there, axis=1).T:
+        rows: BoolColumn = (there == pattern[:, np.newaxis]).all(axis=0)
+        evenness[rows] = _percent_even(shares[pattern][:, rows])
+    return evenness
+
+
+def _percent_even(shares: np.ndarray) -> IntColumn:
+    """Return (1 - standard deviation) in percent, rounded down as kube-scheduler's floats do."""
+    count = len(shares)
+    deviation: FloatColumn
+    if count < 2:
+        return np.full(shares.shape[1], 100, dtype=np.int64)
+    if count == 2:
+        deviation = np.abs((shares[0] - shares[1]) / 2)
+    else:
+        mean = _sum(shares) / count
+        deviation = np.sqrt(_sum((shares - mean) * (shares - mean)) / count)
+    return ((1 - deviation) * 100).astype(np.int64)
+
+
+def _sum(rows: np.ndarray) -> FloatColumn:
+    """Add rows in order: floating-point sums depend on it."""
+    total: FloatColumn = rows[0]
+    for row in rows[1:]:
+        total = total + row
+    return total

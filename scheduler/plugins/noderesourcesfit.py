@@ -1,0 +1,176 @@
+"""NodeResourcesFit: nodes must have room for what the pod requests; score by how much is given out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.args import Args
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerShape
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.rowcache import Columns, RowCache
+from scheduler.framework.status import Reason, Rejected
+from scheduler.objects.names import qualified_name_problem
+from scheduler.objects.pod import Pod
+from scheduler.plugins.allocation import ResourceSpec, ScoringStrategy, Strategy, build_strategy
+from scheduler.state.change import Change
+from scheduler.state.resources import (
+    ASSUMED_REQUESTS,
+    CPU,
+    EPHEMERAL,
+    MEMORY,
+    PODS,
+    Amounts,
+    amounts,
+    counted,
+    is_counted,
+    is_extended,
+    pod_requests,
+)
+
+REASON_PODS = "Too many pods"
+_ALWAYS_COUNTED = (CPU, MEMORY, EPHEMERAL)
+
+# (resource, amount) for each resource that the pod wants, in the order of the reasons.
+Wanted = tuple[tuple[str, int], ...]
+# (resource, amount) for each resource of the strategy that counts for the pod.
+Scored = tuple[tuple[ResourceSpec, int], ...]
+
+
+class NodeResourcesFitArgs(Args):
+    """Which extended resources the filter leaves alone, and how nodes are scored."""
+
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategy = msgspec.field(default_factory=ScoringStrategy)
+
+    def validate(self) -> Iterator[tuple[str, str]]:
+        """Yield what kube-scheduler refuses when it builds the plugin."""
+        for index, name in enumerate(self.ignored_resources):
+            yield from _name_faults(f"ignoredResources[{index}]", name)
+        for index, group in enumerate(self.ignored_resource_groups):
+            field = f"ignoredResourceGroups[{index}]"
+            if "/" in group:
+                yield field, f"Invalid value: \"{group}\": resource group name can't contain '/'"
+            yield from _name_faults(field, group)
+        for name, message in self.scoring_strategy.faults():
+            yield f"scoringStrategy.{name}", message
+
+
+class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
+    """Reject nodes without room for the pod's effective requests, or for one more pod."""
+
+    reads = ("node.allocatable", "pod.deleted", "pod.requests", "self.requests")
+    local = True
+    on_the_spot = ("score",)
+
+    def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._wanted = PerShape(self._wants)
+        self._room = RowCache(_room)
+        self._scored = PerShape(self._scored_amounts)
+        self._scores = RowCache(self._score_rows)
+        self._strategies: dict[tuple[ResourceSpec, ...], Strategy] = {}
+
+    def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Wanted:
+        """Return what the pod wants of each resource."""
+        return self._wanted.of(cycle)
+
+    def filter(self, _cycle: Cycle, nodes: Nodes, wanted: Wanted) -> Rejected | None:
+        """Reject nodes that lack room; final where a request exceeds all that a node offers."""
+        short, final, *lacking = self._room.columns(wanted, nodes)
+        if not np.count_nonzero(short):
+            return None
+        texts = (REASON_PODS, *(f"Insufficient {resource}" for resource, _ in wanted))
+        reasons = (Reason(rows, text) for rows, text in zip(lacking, texts, strict=True))
+        return Rejected(short, final, tuple(r for r in reasons if np.count_nonzero(r.rows)))
+
+    def pre_score(self, cycle: Cycle, _nodes: Nodes, _wanted: Wanted | None) -> Scored:
+        """Return what the pod adds to each resource of the strategy."""
+        return self._scored.of(cycle)
+
+    def score(self, cycle: Cycle, nodes: Nodes, _scored: object) -> IntColumn:
+        """Return 0..100 by the strategy."""
+        column: IntColumn = self._scores.columns(self._scored.of(cycle), nodes)[0]
+        return column
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether the pod may find room now: room was given back, or a node grew or appeared."""
+        wanted = self._wants(pod)
+        if change.kind == "Node":
+            old = None if change.old is None else amounts(change.old.status.allocatable)
+            return _grew(wanted, old, amounts(change.node.status.allocatable))
+        if change.verb != "update" or change.before is None or change.after is None:
+            return True  # a pod went away, or the waiting pod itself asks for less
+        before, after = change.before, change.after
+        return before.node != after.node or any(
+            before.requests.get(name, 0) > after.requests.get(name, 0) for name, _ in wanted
+        )
+
+    def _wants(self, pod: Pod) -> Wanted:
+        requests = counted(pod_requests(pod))
+        named = [(name, requests[name]) for name in _ALWAYS_COUNTED if name in requests]
+        others = [(n, a) for n, a in requests.items() if n not in _ALWAYS_COUNTED]
+        return tuple((n, a) for n, a in (*named, *others) if not self._ignores(n))
+
+    def _ignores(self, name: str) -> bool:
+        if not is_extended(name):
+            return False
+        group = name.partition("/")[0]
+        return name in self.args.ignored_resources or group in self.args.ignored_resource_groups
+
+    def _scored_amounts(self, pod: Pod) -> Scored:
+        # kube-scheduler: pod-level requests of the incoming pod are not seen here.
+        adds = pod_requests(pod, skip_pod_level=True, non_missing=ASSUMED_REQUESTS)
+        specs = self.args.scoring_strategy.counted
+        return tuple(
+            (spec, adds.get(spec.name, 0))
+            for spec in specs
+            if spec.name in _ALWAYS_COUNTED or (is_counted(spec.name) and adds.get(spec.name))
+        )
+
+    def _score_rows(self, scored: Scored, nodes: Nodes) -> Columns:
+        if not scored:
+            return (np.zeros(nodes.size, dtype=np.int64),)
+        specs = tuple(spec for spec, _ in scored)
+        strategy = self._strategies.get(specs)
+        if strategy is None:
+            strategy = self._strategies[specs] = build_strategy(self.args.scoring_strategy, specs)
+        held = np.array([_held(nodes, spec.name) for spec in specs], dtype=np.int64)
+        used = held + np.array([[amount] for _, amount in scored], dtype=np.int64)
+        return (strategy(nodes.offers([spec.name for spec in specs]), used),)
+
+
+def _room(wanted: Wanted, nodes: Nodes) -> Columns:
+    """Return the rows without room, those where that is final, and those of each reason."""
+    names = (PODS, *(name for name, _ in wanted))
+    needed = np.array([[1], *([amount] for _, amount in wanted)], dtype=np.int64)
+    offered = nodes.offers(names)
+    lacking = needed > offered - nodes.requests(names)
+    final = (needed[1:] > offered[1:]).any(axis=0)
+    return lacking.any(axis=0), final, *lacking
+
+
+def _held(nodes: Nodes, resource: str) -> IntColumn:
+    """Return what a node's pods count for in scoring: cpu and memory with assumed amounts."""
+    return nodes.scored(resource) if resource in ASSUMED_REQUESTS else nodes.requested(resource)
+
+
+def _grew(wanted: Wanted, old: Amounts | None, new: Mapping[str, int]) -> bool:
+    """Whether the pod fits the empty node, and the node is new or offers more of what it wants."""
+    needed = ((PODS, 1), *wanted)
+    if any(amount > new.get(name, 0) for name, amount in needed):
+        return False
+    return old is None or any(new.get(name, 0) > old.get(name, 0) for name, _ in needed)
+
+
+def _name_faults(field: str, name: str) -> Iterator[tuple[str, str]]:
+    problem = qualified_name_problem(name)
+    if problem:
+        yield field, f'Invalid value: "{name}": {problem}'

@@ -1,0 +1,38 @@
+"""NodeUnschedulable: keep pods off cordoned nodes."""
+
+from __future__ import annotations
+
+from scheduler.framework.args import NoArgs
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import Rejected, reject
+from scheduler.objects.node import Taint
+from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
+from scheduler.state.taints import is_tolerated
+
+REASON = "node(s) were unschedulable"
+CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+class NodeUnschedulable(Plugin[NoArgs]):
+    """Reject nodes with spec.unschedulable unless the pod tolerates the taint that stands for it."""
+
+    reads = ("node.taints", "self.tolerations")
+    local = True
+
+    def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
+        """Reject the cordoned nodes."""
+        cordoned = nodes.unschedulable
+        if not cordoned.any() or is_tolerated(cycle.pod.spec.tolerations, CORDON):
+            return None
+        return reject(cordoned, REASON, final=True)
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether a node has become open to the pod."""
+        if change.kind == "Pod" or is_tolerated(pod.spec.tolerations, CORDON):
+            return is_tolerated(pod.spec.tolerations, CORDON)
+        if change.node.spec.unschedulable:
+            return False
+        return change.old is None or change.old.spec.unschedulable

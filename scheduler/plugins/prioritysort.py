@@ -1,0 +1,29 @@
+"""PrioritySort: the queue's order, highest priority first, then whoever entered the queue first."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from scheduler.framework.args import NoArgs
+from scheduler.framework.plugin import Plugin
+
+
+class Queued(Protocol):
+    """What the order looks at; times are in seconds."""
+
+    @property
+    def priority(self) -> int: ...
+    @property
+    def queued_at(self) -> float: ...
+
+
+class PrioritySort(Plugin[NoArgs]):
+    """Order pods by priority (none counts as 0), then by the time they entered the queue."""
+
+    def less(self, first: Queued, second: Queued) -> bool:
+        """Whether `first` is tried before `second`; False for equals."""
+        return self.sort_key(first) < self.sort_key(second)
+
+    def sort_key(self, queued: Queued) -> tuple[int, float]:
+        """Return the key that orders the queue as `less` does."""
+        return -queued.priority, queued.queued_at

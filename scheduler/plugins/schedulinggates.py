@@ -1,0 +1,28 @@
+"""SchedulingGates: a pod with scheduling gates does not enter the queue."""
+
+from __future__ import annotations
+
+from scheduler.framework.args import NoArgs
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import Status, unresolvable
+from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
+
+
+class SchedulingGates(Plugin[NoArgs]):
+    """Hold a pod until all names in its spec.schedulingGates are gone."""
+
+    reads = ("self.gates",)
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Return why the pod may not enter the queue, or None."""
+        gates = pod.spec.scheduling_gates
+        if not gates:
+            return None
+        return unresolvable(
+            f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]"
+        )
+
+    def hint(self, _change: Change, pod: Pod) -> bool:
+        """Whether the last gate is gone."""
+        return not pod.spec.scheduling_gates

@@ -1,0 +1,92 @@
+"""TaintToleration: keep pods off tainted nodes, and prefer nodes without soft taints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.args import NoArgs
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerShape
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import Rejected, reject
+from scheduler.objects.node import Taint
+from scheduler.objects.pod import Pod, Toleration
+from scheduler.state.change import Change
+from scheduler.state.taints import TaintSet, is_tolerated
+
+REASON = "node(s) had untolerated taint(s)"
+HARD = ("NoSchedule", "NoExecute")
+SOFT = "PreferNoSchedule"
+COMPARISON_GATE = "TaintTolerationComparisonOperators"
+
+
+class Verdicts:
+    """What one pod's tolerations make of each known set of taints; sets are only ever added."""
+
+    def __init__(self, tolerations: Sequence[Toleration], *, compares: bool) -> None:
+        self._compares = compares
+        self._hard = tolerations
+        self._soft = [t for t in tolerations if t.effect in ("", SOFT)]
+        self.rejected: tuple[bool, ...] = ()
+        self.disliked: tuple[int, ...] = ()
+
+    def catch_up(self, sets: Sequence[TaintSet]) -> Verdicts:
+        """Judge the sets that were not there the last time."""
+        for taints in sets[len(self.rejected) :]:
+            self.rejected += (not self._admits(taints),)
+            self.disliked += (self._dislikes(taints),)
+        return self
+
+    def _admits(self, taints: TaintSet) -> bool:
+        return all(self._tolerated(self._hard, taint) for taint in taints if taint.effect in HARD)
+
+    def _dislikes(self, taints: TaintSet) -> int:
+        soft = (taint for taint in taints if taint.effect == SOFT)
+        return sum(not self._tolerated(self._soft, taint) for taint in soft)
+
+    def _tolerated(self, tolerations: Sequence[Toleration], taint: Taint) -> bool:
+        return is_tolerated(tolerations, taint, compares=self._compares)
+
+
+class TaintToleration(Plugin[NoArgs]):
+    """Reject nodes with a hard taint the pod does not tolerate; score by the number of soft ones."""
+
+    reads = ("node.taints", "self.tolerations")
+    local = True
+    normalize = "reverse"
+
+    def __init__(self, args: NoArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._verdicts = PerShape(self._judge)
+
+    def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
+        """Reject nodes with a NoSchedule or NoExecute taint that no toleration matches."""
+        rejected = self._verdicts.of(cycle).catch_up(nodes.taint_sets).rejected
+        return reject(nodes.taint_flags(rejected), REASON, final=True) if any(rejected) else None
+
+    def pre_score(self, cycle: Cycle, nodes: Nodes) -> tuple[int, ...]:
+        """Count the untolerated PreferNoSchedule taints of each set of taints."""
+        return self._verdicts.of(cycle).catch_up(nodes.taint_sets).disliked
+
+    def score(self, _cycle: Cycle, nodes: Nodes, disliked: tuple[int, ...]) -> IntColumn:
+        """Return the number of untolerated PreferNoSchedule taints."""
+        return nodes.taint_numbers(disliked) if any(disliked) else nodes.constant(0)
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether a node's taints are tolerated now and were not before."""
+        verdicts = self._judge(pod)
+        if change.kind == "Pod":
+            return True
+        taints: list[Any] = [change.node.spec.taints]
+        if change.old is not None:
+            taints.append(change.old.spec.taints)
+        now, *before = verdicts.catch_up(taints).rejected
+        return not now and before != [False]
+
+    def _judge(self, pod: Pod) -> Verdicts:
+        compares = bool(self.handle.feature_gates.get(COMPARISON_GATE))
+        return Verdicts(pod.spec.tolerations, compares=compares)

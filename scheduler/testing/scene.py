@@ -1,0 +1,164 @@
+"""`Scene`: a small cluster in memory with one plugin on it; what `evaluate` and the laws look at.
+
+Everything goes through the scheduler's own `Cluster`, `Profile` and `Runner`: a plugin cannot tell a
+scene from the daemon. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import msgspec
+
+from scheduler.base.errors import ConfigError, ObjectError
+from scheduler.base.text import did_you_mean
+from scheduler.framework.args import Args
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import POINTS, Plugin
+from scheduler.framework.profile import Listed, ProfileSpec, build_profile
+from scheduler.framework.registry import Registry
+from scheduler.framework.runner import Runner
+from scheduler.objects.plain import read_node, read_object, read_pod
+from scheduler.objects.pod import Pod
+from scheduler.plugins.intree import IN_TREE
+from scheduler.state.cluster import Cluster
+from scheduler.state.podindex import PodIndex
+
+# A fixed moment (2026-01-01T00:00:00Z), so that tests that do not care about time are repeatable.
+NOW = 1767225600.0
+PROFILE = "trellis"
+
+PluginClass = type[Plugin[Any]]
+
+
+class SceneHandle:
+    """The `Handle` of a scene: no pod ever waits at permit here."""
+
+    def __init__(self, cluster: Cluster, feature_gates: Mapping[str, bool]) -> None:
+        self._cluster = cluster
+        self.feature_gates = feature_gates
+
+    @property
+    def pods(self) -> PodIndex:
+        """All pods that hold room."""
+        return self._cluster.pods
+
+    def objects(self, kind: str) -> Mapping[str, Any]:
+        """Return the objects of a kind."""
+        return self._cluster.store.of(kind)
+
+    def waiting_pods(self) -> Sequence[Pod]:
+        """Return nobody."""
+        return ()
+
+    def allow(self, uid: str, plugin: str) -> None:
+        """Do nothing, since nobody waits."""
+
+    def reject(self, uid: str, plugin: str, reason: str) -> None:
+        """Do nothing, since nobody waits."""
+
+
+class Scene:
+    """A cluster made from manifests, and one plugin that runs on it."""
+
+    def __init__(
+        self,
+        plugin: str | PluginClass,
+        args: Mapping[str, Any] | Args | None = None,
+        feature_gates: Mapping[str, bool] | None = None,
+    ) -> None:
+        self.cluster = Cluster()
+        cls = plugin_class(plugin)
+        points = tuple(point for method, point in POINTS.items() if cls.serves(method))
+        spec = ProfileSpec(
+            scheduler_name=PROFILE,
+            plugins={point: (Listed(cls.name),) for point in points},
+            args={cls.name: read_args(cls, args)},
+        )
+        handle = SceneHandle(self.cluster, feature_gates or {})
+        self.profile = build_profile(spec, Registry((cls,)), handle)
+        # A plugin may serve no point at all yet (a class that only declares arguments).
+        self.plugin = self.profile.plugins.get(cls.name) or cls(spec.args[cls.name], handle)
+        self.runner = Runner(self.profile)
+
+    def fill(
+        self,
+        nodes: Iterable[Any] = (),
+        existing_pods: Iterable[Any] = (),
+        namespaces: Iterable[Any] = (),
+        objects: Iterable[Any] = (),
+    ) -> None:
+        """Take manifests in; ObjectError names the one that is wrong."""
+        for raw in (*namespaces, *objects):
+            kind, obj = read_object(raw)
+            if kind.kind in ("Pod", "Node"):
+                raise ObjectError(f"give it as one of the {kind.plural}", where=kind.kind)
+            self.cluster.put_object(kind.kind, obj)
+        for raw in nodes:
+            node = read_node(raw)
+            if node.key in self.cluster.table.rows:
+                raise ObjectError("there are two of that name", where=f"Node {node.key}")
+            with _naming(f"Node {node.key}"):
+                self.cluster.put_node(node)
+        for raw in existing_pods:
+            pod = read_pod(raw)
+            if not pod.spec.node_name:
+                raise ObjectError("spec.nodeName is missing", where=f"Pod {pod.key}")
+            if not pod.is_finished:
+                with _naming(f"Pod {pod.key}"):
+                    self.cluster.put_pod(pod)
+
+    def nodes(self) -> Nodes:
+        """Return the view that plugins get."""
+        return Nodes(self.cluster.table, self.cluster.pods)
+
+    def cycle(self, pod: Pod, now: float | None = None) -> Cycle:
+        """Return an attempt for `pod`; its random source always starts alike."""
+        with _naming(f"Pod {pod.key}"):
+            shape = self.cluster.shapes.of(pod)
+        moment = NOW if now is None else now
+        source = Random(0)  # noqa: S311 - decides ties, guards nothing
+        return Cycle(pod=pod, shape=shape, now=moment, random=source, profile=PROFILE)
+
+
+def plugin_class(plugin: str | PluginClass) -> PluginClass:
+    """Return the class of a registered name, or the class itself."""
+    if isinstance(plugin, type):
+        return plugin
+    registry = Registry(IN_TREE)
+    registry.load_entry_points()
+    found = registry.get(plugin)
+    if found is None:
+        raise ConfigError(
+            f'plugin "{plugin}" does not exist{did_you_mean(plugin, registry.names())}'
+        )
+    return found
+
+
+def read_args(cls: PluginClass, args: Mapping[str, Any] | Args | None) -> Args:
+    """Read a plugin's arguments strictly, cross-field rules included; ConfigError says why not."""
+    if isinstance(args, Args):
+        read = args
+    else:
+        try:
+            read = msgspec.convert(dict(args or {}), cls.args_type)
+        except msgspec.ValidationError as error:
+            raise ConfigError(str(error), where=f"{cls.name} args") from error
+    for field, message in read.validate():
+        raise ConfigError(f"{field}: {message}", where=f"{cls.name} args")
+    return read
+
+
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """Give an ObjectError the name of the object it is about."""
+    try:
+        yield
+    except ObjectError as error:
+        if error.where:
+            raise
+        raise ObjectError(error.message, where=where) from error
