@@ -117,16 +117,15 @@ class _Walk:
         plain = node.plain()
         if bare is int and isinstance(plain, float) and plain.is_integer():
             plain = int(plain)
+        title = next((m.title for m in _limits(tp) if m.title), None) or _WORDS.get(bare)
         if bare in _WORDS and not _fits(plain, bare):
-            return self._expected(_WORDS[bare], node, path)
+            return self._expected(title or "another type", node, path)
         try:
             return msgspec.convert(plain, tp)
         except msgspec.ValidationError as error:
-            text = str(error)
-            title = next((m.title for m in _limits(tp) if m.title), None)
-            if title:
+            if title and title not in _WORDS.values():
                 return self._expected(title, node, path)
-            head, _, inner = text.partition(" - at `$")
+            head, _, inner = str(error).partition(" - at `$")
             place = f"{path}{inner.rstrip('`')}"
             return self._add(f"{place}: {head[0].lower()}{head[1:]}", node.at)
 

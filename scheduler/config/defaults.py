@@ -25,6 +25,7 @@ from scheduler.config.settings import ClientConnection, LeaderElection, Schedule
 OUR_NAME: Final = "trellis"
 KUBE_SCHEDULER_LEASE: Final = ("kube-system", "kube-scheduler")
 EXTENDER_TIMEOUT: Final = "5s"
+EVERY_NODE: Final = 100
 
 
 def fill(config: KubeSchedulerConfiguration, notices: Notices) -> KubeSchedulerConfiguration:
@@ -36,7 +37,7 @@ def fill(config: KubeSchedulerConfiguration, notices: Notices) -> KubeSchedulerC
     return msgspec.structs.replace(
         config,
         parallelism=16 if config.parallelism is None else config.parallelism,
-        percentage_of_nodes_to_score=config.percentage_of_nodes_to_score or 0,
+        percentage_of_nodes_to_score=config.percentage_of_nodes_to_score or EVERY_NODE,
         pod_initial_backoff_seconds=_or(config.pod_initial_backoff_seconds, 1),
         pod_max_backoff_seconds=_or(config.pod_max_backoff_seconds, 10),
         enable_profiling=profiling,
@@ -80,7 +81,7 @@ def settings(config: KubeSchedulerConfiguration) -> SchedulerSettings:
 
 def sampled(percentage: int | None) -> int | None:
     """Return the share of nodes to look at in percent, None for all of them."""
-    return percentage if percentage and percentage < 100 else None
+    return percentage if percentage and percentage < EVERY_NODE else None
 
 
 def _or(value: int | None, default: int) -> int:

@@ -12,6 +12,7 @@ import msgspec
 import yaml
 
 from scheduler.config import model
+from scheduler.config.defaults import EVERY_NODE
 from scheduler.config.load import Loaded
 from scheduler.framework.args import NoArgs
 from scheduler.framework.profile import Listed, ProfileSpec
@@ -55,16 +56,18 @@ def _profile(spec: ProfileSpec) -> dict[str, Any]:
     for point, entries in spec.plugins.items():
         if entries:
             plugins[point] = {"enabled": [_entry(entry, point) for entry in entries]}
-    profile: dict[str, Any] = {"schedulerName": spec.scheduler_name}
-    if spec.percentage_of_nodes_to_score is not None:
-        profile["percentageOfNodesToScore"] = spec.percentage_of_nodes_to_score
-    profile["plugins"] = plugins
-    profile["pluginConfig"] = [
+    plugin_config = [
         {"name": name, "args": _builtins(args)}
         for name, args in spec.args.items()
         if not isinstance(args, NoArgs)
     ]
-    return profile
+    return {
+        "schedulerName": spec.scheduler_name,
+        # Written in each profile: one that looks at all nodes may stand beside a global share.
+        "percentageOfNodesToScore": spec.percentage_of_nodes_to_score or EVERY_NODE,
+        "plugins": plugins,
+        "pluginConfig": plugin_config,
+    }
 
 
 def _entry(entry: Listed, point: str) -> dict[str, Any]:

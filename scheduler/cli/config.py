@@ -1,0 +1,58 @@
+"""`trellis config check|print|defaults`: what a configuration file means, and what is wrong in it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from scheduler.cli.files import read_text, shown
+from scheduler.cli.flags import Output, OutputFlag
+from scheduler.cli.installed import registry
+from scheduler.cli.printing import show_document
+from scheduler.config import Loaded, default_config, load, to_configz, to_yaml
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+File = Annotated[str, typer.Argument(metavar="F", help="The configuration file; - is stdin.")]
+MaybeFile = Annotated[
+    str | None,
+    typer.Argument(metavar="[F]", help="The configuration file; - is stdin, nothing the defaults."),
+]
+
+
+@app.command()
+def check(file: File) -> None:
+    """Read a configuration strictly; tell all mistakes, each with line and column."""
+    loaded = _load(file)
+    names = ", ".join(spec.scheduler_name for spec in loaded.profiles)
+    print(f"{shown(file)}: valid; schedules pods whose schedulerName is {names}")
+
+
+@app.command("print")
+def print_(file: MaybeFile = None, output: OutputFlag = Output.YAML) -> None:
+    """Print the effective configuration: every plugin list as it is called, every argument."""
+    _print(_load(file) if file is not None else default_config(registry()), output)
+
+
+@app.command()
+def defaults(output: OutputFlag = Output.YAML) -> None:
+    """Print the configuration that runs without a file."""
+    _print(default_config(registry()), output)
+
+
+def _load(file: str) -> Loaded:
+    loaded = load(read_text(file), file=shown(file), registry=registry())
+    for notice in loaded.notices:
+        print(f"notice: {notice}", file=sys.stderr)
+    return loaded
+
+
+def _print(loaded: Loaded, output: Output) -> None:
+    if output is Output.NAME:
+        print(*(spec.scheduler_name for spec in loaded.profiles), sep="\n")
+    elif output is Output.JSON:
+        show_document(to_configz(loaded), output)
+    else:
+        print(to_yaml(loaded), end="")

@@ -1,0 +1,203 @@
+"""`trellis`: finds the verb, imports its module and no other, turns errors into one line.
+
+The table below is the whole command line. A verb's module offers a function or a typer app; it is
+imported when the verb is used. `trellis`, `trellis --help` and `trellis version` are answered
+without importing anything. Exit codes: 0 done, 1 error, 2 wrong usage or invalid file, 3 does not
+fit, 4 stopped at a time limit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from scheduler.cli.about import version_text
+
+if TYPE_CHECKING:
+    import typer
+
+EXIT_ERROR: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+COMPLETE_VARIABLE: Final = "_TRELLIS_COMPLETE"
+_VERBOSE_FLAGS: Final = ("-v", "--verbose")
+_HELP_FLAGS: Final = ("-h", "--help")
+
+
+class Verb(NamedTuple):
+    """One line of the command line: where it is and what it says in the help."""
+
+    name: str
+    module: str
+    function: str
+    help: str
+
+
+VERBS: Final = (
+    Verb("run", "scheduler.cli.run", "run", "Run the scheduler: the daemon and its endpoints."),
+    Verb("sandbox", "scheduler.cli.sandbox", "app", "An embedded cluster with simulated nodes."),
+    Verb("demo", "scheduler.cli.demo", "demo", "A narrated scenario in an embedded cluster."),
+    Verb("simulate", "scheduler.cli.simulate", "simulate", "Place pending pods of a snapshot."),
+    Verb("explain", "scheduler.cli.explain", "explain", "Why a pod is where it is, or pending."),
+    Verb("snapshot", "scheduler.cli.snapshot", "snapshot", "Write a live cluster as one List."),
+    Verb("topology", "scheduler.cli.topology", "topology", "The tree with placements and costs."),
+    Verb("replay", "scheduler.cli.replay", "replay", "Run a decision log again and compare."),
+    Verb("convert", "scheduler.cli.convert", "convert", "Rewrite older kinds into today's."),
+    Verb("agent", "scheduler.cli.agent", "app", "Node agents: netperf, bandwidth, load."),
+    Verb("config", "scheduler.cli.config", "app", "Check and print configuration files."),
+    Verb("plugins", "scheduler.cli.plugins", "plugins", "List plugins with points and arguments."),
+    Verb("completion", "scheduler.cli.completion", "completion", "Print a completion script."),
+    Verb("version", "scheduler.cli.version", "version", "Version, supported Kubernetes versions."),
+)
+
+
+class Invocation(NamedTuple):
+    """What every verb may ask of its call, as `typer.Context.obj`."""
+
+    verbose: bool = False
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
+
+
+def run(argv: list[str]) -> int:
+    """Run one command line; return the exit code."""
+    is_completing = COMPLETE_VARIABLE in os.environ
+    verbose, argv = _take_verbose(argv)
+    try:
+        if not is_completing and (not argv or argv[0] in _HELP_FLAGS):
+            print(help_text())
+            return 0
+        if not is_completing and argv == ["version"]:
+            print(version_text())
+            return 0
+        words = _words_to_complete() if is_completing else argv
+        return _dispatch(argv, words, Invocation(verbose))
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has gone; Python must not complain while it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
+    except Exception as error:  # noqa: BLE001 - the one place that prints errors
+        return _report(error, verbose=verbose)
+
+
+def help_text() -> str:
+    """Return the help of the whole command line."""
+    width = max(len(verb.name) for verb in VERBS)
+    lines = [f"  {verb.name:{width}}  {verb.help}" for verb in VERBS if is_there(verb)]
+    return "\n".join(
+        (
+            "Usage: trellis VERB [ARGS]...",
+            "",
+            "A Kubernetes scheduler: groups, networks, NUMA and load in one engine.",
+            "",
+            "Verbs:",
+            *lines,
+            "",
+            "Options:",
+            "  -h, --help     This text; after a verb, that verb's.",
+            "  -v, --verbose  With any verb: a traceback when something fails.",
+            "",
+            "Exit codes: 0 done, 1 error, 2 wrong usage or invalid file, 3 does not fit,",
+            "4 stopped at a time limit.",
+        )
+    )
+
+
+def is_there(verb: Verb) -> bool:
+    """Whether the verb's module exists."""
+    return find_spec(verb.module) is not None
+
+
+def _take_verbose(argv: list[str]) -> tuple[bool, list[str]]:
+    """Split off `-v` and `--verbose`, which stand anywhere before `--`."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    head = [word for word in argv[:end] if word not in _VERBOSE_FLAGS]
+    return len(head) < end, head + argv[end:]
+
+
+def _words_to_complete() -> list[str]:
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    return line.split()[1:]
+
+
+def _dispatch(argv: list[str], words: Sequence[str], invocation: Invocation) -> int:
+    import typer.main
+
+    used = next((word for word in words if not word.startswith("-")), "")
+    command = typer.main.get_command(_app(used, is_completing=words is not argv))
+    answer = command.main(
+        args=argv,
+        prog_name="trellis",
+        complete_var=COMPLETE_VARIABLE,
+        standalone_mode=False,
+        obj=invocation,
+    )
+    return answer if isinstance(answer, int) else 0
+
+
+def _app(used: str, *, is_completing: bool) -> typer.Typer:
+    """Build the command line around the verb in use; the others are there by name only."""
+    import typer
+
+    app = typer.Typer(
+        # Makes typer answer the shell; otherwise it would only add two flags to the help.
+        add_completion=is_completing,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": list(_HELP_FLAGS)},
+    )
+    # With this callback typer keeps the verb's name even where it is the only one.
+    app.callback()(_root)
+    for verb in VERBS:
+        if not is_there(verb):
+            continue
+        if verb.name != used:
+            app.command(verb.name, help=verb.help)(_elsewhere)
+            continue
+        target: Any = getattr(importlib.import_module(verb.module), verb.function)
+        if isinstance(target, typer.Typer):
+            app.add_typer(target, name=verb.name, help=verb.help)
+        else:
+            app.command(verb.name)(target)
+    return app
+
+
+def _root() -> None:
+    """Trellis, a Kubernetes scheduler."""
+
+
+def _elsewhere() -> None:
+    """Stand in for a verb that is not in use."""
+
+
+def _report(error: Exception, *, verbose: bool) -> int:
+    """Print an error as one line (a file's as one per mistake); return the exit code."""
+    from scheduler.base.errors import InputError, TrellisError
+
+    if verbose:
+        import traceback
+
+        traceback.print_exception(error)
+    # What typer raises for wrong usage has this method, whichever click it carries along.
+    describe = getattr(error, "format_message", None)
+    is_usage = describe is not None
+    text = describe() if describe is not None else str(error)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(text, file=sys.stderr)
+        return EXIT_USAGE
+    if type(error).__name__ == "Abort":
+        return EXIT_INTERRUPTED
+    if not is_usage and not isinstance(error, TrellisError | OSError):
+        text = f"{type(error).__name__}: {text} (a bug; -v shows the traceback)"
+    for line in text.splitlines() or [type(error).__name__]:
+        print(f"error: {line}", file=sys.stderr)
+    return EXIT_USAGE if is_usage or isinstance(error, InputError) else EXIT_ERROR
