@@ -152,15 +152,17 @@ class Collector:
         elif FOREGROUND in held:
             blocking = 0
             for kind, stored in self._dependents(owner.uid):
-                if self._delete(kind, stored) and _blocks(stored, owner.uid):
+                # kube-controller-manager: what owns something itself is deleted in the foreground too.
+                way = "Foreground" if stored.uid in self._store.dependents else "Background"
+                if self._delete(kind, stored, way) and _blocks(stored, owner.uid):
                     blocking += 1
             if not blocking:
                 self._drop_finalizer(resource, owner, FOREGROUND)
 
-    def _delete(self, resource: Resource, stored: Stored) -> bool:
-        """Delete, in the background; True while the object is still there."""
+    def _delete(self, resource: Resource, stored: Stored, way: str = "Background") -> bool:
+        """Delete, in the background unless told otherwise; True while the object is still there."""
         if "deletionTimestamp" not in stored.obj["metadata"]:
-            options = Deletion(uid=stored.uid, propagation="Background")
+            options = Deletion(uid=stored.uid, propagation=way)
             try:
                 self._store.delete(resource, stored.namespace, stored.name, options)
             except StatusError:

@@ -9,14 +9,13 @@ short slices, so that the HTTP server in the same event loop is never held up fo
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from heapq import heappop, heappush
 from typing import Final, Protocol, TypeAlias
 
 import structlog
 
 from scheduler.base.clock import perf_s
-from scheduler.sandbox.collection import ADDED, Change, Watch
+from scheduler.sandbox.collection import ADDED, Change
 from scheduler.sandbox.kinds import Resource
 from scheduler.sandbox.status import StatusError
 from scheduler.sandbox.store import Store
@@ -108,14 +107,17 @@ class Turns:
         self._actors = tuple(actors)
         self._strict = strict
         self._woken = asyncio.Event()
-        self._watches: list[Watch] = []
+        self._hears: dict[str, list[Hear]] = {}
         self.faults = 0
-        heard: dict[str, tuple[Resource, list[Hear]]] = {}
+        resources: dict[str, Resource] = {}
         for actor in self._actors:
             for resource, hear in actor.interests():
-                heard.setdefault(resource.storage, (resource, []))[1].append(hear)
-        for resource, hears in heard.values():
-            self._follow(resource, tuple(hears))
+                resources[resource.storage] = resource
+                self._hears.setdefault(resource.storage, []).append(hear)
+        store.listen(self._hear)
+        for resource in resources.values():
+            for stored in store.list(resource):
+                self._hear(resource, Change(ADDED, stored, None))
 
     def turn(self, now: float, is_over: Callable[[], bool]) -> bool:
         """Act until nothing is due or the slice is over; True when something is left.
@@ -166,25 +168,12 @@ class Turns:
 
     def close(self) -> None:
         """Stop hearing."""
-        for watch in self._watches:
-            watch.close()
-        self._watches.clear()
+        self._hears = {}
 
-    def _follow(self, resource: Resource, hears: tuple[Hear, ...]) -> None:
-        holder: list[Watch] = []
-        wake = partial(self._hear, holder, hears)
-        watch = self._store.watch(resource, wake=wake)
-        holder.append(watch)
-        self._watches.append(watch)
-        for stored in self._store.list(resource):
-            self._tell(Change(ADDED, stored, None), hears)
-
-    def _hear(self, holder: list[Watch], hears: tuple[Hear, ...]) -> None:
-        for change in holder[0].changes():
-            self._tell(change, hears)
-        self._woken.set()
-
-    def _tell(self, change: Change, hears: tuple[Hear, ...]) -> None:
+    def _hear(self, resource: Resource, change: Change) -> None:
+        hears = self._hears.get(resource.storage)
+        if hears is None:
+            return
         for hear in hears:
             try:
                 hear(change)
@@ -194,6 +183,7 @@ class Turns:
                     raise
                 self.faults += 1
                 _log.exception("sandbox listener failed", object=change.stored.key)
+        self._woken.set()
 
     def _act(self, actor: Actor, key: str, now: float) -> None:
         try:

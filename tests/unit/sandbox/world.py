@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from scheduler.base.clock import ManualClock
+from scheduler.sandbox.collector import Collector
 from scheduler.sandbox.kinds import NODES, PODS, Resource
 from scheduler.sandbox.kubelet import Kubelets
 from scheduler.sandbox.nodes import Nodes
@@ -36,6 +37,7 @@ class World:
         self.kubelets = Kubelets(self.store, self.nodes, pace, lazy=lazy)
         made: list[Actor] = [self.nodes, self.kubelets]
         made += [actor(self.store) for actor in actors]
+        self.collector = Collector(self.store, lambda: None)
         self.turns = Turns(self.store, made, strict=True)
         self.bind = bind
         self.bound = 0
@@ -57,9 +59,11 @@ class World:
 
     def settle(self) -> None:
         """Do all that is due now, bindings included."""
-        self.turns.tick()
-        while self.bind and self._bind_all():
+        while True:
             self.turns.tick()
+            moved = self.collector.step()
+            if not (self.bind and self._bind_all()) and not moved:
+                break
 
     def _bind_all(self) -> int:
         waiting = [pod for pod in self.pods() if not pod["spec"].get("nodeName")]

@@ -1,0 +1,100 @@
+"""Adoption and release: a controller takes in orphans that its selector matches, and lets go of what it no longer matches.
+
+ReplicaSets claim pods, Deployments claim ReplicaSets. Claims are looked at only when something happened that can
+change them (a new owner, new labels, an owner reference taken away), because selectors are dear on big sets.
+"""
+
+from scheduler.sandbox.collection import ADDED, DELETED, Change, Stored
+from scheduler.sandbox.controllers.ownership import (
+    controller_of,
+    dependents,
+    is_deleted,
+    reference_to,
+)
+from scheduler.sandbox.kinds import Resource
+from scheduler.sandbox.objectchecks import selects
+from scheduler.sandbox.status import Object
+from scheduler.sandbox.store import Store
+from scheduler.sandbox.turns import Agenda, Interest
+
+
+class Claims:
+    """The claims of one kind of owner on one kind of objects."""
+
+    def __init__(self, store: Store, agenda: Agenda, owners: Resource, owned: Resource) -> None:
+        self._store = store
+        self._agenda = agenda
+        self._owners = owners
+        self._owned = owned
+        self._orphans: dict[str, set[str]] = {}
+        self._open: set[str] = set()
+
+    def interests(self) -> list[Interest]:
+        """Both kinds."""
+        return [(self._owners, self._hear_owner), (self._owned, self._hear_owned)]
+
+    def settle(self, key: str, owner: Object) -> None:
+        """Adopt and release for one owner, if something happened that can change its claims."""
+        if key not in self._open:
+            return
+        self._open.discard(key)
+        if is_deleted(owner):
+            return
+        selector = owner["spec"].get("selector") or {}
+        for stored in dependents(self._store, owner, self._owned):
+            if not selects(selector, stored.obj["metadata"].get("labels") or {}):
+                self._write(stored, None, owner)
+        items = self._store.collection(self._owned).items
+        for orphan in sorted(self._orphans.get(owner["metadata"]["namespace"], ())):
+            found = items.get(orphan)
+            if found is not None and self._may_adopt(found, selector):
+                self._write(found, reference_to(self._owners, owner), owner)
+
+    def _hear_owner(self, change: Change) -> None:
+        if change.type == ADDED:
+            self._open.add(change.stored.key)
+
+    def _hear_owned(self, change: Change) -> None:
+        obj, key, namespace = change.stored.obj, change.stored.key, change.stored.namespace
+        orphans = self._orphans.setdefault(namespace, set())
+        owner = controller_of(obj)
+        if change.type == DELETED or owner is not None:
+            orphans.discard(key)
+            if owner is not None and owner["kind"] == self._owners.kind and _relabelled(change):
+                self._reopen(f"{namespace}/{owner['name']}")
+            return
+        is_new = key not in orphans
+        orphans.add(key)
+        if is_new or _relabelled(change):
+            labels = obj["metadata"].get("labels") or {}
+            for stored in self._store.list(self._owners, namespace):
+                if selects(stored.obj["spec"].get("selector") or {}, labels):
+                    self._reopen(stored.key)
+
+    def _reopen(self, key: str) -> None:
+        self._open.add(key)
+        self._agenda.add(key)
+
+    def _may_adopt(self, stored: Stored, selector: Object) -> bool:
+        obj = stored.obj
+        labels = obj["metadata"].get("labels") or {}
+        ended = (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        return not is_deleted(obj) and not ended and selects(selector, labels)
+
+    def _write(self, stored: Stored, reference: Object | None, owner: Object) -> None:
+        meta = stored.obj["metadata"]
+        uid = owner["metadata"]["uid"]
+        kept = [held for held in meta.get("ownerReferences") or () if held["uid"] != uid]
+        if reference is not None:
+            kept.append(reference)
+        meta = {**meta, "ownerReferences": kept}
+        if not kept:
+            del meta["ownerReferences"]
+        self._store.update(self._owned, {**stored.obj, "metadata": meta})
+
+
+def _relabelled(change: Change) -> bool:
+    if change.previous is None:
+        return False
+    before = change.previous.obj["metadata"]
+    return bool(before.get("labels") != change.stored.obj["metadata"].get("labels"))

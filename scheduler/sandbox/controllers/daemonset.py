@@ -1,0 +1,253 @@
+"""DaemonSets: one pod on every node that suits, pinned by a node affinity on the node's name.
+
+The scheduler binds the pods. `maxSurge` is taken as `maxUnavailable`: a node never has two pods of a set.
+"""
+
+from collections import defaultdict
+from typing import Any, Final
+
+from scheduler.sandbox.collection import Change, Stored
+from scheduler.sandbox.controllers import revisions, rollout
+from scheduler.sandbox.controllers.events import WARNING, record
+from scheduler.sandbox.controllers.ownership import (
+    dependents,
+    hear_itself,
+    hear_owned,
+    is_deleted,
+    reference_to,
+)
+from scheduler.sandbox.controllers.pods import Count, is_available, is_ended, mould
+from scheduler.sandbox.kinds import DAEMONSETS, NODES, PODS
+from scheduler.sandbox.nodematch import NO_EXECUTE, keeps_away, selects_node, untolerated
+from scheduler.sandbox.status import Object, StatusError
+from scheduler.sandbox.store import Deletion, Store
+from scheduler.sandbox.turns import Agenda, Interest
+
+_BATCH: Final = 200
+_NAME: Final = "daemonset-controller"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+class DaemonSets:
+    """The actor for DaemonSets."""
+
+    def __init__(self, store: Store) -> None:
+        self.agenda = Agenda()
+        self._store = store
+        # Per set and node: versions looked at, and the verdict (new pod wanted, old pod may stay).
+        self._verdicts: dict[str, dict[str, tuple[int, int, bool, bool]]] = {}
+
+    def interests(self) -> list[Interest]:
+        """DaemonSets, pods and nodes."""
+        return [
+            (DAEMONSETS, hear_itself(self.agenda)),
+            (PODS, hear_owned(self.agenda, DAEMONSETS.kind)),
+            (NODES, self._hear_node),
+        ]
+
+    def act(self, key: str, now: float) -> None:
+        """Make, remove or replace pods node by node, then write the status."""
+        namespace, name = key.split("/")
+        stored = self._store.find(DAEMONSETS, namespace, name)
+        if stored is None:
+            self._verdicts.pop(key, None)
+            return
+        owner = stored.obj
+        revision = revisions.newest(self._store, DAEMONSETS, owner)
+        on_node = self._pods_by_node(owner)
+        wanted, allowed = self._judge(key, owner)
+        if not is_deleted(owner):
+            refusal = self._step(key, owner, on_node, wanted, allowed, revision)
+            self._replace(owner, on_node, wanted, revision, now)
+            on_node = self._pods_by_node(owner)
+        else:
+            refusal = None
+        self._write_status(key, on_node, wanted, revision, now)
+        if refusal is not None:
+            raise refusal
+
+    def _hear_node(self, change: Change) -> None:
+        previous = change.previous
+        if previous is not None:
+            new, old = change.stored.obj, previous.obj
+            same_labels = new["metadata"].get("labels") == old["metadata"].get("labels")
+            if same_labels and new.get("spec") == old.get("spec") and change.type == "MODIFIED":
+                return
+        for stored in self._store.list(DAEMONSETS):
+            self.agenda.add(stored.key)
+
+    def _pods_by_node(self, owner: Object) -> dict[str, list[Stored]]:
+        found: dict[str, list[Stored]] = defaultdict(list)
+        for pod in dependents(self._store, owner, PODS):
+            found[target_of(pod.obj)].append(pod)
+        return found
+
+    def _judge(self, key: str, owner: Object) -> tuple[list[str], set[str]]:
+        """Nodes that should have a pod, and nodes where an existing pod may stay."""
+        held = self._verdicts.setdefault(key, {})
+        generation = owner["metadata"].get("generation", 1)
+        spec = owner["spec"]["template"]["spec"]
+        tolerations = [*(spec.get("tolerations") or ()), *own_tolerations(spec)]
+        wanted, allowed = [], set()
+        for node in self._store.list(NODES):
+            verdict = held.get(node.name)
+            if verdict is None or verdict[:2] != (node.version, generation):
+                taints = (node.obj.get("spec") or {}).get("taints") or ()
+                suits = selects_node(spec, node.obj)
+                verdict = (
+                    node.version,
+                    generation,
+                    suits and not keeps_away(node.obj, tolerations),
+                    suits and not untolerated(taints, tolerations, (NO_EXECUTE,)),
+                )
+                held[node.name] = verdict
+            if verdict[2]:
+                wanted.append(node.name)
+            if verdict[3]:
+                allowed.add(node.name)
+        return wanted, allowed
+
+    def _step(
+        self,
+        key: str,
+        owner: Object,
+        on_node: dict[str, list[Stored]],
+        wanted: list[str],
+        allowed: set[str],
+        revision: revisions.Revision,
+    ) -> StatusError | None:
+        for node, pods in on_node.items():
+            extra = pods if node not in allowed else pods[1:]
+            for pod in [*extra, *(pod for pod in pods[:1] if is_ended(pod.obj))]:
+                self._delete(pod)
+        missing = [node for node in wanted if not on_node.get(node)]
+        if not missing:
+            return None
+        make = mould(revision.template, reference_to(DAEMONSETS, owner))
+        if len(missing) > _BATCH:
+            self.agenda.add(key)
+        meta = owner["metadata"]
+        for node in missing[:_BATCH]:
+            made = make()
+            made["metadata"]["generateName"] = meta["name"] + "-"
+            labels = made["metadata"].get("labels") or {}
+            made["metadata"]["labels"] = {**labels, revisions.LABEL: revision.hash}
+            _pin(made["spec"], node)
+            try:
+                self._store.create(PODS, made, meta["namespace"])
+            except StatusError as refusal:
+                text = f"Error creating: {refusal.message}"
+                record(self._store, owner, _NAME, "FailedCreate", text, WARNING)
+                return refusal
+        return None
+
+    def _replace(
+        self,
+        owner: Object,
+        on_node: dict[str, list[Stored]],
+        wanted: list[str],
+        revision: revisions.Revision,
+        now: float,
+    ) -> None:
+        """Delete pods of old revisions, so many that no more than maxUnavailable are missing."""
+        strategy = owner["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return
+        rolling = strategy.get("rollingUpdate") or {}
+        amounts = [rolling.get("maxUnavailable", 1), rolling.get("maxSurge", 0)]
+        room = max(1, *(rollout.share(part, len(wanted), round_up=True) for part in amounts))
+        seconds = owner["spec"].get("minReadySeconds", 0)
+        old: list[Stored] = []
+        for node in wanted:
+            pod = next(iter(on_node.get(node, ())), None)
+            if pod is None or is_deleted(pod.obj) or not is_available(pod.obj, seconds, now):
+                room -= 1
+            if pod is not None and not is_deleted(pod.obj) and _hash(pod) != revision.hash:
+                old.append(pod)
+        for pod in old:
+            missing = not is_available(pod.obj, seconds, now)
+            if missing or room > 0:
+                self._delete(pod)
+                room -= 0 if missing else 1
+
+    def _delete(self, pod: Stored) -> None:
+        if not is_deleted(pod.obj):
+            self._store.delete(PODS, pod.namespace, pod.name, Deletion(uid=pod.uid))
+
+    def _write_status(
+        self,
+        key: str,
+        on_node: dict[str, list[Stored]],
+        wanted: list[str],
+        revision: revisions.Revision,
+        now: float,
+    ) -> None:
+        namespace, name = key.split("/")
+        owner = self._store.get(DAEMONSETS, namespace, name).obj
+        suited = set(wanted)
+        pods = [found[0] for node, found in on_node.items() if node in suited and found]
+        live = [pod for pod in pods if not is_deleted(pod.obj)]
+        count = Count((pod.obj for pod in live), owner["spec"].get("minReadySeconds", 0), now)
+        if count.due < float("inf"):
+            self.agenda.add_at(key, count.due)
+        unavailable = len(wanted) - count.available
+        status: Object = {
+            "currentNumberScheduled": len(pods),
+            "numberMisscheduled": sum(1 for node in on_node if node not in suited),
+            "desiredNumberScheduled": len(wanted),
+            "numberReady": count.ready,
+            "observedGeneration": owner["metadata"].get("generation", 1),
+            "updatedNumberScheduled": sum(1 for pod in live if _hash(pod) == revision.hash),
+            "numberAvailable": count.available,
+        }
+        if unavailable:
+            status["numberUnavailable"] = unavailable
+        self._store.update(DAEMONSETS, {**owner, "status": status}, subresource="status")
+        if not unavailable:
+            revisions.prune(self._store, owner, {revision.hash, *map(_hash, live)})
+
+
+def own_tolerations(spec: Object) -> list[Object]:
+    """What every daemon pod tolerates."""
+    rows = [
+        ("node.kubernetes.io/not-ready", "NoExecute"),
+        ("node.kubernetes.io/unreachable", "NoExecute"),
+        ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+        ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+        ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+        ("node.kubernetes.io/unschedulable", "NoSchedule"),
+    ]
+    if spec.get("hostNetwork"):
+        rows.append(("node.kubernetes.io/network-unavailable", "NoSchedule"))
+    return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in rows]
+
+
+def target_of(pod: Object) -> str:
+    """The node that a daemon pod is on, or is meant for."""
+    node = pod["spec"].get("nodeName")
+    if node:
+        return str(node)
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    for term in (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ():
+        for rule in term.get("matchFields") or ():
+            if rule["key"] == "metadata.name" and rule["operator"] == "In":
+                return str(rule["values"][0])
+    return ""
+
+
+def _pin(spec: Object, node: str) -> None:
+    """Bind the spec to one node by its name, and add what daemon pods tolerate."""
+    field: Any = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    affinity = spec.setdefault("affinity", {})
+    on_nodes = affinity.setdefault("nodeAffinity", {})
+    required = on_nodes.setdefault(_REQUIRED, {})
+    terms = required.get("nodeSelectorTerms") or [{}]
+    required["nodeSelectorTerms"] = [{**term, "matchFields": field} for term in terms]
+    held = spec.setdefault("tolerations", [])
+    for toleration in own_tolerations(spec):
+        if toleration not in held:
+            held.append(toleration)
+
+
+def _hash(pod: Stored) -> str:
+    return str((pod.obj["metadata"].get("labels") or {}).get(revisions.LABEL, ""))

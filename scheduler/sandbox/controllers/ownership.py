@@ -1,0 +1,89 @@
+"""Who controls what: controller references, and the objects that hang on one owner.
+
+All controllers find their objects through `dependents`, which the store indexes by the owner's uid. Nothing here writes.
+"""
+
+from scheduler.sandbox.collection import DELETED, Change, Stored
+from scheduler.sandbox.kinds import Resource
+from scheduler.sandbox.status import Object
+from scheduler.sandbox.store import Store
+from scheduler.sandbox.turns import Agenda, Hear
+
+
+def controller_of(obj: Object) -> Object | None:
+    """The reference to the controller of an object, if it has one."""
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            found: Object = owner
+            return found
+    return None
+
+
+def reference_to(resource: Resource, owner: Object) -> Object:
+    """The controller reference that makes `owner` the controller of something."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def dependents(store: Store, owner: Object, resource: Resource) -> list[Stored]:
+    """What the owner controls of one kind, by name; O(its dependents)."""
+    items = store.collection(resource).items
+    uid = owner["metadata"]["uid"]
+    found = []
+    for storage, key in store.dependents.get(uid, ()):
+        if storage != resource.storage:
+            continue
+        stored = items[key]
+        holder = controller_of(stored.obj)
+        if holder is not None and holder["uid"] == uid:
+            found.append(stored)
+    found.sort(key=lambda stored: stored.key)
+    return found
+
+
+def is_deleted(obj: Object) -> bool:
+    """Whether the deletion of an object has begun."""
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def hear_itself(agenda: Agenda) -> Hear:
+    """Put every changed object on the agenda, unless only its status changed."""
+
+    def hear(change: Change) -> None:
+        if change.previous is None or change.type == DELETED or _asks(change):
+            agenda.add(change.stored.key)
+
+    return hear
+
+
+def hear_owned(agenda: Agenda, kind: str) -> Hear:
+    """Put the controller of every changed object on the agenda, when it is of this kind."""
+
+    def hear(change: Change) -> None:
+        for obj in (change.stored.obj, change.previous.obj if change.previous else None):
+            owner = controller_of(obj) if obj is not None else None
+            if owner is not None and owner["kind"] == kind:
+                agenda.add(f"{change.stored.namespace}/{owner['name']}")
+                return
+
+    return hear
+
+
+def _asks(change: Change) -> bool:
+    if change.previous is None:
+        return True
+    new, old = change.stored.obj, change.previous.obj
+    if new.get("spec") is not old.get("spec") and new.get("spec") != old.get("spec"):
+        return True
+    before = old["metadata"]
+    return any(
+        before.get(name) != found
+        for name, found in new["metadata"].items()
+        if name not in ("resourceVersion", "managedFields")
+    )

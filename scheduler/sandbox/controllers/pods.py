@@ -1,0 +1,95 @@
+"""Facts about pods that several controllers need, and new pods from templates.
+
+Readiness and availability as the real controllers define them. Nothing here writes.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.base.clock import parse_rfc3339
+from scheduler.sandbox.collection import Stored
+from scheduler.sandbox.controllers.ownership import is_deleted
+from scheduler.sandbox.status import Object
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+_ENDED: Final = ("Succeeded", "Failed")
+_NEVER: Final = float("inf")
+
+
+def phase(pod: Object) -> str:
+    """`status.phase`, Pending when there is none yet."""
+    return str((pod.get("status") or {}).get("phase", "Pending"))
+
+
+def is_ended(pod: Object) -> bool:
+    """Whether the containers ended for good."""
+    return phase(pod) in _ENDED
+
+
+def is_active(pod: Object) -> bool:
+    """Whether the pod counts for its controller: not ended, not being deleted."""
+    return not is_deleted(pod) and not is_ended(pod)
+
+
+def ready_since(pod: Object) -> float | None:
+    """Since when the pod is Ready (seconds since the epoch), None when it is not."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Ready":
+            if condition["status"] != "True":
+                return None
+            return parse_rfc3339(condition.get("lastTransitionTime")) or 0.0
+    return None
+
+
+class Count:
+    """How many of some pods are ready and available at `now`; `due` is when that may change."""
+
+    def __init__(self, pods: Iterable[Object], min_ready_s: float, now: float) -> None:
+        self.total = 0
+        self.ready = 0
+        self.available = 0
+        self.due = _NEVER
+        for pod in pods:
+            self.total += 1
+            since = ready_since(pod)
+            if since is None:
+                continue
+            self.ready += 1
+            if since + min_ready_s <= now:
+                self.available += 1
+            else:
+                self.due = min(self.due, since + min_ready_s)
+
+
+def is_available(pod: Object, min_ready_s: float, now: float) -> bool:
+    """Whether the pod has been Ready for `min_ready_s`."""
+    since = ready_since(pod)
+    return since is not None and since + min_ready_s <= now
+
+
+def mould(template: Object, owner: Object) -> Callable[[], Object]:
+    """A function that returns new pods of a template, each with nothing shared with the others.
+
+    The caller adds a name. Decoding the template's bytes is the quickest deep copy there is.
+    """
+    meta: dict[str, Any] = template.get("metadata") or {}
+    kept = {name: meta[name] for name in ("labels", "annotations", "finalizers") if meta.get(name)}
+    body = _encode({"metadata": {**kept, "ownerReferences": [owner]}, "spec": template["spec"]})
+
+    def make() -> Object:
+        pod: Object = _decode(body)
+        return pod
+
+    return make
+
+
+def newest_first(pods: Iterable[Stored]) -> list[Stored]:
+    """Pods by age, the youngest first; version numbers tell the order within a second."""
+    return sorted(
+        pods,
+        key=lambda stored: (stored.obj["metadata"]["creationTimestamp"], stored.name),
+        reverse=True,
+    )

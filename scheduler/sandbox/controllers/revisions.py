@@ -1,0 +1,84 @@
+"""ControllerRevisions: the past templates of StatefulSets and DaemonSets, for updates and `kubectl rollout undo`.
+
+One revision per distinct template; going back to an old template gives its revision the newest number again.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.sandbox.collection import Stored
+from scheduler.sandbox.controllers.deployment import template_hash
+from scheduler.sandbox.controllers.ownership import dependents, reference_to
+from scheduler.sandbox.kinds import CONTROLLERREVISIONS, Resource
+from scheduler.sandbox.status import Object
+from scheduler.sandbox.store import Deletion, Store
+
+LABEL: Final = "controller-revision-hash"
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One template that an owner has or had: object name, hash and the template itself."""
+
+    name: str
+    hash: str
+    template: Object
+
+
+def newest(store: Store, resource: Resource, owner: Object) -> Revision:
+    """The revision of the owner's present template; made when it is new."""
+    meta, template = owner["metadata"], owner["spec"]["template"]
+    held = dependents(store, owner, CONTROLLERREVISIONS)
+    top = max((int(found.obj["revision"]) for found in held), default=0)
+    for found in held:
+        if _template(found.obj) == template:
+            if found.obj["revision"] != top:
+                store.update(CONTROLLERREVISIONS, {**found.obj, "revision": top + 1})
+            return _revision(found)
+    collisions = 0
+    while True:
+        label = template_hash(template, collisions)
+        name = f"{meta['name']}-{label}"
+        if store.find(CONTROLLERREVISIONS, meta["namespace"], name) is None:
+            break
+        collisions += 1
+    made = {
+        "metadata": {
+            "name": name,
+            "labels": {**((template.get("metadata") or {}).get("labels") or {}), LABEL: label},
+            "ownerReferences": [reference_to(resource, owner)],
+        },
+        "data": {"spec": {"template": {**template, "$patch": "replace"}}},
+        "revision": top + 1,
+    }
+    return _revision(store.create(CONTROLLERREVISIONS, made, meta["namespace"]))
+
+
+def named(store: Store, owner: Object, name: str) -> Revision | None:
+    """A revision by its object's name, None when it is gone."""
+    found = store.find(CONTROLLERREVISIONS, owner["metadata"]["namespace"], name)
+    return _revision(found) if found is not None else None
+
+
+def prune(store: Store, owner: Object, in_use: Collection[str]) -> None:
+    """Delete the oldest revisions beyond the history limit, never one in use (names or hashes)."""
+    limit = owner["spec"].get("revisionHistoryLimit", 10)
+    unused = [
+        found
+        for found in dependents(store, owner, CONTROLLERREVISIONS)
+        if found.name not in in_use and _revision(found).hash not in in_use
+    ]
+    unused.sort(key=lambda found: int(found.obj["revision"]))
+    for found in unused[: max(0, len(unused) - limit)]:
+        store.delete(CONTROLLERREVISIONS, found.namespace, found.name, Deletion(uid=found.uid))
+
+
+def _revision(stored: Stored) -> Revision:
+    label = (stored.obj["metadata"].get("labels") or {}).get(LABEL, "")
+    return Revision(stored.name, label, _template(stored.obj))
+
+
+def _template(revision: Object) -> Object:
+    held = revision["data"]["spec"]["template"]
+    return {key: part for key, part in held.items() if key != "$patch"}

@@ -1,0 +1,217 @@
+"""StatefulSets: pods with names that stay, one after the other, each with its own claims.
+
+`OrderedReady` and `Parallel`, rolling updates from the highest ordinal down to the partition, `OnDelete`. Claims are made
+and kept; `persistentVolumeClaimRetentionPolicy` is not acted on.
+"""
+
+from typing import Final
+
+from scheduler.sandbox.collection import Stored
+from scheduler.sandbox.controllers import revisions
+from scheduler.sandbox.controllers.events import WARNING, record
+from scheduler.sandbox.controllers.ownership import (
+    dependents,
+    hear_itself,
+    hear_owned,
+    is_deleted,
+    reference_to,
+)
+from scheduler.sandbox.controllers.pods import Count, is_available, is_ended, mould
+from scheduler.sandbox.kinds import PERSISTENTVOLUMECLAIMS, PODS, STATEFULSETS
+from scheduler.sandbox.status import Object, StatusError
+from scheduler.sandbox.store import Deletion, Store
+from scheduler.sandbox.turns import Agenda, Interest
+
+_NAME: Final = "statefulset-controller"
+_POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
+_POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+
+
+class StatefulSets:
+    """The actor for StatefulSets."""
+
+    def __init__(self, store: Store) -> None:
+        self.agenda = Agenda()
+        self._store = store
+
+    def interests(self) -> list[Interest]:
+        """StatefulSets and pods."""
+        return [
+            (STATEFULSETS, hear_itself(self.agenda)),
+            (PODS, hear_owned(self.agenda, STATEFULSETS.kind)),
+        ]
+
+    def act(self, key: str, now: float) -> None:
+        """Take the next step that the order allows, then write the status."""
+        namespace, name = key.split("/")
+        stored = self._store.find(STATEFULSETS, namespace, name)
+        if stored is None:
+            return
+        owner = stored.obj
+        pods = {_ordinal(pod): pod for pod in dependents(self._store, owner, PODS)}
+        update = revisions.newest(self._store, STATEFULSETS, owner)
+        current_name = (owner.get("status") or {}).get("currentRevision") or update.name
+        current = revisions.named(self._store, owner, current_name) or update
+        if not is_deleted(owner):
+            self._step(owner, pods, current, update, now)
+            pods = {_ordinal(pod): pod for pod in dependents(self._store, owner, PODS)}
+        self._write_status(key, pods, current, update, now)
+
+    def _step(
+        self,
+        owner: Object,
+        pods: dict[int, Stored],
+        current: revisions.Revision,
+        update: revisions.Revision,
+        now: float,
+    ) -> None:
+        spec = owner["spec"]
+        ordered = spec.get("podManagementPolicy") != "Parallel"
+        first = (spec.get("ordinals") or {}).get("start", 0)
+        wanted = range(first, first + spec["replicas"])
+        min_ready_s = spec.get("minReadySeconds", 0)
+        for ordinal in wanted:
+            pod = pods.get(ordinal)
+            if pod is None:
+                kept = ordinal < first + _partition(spec) and current.name != update.name
+                self._create(owner, ordinal, current if kept else update)
+                healthy = False
+            elif is_ended(pod.obj) and not is_deleted(pod.obj):
+                self._delete(pod)
+                healthy = False
+            else:
+                healthy = not is_deleted(pod.obj) and is_available(pod.obj, min_ready_s, now)
+            if ordered and not healthy:
+                return
+        for ordinal in sorted((found for found in pods if found not in wanted), reverse=True):
+            if not is_deleted(pods[ordinal].obj):
+                self._delete(pods[ordinal])
+            if ordered:
+                return
+        self._update(owner, pods, wanted, update, now)
+
+    def _update(
+        self,
+        owner: Object,
+        pods: dict[int, Stored],
+        wanted: range,
+        update: revisions.Revision,
+        now: float,
+    ) -> None:
+        """Replace one pod of an old revision, the highest ordinal first."""
+        spec = owner["spec"]
+        if (spec.get("updateStrategy") or {}).get("type") == "OnDelete":
+            return
+        lowest = wanted.start + _partition(spec)
+        for ordinal in reversed(wanted):
+            pod = pods.get(ordinal)
+            if pod is None or ordinal < lowest:
+                return
+            if _revision_of(pod) != update.name and not is_deleted(pod.obj):
+                self._delete(pod)
+                return
+            if not is_available(pod.obj, spec.get("minReadySeconds", 0), now):
+                return
+
+    def _create(self, owner: Object, ordinal: int, revision: revisions.Revision) -> None:
+        meta, spec = owner["metadata"], owner["spec"]
+        name = f"{meta['name']}-{ordinal}"
+        pod = mould(revision.template, reference_to(STATEFULSETS, owner))()
+        pod_meta, pod_spec = pod["metadata"], pod["spec"]
+        pod_meta["name"] = name
+        pod_meta["labels"] = {
+            **(pod_meta.get("labels") or {}),
+            _POD_NAME: name,
+            _POD_INDEX: str(ordinal),
+            revisions.LABEL: revision.name,
+        }
+        pod_spec["hostname"] = name
+        if spec.get("serviceName"):
+            pod_spec["subdomain"] = spec["serviceName"]
+        try:
+            self._claim(owner, ordinal, pod_spec)
+            self._store.create(PODS, pod, meta["namespace"])
+        except StatusError as refusal:
+            text = (
+                f"create Pod {name} in StatefulSet {meta['name']} failed error: {refusal.message}"
+            )
+            record(self._store, owner, _NAME, "FailedCreate", text, WARNING)
+            raise
+        text = f"create Pod {name} in StatefulSet {meta['name']} successful"
+        record(self._store, owner, _NAME, "SuccessfulCreate", text)
+
+    def _claim(self, owner: Object, ordinal: int, pod_spec: Object) -> None:
+        """Make the pod's claims where they are missing, and mount them."""
+        meta = owner["metadata"]
+        templates = owner["spec"].get("volumeClaimTemplates") or ()
+        names = {template["metadata"]["name"] for template in templates}
+        volumes = [held for held in pod_spec.get("volumes") or () if held["name"] not in names]
+        for template in templates:
+            volume = template["metadata"]["name"]
+            claim = f"{volume}-{meta['name']}-{ordinal}"
+            volumes.append({"name": volume, "persistentVolumeClaim": {"claimName": claim}})
+            if self._store.find(PERSISTENTVOLUMECLAIMS, meta["namespace"], claim) is not None:
+                continue
+            labels = {
+                **(template["metadata"].get("labels") or {}),
+                **(owner["spec"]["selector"].get("matchLabels") or {}),
+            }
+            made = {
+                "metadata": {**template["metadata"], "name": claim, "labels": labels},
+                "spec": dict(template["spec"]),
+            }
+            self._store.create(PERSISTENTVOLUMECLAIMS, made, meta["namespace"])
+        if volumes:
+            pod_spec["volumes"] = volumes
+
+    def _delete(self, pod: Stored) -> None:
+        self._store.delete(PODS, pod.namespace, pod.name, Deletion(uid=pod.uid))
+
+    def _write_status(
+        self,
+        key: str,
+        pods: dict[int, Stored],
+        current: revisions.Revision,
+        update: revisions.Revision,
+        now: float,
+    ) -> None:
+        namespace, name = key.split("/")
+        owner = self._store.get(STATEFULSETS, namespace, name).obj
+        spec = owner["spec"]
+        live = [pod for pod in pods.values() if not is_deleted(pod.obj)]
+        count = Count((pod.obj for pod in live), spec.get("minReadySeconds", 0), now)
+        if count.due < float("inf"):
+            self.agenda.add_at(key, count.due)
+        updated = sum(1 for pod in live if _revision_of(pod) == update.name)
+        on_current = sum(1 for pod in live if _revision_of(pod) == current.name)
+        done = updated == count.ready == spec["replicas"] == len(pods)
+        if done:
+            current, on_current = update, updated
+        status = {
+            "observedGeneration": owner["metadata"].get("generation", 1),
+            "replicas": len(pods),
+            "readyReplicas": count.ready,
+            "availableReplicas": count.available,
+            "currentReplicas": on_current,
+            "updatedReplicas": updated,
+            "currentRevision": current.name,
+            "updateRevision": update.name,
+            "collisionCount": 0,
+        }
+        self._store.update(STATEFULSETS, {**owner, "status": status}, subresource="status")
+        if done:
+            revisions.prune(self._store, owner, {update.name})
+
+
+def _ordinal(pod: Stored) -> int:
+    text = pod.name.rpartition("-")[2]
+    return int(text) if text.isdecimal() else -1
+
+
+def _partition(spec: Object) -> int:
+    strategy = spec.get("updateStrategy") or {}
+    return int((strategy.get("rollingUpdate") or {}).get("partition", 0))
+
+
+def _revision_of(pod: Stored) -> str:
+    return str((pod.obj["metadata"].get("labels") or {}).get(revisions.LABEL, ""))
