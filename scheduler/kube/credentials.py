@@ -196,9 +196,8 @@ def _load(source: Source, *, force: bool) -> Access:
     except ConfigException as error:
         raise ConfigError(str(error)) from error
     except (OSError, ValueError, KeyError, TypeError, AssertionError, ssl.SSLError) as error:
-        raise ConfigError(
-            f"the kubeconfig cannot be used: {error or type(error).__name__}"
-        ) from error
+        text = str(error) or type(error).__name__
+        raise ConfigError(f"the kubeconfig cannot be used: {text}") from error
 
 
 def _has_plugin(loader: Any) -> bool:

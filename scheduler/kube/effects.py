@@ -1,0 +1,245 @@
+"""Step 5 of a pod's way: carry the engine's effects out and bring the answers back as events.
+
+The daemon submits what the engine put out; each effect goes into the lane of its kind and is sent
+beside the others, so many at a time. An answer that leaves doubt goes back as code 0 and the engine
+asks: nothing is guessed here, and no decision is made. After `fence` nothing is sent any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from scheduler.base.clock import Clock
+from scheduler.base.meters import Meters
+from scheduler.engine.effects import (
+    Answer,
+    Bind,
+    Call,
+    Effect,
+    Event,
+    Evict,
+    Look,
+    Record,
+    Seen,
+    SetStatus,
+)
+from scheduler.kube.api import Api, Response
+from scheduler.kube.bodies import binding, pod_path
+from scheduler.kube.eviction import Evictor
+from scheduler.kube.fence import Fence, FencedError
+from scheduler.kube.lane import Lane
+from scheduler.kube.outcome import answer, result_of, was_replaced
+from scheduler.kube.podstatus import StatusWriter
+from scheduler.kube.recorder import Recorder
+from scheduler.kube.sender import Request, Sender
+from scheduler.objects.pod import Pod
+
+# The engine takes a bind for lost after a minute and looks; none may be sent after that.
+BIND_PATIENCE_S = 45.0
+BIND_TIMEOUT_S = 30.0
+CALL_TRIES = 5
+_log = structlog.get_logger()
+_pods = msgspec.json.Decoder(Pod)
+_anything = msgspec.json.Decoder(Any)
+_encode = msgspec.json.Encoder().encode
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How many effects may be under way at a time, and how many may queue before `wait_room` waits."""
+
+    binds: int = 64
+    writes: int = 32
+    room: int = 2000
+
+
+class ExecutorStatistics(NamedTuple):
+    """Work now and since the start; `merged` and `superseded` are status patches."""
+
+    queued: dict[str, int]
+    in_flight: dict[str, int]
+    dropped: int
+    merged: int
+    superseded: int
+
+
+class _Task(NamedTuple):
+    """An effect that wants an answer, and when it was handed in."""
+
+    effect: Any
+    submitted_at: float
+
+
+class Executor:
+    """Carries effects out against one API server."""
+
+    def __init__(
+        self,
+        api: Api,
+        emit: Callable[[Event], None],
+        recorder: Recorder,
+        *,
+        fence: Fence,
+        clock: Clock,
+        random: Random,
+        meters: Meters,
+        limits: Limits | None = None,
+    ) -> None:
+        limits = limits or Limits()
+        self._emit = emit
+        self._recorder = recorder
+        self._fence = fence
+        self._clock = clock
+        self._meters = meters
+        self._sender = Sender(api, fence, random, meters)
+        self._evictor = Evictor(self._sender, clock)
+        room = limits.room
+        self._statuses = StatusWriter(self._sender, meters, limit=limits.writes, room=room)
+        self._lanes: dict[type[Effect], Lane[_Task]] = {
+            Bind: Lane("Bind", self._carried(self._bind), limit=limits.binds, room=room),
+            Look: Lane("Look", self._carried(self._look), limit=limits.binds, room=room),
+            Evict: Lane("Evict", self._carried(self._evict), limit=limits.writes, room=room),
+            Call: Lane("Call", self._carried(self._call), limit=limits.writes, room=room),
+        }
+        self._all: list[Lane[Any]] = [*self._lanes.values(), self._statuses.lane, recorder.lane]
+        meters.effects_queued.read_from(lambda: {lane.name: lane.queued for lane in self._all})
+        meters.effects_in_flight.read_from(lambda: {x.name: x.in_flight for x in self._all})
+
+    def submit(self, effects: Iterable[Effect]) -> None:
+        """Take effects in the engine's order; returns at once."""
+        now = self._clock.now()
+        for effect in effects:
+            if isinstance(effect, Record):
+                self._recorder.put(effect)
+            elif isinstance(effect, SetStatus):
+                self._statuses.put(effect)
+            else:
+                self._lanes[type(effect)].put(_Task(effect, now))
+
+    async def wait_room(self) -> None:
+        """Wait until no queue is full: the caller decides nothing new before."""
+        for lane in self._all:
+            await lane.wait_room()
+
+    def fence(self) -> int:
+        """Send nothing any more and abandon what is under way; return how much was left undone."""
+        self._fence.close()
+        left = sum(lane.stop() for lane in self._lanes.values())
+        left += self._statuses.stop() + self._recorder.stop()
+        if left:
+            _log.warning("effects dropped: this process may not write any more", effects=left)
+        return left
+
+    def resume(self) -> None:
+        """Work again after `fence`; the fence itself is opened by who leads."""
+        for lane in self._all:
+            lane.start()
+
+    async def drain(self, timeout_s: float) -> int:
+        """Wait until all work is done, `timeout_s` at most; drop the rest and return its number.
+
+        The caller goes on taking answers and submitting what follows from them.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not all(lane.is_idle for lane in self._all):
+                    for lane in self._all:
+                        await lane.wait_idle()
+        except TimeoutError:
+            pass
+        return self.fence()
+
+    async def close(self) -> None:
+        """Drop what is left and wait until all tasks have ended."""
+        self.fence()
+        for lane in self._all:
+            await lane.wait_stopped()
+
+    def statistics(self) -> ExecutorStatistics:
+        """Return counts of work."""
+        return ExecutorStatistics(
+            {lane.name: lane.queued for lane in self._all},
+            {lane.name: lane.in_flight for lane in self._all},
+            sum(lane.dropped for lane in self._all),
+            self._statuses.merged,
+            self._statuses.superseded,
+        )
+
+    def _carried(self, carry: Callable[[Any, float], Any]) -> Callable[[_Task], Any]:
+        """Wrap a way to carry an effect out: count, time, and always answer."""
+
+        async def work(task: _Task) -> None:
+            effect, submitted_at = task
+            try:
+                reply, response = await carry(effect, submitted_at)
+            except FencedError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the engine must get an answer
+                _log.exception("an effect failed", effect=type(effect).__name__)
+                response = Response(0, reason="InternalError", message=str(error))
+                reply = answer(effect.id, response)
+            self._note(type(effect).__name__, response, submitted_at)
+            self._emit(reply)
+
+        return work
+
+    def _note(self, name: str, response: Response, submitted_at: float) -> None:
+        self._meters.effects.labels(name, result_of(response)).inc()
+        self._meters.effect_duration.labels(name).observe(self._clock.now() - submitted_at)
+
+    async def _bind(self, effect: Bind, submitted_at: float) -> tuple[Answer, Response]:
+        """Bind once; what was certainly not carried out (429, no connection) is sent again."""
+        await self._statuses.settle(effect.uid)
+        path = pod_path(effect.namespace, effect.name) + "/binding"
+        request = Request("Bind", "POST", path, binding(effect))
+        backoff = self._sender.backoff()
+        give_up_at = submitted_at + BIND_PATIENCE_S
+        response = Response(0, reason="Timeout", message="not sent in time", was_sent=False)
+        while (left := give_up_at - self._clock.now()) > 0:
+            response = await self._sender.once(request, min(BIND_TIMEOUT_S, left))
+            if response.was_sent and response.code != 429:
+                break
+            await self._sender.pause("Bind", response, backoff)
+        if not response.ok:
+            self._count_conflict(response)
+        return answer(effect.id, response), response
+
+    def _count_conflict(self, response: Response) -> None:
+        if response.code == 404:
+            self._meters.bind_conflicts.labels("gone").inc()
+        elif response.code == 409:
+            reason = "replaced" if was_replaced(response) else "bound"
+            self._meters.bind_conflicts.labels(reason).inc()
+
+    async def _look(self, effect: Look, _submitted_at: float) -> tuple[Answer, Response]:
+        path = pod_path(effect.namespace, effect.name)
+        response = await self._sender.repeatedly(Request("Look", "GET", path))
+        if not response.ok:
+            return answer(effect.id, response), response
+        pod = _pods.decode(response.body)
+        seen = Seen(pod.metadata.uid, pod.spec.node_name)
+        return answer(effect.id, response, seen), response
+
+    async def _evict(self, effect: Evict, _submitted_at: float) -> tuple[Answer, Response]:
+        response = await self._evictor.evict(effect)
+        return answer(effect.id, response), response
+
+    async def _call(self, effect: Call, _submitted_at: float) -> tuple[Answer, Response]:
+        """Send a plugin's request; only what was certainly not carried out is sent again."""
+        body = b"" if effect.body is None else _encode(effect.body)
+        request = Request("Call", effect.method, effect.path, body, effect.content_type)
+        backoff = self._sender.backoff()
+        while True:
+            response = await self._sender.once(request)
+            if response.was_sent and response.code != 429:
+                break
+            if backoff.failures + 1 >= CALL_TRIES:
+                break
+            await self._sender.pause("Call", response, backoff)
+        content = _anything.decode(response.body) if response.ok and response.body else None
+        return answer(effect.id, response, content), response

@@ -1,0 +1,96 @@
+"""The bodies of events (events.k8s.io/v1), field for field what kube-scheduler writes.
+
+Pure functions from `Record` effects to JSON, for the recorder.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.base.clock import rfc3339_micro
+from scheduler.base.text import cut_bytes
+from scheduler.engine.effects import Record
+
+NOTE_BYTES = 1024
+INSTANCE_BYTES = 128
+_encode = msgspec.json.Encoder().encode
+
+
+class _Body(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    pass
+
+
+class _Meta(_Body, frozen=True):
+    name: str
+    namespace: str
+
+
+class _Ref(_Body, frozen=True):
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    api_version: str
+    resource_version: str = ""
+
+
+class _Series(_Body, frozen=True):
+    count: int
+    last_observed_time: str
+
+
+class _Event(_Body, frozen=True):
+    api_version: str
+    kind: str
+    metadata: _Meta
+    event_time: str
+    reporting_controller: str
+    reporting_instance: str
+    action: str
+    reason: str
+    regarding: _Ref
+    note: str
+    type: str
+    related: _Ref | None = None
+    series: _Series | None = None
+
+
+class _SeriesPatch(_Body, frozen=True):
+    series: _Series
+
+
+def event_path(namespace: str) -> str:
+    """Return the URL path of a namespace's events."""
+    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+
+
+def event(record: Record, name: str, host: str, count: int, last_s: float) -> bytes:
+    """Return the body of a new event; with `count` > 1 it begins as a series."""
+    related = None
+    if record.related is not None:
+        namespace, other, uid = record.related
+        related = _Ref("Pod", namespace, other, uid, "v1")
+    return _encode(
+        _Event(
+            api_version="events.k8s.io/v1",
+            kind="Event",
+            metadata=_Meta(name, record.namespace),
+            event_time=rfc3339_micro(record.now),
+            reporting_controller=record.scheduler_name,
+            reporting_instance=f"{record.scheduler_name}-{host}"[:INSTANCE_BYTES],
+            action=record.action,
+            reason=record.reason,
+            regarding=_Ref(
+                "Pod", record.namespace, record.name, record.uid, "v1", record.resource_version
+            ),
+            note=cut_bytes(record.note, NOTE_BYTES),
+            type=record.type,
+            related=related,
+            series=_Series(count, rfc3339_micro(last_s)) if count > 1 else None,
+        )
+    )
+
+
+def series_patch(count: int, last_s: float) -> bytes:
+    """Return the patch that tells how often, and when last, an event was observed."""
+    return _encode(_SeriesPatch(_Series(count, rfc3339_micro(last_s))))

@@ -1,0 +1,30 @@
+"""What an answer to a write means, in the words of the metrics and of the engine."""
+
+from __future__ import annotations
+
+from scheduler.engine.effects import Answer
+from scheduler.kube.api import Response
+
+
+def result_of(response: Response) -> str:
+    """Return ok, conflict, gone, rejected or error."""
+    if response.ok:
+        return "ok"
+    if response.code == 404 or was_replaced(response):
+        return "gone"
+    if response.code == 409:
+        return "conflict"
+    return "error" if response.is_transient else "rejected"
+
+
+def was_replaced(response: Response) -> bool:
+    """Whether a write with a uid met another object of the same name."""
+    if response.code == 409:
+        return "uid" in response.message.lower()
+    return response.code == 422 and "metadata.uid" in response.message
+
+
+def answer(effect: int, response: Response, body: object = None) -> Answer:
+    """Return the answer for the engine; code 0 where nobody knows whether it happened."""
+    code = 0 if response.code >= 500 or response.code == 408 else response.code
+    return Answer(effect, code, response.reason, response.message, body)

@@ -1,0 +1,131 @@
+"""Writing pods' statuses: one patch at a time per pod, the newest news last.
+
+The executor hands its `SetStatus` effects over and asks `settle` before it binds a pod, because a
+patch that arrives after the binding would declare a running pod unschedulable. News for a pod whose
+patch is still under way wait and are merged; nothing else is ever left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import structlog
+
+from scheduler.base.meters import Meters
+from scheduler.engine.effects import SetStatus
+from scheduler.kube.api import STRATEGIC, Response
+from scheduler.kube.bodies import pod_path, status_patch
+from scheduler.kube.lane import Lane
+from scheduler.kube.outcome import result_of, was_replaced
+from scheduler.kube.sender import Request, Sender
+
+MAX_TRIES = 20
+_log = structlog.get_logger()
+
+
+class _UnderWay:
+    """A patch that is being sent; `is_superseded` ends its retries."""
+
+    def __init__(self) -> None:
+        self.is_superseded = asyncio.Event()
+        self.is_over = asyncio.Event()
+
+
+class StatusWriter:
+    """Patches the statuses of pods; counts what it merged or left to a binding."""
+
+    def __init__(self, sender: Sender, meters: Meters, *, limit: int, room: int) -> None:
+        self._sender = sender
+        self._meters = meters
+        self._waiting: dict[str, SetStatus] = {}
+        self._under_way: dict[str, _UnderWay] = {}
+        self.lane: Lane[str] = Lane("SetStatus", self._write, limit=limit, room=room)
+        self.merged = 0
+        self.superseded = 0
+
+    def put(self, effect: SetStatus) -> None:
+        """Queue a patch, merged with one for the same pod that has not been sent."""
+        before = self._waiting.get(effect.uid)
+        if before is not None:
+            self.merged += 1
+            self._waiting[effect.uid] = merge(before, effect)
+            return
+        self._waiting[effect.uid] = effect
+        if effect.uid not in self._under_way:
+            self.lane.put(effect.uid)
+
+    async def settle(self, uid: str) -> None:
+        """Return when no patch of this pod is under way; one not sent yet is left out."""
+        if self._waiting.pop(uid, None) is not None:
+            self.superseded += 1
+        under_way = self._under_way.get(uid)
+        if under_way is not None:
+            under_way.is_superseded.set()
+            await under_way.is_over.wait()
+
+    def stop(self) -> int:
+        """Abandon all patches; return how many were left undone."""
+        behind = sum(uid in self._under_way for uid in self._waiting)
+        self._waiting.clear()
+        return behind + self.lane.stop()
+
+    async def _write(self, uid: str) -> None:
+        if uid in self._under_way:
+            return  # whoever is at it looks for news when it is done
+        effect = self._waiting.pop(uid, None)
+        if effect is None:
+            return
+        under_way = self._under_way[uid] = _UnderWay()
+        try:
+            await self._patch(effect, under_way)
+        finally:
+            del self._under_way[uid]
+            under_way.is_over.set()
+            if uid in self._waiting:
+                self.lane.put(uid)
+
+    async def _patch(self, effect: SetStatus, under_way: _UnderWay) -> None:
+        backoff = self._sender.backoff()
+        path = pod_path(effect.namespace, effect.name) + "/status"
+        while True:
+            body = status_patch(effect)
+            request = Request("SetStatus", "PATCH", path, body, STRATEGIC)
+            response = await self._sender.once(request)
+            is_retryable = response.is_transient or response.code == 409
+            if not is_retryable or was_replaced(response) or backoff.failures >= MAX_TRIES:
+                break
+            self._sender.count_retry("SetStatus", response)
+            try:
+                async with asyncio.timeout(backoff.next_s(response.retry_after_s)):
+                    await under_way.is_superseded.wait()
+            except TimeoutError:
+                newer = self._waiting.pop(effect.uid, None)
+                if newer is not None:
+                    self.merged += 1
+                    effect = merge(effect, newer)
+                continue
+            self.superseded += 1
+            return
+        self._note(effect, response)
+
+    def _note(self, effect: SetStatus, response: Response) -> None:
+        result = result_of(response)
+        self._meters.effects.labels("SetStatus", result).inc()
+        if result in ("rejected", "error"):
+            _log.error(
+                "a pod's status cannot be written",
+                pod=f"{effect.namespace}/{effect.name}",
+                code=response.code,
+                message=response.message,
+            )
+
+
+def merge(older: SetStatus, newer: SetStatus) -> SetStatus:
+    """Return one patch that has the effect of both in order."""
+    condition, nominated = newer.condition, newer.nominated_node
+    return msgspec.structs.replace(
+        newer,
+        condition=older.condition if condition is None else condition,
+        nominated_node=older.nominated_node if nominated is None else nominated,
+    )

@@ -1,0 +1,227 @@
+"""Writing events (events.k8s.io/v1) about pods, as kube-scheduler does.
+
+The executor hands `Record` effects over. The first of its kind is created at once, its first repeat
+turns it into a series, later repeats are counted here and written when the series ends or every half
+hour. Nothing is dropped: when writing is slower than deciding, the queue fills and the daemon waits
+for room. What the server refuses for good is counted as an error.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple, TypeAlias
+
+import structlog
+
+from scheduler.base.meters import Meters
+from scheduler.engine.effects import Record
+from scheduler.kube.api import JSON, STRATEGIC, Response
+from scheduler.kube.eventbody import event, event_path, series_patch
+from scheduler.kube.lane import Lane
+from scheduler.kube.sender import Request, Sender
+
+FINISH_S = 6 * 60.0
+REFRESH_S = 30 * 60.0
+NAME_BYTES = 253
+# A broken webhook must not stop scheduling; a server that is away for minutes is waited for.
+TRIES = 30
+TRIES_REFUSED = 5
+MAX_SERIES = 16_384
+_log = structlog.get_logger()
+Key: TypeAlias = tuple[object, ...]
+
+
+class RecorderStatistics(NamedTuple):
+    """Events since the start; `counted` are repeats that needed no write of their own."""
+
+    created: int
+    series: int
+    counted: int
+    failed: int
+    open_series: int
+
+
+class _Entry:
+    """One event on the server, and what has been observed since it was written."""
+
+    __slots__ = ("count", "is_busy", "is_created", "is_due", "last_s", "name", "record", "written")
+
+    def __init__(self, record: Record, name: str) -> None:
+        self.record = record
+        self.name = name
+        self.count = 1
+        self.written = 0
+        self.last_s = record.now
+        self.is_created = False
+        self.is_busy = False
+        self.is_due = True
+
+
+class Recorder:
+    """Writes events through `sender`; `host` ends the name of the reporting instance."""
+
+    def __init__(
+        self, sender: Sender, host: str, *, meters: Meters, limit: int = 32, room: int = 10_000
+    ) -> None:
+        self._sender = sender
+        self._host = host
+        self._writes = {
+            result: meters.event_writes.labels(result) for result in ("created", "series", "error")
+        }
+        self._dropped = meters.events_dropped
+        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._last_ns = 0
+        self._refreshed_at: float | None = None
+        self._counted = 0
+        self.lane: Lane[_Entry] = Lane("Record", self._write, limit=limit, room=room)
+        meters.events_queued.read_from(lambda: self.lane.queued + self.lane.in_flight)
+
+    def put(self, record: Record) -> None:
+        """Queue an event, or count it on the one it repeats."""
+        if record.reason == "Scheduled":
+            # A pod is bound once: remembering every one for minutes would only cost memory.
+            self.lane.put(self._entry(record))
+            return
+        key = _key(record)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = self._entry(record)
+            self.lane.put(entry)
+            if len(self._entries) > MAX_SERIES:
+                self._finish(next(iter(self._entries)))
+            return
+        self._entries.move_to_end(key)
+        entry.count += 1
+        entry.last_s = record.now
+        if entry.count == 2:
+            self._queue(entry)
+        else:
+            self._counted += 1
+
+    def tick(self, now: float) -> None:
+        """End series that have been quiet for six minutes; write all every half hour."""
+        # The oldest observation stands first.
+        while self._entries:
+            key, entry = next(iter(self._entries.items()))
+            if entry.last_s > now - FINISH_S:
+                break
+            self._finish(key)
+        if self._refreshed_at is None:
+            self._refreshed_at = now
+        elif now - self._refreshed_at >= REFRESH_S:
+            self._refreshed_at = now
+            for entry in self._entries.values():
+                if entry.count > entry.written:
+                    self._queue(entry)
+
+    def finish(self) -> None:
+        """End all series: for the end of the process."""
+        for key in list(self._entries):
+            self._finish(key)
+
+    def stop(self) -> int:
+        """Write nothing any more; return how many writes were left undone."""
+        left = self.lane.stop()
+        self._dropped.inc(left)
+        self._entries.clear()
+        return left
+
+    def statistics(self) -> RecorderStatistics:
+        """Return counts of events."""
+        created, series, failed = (
+            int(self._writes[r].value) for r in ("created", "series", "error")
+        )
+        return RecorderStatistics(created, series, self._counted, failed, len(self._entries))
+
+    def _entry(self, record: Record) -> _Entry:
+        # Two events of one pod within one turn of the engine carry the same time.
+        self._last_ns = max(int(record.now * 1e9), self._last_ns + 1)
+        ending = f".{self._last_ns:x}"
+        name = record.name[: NAME_BYTES - len(ending)].rstrip("-.")
+        return _Entry(record, name + ending)
+
+    def _finish(self, key: Key) -> None:
+        entry = self._entries.pop(key)
+        if entry.count > 1 and entry.count > entry.written:
+            self._queue(entry)
+
+    def _queue(self, entry: _Entry) -> None:
+        if not entry.is_due:
+            entry.is_due = True
+            if not entry.is_busy:
+                self.lane.put(entry)
+
+    async def _write(self, entry: _Entry) -> None:
+        entry.is_busy = True
+        try:
+            while entry.is_due:
+                entry.is_due = False
+                count = entry.count
+                if await self._send(entry):
+                    entry.written = count
+        finally:
+            entry.is_busy = False
+
+    async def _send(self, entry: _Entry) -> bool:
+        result = "created"
+        if entry.is_created:
+            result = "series"
+            path = f"{event_path(entry.record.namespace)}/{entry.name}"
+            response = await self._deliver("PATCH", path, series_patch(entry.count, entry.last_s))
+            if response.code == 404:
+                # Events live an hour; a series may well outlive its first one.
+                response = await self._create(entry)
+        else:
+            response = await self._create(entry)
+        if response.ok:
+            entry.is_created = True
+            self._writes[result].inc()
+            return True
+        self._writes["error"].inc()
+        if not _is_namespace_ending(response):
+            _log.warning(
+                "an event cannot be written",
+                pod=f"{entry.record.namespace}/{entry.record.name}",
+                reason=entry.record.reason,
+                code=response.code,
+                message=response.message,
+            )
+        return False
+
+    async def _create(self, entry: _Entry) -> Response:
+        path = event_path(entry.record.namespace)
+        body = event(entry.record, entry.name, self._host, entry.count, entry.last_s)
+        response = await self._deliver("POST", path, body)
+        if response.code == 409 and response.reason == "AlreadyExists":
+            # The name is ours alone: an earlier try arrived, only its answer did not.
+            return Response(200)
+        return response
+
+    async def _deliver(self, method: str, path: str, body: bytes) -> Response:
+        content_type = STRATEGIC if method == "PATCH" else JSON
+        request = Request("Record", method, path, body, content_type)
+        backoff = self._sender.backoff()
+        while True:
+            response = await self._sender.once(request)
+            tries = TRIES if response.code in (0, 401, 429, 503) else TRIES_REFUSED
+            if not response.is_transient or backoff.failures + 1 >= tries:
+                return response
+            await self._sender.pause("Record", response, backoff)
+
+
+def _key(record: Record) -> Key:
+    """Return what makes two events the same but for the time: everything except the note."""
+    return (
+        record.uid,
+        record.resource_version,
+        record.type,
+        record.reason,
+        record.action,
+        record.scheduler_name,
+        record.related,
+    )
+
+
+def _is_namespace_ending(response: Response) -> bool:
+    """Whether the pod's namespace is gone or going: then nobody will read its events."""
+    return response.code == 404 or (response.code == 403 and "terminated" in response.message)

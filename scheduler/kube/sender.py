@@ -1,0 +1,71 @@
+"""`Sender`: the one way by which effects and events leave, fenced, and repeated where asked.
+
+A request goes out only while the fence is open. Repeating is for requests that may be repeated
+without harm; whoever calls says how often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from math import inf
+from random import Random
+
+import msgspec
+
+from scheduler.base.meters import Meters
+from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Api, Response
+from scheduler.kube.backoff import Backoff
+from scheduler.kube.fence import Fence
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """What is to be sent; `effect` names it in metrics."""
+
+    effect: str
+    method: str
+    path: str
+    body: bytes = b""
+    content_type: str = JSON
+
+
+class Sender:
+    """Sends requests through an `Api` while `fence` is open; raises FencedError otherwise."""
+
+    def __init__(self, api: Api, fence: Fence, random: Random, meters: Meters) -> None:
+        self._api = api
+        self._fence = fence
+        self._random = random
+        self._retries = meters.effect_retries
+
+    async def once(self, request: Request, timeout_s: float = REQUEST_TIMEOUT_S) -> Response:
+        """Send a request once."""
+        self._fence.check()
+        return await self._api.request(
+            request.method,
+            request.path,
+            request.body,
+            content_type=request.content_type,
+            timeout_s=timeout_s,
+        )
+
+    async def repeatedly(self, request: Request, tries: float = inf) -> Response:
+        """Send a request until its answer is definite, at most `tries` times; waits in between."""
+        backoff = self.backoff()
+        while True:
+            response = await self.once(request)
+            if not response.is_transient or backoff.failures + 1 >= tries:
+                return response
+            await self.pause(request.effect, response, backoff)
+
+    async def pause(self, effect: str, response: Response, backoff: Backoff) -> None:
+        """Wait before the next try, and count it."""
+        self.count_retry(effect, response)
+        await asyncio.sleep(backoff.next_s(response.retry_after_s))
+
+    def count_retry(self, effect: str, response: Response) -> None:
+        """Count that a request is sent once more."""
+        self._retries.labels(effect, response.reason or str(response.code)).inc()
+
+    def backoff(self) -> Backoff:
+        """Return delays for one request: from a twentieth of a second to ten seconds."""
+        return Backoff(self._random, first_s=0.05, longest_s=10.0)

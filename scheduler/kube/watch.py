@@ -1,0 +1,332 @@
+"""Step 1 of a pod's way: keep the engine told about all objects of a kind.
+
+A `Reflector` lists its kind in pages, hands the list on as one `Listed`, then watches from there and
+hands on one `Watched` per change; when the server has forgotten where we were, it lists again. What
+it promises: whoever applies its events in order ends with exactly the server's objects, whatever
+happened to connections meanwhile. It never touches state and runs until it is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+from random import Random
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+import structlog
+
+from scheduler.base.clock import perf_s
+from scheduler.base.meters import Meters
+from scheduler.engine.effects import Event, Listed, Watched
+from scheduler.kube.api import Api, Response, Stream
+from scheduler.kube.backoff import Backoff
+from scheduler.kube.decode import Bookmark, Decoder, Fault, GarbageError, Page
+from scheduler.objects.kinds import Kind
+
+_log = structlog.get_logger()
+LIST_TIMEOUT_S = 60.0
+# A watch that lasted so long was well, whatever it brought; one this short was turned away.
+HEALTHY_S = 10.0
+SHORT_S = 1.0
+MAX_LINE_BYTES = 64 * 1024 * 1024
+_KEPT_FAULTS = 1000
+
+
+class WatchSettings(msgspec.Struct, frozen=True):
+    """How lists and watches are done; times in seconds.
+
+    A watch without a byte for `silence_s` is taken for dead: API servers send bookmarks about once
+    a minute, and beginning again from the last version costs one request.
+    """
+
+    page_limit: int = 500
+    watch_shortest_s: float = 300.0
+    watch_longest_s: float = 600.0
+    silence_s: float = 150.0
+    look_again_s: float = 30.0
+    first_delay_s: float = 0.5
+    longest_delay_s: float = 30.0
+
+
+class ReflectorStatistics(NamedTuple):
+    """What a reflector has seen; `is_offered` is None before the server has answered."""
+
+    kind: str
+    is_synced: bool
+    is_offered: bool | None
+    resource_version: str
+    lists: int
+    listed: int
+    events: int
+    restarts: int
+    faults: int
+    unreadable: tuple[Fault, ...]
+
+
+class _End(Enum):
+    """Why a watch ended; the value is the name of the reason in metrics."""
+
+    CLOSED = "closed"
+    EXPIRED = "expired"
+    ERROR = "error"
+    GARBAGE = "decode"
+
+
+class Reflector:
+    """Lists and watches one kind and emits what it learns."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        api: Api,
+        emit: Callable[[Event], None],
+        *,
+        random: Random,
+        meters: Meters,
+        settings: WatchSettings | None = None,
+    ) -> None:
+        self.kind = kind
+        self._api = api
+        self._emit = emit
+        self._random = random
+        self._meters = meters
+        self._settings = settings or WatchSettings()
+        self._decoder = Decoder(kind, self._note_fault)
+        self._wanted = asyncio.Event()
+        self._backoff = self._new_backoff()
+        self._version = ""
+        self._garbage_at: str | None = None
+        self._is_offered: bool | None = None
+        self._unreadable: dict[str, Fault] = {}
+        self._lists = self._listed = self._events = self._restarts = self._faults = 0
+        self._synced = meters.watch_synced.labels(kind.kind)
+        self._seen = {
+            verb: meters.watch_events.labels(kind.kind, verb)
+            for verb in ("ADDED", "MODIFIED", "DELETED")
+        }
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the engine has been told all objects, or that the server has not this kind."""
+        return self._lists > 0 or self._is_offered is False
+
+    def look_again(self) -> None:
+        """Ask at once for a kind that the server did not offer: it may have learnt it."""
+        self._wanted.set()
+
+    def statistics(self) -> ReflectorStatistics:
+        """Return what has happened so far."""
+        return ReflectorStatistics(
+            self.kind.kind,
+            self.is_synced,
+            self._is_offered,
+            self._version,
+            self._lists,
+            self._listed,
+            self._events,
+            self._restarts,
+            self._faults,
+            tuple(self._unreadable.values()),
+        )
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        try:
+            while True:
+                if await self._list():
+                    self._synced.set(1)
+                    await self._follow()
+                else:
+                    await self._wait_until_offered()
+                self._synced.set(0)
+        finally:
+            self._synced.set(0)
+
+    async def _list(self) -> bool:
+        """List all objects and emit them; return False when the server does not offer the kind."""
+        started = perf_s()
+        objects: list[Any] = []
+        token = ""
+        backoff = self._new_backoff()
+        while True:
+            page = await self._page(token)
+            if isinstance(page, Page):
+                objects += page.objects
+                token = page.continue_token
+                if not token:
+                    break
+                await asyncio.sleep(0)
+            elif page.code == 404 or (page.code == 403 and not self.kind.required):
+                return False
+            else:
+                # What has been read so far belongs to a list that nobody can finish any more.
+                objects, token = [], ""
+                await self._pause("list", page, backoff)
+        self._version = page.resource_version
+        self._is_offered = True
+        self._lists += 1
+        self._listed += len(objects)
+        self._meters.watch_list_duration.labels(self.kind.kind).observe(perf_s() - started)
+        self._emit(Listed(self.kind.kind, tuple(objects)))
+        return True
+
+    async def _page(self, token: str) -> Page | Response:
+        response = await self._api.request("GET", self._list_path(token), timeout_s=LIST_TIMEOUT_S)
+        if not response.ok:
+            return response
+        try:
+            return self._decoder.page(response.body)
+        except GarbageError as error:
+            return Response(0, reason="Garbage", message=str(error))
+
+    async def _follow(self) -> None:
+        """Watch, and watch again from where it ended, until a new list is needed."""
+        listed_at = self._version
+        while True:
+            end, why = await self._watch()
+            self._restarts += 1
+            self._meters.watch_restarts.labels(self.kind.kind, end.value).inc()
+            # A server that forgets at once what it has just listed must not be asked in a circle.
+            is_expected = end is _End.EXPIRED and self._version != listed_at
+            if why is not None and not is_expected:
+                await self._pause("watch", why, self._backoff)
+            if end is _End.EXPIRED or (why is not None and not why.is_transient):
+                return
+            if end is _End.GARBAGE:
+                if self._garbage_at == self._version:
+                    # The same place twice: not the connection is bad, and only a list gets past it.
+                    self._garbage_at = None
+                    return
+                self._garbage_at = self._version
+
+    async def _watch(self) -> tuple[_End, Response | None]:
+        """Watch once, from the last version; return how and (if it was a failure) why it ended."""
+        clock = asyncio.get_running_loop().time
+        opened_at = clock()
+        async with self._api.stream(self._watch_path(), silence_s=self._settings.silence_s) as got:
+            if not got.head.ok:
+                return _failed(got.head), got.head
+            failure: Response | None = None
+            try:
+                failure = await self._read(got)
+            except GarbageError as error:
+                return _End.GARBAGE, Response(0, reason="Garbage", message=str(error))
+            except TimeoutError:
+                return _End.ERROR, None
+            except OSError as error:
+                return _End.ERROR, Response(0, reason="Disconnected", message=str(error))
+            finally:
+                if clock() - opened_at >= HEALTHY_S:
+                    self._backoff.reset()
+        if failure is not None:
+            return _failed(failure), failure
+        if self._backoff.failures or clock() - opened_at < SHORT_S:
+            # It ended at once and brought nothing: the server is going down, or coming up.
+            return _End.CLOSED, Response(0, reason="Closed", message="closed at once")
+        return _End.CLOSED, None
+
+    async def _read(self, stream: Stream) -> Response | None:
+        """Read until the stream ends; return the failure with which the server ended it, if any."""
+        pending: list[bytes] = []
+        size = 0
+        while data := await stream.read():
+            head, found, tail = data.rpartition(b"\n")
+            if not found:
+                pending.append(data)
+                size += len(data)
+                if size > MAX_LINE_BYTES:
+                    raise GarbageError("a line of a watch does not end")
+                continue
+            pending.append(head)
+            failure = self._take(b"".join(pending))
+            if failure is not None:
+                return failure
+            pending, size = [tail] if tail else [], len(tail)
+            # A fast server keeps the buffer full; others want their turn between two pieces.
+            await asyncio.sleep(0)
+        return None
+
+    def _take(self, data: bytes) -> Response | None:
+        """Emit the changes of whole lines, all in one go."""
+        for line in data.split(b"\n"):
+            if not line:
+                continue
+            found = self._decoder.line(line)
+            if isinstance(found, Response):
+                return found
+            if isinstance(found, Watched):
+                self._events += 1
+                self._seen[found.verb].inc()
+                self._emit(found)
+                version = found.object.metadata.resource_version
+            else:
+                assert isinstance(found, Bookmark)  # noqa: S101 - for the type checker
+                version = found.resource_version
+            if version:
+                self._version = version
+        self._backoff.reset()
+        return None
+
+    async def _wait_until_offered(self) -> None:
+        if self._is_offered is not False:
+            _log.info("kind is not offered by the API server", kind=self.kind.kind)
+            self._is_offered = False
+            self._version = ""
+            self._emit(Listed(self.kind.kind))
+        self._wanted.clear()
+        delay = self._settings.look_again_s * (0.9 + self._random.random() / 5)
+        try:
+            async with asyncio.timeout(delay):
+                await self._wanted.wait()
+        except TimeoutError:
+            return
+
+    async def _pause(self, action: str, why: Response, backoff: Backoff) -> None:
+        delay = backoff.next_s(why.retry_after_s)
+        _log.warning(
+            f"cannot {action}",
+            kind=self.kind.kind,
+            code=why.code,
+            reason=why.reason,
+            message=why.message,
+            again_in_s=round(delay, 1),
+        )
+        await asyncio.sleep(delay)
+
+    def _new_backoff(self) -> Backoff:
+        settings = self._settings
+        return Backoff(
+            self._random, first_s=settings.first_delay_s, longest_s=settings.longest_delay_s
+        )
+
+    def _note_fault(self, fault: Fault) -> None:
+        self._faults += 1
+        self._meters.watch_decode_errors.labels(self.kind.kind).inc()
+        if self._unreadable.get(fault.key) == fault:
+            return
+        if len(self._unreadable) < _KEPT_FAULTS:
+            self._unreadable[fault.key] = fault
+        _log.error("object left out", kind=fault.kind, object=fault.key, error=fault.message)
+
+    def _list_path(self, token: str) -> str:
+        path = f"{self.kind.path}?limit={self._settings.page_limit}{self._selector()}"
+        return f"{path}&continue={quote(token, safe='')}" if token else path
+
+    def _watch_path(self) -> str:
+        low, high = self._settings.watch_shortest_s, self._settings.watch_longest_s
+        seconds = int(low + (high - low) * self._random.random())
+        return (
+            f"{self.kind.path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}"
+            f"&resourceVersion={quote(self._version, safe='')}{self._selector()}"
+        )
+
+    def _selector(self) -> str:
+        selector = self.kind.field_selector
+        return f"&fieldSelector={quote(selector, safe='')}" if selector else ""
+
+
+def _failed(response: Response) -> _End:
+    return _End.EXPIRED if response.code == 410 else _End.ERROR

@@ -1,0 +1,55 @@
+"""All reflectors of a process: started together, ended together, asked together.
+
+The daemon makes one `Watches`, runs it as one task and asks it what is not there yet. A fault in one
+reflector (a bug, never an answer of the server) ends all of them and comes out of `run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from random import Random
+
+from scheduler.base.meters import Meters
+from scheduler.engine.effects import Event
+from scheduler.kube.api import Api
+from scheduler.kube.watch import Reflector, ReflectorStatistics, WatchSettings
+from scheduler.objects.kinds import Kind
+
+
+class Watches:
+    """One reflector for each of `kinds`."""
+
+    def __init__(
+        self,
+        kinds: Iterable[Kind],
+        api: Api,
+        emit: Callable[[Event], None],
+        *,
+        random: Random,
+        meters: Meters,
+        settings: WatchSettings | None = None,
+    ) -> None:
+        self._reflectors = tuple(
+            Reflector(kind, api, emit, random=random, meters=meters, settings=settings)
+            for kind in kinds
+        )
+
+    async def run(self) -> None:
+        """List and watch all kinds until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self._reflectors:
+                tasks.create_task(reflector.run(), name=f"watch {reflector.kind.kind}")
+
+    def unsynced(self) -> list[str]:
+        """Return the kinds about which the engine has not been told anything yet."""
+        return [r.kind.kind for r in self._reflectors if not r.is_synced]
+
+    def look_again(self) -> None:
+        """Ask at once for the kinds that the server did not offer, for example after a new CRD."""
+        for reflector in self._reflectors:
+            reflector.look_again()
+
+    def statistics(self) -> tuple[ReflectorStatistics, ...]:
+        """Return what each reflector has seen."""
+        return tuple(reflector.statistics() for reflector in self._reflectors)
