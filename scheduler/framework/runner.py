@@ -185,14 +185,14 @@ class Runner:
         return self._until_rejected("reserve", self.profile.reserve, cycle, node, states)
 
     def unreserve(self, cycle: Cycle, node: str, states: States) -> None:
-        """Take reservations back in reverse order; a plugin's exception ends this cycle only."""
+        """Take all reservations back in reverse order; a plugin's exception is raised at the end."""
 
         def step(bound: Bound) -> bool:
             if bound.plugin.serves("unreserve"):
                 bound.plugin.unreserve(cycle, node, *_state(bound, states))
             return False
 
-        self._each("unreserve", self.profile.reserve[::-1], step)
+        self._each("unreserve", self.profile.reserve[::-1], step, to_the_end=True)
 
     def permit(self, cycle: Cycle, node: str) -> tuple[Status, dict[str, float]]:
         """Run permit; return the status and, for each plugin that waits, its timeout in seconds."""
@@ -229,13 +229,13 @@ class Runner:
         return Status(Code.ERROR, (f"no bind plugin took the pod to node {node}",))
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
-        """Tell the plugins that the pod is bound."""
+        """Tell all plugins that the pod is bound; a plugin's exception is raised at the end."""
 
         def step(bound: Bound) -> bool:
             bound.call(cycle, node)
             return False
 
-        self._each("post_bind", self.profile.post_bind, step)
+        self._each("post_bind", self.profile.post_bind, step, to_the_end=True)
 
     def _pre_score(self, cycle: Cycle, nodes: Nodes, states: States) -> None:
         def step(bound: Bound) -> bool:
@@ -306,13 +306,16 @@ class Runner:
         bounds: tuple[Bound, ...],
         step: Callable[[Bound], bool],
         outcome: Callable[[], str] = lambda: "Success",
+        *,
+        to_the_end: bool = False,
     ) -> None:
-        """Call `step` for each plugin in order until it returns True."""
+        """Call `step` for each plugin in order until it returns True or, mostly, raises."""
         if not bounds:
             return
         watch = self._stopwatch
         started = watch() if watch is not None else 0.0
         result = "Error"
+        faults: list[PluginError] = []
         try:
             for bound in bounds:
                 try:
@@ -321,7 +324,12 @@ class Runner:
                 except PluginError:
                     raise
                 except Exception as error:  # the one place where a plugin's fault is caught
-                    raise PluginError(bound.name, _GO_NAME[point], str(error)) from error
+                    fault = PluginError(bound.name, _GO_NAME[point], str(error))
+                    if not to_the_end:
+                        raise fault from error
+                    faults.append(fault)
+            if faults:
+                raise faults[0]
             result = outcome()
         finally:
             if watch is not None:

@@ -1,0 +1,70 @@
+"""What a plugin's exception may do: end its own cycle, named, and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.base.errors import PluginError
+from scheduler.framework.args import NoArgs
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.plugin import Plugin
+from tests.unit.framework.stage import Stage
+
+
+class Recorder(Plugin[NoArgs]):
+    """Writes down its calls."""
+
+    def __init__(self, args: NoArgs, handle: Any) -> None:
+        super().__init__(args, handle)
+        self.calls: list[str] = []
+
+    def reserve(self, cycle: Cycle, node: str) -> None:
+        self.calls.append("reserve")
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        self.calls.append("unreserve")
+
+    def post_bind(self, cycle: Cycle, node: str) -> None:
+        self.calls.append("post_bind")
+
+
+class First(Recorder):
+    """Called first at reserve, last at unreserve."""
+
+
+class Last(Recorder):
+    """Called last at reserve, first at unreserve."""
+
+
+class Broken(Plugin[NoArgs]):
+    """Raises in between."""
+
+    def reserve(self, cycle: Cycle, node: str) -> None:
+        return None
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        raise ValueError("lost the book")
+
+    def post_bind(self, cycle: Cycle, node: str) -> None:
+        raise ValueError("no bell")
+
+
+def test_unreserve_reaches_every_plugin():
+    """A reservation is given back though another plugin's unreserve raises; the fault is told."""
+    stage = Stage(First, Broken, Last)
+
+    with pytest.raises(PluginError, match='running Unreserve plugin "Broken": lost the book'):
+        stage.runner.unreserve(stage.cycle, "n0", stage.states)
+
+    assert ["unreserve"] == stage.plugin(Last).calls
+    assert ["unreserve"] == stage.plugin(First).calls
+
+
+def test_post_bind_reaches_every_plugin():
+    """All plugins learn that the pod is bound though one of them raises."""
+    stage = Stage(First, Broken, Last)
+
+    with pytest.raises(PluginError, match='running PostBind plugin "Broken": no bell'):
+        stage.runner.post_bind(stage.cycle, "n0")
+
+    assert ["post_bind"] == stage.plugin(First).calls == stage.plugin(Last).calls
