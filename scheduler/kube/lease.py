@@ -1,0 +1,231 @@
+"""Which of several schedulers may act: an election on a Lease, with a fence around the winner.
+
+The daemon runs an `Election`, acts between `on_lead` and `on_lost`, and leaves at the end. A leader that
+could not renew stops before anybody else may begin: the fence closes `renew_deadline_s` after the
+last renewal was SENT, others wait `lease_s` after they SAW it. Times of other machines are never
+compared with ours. (kubernetes-asyncio's election cancels a task when it loses; requests under way
+would still go out, so it cannot fence.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from scheduler.base.clock import Clock
+from scheduler.base.meters import Meters
+from scheduler.kube.api import Api, Response
+from scheduler.kube.fence import Fence
+from scheduler.kube.leaserecord import LeaseRecord, LeaseSettings
+
+# A standby looks a little less often than the holder renews, so that several do not march in step.
+JITTER = 0.2
+HEALTH_GRACE_S = 20.0
+_log = structlog.get_logger()
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class ElectionStatistics(NamedTuple):
+    """Who leads as far as we know; `renewed_at` is when our last renewal was sent."""
+
+    is_leader: bool
+    holder: str
+    renewed_at: float | None
+    terms: int
+
+
+class Election:
+    """Takes part in the election on one Lease."""
+
+    def __init__(
+        self,
+        api: Api,
+        fence: Fence,
+        settings: LeaseSettings,
+        *,
+        clock: Clock,
+        random: Random,
+        meters: Meters,
+        on_lead: Callable[[], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._api = api
+        self._fence = fence
+        self._settings = settings
+        self._clock = clock
+        self._random = random
+        self._on_lead = on_lead
+        self._on_lost = on_lost
+        self._root = f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases"
+        self._path = f"{self._root}/{settings.name}"
+        self._record = LeaseRecord(settings)
+        self._renewed_at: float | None = None
+        self._terms = 0
+        self._is_leaving = asyncio.Event()
+        self._telling: set[asyncio.Task[Response]] = set()
+        self._status = meters.leader_election_master_status.labels(settings.name)
+        self._status.set(0)
+        self._won = meters.lease_transitions.labels(settings.name)
+        self.is_leader = False
+
+    def is_healthy(self, now: float) -> bool:
+        """Whether we are no leader, or one that could renew lately."""
+        if not self.is_leader or self._renewed_at is None:
+            return True
+        return now - self._renewed_at < self._settings.lease_s + HEALTH_GRACE_S
+
+    def statistics(self) -> ElectionStatistics:
+        """Return who leads."""
+        holder = self._record.holder
+        return ElectionStatistics(self.is_leader, holder, self._renewed_at, self._terms)
+
+    async def run(self) -> None:
+        """Wait for the lease, lead until it is lost or `leave` is called, then return."""
+        try:
+            if not await self._acquire():
+                return
+            self._begin()
+            if await self._hold():
+                self._tell("stopped leading")
+                await asyncio.gather(*self._telling, return_exceptions=True)
+                self._end()
+                await self._release()
+        finally:
+            if self.is_leader:
+                self._end()
+            for task in self._telling:
+                task.cancel()
+            await asyncio.gather(*self._telling, return_exceptions=True)
+
+    def leave(self) -> None:
+        """Give the lease back, so that another can take it at once; `run` then returns.
+
+        Call it when everything that had to be written has been written.
+        """
+        self._is_leaving.set()
+
+    async def _acquire(self) -> bool:
+        """Try until we hold the lease; return False when asked to leave before."""
+        retry_s = self._settings.retry_s
+        while not await self._try():
+            delay = retry_s * (1 + JITTER * self._random.random())
+            expires_in = self._record.expires_in_s(self._clock.now())
+            if expires_in > 0:
+                # To wait longer than the holder's claim is valid would only cost time.
+                delay = min(delay, expires_in + retry_s / 10 * self._random.random())
+            if await self._pause(delay):
+                return False
+        return True
+
+    async def _hold(self) -> bool:
+        """Renew until the lease is lost (False) or we are asked to leave (True)."""
+        while True:
+            if await self._pause(min(self._settings.retry_s, max(self._left_s(), 0))):
+                return True
+            try:
+                async with asyncio.timeout(self._left_s()):
+                    await self._try()
+            except TimeoutError:
+                pass
+            if self._left_s() <= 0 or not self._record.is_ours:
+                _log.error(
+                    "the lease is lost", lease=self._settings.name, holder=self._record.holder
+                )
+                return False
+
+    async def _try(self) -> bool:
+        """Take or renew the lease once; return whether it is ours now."""
+        if self.is_leader and self._record.is_current:
+            # The usual renewal is one request: nobody else writes to a lease that is held.
+            if await self._write("PUT", self._record.claimed(self._clock.now())):
+                return True
+            if self._record.is_current:
+                return False
+        found = await self._send("GET", self._path)
+        if found.code == 404:
+            return await self._write("POST", self._record.new(self._clock.now()))
+        if not found.ok:
+            self._complain("read", found)
+            return False
+        now = self._clock.now()
+        self._record.see(_decode(found.body), now)
+        is_taken = bool(self._record.holder) and not self._record.is_ours
+        if is_taken and (self.is_leader or self._record.expires_in_s(now) > 0):
+            return False
+        return await self._write("PUT", self._record.claimed(now))
+
+    async def _write(self, method: str, lease: dict[str, Any]) -> bool:
+        sent_at = self._clock.now()
+        response = await self._send(method, self._root if method == "POST" else self._path, lease)
+        if response.ok:
+            self._record.see(_decode(response.body), self._clock.now())
+            self._renewed_at = sent_at
+            self._fence.open_until(sent_at + self._settings.renew_deadline_s)
+            return True
+        if response.code in (404, 409):
+            self._record.doubt()
+        else:
+            self._complain("write", response)
+        return False
+
+    async def _release(self) -> None:
+        response = await self._send("PUT", self._path, self._record.released(self._clock.now()))
+        if not response.ok:
+            self._complain("release", response)
+
+    async def _send(self, method: str, path: str, body: Any = None) -> Response:
+        timeout_s = self._settings.renew_deadline_s / 2
+        encoded = b"" if body is None else _encode(body)
+        return await self._api.request(method, path, encoded, timeout_s=timeout_s)
+
+    def _begin(self) -> None:
+        self.is_leader = True
+        self._terms += 1
+        self._won.inc()
+        self._status.set(1)
+        _log.info("became leader", lease=self._settings.name, identity=self._settings.identity)
+        self._on_lead()
+        self._tell("became leader")
+
+    def _end(self) -> None:
+        self.is_leader = False
+        self._status.set(0)
+        self._fence.close()
+        self._on_lost()
+
+    def _left_s(self) -> float:
+        """How long we may still act without a renewal."""
+        since = self._clock.now() - (self._renewed_at or 0.0)
+        return self._settings.renew_deadline_s - since
+
+    async def _pause(self, delay_s: float) -> bool:
+        """Wait; return True as soon as we are asked to leave."""
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._is_leaving.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _tell(self, what: str) -> None:
+        """Write an event about the lease; nothing waits for it."""
+        event = self._record.event(what, self._clock.now())
+        path = f"/api/v1/namespaces/{self._settings.namespace}/events"
+        task = asyncio.create_task(self._send("POST", path, event))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    def _complain(self, action: str, response: Response) -> None:
+        _log.warning(
+            f"cannot {action} the lease",
+            lease=self._settings.name,
+            code=response.code,
+            reason=response.reason,
+            message=response.message,
+        )

@@ -1,0 +1,130 @@
+"""What we know of a Lease, and what we would write into it. No I/O, no clock.
+
+The election reads and writes the object; this module keeps the last version seen, since when its
+content is as it is (by OUR clock: times of other machines are never compared), and builds the next
+one. Fields that are none of our business are kept as they were found.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from scheduler.base.clock import rfc3339, rfc3339_micro
+
+
+class LeaseSettings(msgspec.Struct, frozen=True):
+    """Which lease, who we are (unique per process), and kube-scheduler's three times in seconds."""
+
+    namespace: str
+    name: str
+    identity: str
+    component: str = "trellis"
+    lease_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_s: float = 2.0
+
+
+class LeaseRecord:
+    """The Lease as last seen."""
+
+    def __init__(self, settings: LeaseSettings) -> None:
+        self._settings = settings
+        self._lease: dict[str, Any] | None = None
+        self._spec: dict[str, Any] = {}
+        self._since = 0.0
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the last version seen may still be the one on the server."""
+        return self._lease is not None
+
+    @property
+    def holder(self) -> str:
+        """Who holds the lease, empty for nobody."""
+        return str(self._spec.get("holderIdentity") or "")
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether we hold the lease, valid or not."""
+        return self.holder == self._settings.identity
+
+    def see(self, lease: dict[str, Any], now: float) -> None:
+        """Take note of a version; its time runs from when its content was new to us."""
+        self._lease = lease
+        spec = lease.get("spec") or {}
+        if spec != self._spec:
+            self._spec = spec
+            self._since = now
+
+    def doubt(self) -> None:
+        """Take note that the server's version is not the one we know."""
+        self._lease = None
+
+    def expires_in_s(self, now: float) -> float:
+        """Return how long the holder's claim is valid, by our clock; not positive when it is over."""
+        if not self.holder:
+            return 0.0
+        duration = float(self._spec.get("leaseDurationSeconds") or self._settings.lease_s)
+        return self._since + duration - now
+
+    def new(self, now: float) -> dict[str, Any]:
+        """Return a first version, held by us."""
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._settings.name, "namespace": self._settings.namespace},
+            "spec": self._claim(now, acquired=None, transitions=0),
+        }
+
+    def claimed(self, now: float) -> dict[str, Any]:
+        """Return the next version, held by us: renewed if it was ours, else taken over."""
+        transitions = int(self._spec.get("leaseTransitions") or 0)
+        if self.is_ours:
+            claim = self._claim(now, self._spec.get("acquireTime"), transitions)
+        else:
+            claim = self._claim(now, None, transitions + 1)
+        return {**(self._lease or self.new(now)), "spec": {**self._spec, **claim}}
+
+    def released(self, now: float) -> dict[str, Any]:
+        """Return the next version, held by nobody."""
+        lease = self.claimed(now)
+        # One second, not none: the API refuses a lease without a duration.
+        lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+        return lease
+
+    def event(self, what: str, now: float) -> dict[str, Any]:
+        """Return the event that tells about us and this lease."""
+        meta = (self._lease or {}).get("metadata") or {}
+        namespace, name = self._settings.namespace, self._settings.name
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.{int(now * 1e9):x}", "namespace": namespace},
+            "involvedObject": {
+                "kind": "Lease",
+                "apiVersion": "coordination.k8s.io/v1",
+                "namespace": namespace,
+                "name": name,
+                "uid": meta.get("uid", ""),
+                "resourceVersion": meta.get("resourceVersion", ""),
+            },
+            "reason": "LeaderElection",
+            "message": f"{self._settings.identity} {what}",
+            "source": {"component": self._settings.component},
+            "reportingComponent": self._settings.component,
+            "firstTimestamp": rfc3339(now),
+            "lastTimestamp": rfc3339(now),
+            "count": 1,
+            "type": "Normal",
+        }
+
+    def _claim(self, now: float, acquired: str | None, transitions: int) -> dict[str, Any]:
+        return {
+            "holderIdentity": self._settings.identity,
+            "leaseDurationSeconds": int(self._settings.lease_s),
+            "acquireTime": acquired or rfc3339_micro(now),
+            "renewTime": rfc3339_micro(now),
+            "leaseTransitions": transitions,
+        }
