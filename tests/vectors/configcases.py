@@ -1,0 +1,113 @@
+"""config.json: a configuration in, plugin lists or the text of its first error out.
+
+Two properties decide where our result differs, as long as not all of kube-scheduler's plugins exist
+here. A plugin that the registry lacks and that is enabled by default is left out of the lists; one
+that a file enables by name is refused by name. Arguments for it are accepted unread, as those of any
+unknown plugin are.
+"""
+
+import json
+
+import pytest
+
+from scheduler.config import InvalidConfigError, Stage, load
+from scheduler.config.names import KUBE_SCHEDULER
+from scheduler.framework.plugin import POINTS
+from scheduler.framework.registry import Registry
+from scheduler.plugins.intree import IN_TREE
+
+EXPECTATIONS = {"plugins", "decodeError", "validationErrors", "startError"}
+
+
+def run_config(vector):
+    """Load the configuration and compare what comes out."""
+    case, expect = vector.case, vector.case["expect"]
+    if case["op"] != "config" or not set(expect) <= EXPECTATIONS:
+        pytest.fail(f"unknown operation {case['op']} or expectation")
+    registry = Registry(IN_TREE)
+    config = case["config"]
+    text = config if isinstance(config, str) else json.dumps(config, indent=2)
+    enabled = _enabled(config) & KUBE_SCHEDULER - set(registry.names())
+    if enabled:
+        with pytest.raises(InvalidConfigError) as refused:
+            load(text, file="case.yaml", registry=registry)
+
+        assert all(f'"{name}"' in str(refused.value) for name in enabled)
+    elif "plugins" in expect or _about_missing_args(config, expect, registry):
+        loaded = load(text, file="case.yaml", registry=registry)
+
+        assert _restricted(expect.get("plugins"), registry) in (_lists(loaded), None)
+    else:
+        _compare_errors(text, expect, registry)
+
+
+def _compare_errors(text, expect, registry):
+    with pytest.raises(InvalidConfigError) as refused:
+        load(text, file="case.yaml", registry=registry)
+    problems = refused.value.problems
+    texts = [problem.text for problem in problems]
+
+    if "decodeError" in expect:
+        # The exact text is informative only; the stage and the place are ours to tell.
+        assert Stage.DECODE == problems[0].stage
+        assert problems[0].line > 0
+    elif "validationErrors" in expect:
+        assert sorted(expect["validationErrors"]) == sorted(texts)
+        assert {Stage.VALIDATION} == {problem.stage for problem in problems}
+    else:
+        assert expect["startError"] == texts[0]
+        assert Stage.START == problems[0].stage
+
+
+def _lists(loaded):
+    """Return the plugins of the first profile as the file writes them."""
+    return {
+        point: [
+            {"name": listed.name} | ({"weight": listed.weight} if point == "score" else {})
+            for listed in entries
+        ]
+        for point, entries in loaded.profiles[0].plugins.items()
+        if entries
+    }
+
+
+def _restricted(plugins, registry):
+    """Return the expected lists without points and plugins that do not exist here."""
+    if plugins is None:
+        return None
+    known = {
+        point: [entry for entry in entries if entry["name"] in registry]
+        for point, entries in plugins.items()
+        if point in POINTS.values()
+    }
+    return {point: entries for point, entries in known.items() if entries}
+
+
+def _profiles(config):
+    return config.get("profiles") or () if isinstance(config, dict) else ()
+
+
+def _enabled(config):
+    """Return the names that the configuration enables explicitly."""
+    return {
+        entry.get("name")
+        for profile in _profiles(config)
+        for plugin_set in (profile.get("plugins") or {}).values()
+        for entry in (plugin_set or {}).get("enabled") or ()
+    }
+
+
+def _about_missing_args(config, expect, registry):
+    """Whether the case is about arguments of a plugin that does not exist here yet."""
+    named = {
+        entry.get("name")
+        for profile in _profiles(config)
+        for entry in profile.get("pluginConfig") or ()
+    }
+    about_args = any("pluginConfig" in text or "args" in text for text in _texts(expect))
+    return about_args and bool(named) and not any(name in registry for name in named)
+
+
+def _texts(expect):
+    errors = expect.get("validationErrors", [])
+    return [*errors, expect.get("decodeError", ""), expect.get("startError", "")]

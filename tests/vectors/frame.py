@@ -1,0 +1,98 @@
+"""The frame of the vector tests: which files there are, which of them wait, and what a case is.
+
+Knows no single case. A runner module (one per folder) says in `RUNNERS` which of its files it runs
+and how; a file that no runner names fails, unless it stands in `LATER`.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parent / "data"
+
+# Files, or the cases of one plugin in a file of several, whose subject does not exist yet. Only for
+# the time until it does: whoever adds a plugin takes it out here, and a test insists on that.
+LATER = {
+    "kube-scheduler/cycle.json": ("VolumeBinding", "PodTopologySpread", "InterPodAffinity"),
+    "kube-scheduler/defaultpreemption.json": ("DefaultPreemption",),
+    "kube-scheduler/interpodaffinity-filter.json": ("InterPodAffinity",),
+    "kube-scheduler/interpodaffinity-score.json": ("InterPodAffinity",),
+    "kube-scheduler/podtopologyspread-filter.json": ("PodTopologySpread",),
+    "kube-scheduler/podtopologyspread-score.json": ("PodTopologySpread",),
+    "kube-scheduler/volumes-and-node-basics.json": (
+        "VolumeZone",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+    ),
+    "loadaware/estimator.json": ("LoadAwareScheduling",),
+    "loadaware/filter.json": ("LoadAwareScheduling",),
+    "loadaware/score.json": ("LoadAwareScheduling",),
+    "network/appgroup-controller.json": ("AppGroup controller",),
+    "network/loadvariationriskbalancing.json": ("LoadVariationRiskBalancing",),
+    "network/networkoverhead.json": ("NetworkOverhead",),
+    "network/networktopology-controller.json": ("NetworkTopology controller",),
+    "network/pluginargs.json": ("NetworkOverhead", "TopologicalSort"),
+    "network/qossort.json": ("QOSSort",),
+    "network/topologicalsort.json": ("TopologicalSort",),
+    "numa/filter.json": ("NodeResourceTopologyMatch",),
+    "numa/helpers.json": ("NodeResourceTopologyMatch",),
+    "numa/placement.json": ("NodeResourceTopologyMatch",),
+    "numa/score.json": ("NodeResourceTopologyMatch",),
+    "sakkara/cases.json": ("ClusterTopologyPlacementGroup",),
+    "sakkara/preemption.json": ("ClusterTopologyPlacementGroup",),
+}
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One case: where it is from, the list it stands in, itself, and the file around it."""
+
+    folder: str
+    file: str
+    section: str
+    case: dict[str, Any]
+    document: dict[str, Any]
+
+    @property
+    def path(self) -> str:
+        """Return `folder/file`."""
+        return f"{self.folder}/{self.file}"
+
+    @property
+    def id(self) -> str:
+        """Return `folder/file:case-id`."""
+        name = self.case.get("id", self.case.get("name", "unnamed"))
+        prefix = "" if self.section == "cases" else f"{self.section}/"
+        return f"{self.path}:{prefix}{name}"
+
+    @property
+    def plugin(self) -> str:
+        """Return the plugin that the case is about: its own, or the file's."""
+        name: str = self.case.get("plugin", self.document["plugin"])
+        return name
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """Return what has to exist before the case can run; empty when it can."""
+        missing = LATER.get(self.path, ())
+        if "plugin" in self.case:
+            return tuple(name for name in missing if name == self.case["plugin"])
+        return missing
+
+
+def files(root: Path) -> list[str]:
+    """Return all vector files below `root` as `folder/file`."""
+    return sorted(path.relative_to(root).as_posix() for path in root.glob("*/*.json"))
+
+
+def vectors(root: Path, path: str) -> Iterator[Vector]:
+    """Yield the cases of one file, of all its lists."""
+    folder, _, file = path.partition("/")
+    document = json.loads((root / path).read_text())
+    for section, cases in document.items():
+        if isinstance(cases, list):
+            for case in cases:
+                yield Vector(folder, file, section, case, document)
