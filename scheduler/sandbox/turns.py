@@ -10,9 +10,7 @@ short slices, so that the HTTP server in the same event loop is never held up fo
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from typing import Final, Protocol, TypeAlias
-
-import structlog
+from typing import Any, Final, Protocol, TypeAlias
 
 from scheduler.base.clock import perf_s
 from scheduler.sandbox.collection import ADDED, Change
@@ -26,8 +24,6 @@ Interest: TypeAlias = tuple[Resource, Hear]
 _SLICE_S: Final = 0.005
 _FIRST_RETRY_S: Final = 0.5
 _LAST_RETRY_S: Final = 60.0
-
-_log = structlog.get_logger(__name__)
 
 
 class Agenda:
@@ -182,7 +178,7 @@ class Turns:
                 if self._strict:
                     raise
                 self.faults += 1
-                _log.exception("sandbox listener failed", object=change.stored.key)
+                _log().exception("sandbox listener failed", object=change.stored.key)
         self._woken.set()
 
     def _act(self, actor: Actor, key: str, now: float) -> None:
@@ -190,16 +186,23 @@ class Turns:
             actor.act(key, now)
         except StatusError as refusal:
             name = type(actor).__name__
-            _log.warning("sandbox actor was refused", actor=name, key=key, error=refusal.message)
+            _log().info("sandbox actor was refused", actor=name, key=key, error=refusal.message)
             actor.agenda.retry(key, now)
         except Exception:
             if self._strict:
                 raise
             self.faults += 1
-            _log.exception("sandbox actor failed", actor=type(actor).__name__, key=key)
+            _log().exception("sandbox actor failed", actor=type(actor).__name__, key=key)
             actor.agenda.retry(key, now)
         else:
             actor.agenda.succeeded(key)
+
+
+def _log() -> Any:
+    # Heavy, and hardly ever needed: the sandbox should be up quickly.
+    import structlog
+
+    return structlog.get_logger(__name__)
 
 
 def _over_after(seconds: float) -> Callable[[], bool]:

@@ -134,7 +134,7 @@ class DaemonSets:
             made["metadata"]["labels"] = {**labels, revisions.LABEL: revision.hash}
             _pin(made["spec"], node)
             try:
-                self._store.create(PODS, made, meta["namespace"])
+                self._store.create(PODS, made, meta["namespace"], owned=True)
             except StatusError as refusal:
                 text = f"Error creating: {refusal.message}"
                 record(self._store, owner, _NAME, "FailedCreate", text, WARNING)

@@ -73,7 +73,7 @@ class ReplicaSets:
             pod = make()
             pod["metadata"]["generateName"] = meta["name"] + "-"
             try:
-                self._store.create(PODS, pod, meta["namespace"])
+                self._store.create(PODS, pod, meta["namespace"], owned=True)
             except StatusError as refusal:
                 message = f"Error creating: {refusal.message}"
                 record(self._store, owner, _NAME, "FailedCreate", message, WARNING)

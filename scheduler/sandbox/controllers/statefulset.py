@@ -130,7 +130,7 @@ class StatefulSets:
             pod_spec["subdomain"] = spec["serviceName"]
         try:
             self._claim(owner, ordinal, pod_spec)
-            self._store.create(PODS, pod, meta["namespace"])
+            self._store.create(PODS, pod, meta["namespace"], owned=True)
         except StatusError as refusal:
             text = (
                 f"create Pod {name} in StatefulSet {meta['name']} failed error: {refusal.message}"

@@ -1,0 +1,133 @@
+"""A whole cluster in this process: store, HTTPS API server, simulated nodes, controllers.
+
+    async with Sandbox(Options(shape=plain_shape(30))) as sandbox:
+        sandbox.kubeconfig_path      # for kubectl, helm, the daemon
+        sandbox.url, sandbox.store
+
+`trellis sandbox up`, `trellis demo` and tests use it. It has no scheduler: pods stay Pending until somebody binds them.
+"""
+
+import asyncio
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from scheduler.base.clock import Clock, RealClock
+from scheduler.sandbox import manifests
+from scheduler.sandbox.controllers.table import controllers
+from scheduler.sandbox.kinds import NODES
+from scheduler.sandbox.kubelet import Kubelets
+from scheduler.sandbox.nodes import Nodes
+from scheduler.sandbox.podlife import Pace
+from scheduler.sandbox.server import ApiServer
+from scheduler.sandbox.shape import Shape, nodes_of, plain_shape
+from scheduler.sandbox.start import new_store
+from scheduler.sandbox.store import Store
+from scheduler.sandbox.turns import Turns
+
+_NODES_AT_ONCE: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a sandbox is made of.
+
+    `port` 0 takes a free one; without `kubeconfig` the file lies in a temporary folder that goes with the sandbox;
+    `lazy` kubelets write no pod status.
+    """
+
+    shape: Shape = field(default_factory=lambda: plain_shape(3))
+    host: str = "127.0.0.1"
+    port: int = 0
+    kubeconfig: Path | None = None
+    pace: Pace = field(default_factory=Pace)
+    lazy: bool = False
+    renew_interval_s: float = 10.0
+
+
+class Sandbox:
+    """One embedded cluster; `async with` starts and stops it."""
+
+    store: Store
+    server: ApiServer
+    turns: Turns
+    kubeconfig_path: Path
+
+    def __init__(self, options: Options | None = None, clock: Clock | None = None) -> None:
+        self.options = options or Options()
+        self._clock = clock or RealClock()
+        self._folder = ""
+        self._acting: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the API server listens."""
+        return self.server.url
+
+    async def start(self) -> None:
+        """Start everything; returns when all nodes of the shape are Ready and the kubeconfig is written."""
+        options = self.options
+        # Reads the CRDs from files, so it may block.
+        self.store = await asyncio.to_thread(new_store, self._clock)
+        nodes = Nodes(self.store, renew_interval_s=options.renew_interval_s)
+        kubelets = Kubelets(self.store, nodes, options.pace, lazy=options.lazy)
+        self.turns = Turns(self.store, [nodes, kubelets, *controllers(self.store)])
+        self.server = ApiServer(self.store, host=options.host, port=options.port)
+        await self.server.start()
+        self._acting = asyncio.create_task(self.turns.run(), name="sandbox actors")
+        try:
+            await self._add_nodes()
+            self.kubeconfig_path = await asyncio.to_thread(self._write_kubeconfig)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop everything; the objects are gone."""
+        if self._acting is not None:
+            self._acting.cancel()
+            await asyncio.gather(self._acting, return_exceptions=True)
+            self.turns.close()
+        await self.server.stop()
+        if self._folder:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    async def apply(self, *names: str) -> list[str]:
+        """Bring the manifests of files, folders or `-` into the cluster, in order; what was done, a line each."""
+        found = await asyncio.to_thread(lambda: list(manifests.read(names)))
+        lines = []
+        for manifest in found:
+            lines.append(manifests.apply(self.store, manifest))
+            await asyncio.sleep(0)
+        return lines
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop."""
+        await self.stop()
+
+    async def _add_nodes(self) -> None:
+        now = self.store.now()
+        for number, node in enumerate(nodes_of(self.options.shape, now)):
+            self.store.create(NODES, node, owned=True)
+            if number % _NODES_AT_ONCE == _NODES_AT_ONCE - 1:
+                await asyncio.sleep(0)
+
+    def _write_kubeconfig(self) -> Path:
+        path = self.options.kubeconfig
+        if path is None:
+            self._folder = tempfile.mkdtemp(prefix="trellis-sandbox-")
+            path = Path(self._folder, "kubeconfig")
+        return self.server.kubeconfig(path)
