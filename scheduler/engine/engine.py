@@ -29,7 +29,7 @@ from scheduler.engine.cycle import Attempt, decide
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer, Effects, Event, Leading, Listed, Watched
 from scheduler.engine.handle import EngineHandle
-from scheduler.engine.intake import Intake
+from scheduler.engine.intake import Complain, Intake
 from scheduler.engine.nominations import Nominations
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
@@ -86,7 +86,7 @@ class Engine:
         self._outbox = Outbox()
         wakeups = Wakeups(self.profiles, self.observation.fault)
         self.queues = Queues(
-            sort_key=_sort_key(self.profiles),
+            sort_key=_sort_key(self.profiles, self.observation.fault),
             gate=self._gate,
             wakeups=wakeups,
             backoff=self.settings.backoff,
@@ -252,9 +252,16 @@ class Engine:
         return tuple(found)
 
     def _gate(self, pod: Pod) -> Status | None:
-        """Return the status of the first plugin that keeps a pod out of the queue, or None."""
+        """Return the status of the first plugin that keeps a pod out of the queue, or None.
+
+        A plugin that raises keeps the pod out as well: nobody knows whether it may come in.
+        """
         for bound in self.profiles[pod.spec.scheduler_name].pre_enqueue:
-            status: Status | None = bound.call(pod)
+            try:
+                status: Status | None = bound.call(pod)
+            except Exception as error:  # noqa: BLE001 - whatever a plugin does must not end the engine
+                self.observation.fault(bound.name, "PreEnqueue", error)
+                status = Status(Code.ERROR, (str(error),))
             if status is not None and not status.is_success:
                 return msgspec.structs.replace(status, plugin=bound.name)
         return None
@@ -298,17 +305,29 @@ def _error(message: str) -> Decision:
     return Decision(status=Status(Code.ERROR, (message,)), message=message, nominated_node="")
 
 
-def _sort_key(profiles: Mapping[str, Profile]) -> SortKey:
-    """Return the order of the queue; all profiles share one sort plugin (config checks that)."""
+def _sort_key(profiles: Mapping[str, Profile], complain: Complain) -> SortKey:
+    """Return the order of the queue; all profiles share one sort plugin (config checks that).
+
+    Pods that a plugin's `less` cannot compare without raising are ordered as PrioritySort does.
+    """
     sorters = [profile.less[0].plugin for profile in profiles.values() if profile.less]
     if not sorters:
-        return lambda queued: (-queued.priority, queued.queued_at)
+        return _by_priority
     sorter: Any = sorters[0]
     if hasattr(sorter, "sort_key"):
         key: SortKey = sorter.sort_key
         return key
 
     def compare(first: QueuedPod, second: QueuedPod) -> int:
-        return -1 if sorter.less(first, second) else int(sorter.less(second, first))
+        try:
+            return -1 if sorter.less(first, second) else int(sorter.less(second, first))
+        except Exception as error:  # noqa: BLE001 - an order is needed whatever a plugin does
+            complain(sorter.name, "QueueSort", error)
+            one, other = _by_priority(first), _by_priority(second)
+            return -1 if one < other else int(other < one)
 
     return cmp_to_key(compare)
+
+
+def _by_priority(queued: QueuedPod) -> tuple[int, float]:
+    return -queued.priority, queued.queued_at

@@ -1,0 +1,169 @@
+"""A small API server as a pure model: objects, watch logs, and the answers that effects get.
+
+It answers as kube-apiserver does where the engine can tell the difference: a binding carries the
+pod's uid, a second one conflicts, a terminating pod cannot be bound, a status patch of another uid
+conflicts, binding clears the nomination. It never knows what the engine thinks.
+"""
+
+from typing import Any
+
+import msgspec
+
+from scheduler.engine.effects import (
+    Answer,
+    Bind,
+    Call,
+    Effects,
+    Evict,
+    Listed,
+    Look,
+    Record,
+    SetStatus,
+    Watched,
+)
+from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod, PodCondition
+from scheduler.objects.workloads import Service
+from tests.property.making import with_meta, with_spec, with_status
+
+KINDS = ("Node", "Pod", "Service")
+BOUND = PodCondition(type="PodScheduled", status="True")
+
+
+class ModelApi:
+    """Nodes, pods and services with one watch log per kind."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
+        self.log: dict[str, list[Watched]] = {kind: [] for kind in KINDS}
+        self.records: list[Record] = []
+        self.bound_by: dict[str, tuple[str, str]] = {}
+        self._version = 0
+
+    @property
+    def pods(self) -> dict[str, Pod]:
+        """Return the pods by `namespace/name`."""
+        return self.objects["Pod"]
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """Return the nodes by name."""
+        return self.objects["Node"]
+
+    # What users, controllers and kubelets do.
+
+    def put(self, kind: str, obj: Any) -> Any:
+        """Create or change an object."""
+        self._version += 1
+        meta = msgspec.structs.replace(obj.metadata, resource_version=str(self._version))
+        obj = msgspec.structs.replace(obj, metadata=meta)
+        key = _key(kind, obj)
+        verb = "MODIFIED" if key in self.objects[kind] else "ADDED"
+        self.objects[kind][key] = obj
+        self.log[kind].append(Watched(kind, verb, obj))
+        return obj
+
+    def remove(self, kind: str, key: str) -> None:
+        """Take an object away at once."""
+        obj = self.objects[kind].pop(key, None)
+        if obj is not None:
+            self.log[kind].append(Watched(kind, "DELETED", obj))
+
+    def terminate(self, key: str) -> None:
+        """Ask for a pod's deletion; it stays with a deletionTimestamp until `remove`."""
+        pod = self.pods.get(key)
+        if pod is not None and not pod.is_terminating:
+            self.put("Pod", with_meta(pod, deletion_timestamp="2026-01-01T00:00:00Z"))
+
+    def finish(self, key: str) -> None:
+        """Let a bound pod end; our field selector makes the watch call that a deletion."""
+        pod = self.pods.get(key)
+        if pod is not None and pod.spec.node_name:
+            self.objects["Pod"][key] = with_status(pod, phase="Succeeded")
+            self.remove("Pod", key)
+
+    def bind_foreign(self, key: str, node: str) -> None:
+        """Let another scheduler bind a pod."""
+        pod = self.pods.get(key)
+        if pod is not None and not pod.spec.node_name:
+            self._bind(pod, node, "another")
+
+    def listed(self, kind: str) -> Listed:
+        """Return what a list call returns now: by namespace and name."""
+        return Listed(kind, tuple(obj for _, obj in sorted(self.objects[kind].items())))
+
+    # What effects do.
+
+    def perform(self, effect: Effects) -> Answer | None:
+        """Carry an effect out and return its answer, None for one that wants none."""
+        if isinstance(effect, Bind):
+            return self._answer_bind(effect)
+        if isinstance(effect, Look):
+            pod = self.pods.get(f"{effect.namespace}/{effect.name}")
+            if pod is None:
+                return Answer(effect.id, 404, "NotFound", "pod not found")
+            seen = {"uid": pod.metadata.uid, "nodeName": pod.spec.node_name}
+            return Answer(effect.id, 200, body=seen)
+        if isinstance(effect, Call):
+            meta = ObjectMeta(name=effect.path.rpartition("/")[2], namespace="default")
+            self.put("Service", Service(meta))
+            return Answer(effect.id, 200)
+        if isinstance(effect, Evict):
+            return self._evict(effect)
+        if isinstance(effect, SetStatus):
+            self._set_status(effect)
+        elif isinstance(effect, Record):
+            self.records.append(effect)
+        return None
+
+    def _answer_bind(self, effect: Bind) -> Answer:
+        pod = self.pods.get(f"{effect.namespace}/{effect.name}")
+        if pod is None:
+            return Answer(effect.id, 404, "NotFound", f'pods "{effect.name}" not found')
+        if pod.metadata.uid != effect.uid:
+            text = f"Precondition failed: UID in precondition: {effect.uid}"
+            return Answer(effect.id, 409, "Conflict", text)
+        if pod.spec.node_name:
+            text = f"pod {effect.name} is already assigned to node {pod.spec.node_name}"
+            return Answer(effect.id, 409, "Conflict", text)
+        if pod.is_terminating:
+            text = f"pod {effect.name} is being deleted, cannot be assigned to a host"
+            return Answer(effect.id, 409, "Conflict", text)
+        self._bind(pod, effect.node, "us")
+        return Answer(effect.id, 201)
+
+    def _bind(self, pod: Pod, node: str, who: str) -> None:
+        assert pod.metadata.uid not in self.bound_by, "the model bound a pod twice"
+        self.bound_by[pod.metadata.uid] = (node, who)
+        others = tuple(c for c in pod.status.conditions if c.type != "PodScheduled")
+        pod = with_status(pod, nominated_node_name="", conditions=(*others, BOUND))
+        self.put("Pod", with_spec(pod, node_name=node))
+
+    def _evict(self, effect: Evict) -> Answer:
+        key = f"{effect.namespace}/{effect.name}"
+        pod = self.pods.get(key)
+        if pod is None:
+            return Answer(effect.id, 404, "NotFound", "pod not found")
+        if pod.metadata.uid != effect.uid:
+            return Answer(effect.id, 409, "Conflict", "uid")
+        self.terminate(key)
+        return Answer(effect.id, 200)
+
+    def _set_status(self, effect: SetStatus) -> None:
+        pod = self.pods.get(f"{effect.namespace}/{effect.name}")
+        if pod is None or pod.metadata.uid != effect.uid:
+            return
+        status = pod.status
+        if effect.condition is not None:
+            others = tuple(c for c in status.conditions if c.type != effect.condition.type)
+            status = msgspec.structs.replace(status, conditions=(*others, effect.condition))
+        if effect.nominated_node is not None:
+            status = msgspec.structs.replace(status, nominated_node_name=effect.nominated_node)
+        if status != pod.status:
+            self.put("Pod", msgspec.structs.replace(pod, status=status))
+
+
+def _key(kind: str, obj: Any) -> str:
+    meta = obj.metadata
+    return str(meta.name) if kind == "Node" else f"{meta.namespace}/{meta.name}"

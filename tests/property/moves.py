@@ -1,0 +1,276 @@
+"""What may happen around an engine, one move at a time.
+
+Every move asks `pick(n)` for a number below n wherever it has a choice. A seeded run answers from a
+random source, a hypothesis machine from its data, so that a failing run shrinks.
+"""
+
+from collections.abc import Callable
+
+from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.workloads import Service
+from tests.property.making import make_node, make_pod, node_with, relabelled, with_meta, with_spec
+from tests.property.model_api import KINDS
+from tests.property.rig import Rig
+from tests.property.tinyplugins import plugin_of
+
+Pick = Callable[[int], int]
+Move = Callable[[Rig, Pick], None]
+
+NODES = ("n0", "n1", "n2", "n3")
+PODS = tuple(f"p{number}" for number in range(8))
+ZONES = ("a", "b")
+REFUSALS = (409, 410, 429, 404, 500, 503, 0)
+
+# Most pods are ordinary; the others exercise one or two things each.
+LABELS: tuple[dict[str, str], ...] = (
+    {},
+    {},
+    {},
+    {"zone": "a"},
+    {"apart": "x"},
+    {"apart": "x", "zone": "b"},
+    {"reserve": "reject"},
+    {"permit": "wait"},
+    {"permit": "wait", "raise": "unreserve"},
+    {"permit": "reject"},
+    {"permit": "opens"},
+    {"permit": "shuts"},
+    {"prebind": "call"},
+    {"prebind": "wait"},
+    {"prebind": "both"},
+    {"needs": "s1"},
+    {"permit": "wait", "prebind": "both"},
+)
+POINTS = (
+    "pre_enqueue", "hint", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize",
+    "reserve", "unreserve.reserve", "permit", "permit.unreserve", "pre_bind", "pre_bind.unreserve",
+    "predicate", "close", "bind", "post_bind", "less",
+)  # fmt: skip
+
+
+def _labels(pick: Pick) -> dict[str, str]:
+    if pick(6) == 0:
+        times = ("1", "2", "always")[pick(3)]
+        return {"raise": POINTS[pick(len(POINTS))], "times": times}
+    return LABELS[pick(len(LABELS))]
+
+
+# The world.
+
+
+def add_node(rig: Rig, pick: Pick) -> None:
+    """A node joins, or is made anew."""
+    name = NODES[pick(len(NODES))]
+    if name not in rig.api.nodes:
+        rig.api.put("Node", make_node(name, cpu=1 + pick(4), labels={"zone": ZONES[pick(2)]}))
+
+
+def change_node(rig: Rig, pick: Pick) -> None:
+    """A node's size or label changes."""
+    node = rig.api.nodes.get(NODES[pick(len(NODES))])
+    if node is None:
+        return
+    if pick(2):
+        offers = {**node.status.allocatable, "cpu": pick(6)}
+        rig.api.put("Node", node_with(node, allocatable=offers))
+    else:
+        rig.api.put("Node", relabelled(node, {"zone": ZONES[pick(2)]}))
+
+
+def delete_node(rig: Rig, pick: Pick) -> None:
+    """A node goes away; its pods stay bound to the name."""
+    rig.api.remove("Node", NODES[pick(len(NODES))])
+
+
+def create_pod(rig: Rig, pick: Pick) -> None:
+    """A pod appears; an old name may come back with a new uid."""
+    name = PODS[pick(len(PODS))]
+    if f"default/{name}" in rig.api.pods:
+        return
+    uid = f"{name}-{rig.api._version}"
+    gates = ("later",) if pick(12) == 0 else ()
+    nominated = NODES[pick(len(NODES))] if pick(10) == 0 else ""
+    pod = make_pod(
+        name,
+        uid=uid,
+        cpu=1 + pick(3),
+        priority=pick(3),
+        labels=_labels(pick),
+        gates=gates,
+        nominated=nominated,
+    )
+    rig.api.put("Pod", pod)
+
+
+def change_pod(rig: Rig, pick: Pick) -> None:
+    """A pod's labels change: what rejected or broke it may hold no longer."""
+    pod = rig.api.pods.get(f"default/{PODS[pick(len(PODS))]}")
+    if pod is None:
+        return
+    if pod.spec.scheduling_gates:
+        rig.api.put("Pod", with_spec(pod, scheduling_gates=()))
+    elif pick(2):
+        rig.api.put("Pod", with_meta(pod, labels={}))
+    else:
+        rig.api.put("Pod", with_meta(pod, labels=_labels(pick)))
+
+
+def delete_pod(rig: Rig, pick: Pick) -> None:
+    """A pod is deleted at once."""
+    rig.api.remove("Pod", f"default/{PODS[pick(len(PODS))]}")
+
+
+def terminate_pod(rig: Rig, pick: Pick) -> None:
+    """A pod is asked to go, and stays for a while."""
+    rig.api.terminate(f"default/{PODS[pick(len(PODS))]}")
+
+
+def finish_pod(rig: Rig, pick: Pick) -> None:
+    """A bound pod ends."""
+    rig.api.finish(f"default/{PODS[pick(len(PODS))]}")
+
+
+def bind_elsewhere(rig: Rig, pick: Pick) -> None:
+    """Another scheduler binds a pod of ours."""
+    rig.api.bind_foreign(f"default/{PODS[pick(len(PODS))]}", NODES[pick(len(NODES))])
+
+
+def foreign_pod(rig: Rig, pick: Pick) -> None:
+    """A pod of another scheduler appears on a node, or goes."""
+    name = f"f{pick(2)}"
+    if f"default/{name}" in rig.api.pods:
+        rig.api.remove("Pod", f"default/{name}")
+    else:
+        node, cpu = NODES[pick(len(NODES))], 1 + pick(2)
+        uid = f"{name}-{rig.api._version}"
+        rig.api.put("Pod", make_pod(name, uid=uid, cpu=cpu, node=node, scheduler="another"))
+
+
+def service(rig: Rig, pick: Pick) -> None:
+    """A service that pods wait for comes or goes."""
+    name = ("s1", *PODS)[pick(len(PODS) + 1)]
+    if f"default/{name}" in rig.api.objects["Service"]:
+        rig.api.remove("Service", f"default/{name}")
+    else:
+        rig.api.put("Service", Service(ObjectMeta(name=name, namespace="default")))
+
+
+# The wire, the watch, the engine.
+
+
+def _any_ready(rig: Rig, pick: Pick) -> int | None:
+    ready = rig.ready()
+    return ready[pick(len(ready))] if ready else None
+
+
+def perform(rig: Rig, pick: Pick) -> None:
+    """An effect is carried out and answered."""
+    place = _any_ready(rig, pick)
+    if place is not None:
+        rig.perform(place)
+
+
+def perform_twice(rig: Rig, pick: Pick) -> None:
+    """An effect is carried out twice; the second answer counts."""
+    place = _any_ready(rig, pick)
+    if place is not None:
+        rig.perform(place, times=2)
+
+
+def lose_answer(rig: Rig, pick: Pick) -> None:
+    """An effect is carried out and its answer lost."""
+    place = _any_ready(rig, pick)
+    if place is not None:
+        rig.perform(place, deliver=False)
+
+
+def refuse(rig: Rig, pick: Pick) -> None:
+    """An effect fails."""
+    place = _any_ready(rig, pick)
+    if place is not None:
+        rig.refuse(place, REFUSALS[pick(len(REFUSALS))])
+
+
+def delay(rig: Rig, pick: Pick) -> None:
+    """An effect is given up, and arrives much later."""
+    place = _any_ready(rig, pick)
+    if place is not None:
+        rig.delay(place)
+
+
+def swallow(rig: Rig, pick: Pick) -> None:
+    """An effect vanishes without an answer."""
+    place = _any_ready(rig, pick)
+    if place is not None:
+        rig.swallow(place)
+
+
+def arrive(rig: Rig, pick: Pick) -> None:
+    """A delayed effect arrives."""
+    if rig.strays:
+        rig.arrive(pick(len(rig.strays)))
+
+
+def deliver(rig: Rig, pick: Pick) -> None:
+    """An answer comes in, any of those on the way."""
+    if rig.answers:
+        rig.deliver(pick(len(rig.answers)), times=1 + (pick(5) == 0))
+
+
+def watch(rig: Rig, pick: Pick) -> None:
+    """The watch of one kind catches up a little, or entirely."""
+    rig.watch(KINDS[pick(len(KINDS))], (1, 2, 100)[pick(3)])
+
+
+def relist(rig: Rig, pick: Pick) -> None:
+    """A watch is lost and the kind is listed anew."""
+    rig.relist(KINDS[pick(len(KINDS))])
+
+
+def run(rig: Rig, pick: Pick) -> None:
+    """The engine tries a few pods."""
+    rig.run(1 + pick(4))
+
+
+def time_passes(rig: Rig, pick: Pick) -> None:
+    """Time goes by: a moment, or until the engine wants to be woken, or minutes."""
+    ends = rig.engine.next_wakeup()
+    choice = pick(8)
+    if choice == 0:
+        rig.pass_time(float(10 * pick(40)))
+    elif choice < 4 and ends is not None:
+        rig.pass_time(max(0.0, ends - rig.now))
+    else:
+        rig.pass_time(pick(30) / 10)
+
+
+def doorman(rig: Rig, pick: Pick) -> None:
+    """Somebody allows or rejects a waiting pod."""
+    handle = plugin_of(rig.engine, "Doorman").handle
+    waiting = list(handle.waiting_pods())
+    if waiting:
+        uid = waiting[pick(len(waiting))].metadata.uid
+        if pick(3):
+            handle.allow(uid, "Doorman")
+        else:
+            handle.reject(uid, "Doorman", "sent away")
+
+
+def lead(rig: Rig, pick: Pick) -> None:
+    """The lease is lost or regained."""
+    rig.lead(not rig.engine.is_leading)
+
+
+def restart(rig: Rig, pick: Pick) -> None:
+    """The process dies and a new one starts."""
+    rig.restart()
+
+
+MOVES: tuple[tuple[Move, int], ...] = (
+    (create_pod, 14), (run, 14), (watch, 14), (perform, 12), (deliver, 12), (time_passes, 6),
+    (add_node, 6), (change_node, 3), (delete_node, 1), (change_pod, 3), (delete_pod, 2),
+    (terminate_pod, 1), (finish_pod, 2), (bind_elsewhere, 2), (foreign_pod, 2), (service, 2),
+    (perform_twice, 2), (lose_answer, 3), (refuse, 4), (delay, 2), (swallow, 1), (arrive, 2),
+    (relist, 2), (doorman, 2), (lead, 1), (restart, 1),
+)  # fmt: skip
+WEIGHTED: tuple[Move, ...] = tuple(move for move, weight in MOVES for _ in range(weight))

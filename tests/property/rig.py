@@ -1,0 +1,293 @@
+"""An engine, the model API server, and everything that can go wrong between the two.
+
+`Rig` is the executor and the watch in one: effects wait on the wire until they are performed, answers
+and watch events wait until they are delivered. Each move of it is deterministic; who chooses the moves
+(a hypothesis machine, a seeded run, a named scenario) decides what the engine has to live through.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from scheduler.engine.effects import (
+    Answer,
+    Bind,
+    Call,
+    Effects,
+    Event,
+    Evict,
+    Leading,
+    Look,
+    SetStatus,
+    Watched,
+)
+from scheduler.engine.engine import Engine
+from scheduler.engine.queues import Where
+from scheduler.state.cluster import Cluster
+from tests.property.model_api import KINDS, ModelApi
+from tests.property.tinyplugins import plugin_of, tiny_engine
+from tests.property.watchdog import DONE, Watchdog, check_inside
+
+START = 1_767_225_600.0
+
+
+class Rig:
+    """The engine's surroundings; `log` gets every step, for replays."""
+
+    def __init__(self, build: Callable[[], Engine] = tiny_engine) -> None:
+        self.api = ModelApi()
+        self.now = START
+        self.wire: list[Effects] = []
+        self.strays: list[Effects] = []
+        self.answers: list[Answer] = []
+        self.position: dict[str, int] = dict.fromkeys(KINDS, 0)
+        self.faults: list[tuple[str, str]] = []
+        self.steps: list[tuple[float, tuple[Event, ...], int, tuple[Effects, ...]]] = []
+        self._pending: list[Event] = []
+        self._build = build
+        self._begin()
+
+    def _begin(self) -> None:
+        self.engine = self._build()
+        self.dog = Watchdog(self.engine)
+        self.engine.observation.on_fault = lambda plugin, point, _error: self.faults.append(
+            (plugin, point)
+        )
+        for kind in KINDS:
+            self.relist(kind)
+
+    # The engine's side.
+
+    def hear(self, event: Event) -> None:
+        """Deliver one event."""
+        self.dog.told(event)
+        self.engine.handle(event, self.now)
+        self.dog.forget_bound()
+        self._pending.append(event)
+        check_inside(self.engine)
+
+    def run(self, cycles: int = 4) -> tuple[Effects, ...]:
+        """Let the engine try pods; put what comes out on the wire."""
+        effects = self.engine.run(self.now, cycles)
+        self.steps.append((self.now, tuple(self._pending), cycles, effects))
+        self._pending = []
+        for effect in effects:
+            self.dog.does(effect)
+        self.dog.forget_bound()
+        check_inside(self.engine)
+        # The executor sends nothing without the lease.
+        self.wire += effects if self.engine.is_leading else ()
+        return effects
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time go by."""
+        self.now += seconds
+
+    # The wire.
+
+    def ready(self) -> list[int]:
+        """Return the places on the wire that may be performed: in order for each pod."""
+        seen: set[str] = set()
+        found = []
+        for place, effect in enumerate(self.wire):
+            uid = getattr(effect, "uid", "")
+            if not isinstance(effect, SetStatus | Bind) or uid not in seen:
+                found.append(place)
+            if uid:
+                seen.add(uid)
+        return found
+
+    def perform(self, place: int, *, times: int = 1, deliver: bool = True) -> None:
+        """Carry out an effect, perhaps repeatedly; the last answer comes back, or is lost."""
+        effect = self.wire.pop(place)
+        answer = None
+        for _ in range(times):
+            answer = self.api.perform(effect)
+        if answer is not None:
+            lost = Answer(answer.effect, 0, "Timeout", "no answer")
+            self.answers.append(answer if deliver else lost)
+
+    def refuse(self, place: int, code: int) -> None:
+        """Answer an effect with a failure without carrying it out; status patches are retried."""
+        effect = self.wire[place]
+        if isinstance(effect, Bind | Look | Call | Evict):
+            del self.wire[place]
+            self.answers.append(Answer(effect.id, code, f"HTTP{code}", f"failed with {code}"))
+
+    def delay(self, place: int) -> None:
+        """Give an effect up with code 0 though it may still arrive one day."""
+        effect = self.wire[place]
+        if isinstance(effect, Bind | Call):
+            del self.wire[place]
+            self.strays.append(effect)
+            self.answers.append(Answer(effect.id, 0, "Timeout", "no answer"))
+
+    def swallow(self, place: int) -> None:
+        """Lose an effect without a word; the engine must notice by itself."""
+        if isinstance(self.wire[place], Bind | Look | Call):
+            del self.wire[place]
+
+    def arrive(self, place: int) -> None:
+        """Let a delayed effect arrive after all; nobody waits for its answer."""
+        self.api.perform(self.strays.pop(place))
+
+    def deliver(self, place: int, *, times: int = 1) -> None:
+        """Bring an answer to the engine, in any order and perhaps repeatedly."""
+        answer = self.answers.pop(place)
+        for _ in range(times):
+            self.hear(answer)
+
+    # The watch.
+
+    def behind(self, kind: str) -> int:
+        """Return how many events of a kind are not delivered yet."""
+        return len(self.api.log[kind]) - self.position[kind]
+
+    def watch(self, kind: str, most: int = 1_000_000) -> None:
+        """Deliver the next events of a kind, in order."""
+        for _ in range(min(most, self.behind(kind))):
+            event: Watched = self.api.log[kind][self.position[kind]]
+            self.position[kind] += 1
+            self.hear(event)
+
+    def relist(self, kind: str) -> None:
+        """Drop what the watch has not delivered and list instead (410)."""
+        self.position[kind] = len(self.api.log[kind])
+        self.hear(self.api.listed(kind))
+
+    # The process.
+
+    def lead(self, active: bool) -> None:
+        """Lose or regain the lease; what was not sent is not sent any more."""
+        if not active:
+            self.wire = []
+        self.hear(Leading(active))
+
+    def restart(self) -> None:
+        """Die and come back as a new process; what was sent may still arrive."""
+        self.strays += [effect for effect in self.wire if isinstance(effect, Bind | Call)]
+        self.wire, self.answers = [], []
+        self._pending, self.steps = [], []
+        self._begin()
+
+    # The end of the noise.
+
+    def settle(self) -> None:
+        """Let everything go well from now on until nothing moves, then check what must hold."""
+        if not self.engine.is_leading:
+            self.lead(active=True)
+        while self.strays:
+            self.arrive(0)
+        quiet_since = None
+        for _ in range(2000):
+            self.run(50)
+            while self.wire:
+                self.perform(0)
+            while self.answers:
+                self.deliver(0)
+            for kind in KINDS:
+                self.watch(kind)
+            if self.engine.has_work() or self.wire or self.answers:
+                continue
+            if len(self.engine.bindings) == 0 and not self._will_retry():
+                break
+            quiet_since = quiet_since or self.now
+            ends = self.engine.next_wakeup()
+            assert ends is not None, "nobody will wake the engine up though work is left"
+            self.now = max(self.now, ends)
+        else:
+            raise AssertionError("the engine does not come to rest")
+        self.check_rest()
+
+    def _will_retry(self) -> bool:
+        """Whether a pod waits for a back-off that has an end (not one that always fails)."""
+        queues = self.engine.queues
+        if queues.count(Where.BACKOFF):
+            return True
+        return any(
+            q.where is Where.ERROR_BACKOFF and not self._fails_for_ever(q.pod) for q in queues
+        )
+
+    def _fails_for_ever(self, pod: Any) -> bool:
+        labels = pod.metadata.labels
+        return labels.get("times") == "always" or "bind" in labels.get("raise", "").split(".")
+
+    def check_rest(self) -> None:
+        """After the noise: nothing lost, nothing left over, memory equal to the truth."""
+        engine, api = self.engine, self.api
+        queues = engine.queues
+        by_uid = {pod.metadata.uid: pod for pod in api.pods.values()}
+        assert {q.uid for q in queues} <= set(by_uid)
+        for pod in api.pods.values():
+            uid = pod.metadata.uid
+            queued = queues.get(uid)
+            if pod.spec.node_name:
+                assert queued is None, f"{pod.key} is bound and queued"
+            elif queued is None:
+                assert pod.is_terminating, f"{pod.key} is lost"
+            elif queued.where is Where.GATED:
+                assert pod.spec.scheduling_gates or pod.metadata.labels, pod.key
+            else:
+                assert queued.where in (Where.UNSCHEDULABLE, Where.ERROR_BACKOFF)
+                self._check_told(queued, pod)
+        self._check_truly_unschedulable()
+        self._check_ledger(by_uid)
+        self._check_memory()
+
+    def _check_told(self, queued: Any, pod: Any) -> None:
+        condition = pod.condition("PodScheduled")
+        assert condition is not None, f"{pod.key} was told nothing"
+        assert condition.status == "False"
+        assert condition.message
+        assert (condition.reason, condition.message) == queued.told
+
+    def _check_truly_unschedulable(self) -> None:
+        """A pod that filters rejected still does not fit: no wake-up was lost."""
+        from scheduler.engine.engine import _outcome
+
+        filters = {"Zone", "Apart", "Fit"}
+        for queued in self.engine.queues:
+            if queued.where is Where.UNSCHEDULABLE and filters.issuperset(queued.rejected_by):
+                decision = _outcome(self.engine.attempt(queued.pod, self.now))
+                assert not decision.fits, f"{queued.pod.key} would fit now, and nobody tries it"
+
+    def _check_ledger(self, by_uid: dict[str, Any]) -> None:
+        ledger = plugin_of(self.engine, "Ledger")
+        assert [] == ledger.mistakes
+        for uid, node in ledger.held.items():
+            where = self.api.bound_by.get(uid)
+            assert where is not None, f"{uid} is reserved and not bound"
+            assert node == where[0], uid
+        rung = plugin_of(self.engine, "Bell").rung
+        assert {} == {uid: times for uid, times in rung.items() if times > 1}
+        for uid, state in self.dog.outcome.items():
+            if state == DONE and uid in by_uid:
+                assert by_uid[uid].spec.node_name, uid
+
+    def _check_memory(self) -> None:
+        """The cluster in memory is what a fresh one would be, with nobody assumed."""
+        fresh = Cluster()
+        for node in self.api.nodes.values():
+            fresh.put_node(node)
+        for pod in self.api.pods.values():
+            if pod.spec.node_name:
+                fresh.put_pod(pod)
+        mine, assumed = defaultdict(dict), []
+        for placed in self.engine.cluster.pods:
+            mine[placed.node][placed.pod.metadata.uid] = placed.requests
+            assumed += [placed.pod.key] if placed.assumed else []
+        true = defaultdict(dict)
+        for placed in fresh.pods:
+            true[placed.node][placed.pod.metadata.uid] = placed.requests
+        assert [] == assumed
+        assert true == mine
+        for name, row in fresh.table.rows.items():
+            own = self.engine.cluster.table.rows[name]
+            for resource in ("cpu", "memory", "pods"):
+                wanted = fresh.table.requested(resource)[row]
+                assert wanted == self.engine.cluster.table.requested(resource)[own], name
+        assert set(fresh.table.rows) == set(self.engine.cluster.table.rows)
+        assert 0 == len([uid for uid in self.engine.nominations._node_of if not self._waits(uid)])
+
+    def _waits(self, uid: str) -> bool:
+        return self.engine.queues.get(uid) is not None

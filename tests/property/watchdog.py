@@ -1,0 +1,172 @@
+"""What must hold of an engine at every moment, judged from outside.
+
+`Watchdog` keeps its own picture of what the engine has been told and of what it has decided, and
+complains when a decision overcommits that picture, when a pod is bound again that is known to be
+bound, and when room is given up while the outcome of a bind is unknown. `check_inside` looks at the
+engine's own books.
+"""
+
+from typing import Any
+
+from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Answer, Bind, Effects, Listed, Look, Watched
+from scheduler.engine.engine import Engine
+from scheduler.engine.queues import QueuedPod, Where
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.state.resources import counted, pod_requests
+
+UNKNOWN, REFUSED, DONE = "unknown", "refused", "done"
+
+
+def cpu_of(pod: Pod) -> int:
+    """Return the CPU that a pod asks for in milli."""
+    return counted(pod_requests(pod)).get("cpu", 0)
+
+
+class Watchdog:
+    """The engine's knowledge, kept a second time and simpler."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.nodes: dict[str, Node] = {}
+        self.bound: dict[str, tuple[str, int]] = {}
+        self.decided: dict[str, tuple[str, int]] = {}
+        self.outcome: dict[str, str] = {}
+        self.known_bound: set[str] = set()
+        self.known_gone: set[str] = set()
+        self._asked: dict[int, tuple[str, str]] = {}
+        self.decisions = 0
+        engine.observation.on_decision = self._on_decision
+        engine.observation.on_end = self._on_end
+
+    # What the engine is told.
+
+    def told(self, event: Any) -> None:
+        """Follow one event, before the engine takes it in."""
+        if isinstance(event, Watched):
+            self._watched(event)
+        elif isinstance(event, Listed):
+            self._listed(event)
+        elif isinstance(event, Answer):
+            self._answered(event)
+
+    def _watched(self, event: Watched) -> None:
+        obj, deleted = event.object, event.verb == "DELETED"
+        if event.kind == "Node":
+            self.nodes.pop(obj.metadata.name, None)
+            if not deleted:
+                self.nodes[obj.metadata.name] = obj
+        elif event.kind == "Pod":
+            uid = obj.metadata.uid
+            if deleted or obj.is_finished:
+                self.bound.pop(uid, None)
+                self.known_gone.add(uid)
+            elif obj.spec.node_name:
+                self.bound[uid] = (obj.spec.node_name, cpu_of(obj))
+                self.known_bound.add(uid)
+
+    def _listed(self, event: Listed) -> None:
+        if event.kind == "Node":
+            self.nodes = {node.metadata.name: node for node in event.objects}
+        elif event.kind == "Pod":
+            uids = {pod.metadata.uid for pod in event.objects}
+            self.known_gone |= {uid for uid in (*self.bound, *self.decided) if uid not in uids}
+            self.bound = {uid: where for uid, where in self.bound.items() if uid in uids}
+            for pod in event.objects:
+                self._watched(Watched("Pod", "MODIFIED", pod))
+
+    def _answered(self, answer: Answer) -> None:
+        kind, uid = self._asked.get(answer.effect, ("", ""))
+        if kind == "Bind":
+            if answer.ok:
+                self.outcome[uid] = DONE
+                self.known_bound.add(uid)
+            elif answer.code in (0, 409) or answer.code >= 500:
+                self.outcome[uid] = UNKNOWN
+            else:
+                self.outcome[uid] = REFUSED
+        elif kind == "Look" and (answer.ok or answer.code == 404):
+            body = answer.body or {}
+            if body.get("uid") == uid and body.get("nodeName"):
+                self.outcome[uid] = DONE
+                self.known_bound.add(uid)
+            else:
+                self.outcome[uid] = REFUSED
+
+    # What the engine does.
+
+    def does(self, effect: Effects) -> None:
+        """Judge one effect as it comes out."""
+        if isinstance(effect, Bind):
+            assert effect.uid not in self.known_bound, f"{effect.uid} is bound again"
+            assert effect.uid not in self.known_gone, f"{effect.uid} is gone and bound"
+            self._asked[effect.id] = ("Bind", effect.uid)
+            self.outcome[effect.uid] = UNKNOWN
+        elif isinstance(effect, Look):
+            uid = self.engine.bindings._by_effect[effect.id].uid
+            self._asked[effect.id] = ("Look", uid)
+
+    def _on_decision(self, queued: QueuedPod, decision: Decision) -> None:
+        if not decision.fits:
+            return
+        assert self.engine.is_leading, "decided without being the leader"
+        self.decisions += 1
+        self.outcome.pop(queued.uid, None)
+        node, cpu = decision.node, cpu_of(queued.pod)
+        assert node in self.nodes, f"{node} is not there"
+        held = {**self.decided, **self.bound}
+        used = sum(amount for where, amount in held.values() if where == node)
+        total = int(self.nodes[node].status.allocatable["cpu"]) * 1000
+        assert used + cpu <= total, f"{queued.pod.key} overcommits {node}: {used}+{cpu}>{total}"
+        self.decided[queued.uid] = (node, cpu)
+
+    def _on_end(self, queued: QueuedPod, result: str, text: str) -> None:
+        uid = queued.uid
+        if result == "scheduled":
+            confirmed = uid in self.known_bound or self.outcome.get(uid) == DONE
+            assert confirmed, f"{uid} is said to be scheduled, and nobody said so"
+            return
+        if uid in self.decided:
+            told = uid in self.known_gone or uid in self.bound
+            assert told or self.outcome.get(uid) != UNKNOWN, f"{uid} was given up on a guess"
+            del self.decided[uid]
+
+    def forget_bound(self) -> None:
+        """Drop decisions that the watch has confirmed or that ended with their pod."""
+        for uid in list(self.decided):
+            if uid in self.bound or uid in self.known_gone:
+                del self.decided[uid]
+
+
+def check_inside(engine: Engine) -> None:
+    """Every pod stands in exactly one place, and all books of it agree."""
+    queues, bindings = engine.queues, engine.bindings
+    active = {entry[2].uid for entry in queues._active if _is_current(entry[2], entry[1], "active")}
+    places: dict[Where, set[str]] = {where: set() for where in Where}
+    for queued in queues:
+        places[queued.where].add(queued.uid)
+    assert places[Where.ACTIVE] == active
+    for where, heap in queues._waiting.items():
+        current = {e[3].uid for e in heap if _is_current(e[3], e[2], where)}
+        assert places[where] == current, where
+    in_flight = set(bindings._pods)
+    assert places[Where.IN_FLIGHT] == in_flight
+    assert set() == places[Where.GONE]
+    for where, uids in places.items():
+        if where is not Where.GONE:
+            assert len(uids) == queues.count(where), where
+    parked = {queued.uid for queued in queues._wakeups.parked()}
+    assert (
+        places[Where.UNSCHEDULABLE] <= parked <= places[Where.UNSCHEDULABLE] | places[Where.GATED]
+    )
+    assert {pod.uid for pod in bindings._by_effect.values()} <= in_flight
+    assert set(bindings._until) <= in_flight
+    assert {one.uid for one in bindings.waiting} <= in_flight
+    assert set(queues._in_flight._since) <= in_flight
+    assumed = {p.pod.metadata.uid for p in engine.cluster.pods if p.assumed}
+    assert in_flight <= assumed | {p.pod.metadata.uid for p in engine.cluster.pods}
+
+
+def _is_current(queued: QueuedPod, ticket: int, where: str) -> bool:
+    return queued.where == where and queued.ticket == ticket
