@@ -1,6 +1,6 @@
 """The scheduling queues: who is next, who waits for how long, who waits for what.
 
-    gated ──gates gone──▶ active ──pop──▶ in flight ──rejected──▶ unschedulable
+    gated ──gates open──▶ active ──pop──▶ in flight ──rejected──▶ unschedulable
                             ▲  ▲                    └──error──▶ error backoff ─┐
                             │  └───────────── time is up ──────────────────────┤
                             └── backoff ◀── an event that may help ── unschedulable
@@ -202,10 +202,8 @@ class Queues:
             return
         self._move(queued, Where.UNSCHEDULABLE)
         queued.queued_at = now
-        self._wakeups.park(queued)
+        self._park(queued, now)
         self._incoming(Where.UNSCHEDULABLE, "ScheduleAttemptFailure")
-        if self._next_flush is None:
-            self._next_flush = now + FLUSH_EVERY_S
 
     def failed(self, queued: QueuedPod) -> None:
         """Let a pod whose attempt ended in an error wait out its back-off."""
@@ -248,8 +246,7 @@ class Queues:
             for queued in self._wakeups.parked():
                 if now - queued.queued_at > LONGEST_UNSCHEDULABLE_S:
                     self._requeue(queued, "UnschedulableTimeout", now)
-            more = self._counts[Where.UNSCHEDULABLE]
-            self._next_flush = now + FLUSH_EVERY_S if more else None
+            self._next_flush = now + FLUSH_EVERY_S if self._wakeups.parked() else None
 
     def next_deadline(self) -> float | None:
         """Return when `flush` will next have something to do, or None."""
@@ -266,12 +263,12 @@ class Queues:
     def _enter(self, queued: QueuedPod, event: str, now: float) -> None:
         """Make a pod active unless a gate holds it."""
         status = self._gate(queued.pod)
-        if status is not None:
-            queued.gated_by = status.plugin
-            self._move(queued, Where.GATED)
-            return
-        queued.gated_by = ""
         queued.queued_at = now
+        if status is not None:
+            self._move(queued, Where.GATED)
+            queued.gated_by = status.plugin
+            self._park(queued, now)
+            return
         if queued.first_active_at is None:
             queued.first_active_at = now
         self._move(queued, Where.ACTIVE)
@@ -296,9 +293,15 @@ class Queues:
     def _backoff_ends(self, queued: QueuedPod) -> float:
         return self._backoff.ends(queued.last_attempt, queued.errors or queued.rejections)
 
+    def _park(self, queued: QueuedPod, now: float) -> None:
+        self._wakeups.park(queued)
+        if self._next_flush is None:
+            self._next_flush = now + FLUSH_EVERY_S
+
     def _move(self, queued: QueuedPod, where: Where) -> None:
-        if queued.where is Where.UNSCHEDULABLE:
+        if queued.where in (Where.UNSCHEDULABLE, Where.GATED):
             self._wakeups.unpark(queued)
+            queued.gated_by = ""
         self._counts[queued.where] -= 1
         self._counts[where] += 1
         queued.where = where

@@ -1,8 +1,9 @@
 """Which waiting pods a change may help.
 
-Unschedulable pods are kept by the plugins that rejected them. A change reaches the plugins that read
-one of its facts; their hints have the last word. Changes that happen while a pod's attempt is still
-under way are kept and asked about afterwards, so that no wake-up is lost.
+Unschedulable pods are kept by the plugins that rejected them, gated ones by the plugin that holds
+them back. A change reaches the plugins that read one of its facts; their hints have the last word.
+Changes that happen while a pod's attempt is still under way are kept and asked about afterwards, so
+that no wake-up is lost.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ class Wakeups:
         self._readers = _readers(profiles)
 
     def park(self, queued: QueuedPod) -> None:
-        """Keep a rejected pod until a change may help it."""
+        """Keep a rejected or gated pod until a change may help it."""
         self._all[queued.uid] = queued
-        for plugin in queued.rejected_by or (NO_NODES,):
+        for plugin in _held_by(queued):
             self._parked.setdefault(plugin, {})[queued.uid] = queued
 
     def unpark(self, queued: QueuedPod) -> None:
-        """Forget a pod that left the unschedulable pool."""
+        """Forget a pod that leaves its place."""
         self._all.pop(queued.uid, None)
-        for plugin in queued.rejected_by or (NO_NODES,):
+        for plugin in _held_by(queued):
             self._parked.get(plugin, {}).pop(queued.uid, None)
 
     def parked(self) -> list[QueuedPod]:
-        """Return all unschedulable pods in the order they came."""
+        """Return all unschedulable and gated pods in the order they came."""
         return list(self._all.values())
 
     def count(self, profile: str, plugin: str) -> int:
@@ -68,7 +69,7 @@ class Wakeups:
     def may_help(self, queued: QueuedPod, change: Change) -> bool:
         """Whether a change touches what a rejecting plugin reads, and its hint agrees."""
         plugins = self._profiles[queued.profile].plugins
-        for name in queued.rejected_by or (NO_NODES,):
+        for name in _held_by(queued):
             plugin = plugins.get(name)
             if plugin is None:
                 if name == EXTENDER or facts.NODE_ADDED in change.facts:
@@ -91,6 +92,11 @@ class Wakeups:
         for fact in sorted(changed):
             names.update(dict.fromkeys(self._readers.get(fact, ())))
         return list(names)
+
+
+def _held_by(queued: QueuedPod) -> tuple[str, ...]:
+    """Return the plugins that keep a pod waiting."""
+    return (queued.gated_by,) if queued.gated_by else queued.rejected_by or (NO_NODES,)
 
 
 class InFlightChanges:
