@@ -1,0 +1,91 @@
+"""How the operators are: one record each, written by the runner, read by endpoints and metrics.
+
+The daemon makes it before the operators start and registers `check` as a health check. An operator
+that waits for its definition is well, and so is one that was told to stop.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from scheduler.base.clock import Clock
+from scheduler.base.meters import Meters
+
+State = Literal["stopped", "starting", "waiting", "running", "down"]
+
+
+class OperatorRecord(msgspec.Struct, frozen=True):
+    """One operator now; `since` is when it came into its state, in seconds since the epoch."""
+
+    name: str
+    state: State
+    since: float
+    restarts: int = 0
+    last_error: str = ""
+
+
+class OperatorsHealth:
+    """The records of all operators of this process."""
+
+    def __init__(self, meters: Meters, clock: Clock) -> None:
+        self._clock = clock
+        self._records: dict[str, OperatorRecord] = {}
+        self._restarts = meters.operator_restarts
+        meters.operator_healthy.read_from(self._gauge)
+
+    def healthy(self) -> bool:
+        """Tell whether no operator is down."""
+        return self.check() is None
+
+    def check(self) -> str | None:
+        """Return None when all are well, else which ones are down and why."""
+        down = [one for one in self._records.values() if not _is_well(one)]
+        if not down:
+            return None
+        return "; ".join(f"operator {one.name} is down: {one.last_error}" for one in down)
+
+    def statistics(self) -> tuple[OperatorRecord, ...]:
+        """Return the records, in order of first start."""
+        return tuple(self._records.values())
+
+    def enter(self, name: str, state: State) -> None:
+        """Take note that an operator is in this state now."""
+        before = self._records.get(name)
+        if before is None:
+            self._restarts.labels(name)  # shown as 0 from the start
+            self._records[name] = OperatorRecord(name, state, self._clock.now())
+        elif before.state != state:
+            self._put(before, state=state, since=self._clock.now())
+
+    def note_error(self, name: str, error: str) -> None:
+        """Remember an error that the operator lives on with."""
+        self._put(self._records[name], last_error=error)
+
+    def crashed(self, name: str, error: str) -> None:
+        """Take note that an operator has ended and will be started again."""
+        before = self._records[name]
+        self._restarts.labels(name).inc()
+        self._put(
+            before,
+            state="down",
+            since=self._clock.now(),
+            restarts=before.restarts + 1,
+            last_error=error,
+        )
+
+    def _gauge(self) -> dict[str, float]:
+        """Leave stopped ones out: a standby has none to run."""
+        return {
+            name: float(_is_well(one))
+            for name, one in self._records.items()
+            if one.state != "stopped"
+        }
+
+    def _put(self, before: OperatorRecord, **changes: object) -> None:
+        self._records[before.name] = msgspec.structs.replace(before, **changes)
+
+
+def _is_well(record: OperatorRecord) -> bool:
+    return record.state != "down"

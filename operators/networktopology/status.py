@@ -1,0 +1,128 @@
+"""What the status of a NetworkTopology has to say: the rules, without clock and I/O.
+
+The operator calls `status_of` for every object when the object or the number of nodes has changed,
+and sends what `merge_patch` returns. Both are total: whatever the API server lets through has an
+answer here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from scheduler.objects.network import Condition, NetworkTopologySpec, NetworkTopologyStatus
+
+READY = "Ready"
+SHOWN = 3  # doubtful ways that a message names before it only counts them
+
+Way = tuple[str, str, str, str]
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """What the status depends on besides the spec; `now` is RFC 3339 in whole seconds."""
+
+    node_count: int
+    generation: int
+    previous: NetworkTopologyStatus
+    now: str
+
+
+def status_of(spec: NetworkTopologySpec, observed: Observed) -> NetworkTopologyStatus:
+    """Return the status that should stand there; what others wrote into it stays."""
+    previous = observed.previous
+    return msgspec.structs.replace(
+        previous,
+        node_count=observed.node_count,
+        observed_generation=observed.generation,
+        conditions=_with(previous.conditions, _ready(spec, observed)),
+    )
+
+
+def merge_patch(
+    previous: NetworkTopologyStatus, wanted: NetworkTopologyStatus, *, legacy: bool = False
+) -> dict[str, Any]:
+    """Return the fields of status that have to be written, empty when there is nothing to do.
+
+    `legacy` is for a definition without status subresource: it knows `nodeCount` only, and there
+    every write counts as a new generation, so that observedGeneration would chase itself.
+    """
+    patch: dict[str, Any] = {}
+    if previous.node_count != wanted.node_count:
+        patch["nodeCount"] = wanted.node_count
+    if legacy:
+        return patch
+    if previous.observed_generation != wanted.observed_generation:
+        patch["observedGeneration"] = wanted.observed_generation
+    if previous.conditions != wanted.conditions:
+        patch["conditions"] = [_document(one) for one in wanted.conditions]
+    return patch
+
+
+def doubtful_ways(spec: NetworkTopologySpec) -> list[Way]:
+    """Return (table, topology key, origin, destination) of what is listed twice, in file order."""
+    ways: Counter[Way] = Counter(
+        (table.name, costs.topology_key, origin.origin, cost.destination)
+        for table in spec.weights
+        for costs in table.topology_list
+        for origin in costs.origin_list
+        for cost in origin.cost_list
+    )
+    return [way for way, times in ways.items() if times > 1]
+
+
+def _ready(spec: NetworkTopologySpec, observed: Observed) -> Condition:
+    doubtful = doubtful_ways(spec)
+    if doubtful:
+        holds, reason, message = "False", "ListedTwice", _told(doubtful)
+    elif not spec.weights and not observed.previous.weights:
+        holds, reason = "False", "NoCosts"
+        message = "there is no table of costs, neither in spec.weights nor in status.weights"
+    else:
+        holds, reason, message = "True", "Observed", "every way has at most one cost"
+    before = _condition(observed.previous.conditions, READY)
+    unchanged = before is not None and before.status == holds and before.last_transition_time
+    return Condition(
+        type=READY,
+        status=holds,
+        observed_generation=observed.generation,
+        last_transition_time=unchanged or observed.now,
+        reason=reason,
+        message=message,
+    )
+
+
+def _told(doubtful: list[Way]) -> str:
+    named = "; ".join(
+        f'{table}, {key}: "{origin}" to "{destination}"'
+        for table, key, origin, destination in doubtful[:SHOWN]
+    )
+    more = len(doubtful) - SHOWN
+    rest = f"; and {more} more" if more > 0 else ""
+    return f"listed more than once, so that the cost is in doubt: {named}{rest}"
+
+
+def _with(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
+    """Put a condition where the one of its type stands, else at the end."""
+    if _condition(conditions, new.type) is None:
+        return (*conditions, new)
+    return tuple(new if one.type == new.type else one for one in conditions)
+
+
+def _condition(conditions: tuple[Condition, ...], type_: str) -> Condition | None:
+    return next((one for one in conditions if one.type == type_), None)
+
+
+def _document(condition: Condition) -> dict[str, Any]:
+    """Write a condition out in full: the schema wants a reason and a message even when empty."""
+    document: dict[str, Any] = {
+        "type": condition.type,
+        "status": condition.status,
+        "lastTransitionTime": condition.last_transition_time,
+        "reason": condition.reason,
+        "message": condition.message,
+    }
+    if condition.observed_generation:
+        document["observedGeneration"] = condition.observed_generation
+    return document

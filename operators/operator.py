@@ -1,0 +1,51 @@
+"""What an operator is to the runner: a kind to watch, and someone who keeps it.
+
+Operators import neither kopf nor the runner. An operator watches exactly one kind; what it needs
+besides, it asks `ClusterView`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from operators.api import Api
+from operators.settings import OperatorsSettings
+from scheduler.base.clock import Clock
+from scheduler.objects.kinds import Kind
+from scheduler.state.view import ClusterView
+
+
+class Surroundings(NamedTuple):
+    """What an operator is given at its start.
+
+    `legacy` says that the kind has no status subresource; `report` takes an error that the operator
+    lives on with, "" when it is over.
+    """
+
+    view: ClusterView
+    api: Api
+    legacy: bool
+    settings: OperatorsSettings
+    clock: Clock
+    report: Callable[[str], None]
+
+
+class Operator(Protocol):
+    """One run of an operator: its memory begins empty and ends with the run."""
+
+    def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
+        """Take in an object as the API server shows it; `type_` DELETED says that it is gone."""
+        ...
+
+    async def work(self) -> None:
+        """Keep the objects until cancelled."""
+        ...
+
+
+class Recipe(NamedTuple):
+    """How to make an operator: `name` in metrics and settings, the kind it watches."""
+
+    name: str
+    kind: Kind
+    make: Callable[[Surroundings], Operator]

@@ -1,0 +1,163 @@
+"""Run the operators beside the scheduler, in its process and loop.
+
+`trellis run` starts `run_operators` as one task when the daemon leads and its view of the cluster is
+complete, and cancels it when the lease is lost. Whatever goes wrong in here ends an operator, which
+starts again after a pause; it never ends the task, the loop, or anybody else's tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from random import Random
+from typing import NamedTuple
+
+import structlog
+
+from operators.api import Api, Connection
+from operators.health import OperatorsHealth
+from operators.kopflog import kopf_logs_redirected
+from operators.life import live
+from operators.networktopology.operator import RECIPE as NETWORK_TOPOLOGY
+from operators.operator import Recipe, Surroundings
+from operators.settings import OperatorsSettings
+from scheduler.base.clock import Clock
+from scheduler.base.errors import ApiError, TrellisError
+from scheduler.state.view import ClusterView
+
+OPERATORS = {recipe.name: recipe for recipe in (NETWORK_TOPOLOGY,)}
+
+_log = structlog.get_logger("operators")
+
+
+class DefinitionChangedError(TrellisError):
+    """The API server serves the kind otherwise than at the operator's start, or no more."""
+
+
+class House(NamedTuple):
+    """What all operators share; `random` spreads pauses, so that processes do not act in step."""
+
+    settings: OperatorsSettings
+    view: ClusterView
+    connection: Connection
+    health: OperatorsHealth
+    clock: Clock
+    random: Random
+
+
+async def run_operators(
+    settings: OperatorsSettings,
+    view: ClusterView,
+    connection: Connection,
+    health: OperatorsHealth,
+    clock: Clock,
+) -> None:
+    """Run the enabled operators until cancelled; raises nothing else.
+
+    `view` must be complete when this starts: what it lacks is taken as not there.
+    """
+    house = House(settings, view, connection, health, clock, Random())  # noqa: S311 - spreads pauses
+    for name in set(settings.enabled) - set(OPERATORS):
+        _log.error("no such operator", operator=name, known=sorted(OPERATORS))
+    chosen = [recipe for name, recipe in OPERATORS.items() if name in settings.enabled]
+    with kopf_logs_redirected():
+        try:
+            async with asyncio.TaskGroup() as group:
+                for recipe in chosen:
+                    run = partial(_lives, recipe, house)
+                    group.create_task(keep_running(recipe.name, run, house), name=recipe.name)
+                await asyncio.Event().wait()
+        finally:
+            for recipe in chosen:
+                health.enter(recipe.name, "stopped")
+
+
+async def keep_running(name: str, run: Callable[[], Awaitable[None]], house: House) -> None:
+    """Run it again and again, with growing pauses after crashes, until cancelled."""
+    loop = asyncio.get_running_loop()
+    crashes = 0
+    while True:
+        house.health.enter(name, "starting")
+        began = loop.time()
+        try:
+            await run()
+            error = "ended by itself"
+        except Exception as fault:  # noqa: BLE001 - the one place where an operator's end is met
+            error = f"{type(fault).__name__}: {fault}"
+        if loop.time() - began >= house.settings.stable_after_s:
+            crashes = 0
+        crashes += 1
+        pause_s = restart_pause_s(crashes, house)
+        house.health.crashed(name, error)
+        _log.warning("operator has ended", operator=name, error=error, again_in_s=round(pause_s, 1))
+        await asyncio.sleep(pause_s)
+
+
+def restart_pause_s(crashes: int, house: House) -> float:
+    """Return the pause after this many crashes (>= 1) in a row: doubling, half of it by chance."""
+    settings = house.settings
+    doubled = settings.restart_first_s * 2.0 ** min(crashes - 1, 32)
+    return min(doubled, settings.restart_limit_s) * house.random.uniform(0.5, 1.0)
+
+
+async def _lives(recipe: Recipe, house: House) -> None:
+    while True:
+        await _one_life(recipe, house)
+
+
+async def _one_life(recipe: Recipe, house: House) -> None:
+    """Wait for the kind and keep its objects; return when its definition went or changed."""
+    api = Api(house.connection.client, house.settings.request_timeout_s)
+    subresources = await _wait_served(recipe, api, house)
+
+    def report(error: str) -> None:
+        if error:
+            house.health.note_error(recipe.name, error)
+
+    operator = recipe.make(
+        Surroundings(
+            view=house.view,
+            api=api,
+            legacy="status" not in subresources,
+            settings=house.settings,
+            clock=house.clock,
+            report=report,
+        )
+    )
+    house.health.enter(recipe.name, "running")
+    _log.info("operator runs", operator=recipe.name, subresources=sorted(subresources))
+    try:
+        await live(
+            recipe.kind,
+            operator,
+            house.connection.credentials,
+            beside=_until_changed(recipe, api, subresources, house),
+            stop_limit_s=house.settings.stop_limit_s,
+        )
+    except DefinitionChangedError:
+        _log.info("definition has changed", operator=recipe.name)
+    except Exception:
+        # kopf's watch ends with a failure when the definition is deleted: that is no crash.
+        if await api.subresources(recipe.kind) is not None:
+            raise
+
+
+async def _until_changed(recipe: Recipe, api: Api, found: frozenset[str], house: House) -> None:
+    """Raise DefinitionChangedError when the kind is served otherwise than `found`, or no more."""
+    while True:
+        await asyncio.sleep(house.settings.definition_check_s * house.random.uniform(0.5, 1.0))
+        try:
+            if await api.subresources(recipe.kind) != found:
+                raise DefinitionChangedError
+        except ApiError as error:
+            _log.debug("definition not checked", operator=recipe.name, error=str(error))
+
+
+async def _wait_served(recipe: Recipe, api: Api, house: House) -> frozenset[str]:
+    """Wait until the API server offers the kind; return its subresources."""
+    poll_s = house.settings.definition_poll_s
+    while (found := await api.subresources(recipe.kind)) is None:
+        house.health.enter(recipe.name, "waiting")
+        await asyncio.sleep(poll_s * house.random.uniform(0.5, 1.0))
+    return found

@@ -1,0 +1,31 @@
+"""How the operators run: times and which of them.
+
+The command line fills it from the configuration; everything has a default that suits a cluster of
+any size.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class OperatorsSettings(msgspec.Struct, frozen=True):
+    """Times are seconds; `enabled` names operators of `operators.run.OPERATORS`."""
+
+    enabled: tuple[str, ...] = ("networktopology",)
+    # Between two writes to the status of the same object, however fast nodes come and go.
+    status_interval_s: float = 1.0
+    # A write that failed is tried again after the interval, doubled each time up to this.
+    retry_limit_s: float = 30.0
+    # Between two looks whether the API server offers a kind that it did not offer so far.
+    definition_poll_s: float = 3.0
+    # The same while it is offered: whether it still is, and with the same subresources.
+    definition_check_s: float = 30.0
+    # A crashed operator starts again after this, doubled at each further crash up to the limit.
+    restart_first_s: float = 1.0
+    restart_limit_s: float = 60.0
+    # One that ran this long has recovered: its next crash counts as the first.
+    stable_after_s: float = 60.0
+    request_timeout_s: float = 10.0
+    # Stopping waits this long for tasks that do not end when they are cancelled.
+    stop_limit_s: float = 5.0
