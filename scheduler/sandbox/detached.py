@@ -1,0 +1,140 @@
+"""Which sandboxes run on this machine: a state file per name, locked while its process lives.
+
+`trellis sandbox up` holds a `Lease` for as long as it runs; `status` and `down` read the files. The lock, not the process id, tells
+whether a sandbox is alive: a recycled id must never be killed.
+"""
+
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import yaml
+
+from scheduler.base.errors import InputError, TrellisError
+
+_CLUSTER = "trellis-sandbox"
+
+
+class State(msgspec.Struct, frozen=True, rename="camel"):
+    """A running sandbox."""
+
+    name: str
+    pid: int
+    url: str
+    kubeconfig: str
+    nodes: int
+    started: str
+
+
+def folder() -> Path:
+    """Where state files and default kubeconfigs lie: private to the user."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.access(runtime, os.W_OK):
+        path = Path(runtime, "trellis")
+    else:
+        path = Path(tempfile.gettempdir(), f"trellis-{os.getuid()}")
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.stat().st_uid != os.getuid():
+        raise TrellisError(f"{path} belongs to somebody else: set XDG_RUNTIME_DIR")
+    return path
+
+
+def kubeconfig_of(name: str) -> Path:
+    """The default kubeconfig of a sandbox."""
+    return folder() / f"{name}.kubeconfig"
+
+
+def check_kubeconfig(path: Path) -> None:
+    """Refuse to overwrite a kubeconfig that no sandbox wrote."""
+    if not path.exists():
+        return
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        found = None
+    clusters = found.get("clusters") or () if isinstance(found, dict) else ()
+    if [entry.get("name") for entry in clusters] != [_CLUSTER]:
+        raise InputError(
+            "is there and was not written by a sandbox: name another file", where=str(path)
+        )
+
+
+class Lease:
+    """The claim of one process on a sandbox name; `async with` is not needed, it only touches a file."""
+
+    def __init__(self, name: str) -> None:
+        if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
+            raise InputError(f'"{name}" is no name for a sandbox: letters, digits, - _ . only')
+        self._name = name
+        self._path = folder() / f"{name}.state"
+        self._file = -1
+
+    def __enter__(self) -> Self:
+        """Take the name; an error when another sandbox has it."""
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not _lock(self._file):
+            os.close(self._file)
+            raise TrellisError(
+                f'a sandbox "{self._name}" runs already: `trellis sandbox down` stops it, '
+                "--name gives this one another name"
+            )
+        os.ftruncate(self._file, 0)
+        return self
+
+    def tell(self, state: State) -> None:
+        """Say where the sandbox is; `status` shows it from now on."""
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, msgspec.json.encode(state), 0)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the name back."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._file)
+
+
+def running() -> list[State]:
+    """The sandboxes that are up, by name; what a crashed one left behind is removed."""
+    found = []
+    for path in sorted(folder().glob("*.state")):
+        state = _read(path)
+        if state is not None:
+            found.append(state)
+    return found
+
+
+def find(name: str) -> State | None:
+    """The running sandbox of this name, None when there is none."""
+    return next((state for state in running() if state.name == name), None)
+
+
+def _read(path: Path) -> State | None:
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if _lock(file):
+            path.unlink(missing_ok=True)
+            return None
+        return msgspec.json.decode(os.pread(file, 65_536, 0), type=State)
+    except msgspec.DecodeError:
+        return None  # it is starting and has not said yet where it is
+    finally:
+        os.close(file)
+
+
+def _lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
