@@ -9,6 +9,7 @@ overcommit a node. How an attempt ended is told to `finish`, which puts the pod 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from typing import Any
 
 import msgspec
 
@@ -73,14 +74,16 @@ class InFlight:
 
 
 Finish = Callable[[InFlight, Status, float], None]
+Complain = Callable[[str, str, Exception], None]
 
 
 class Bindings:
     """All pods between decision and binding, by uid."""
 
-    def __init__(self, outbox: Outbox, finish: Finish) -> None:
+    def __init__(self, outbox: Outbox, finish: Finish, complain: Complain) -> None:
         self._outbox = outbox
         self._finish = finish
+        self._complain = complain
         self._pods: dict[str, InFlight] = {}
         self._by_effect: dict[int, InFlight] = {}
         self._until: dict[str, WaitUntil] = {}
@@ -102,7 +105,7 @@ class Bindings:
             if status.is_success:
                 status, waits = pod.runner.permit(pod.cycle, pod.node)
         except PluginError as error:
-            status = Status(Code.ERROR, (str(error),), error.plugin)
+            status = self._failed(error)
         if status.code is Code.WAIT:
             self.waiting.add(pod.uid, waits, now)
             self._tell_nomination(pod)
@@ -136,10 +139,9 @@ class Bindings:
             self._bind_seen(pod, result, now)
         elif result.ok:
             self._advance(pod, result, now)
-        elif result.code in (0, 409) or result.code >= 500:
+        elif result.code in (0, 404, 409) or result.code >= 500:
             self._look(pod, result, now)
         else:
-            pod.is_lost = result.code == 404
             self._advance(pod, result, now)
 
     def confirmed(self, uid: str, now: float) -> None:
@@ -167,8 +169,9 @@ class Bindings:
             return
         touched = set(facts)
         for uid, until in list(self._until.items()):
-            if touched.intersection(until.reads) and until.predicate():
-                self._advance(self._pods[uid], CallResult(200), now)
+            # One that went on may have ended, and its room may have moved the next one on already.
+            if touched.intersection(until.reads) and self._until.get(uid) is until:
+                self._ask_predicate(self._pods[uid], until, now)
 
     def expire(self, now: float) -> None:
         """End waits whose time is up, and look after binds that got no answer."""
@@ -178,6 +181,8 @@ class Bindings:
             )
             self.reject(uid, plugin, text, now)
         for pod in [p for p in self._pods.values() if p.deadline is not None and p.deadline <= now]:
+            if pod.deadline is None or pod.deadline > now or self._pods.get(pod.uid) is not pod:
+                continue  # the end of an earlier one has moved it on, or ended it
             self._forget_effect(pod)
             if isinstance(pod.asked, BindPod):
                 unanswered = CallResult(0, "Timeout", "the bind was not answered")
@@ -197,23 +202,30 @@ class Bindings:
         pod.steps = pod.runner.bind(pod.cycle, pod.node, pod.states)
         self._advance(pod, None, now)
 
-    def _advance(self, pod: InFlight, result: CallResult | None, now: float) -> None:
-        """Hand the plugins an answer (none at first) and carry on to their next question."""
+    def _advance(self, pod: InFlight, result: CallResult | Exception | None, now: float) -> None:
+        """Hand the plugins an answer (none at first) and carry on to their next question.
+
+        An exception is raised where the plugin asked.
+        """
         self._until.pop(pod.uid, None)
         pod.asked, pod.deadline = None, None
         steps = pod.steps
         if steps is None:
             return
         try:
-            asked = next(steps) if result is None else steps.send(result)
+            if isinstance(result, Exception):
+                asked = steps.throw(result)
+            else:
+                asked = next(steps) if result is None else steps.send(result)
         except StopIteration as stop:
             self._end(pod, stop.value, now)
         except PluginError as error:
-            self._end(pod, Status(Code.ERROR, (str(error),), error.plugin), now)
+            self._end(pod, self._failed(error), now)
         else:
             self._ask(pod, asked, now)
 
-    def _ask(self, pod: InFlight, asked: BindStep, now: float) -> None:
+    def _ask(self, pod: InFlight, asked: Any, now: float) -> None:
+        """Turn a plugin's question into an effect or a wait; anything may come out of a plugin."""
         pod.asked = asked
         meta = pod.queued.pod.metadata
         if isinstance(asked, BindPod):
@@ -225,11 +237,21 @@ class Bindings:
         if isinstance(asked, ApiCall):
             effect = self._expect(pod, now)
             self._outbox.put(Call(effect, asked.method, asked.path, asked.content_type, asked.body))
-        elif asked.predicate():
-            self._advance(pod, CallResult(200), now)
-        else:
-            self._until[pod.uid] = asked
+        elif isinstance(asked, WaitUntil):
             pod.deadline = now + asked.timeout_s
+            self._until[pod.uid] = asked
+            self._ask_predicate(pod, asked, now)
+        else:
+            self._advance(pod, TypeError(f"yielded a {type(asked).__name__}"), now)
+
+    def _ask_predicate(self, pod: InFlight, until: WaitUntil, now: float) -> None:
+        try:
+            holds = until.predicate()
+        except Exception as error:  # noqa: BLE001 - given back to the plugin it comes from
+            self._advance(pod, error, now)
+        else:
+            if holds:
+                self._advance(pod, CallResult(200), now)
 
     def _look(self, pod: InFlight, failure: CallResult, now: float) -> None:
         """Ask what became of a bind that failed, as far as we know, with `failure`."""
@@ -270,5 +292,13 @@ class Bindings:
         self.waiting.drop(pod.uid)
         del self._pods[pod.uid]
         if pod.steps is not None:
-            pod.steps.close()
+            try:
+                pod.steps.close()
+            except PluginError as error:
+                self._failed(error)
         self._finish(pod, status, now)
+
+    def _failed(self, error: PluginError) -> Status:
+        """Tell of a plugin's fault; return the status of the pod that it ends."""
+        self._complain(error.plugin, error.point, error)
+        return Status(Code.ERROR, (str(error),), error.plugin)

@@ -37,6 +37,17 @@ class Listed(Event, frozen=True, tag="Listed"):
     objects: tuple[Any, ...] = ()
 
 
+class Complete(Event, frozen=True, tag="Complete"):
+    """A list that came object by object is over: what we know and `keys` does not name is gone.
+
+    Keys are uids for pods, `namespace/name` or `name` for everything else. A `Listed` that is too
+    long for one turn of the loop is handed on in this form.
+    """
+
+    kind: str
+    keys: tuple[str, ...] = ()
+
+
 class Answer(Event, frozen=True, tag="Answer"):
     """The answer to effect `effect`.
 

@@ -27,7 +27,7 @@ from scheduler.engine.binding import Bindings, InFlight
 from scheduler.engine.choose import Ties
 from scheduler.engine.cycle import Attempt, decide
 from scheduler.engine.decision import Decision
-from scheduler.engine.effects import Answer, Effects, Event, Leading, Listed, Watched
+from scheduler.engine.effects import Answer, Complete, Effects, Event, Leading, Listed, Watched
 from scheduler.engine.handle import EngineHandle
 from scheduler.engine.intake import Complain, Intake
 from scheduler.engine.nominations import Nominations
@@ -92,7 +92,7 @@ class Engine:
             backoff=self.settings.backoff,
             incoming=self.observation.incoming,
         )
-        self.bindings = Bindings(self._outbox, self._finish)
+        self.bindings = Bindings(self._outbox, self._finish, self.observation.fault)
         self.intake = Intake(
             self.cluster,
             self.queues,
@@ -115,6 +115,8 @@ class Engine:
             self.bindings.answer(event, now)
         elif isinstance(event, Listed):
             self.intake.listed(event, now)
+        elif isinstance(event, Complete):
+            self.intake.complete(event, now)
         elif isinstance(event, Leading):
             self.is_leading = event.active
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from scheduler.base.errors import ObjectError
 from scheduler.engine.binding import Bindings
-from scheduler.engine.effects import Listed, Watched
+from scheduler.engine.effects import Complete, Listed, Watched
 from scheduler.engine.nominations import Nominations
 from scheduler.engine.queues import Queues
 from scheduler.objects.node import Node
@@ -58,10 +58,15 @@ class Intake:
 
     def listed(self, event: Listed, now: float) -> None:
         """Take in a full list: what we know and it does not name is gone."""
-        for obj in self._vanished(event):
-            self._take(event.kind, obj, now, is_deleted=True)
+        self.complete(Complete(event.kind, tuple(map(identity, event.objects))), now)
         for obj in event.objects:
             self.watched(Watched(event.kind, "MODIFIED", obj), now)
+
+    def complete(self, event: Complete, now: float) -> None:
+        """Take away what we know of a kind and a full list does not name."""
+        keys = frozenset(event.keys)
+        for obj in [obj for obj in self._known(event.kind) if identity(obj) not in keys]:
+            self._take(event.kind, obj, now, is_deleted=True)
         self.synced.add(event.kind)
 
     def announce(self, change: Change, now: float) -> None:
@@ -166,19 +171,19 @@ class Intake:
         )
         return Change("Pod", "update", changed, label, old, pod)
 
-    def _vanished(self, event: Listed) -> list[Any]:
-        """Return the objects that we know and a full list does not name (or has under a new uid)."""
-        if event.kind == "Pod":
-            listed = {pod.metadata.uid for pod in event.objects}
+    def _known(self, kind: str) -> Iterable[Any]:
+        if kind == "Pod":
             known = {placed.pod.metadata.uid: placed.pod for placed in self._cluster.pods}
             known |= {queued.uid: queued.pod for queued in self._queues}
-            return [pod for uid, pod in known.items() if uid not in listed]
-        keys = {object_key(obj) for obj in event.objects}
-        if event.kind == "Node":
-            return [
-                n for n in self._cluster.table.nodes if n is not None and object_key(n) not in keys
-            ]
-        return [obj for key, obj in self._cluster.store.of(event.kind).items() if key not in keys]
+            return known.values()
+        if kind == "Node":
+            return [node for node in self._cluster.table.nodes if node is not None]
+        return self._cluster.store.of(kind).values()
+
+
+def identity(obj: Any) -> str:
+    """Return what tells an object from others of its kind: a pod's uid, any other's name."""
+    return obj.metadata.uid if isinstance(obj, Pod) else object_key(obj)
 
 
 def _room_freed(pod: Pod) -> Change:

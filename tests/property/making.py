@@ -32,7 +32,7 @@ def make_node(
     allocatable: Mapping[str, Any] | None = None,
 ) -> Node:
     """Return a node; `cpu` in whole CPUs."""
-    offers = {"cpu": cpu, "memory": "64Gi", "pods": pods} | dict(allocatable or {})
+    offers: dict[str, Any] = {"cpu": cpu, "memory": "64Gi", "pods": pods} | dict(allocatable or {})
     return Node(
         ObjectMeta(name=name, uid=f"node-{name}", labels=dict(labels or {})),
         NodeSpec(unschedulable, tuple(taints)),
@@ -58,7 +58,7 @@ def make_pod(
 ) -> Pod:
     """Return a pod of one container in namespace `default`; `cpu` in whole CPUs."""
     ports = (ContainerPort(host_port=host_port),) if host_port else ()
-    wants = {"cpu": cpu} | dict(requests or {})
+    wants: dict[str, Any] = {"cpu": cpu} | dict(requests or {})
     container = Container("main", "app:1", "", ResourceRequirements(wants), ports)
     return Pod(
         ObjectMeta(

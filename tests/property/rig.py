@@ -22,7 +22,7 @@ from scheduler.engine.effects import (
     Watched,
 )
 from scheduler.engine.engine import Engine
-from scheduler.engine.queues import Where
+from scheduler.engine.queues import QueuedPod, Where
 from scheduler.state.cluster import Cluster
 from tests.property.model_api import KINDS, ModelApi
 from tests.property.tinyplugins import plugin_of, tiny_engine
@@ -78,6 +78,17 @@ class Rig:
         # The executor sends nothing without the lease.
         self.wire += effects if self.engine.is_leading else ()
         return effects
+
+    def queued(self, name: str) -> QueuedPod:
+        """Return the engine's record of the pod `default/name` (uid `uid-name`)."""
+        queued = self.engine.queues.get(f"uid-{name}")
+        assert queued is not None, f"{name} is not queued"
+        return queued
+
+    def where(self, name: str) -> Where:
+        """Return where the pod `default/name` (uid `uid-name`) stands."""
+        queued = self.engine.queues.get(f"uid-{name}")
+        return Where.GONE if queued is None else queued.where
 
     def pass_time(self, seconds: float) -> None:
         """Let time go by."""
@@ -178,20 +189,20 @@ class Rig:
             self.lead(active=True)
         while self.strays:
             self.arrive(0)
-        quiet_since = None
         for _ in range(2000):
-            self.run(50)
+            moved = bool(self.run(50))
             while self.wire:
                 self.perform(0)
             while self.answers:
                 self.deliver(0)
+                moved = True
             for kind in KINDS:
+                moved = moved or self.behind(kind) > 0
                 self.watch(kind)
-            if self.engine.has_work() or self.wire or self.answers:
+            if moved or self.engine.has_work():
                 continue
             if len(self.engine.bindings) == 0 and not self._will_retry():
                 break
-            quiet_since = quiet_since or self.now
             ends = self.engine.next_wakeup()
             assert ends is not None, "nobody will wake the engine up though work is left"
             self.now = max(self.now, ends)
@@ -272,11 +283,12 @@ class Rig:
         for pod in self.api.pods.values():
             if pod.spec.node_name:
                 fresh.put_pod(pod)
-        mine, assumed = defaultdict(dict), []
+        mine: dict[str, Any] = defaultdict(dict)
+        assumed: list[str] = []
         for placed in self.engine.cluster.pods:
             mine[placed.node][placed.pod.metadata.uid] = placed.requests
             assumed += [placed.pod.key] if placed.assumed else []
-        true = defaultdict(dict)
+        true: dict[str, Any] = defaultdict(dict)
         for placed in fresh.pods:
             true[placed.node][placed.pod.metadata.uid] = placed.requests
         assert [] == assumed

@@ -82,7 +82,7 @@ class Watchdog:
             if answer.ok:
                 self.outcome[uid] = DONE
                 self.known_bound.add(uid)
-            elif answer.code in (0, 409) or answer.code >= 500:
+            elif answer.code in (0, 404, 409) or answer.code >= 500:
                 self.outcome[uid] = UNKNOWN
             else:
                 self.outcome[uid] = REFUSED

@@ -1,5 +1,7 @@
 """Pods that a pre-enqueue plugin holds back: who lets them in, and what a broken plugin may do."""
 
+from typing import Any
+
 from scheduler.engine.queues import Where
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.workloads import Service
@@ -7,7 +9,7 @@ from tests.property.making import make_node, make_pod, with_spec
 from tests.property.rig import Rig
 
 
-def rig_with(pod_fields: dict, **labels: str) -> Rig:
+def rig_with(pod_fields: dict[str, Any], **labels: str) -> Rig:
     """Return a rig with a node and a pod that the engine has seen."""
     rig = Rig()
     rig.api.put("Node", make_node("n0"))
@@ -22,8 +24,8 @@ def test_a_gated_pod_is_told_nothing():
     rig = rig_with({"gates": ["later"]})
 
     assert () == rig.run()
-    assert Where.GATED is rig.engine.queues.get("uid-p").where
-    assert "Gates" == rig.engine.queues.get("uid-p").gated_by
+    assert Where.GATED is rig.where("p")
+    assert "Gates" == rig.queued("p").gated_by
 
 
 def test_the_pods_own_update_opens_a_gate():
@@ -32,34 +34,34 @@ def test_the_pods_own_update_opens_a_gate():
     rig.api.put("Pod", with_spec(rig.api.pods["default/p"], scheduling_gates=()))
     rig.watch("Pod")
 
-    assert Where.ACTIVE is rig.engine.queues.get("uid-p").where
-    assert "" == rig.engine.queues.get("uid-p").gated_by
+    assert Where.ACTIVE is rig.where("p")
+    assert "" == rig.queued("p").gated_by
 
 
 def test_a_gate_opens_by_what_its_plugin_reads():
     """A pre-enqueue plugin that reads other objects is asked again when they change."""
     rig = rig_with({}, needs="s1")
-    assert Where.GATED is rig.engine.queues.get("uid-p").where
+    assert Where.GATED is rig.where("p")
 
     rig.api.put("Service", Service(ObjectMeta(name="s1", namespace="default")))
     rig.watch("Service")
 
-    assert Where.ACTIVE is rig.engine.queues.get("uid-p").where
+    assert Where.ACTIVE is rig.where("p")
 
 
 def test_a_gated_pod_is_asked_again_after_five_minutes():
     """A gate that opened without any change that its plugin reads cannot hold a pod for ever."""
     rig = rig_with({}, **{"raise": "pre_enqueue", "times": "1"})
-    assert Where.GATED is rig.engine.queues.get("uid-p").where
+    assert Where.GATED is rig.where("p")
     assert [("Trouble", "PreEnqueue")] == rig.faults
 
     rig.pass_time(300)
     rig.run()
-    assert Where.GATED is rig.engine.queues.get("uid-p").where
+    assert Where.GATED is rig.where("p")
     rig.pass_time(30)
     rig.run()
 
-    assert Where.IN_FLIGHT is rig.engine.queues.get("uid-p").where
+    assert Where.IN_FLIGHT is rig.where("p")
 
 
 def test_a_deleted_gated_pod_is_forgotten():

@@ -1,0 +1,198 @@
+"""From a chosen node to a bound pod: waits, deadlines, and plugins that fail on the way."""
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from scheduler.engine.effects import Answer, Bind, Call, Look
+from scheduler.engine.engine import Engine
+from scheduler.engine.queues import Where
+from scheduler.framework.args import NoArgs
+from scheduler.framework.calls import BindStep, CallResult, WaitUntil
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.registry import Registry
+from scheduler.framework.status import SUCCESS, Status, unschedulable
+from tests.property.making import make_node, make_pod
+from tests.property.rig import Rig
+from tests.property.tinyplugins import ALL, spec_of
+
+
+class LastLeaves(Plugin[NoArgs]):
+    """Before binding, wait until the pod `first` holds no room any more; `first` waits in vain."""
+
+    reads = ("pod.deleted",)
+
+    def pre_bind(self, cycle: Cycle, node: str) -> Generator[BindStep, CallResult, Status]:
+        name = cycle.pod.metadata.name
+
+        def alone() -> bool:
+            return name != "first" and self.handle.pods.get("uid-first") is None
+
+        answer = yield WaitUntil(alone, ("pod.deleted",), 20.0)
+        return SUCCESS if answer.ok else unschedulable("waited in vain")
+
+
+class Babbler(Plugin[NoArgs]):
+    """Yields what no plugin may yield."""
+
+    def pre_bind(self, cycle: Cycle, node: str) -> Generator[Any, Any, Status]:
+        yield "please"
+        return SUCCESS
+
+
+def rig_of(
+    *more: type[Plugin[Any]], pods: tuple[str, ...] = ("p",), labels: dict[str, str] | None = None
+) -> Rig:
+    """Return a rig whose engine has tried these pods on one large node."""
+
+    def build() -> Engine:
+        return Engine([spec_of(*ALL, *more)], Registry((*ALL, *more)))
+
+    rig = Rig(build)
+    rig.api.put("Node", make_node("n0", cpu=16))
+    for name in pods:
+        rig.api.put("Pod", make_pod(name, labels=labels))
+    rig.watch("Node")
+    rig.watch("Pod")
+    rig.run()
+    return rig
+
+
+def bind_of(rig: Rig) -> Bind:
+    """Return the one bind on the wire."""
+    (bind,) = [effect for effect in rig.wire if isinstance(effect, Bind)]
+    return bind
+
+
+def test_a_wait_that_ends_another_wait_is_told_once():
+    """Two waits end together: the first one's end fulfils the second, which then only binds."""
+    rig = rig_of(LastLeaves, pods=("first", "second"))
+    rig.pass_time(20)
+    rig.run(0)
+
+    effects = [e for e in rig.wire if isinstance(e, Bind | Look)]
+    assert [("Bind", "second")] == [(type(e).__name__, e.name) for e in effects]
+    assert Where.IN_FLIGHT is rig.where("second")
+
+
+def test_a_change_that_ends_one_wait_moves_the_next_only_once():
+    """A plugin never receives an answer to a question it did not ask."""
+    rig = rig_of(LastLeaves, pods=("first", "second", "third"))
+    rig.api.remove("Pod", "default/first")
+    rig.watch("Pod")
+    rig.run(0)
+
+    assert ["second", "third"] == [e.name for e in rig.wire if isinstance(e, Bind)]
+    assert {Where.IN_FLIGHT} == {rig.where("second"), rig.where("third")}
+
+
+@pytest.mark.parametrize(
+    ("point", "named"),
+    [
+        ("reserve", "Reserve"),
+        ("permit", "Permit"),
+        ("pre_bind", "PreBind"),
+        ("predicate", "PreBind"),
+    ],
+)
+def test_a_fault_on_the_way_to_the_bind_ends_that_attempt(point: str, named: str):
+    """The pod is told which plugin failed where, waits in error back-off, and holds no room."""
+    rig = rig_of(labels={"raise": point})
+
+    assert Where.ERROR_BACKOFF is rig.where("p")
+    assert [("Trouble", named)] == rig.faults
+    told = rig.queued("p").told
+    assert ("SchedulerError", f'running {named} plugin "Trouble": broken at {point}') == told
+    assert 0 == len(rig.engine.cluster.pods)
+
+
+def test_a_fault_while_a_wait_is_closed_does_not_lose_the_pod():
+    """A pod that goes while a plugin waits is forgotten, whatever the plugin does at its end."""
+    rig = rig_of(labels={"raise": "close"})
+    rig.api.remove("Pod", "default/p")
+    rig.watch("Pod")
+
+    assert Where.GONE is rig.where("p")
+    assert 0 == len(rig.engine.bindings)
+    assert [("Trouble", "PreBind")] == rig.faults
+
+
+def test_what_is_no_question_is_a_fault():
+    """A plugin that yields something else fails by name."""
+    rig = rig_of(Babbler)
+
+    told = rig.queued("p").told
+    assert ("SchedulerError", 'running PreBind plugin "Babbler": yielded a str') == told
+
+
+def test_not_found_is_looked_up_before_a_pod_is_given_up():
+    """A 404 that does not mean the pod (a proxy, a starting server) must not lose it."""
+    rig = rig_of()
+    rig.refuse(rig.wire.index(bind_of(rig)), 404)
+    rig.deliver(0)
+    rig.run(0)
+    assert isinstance(rig.wire[-1], Look)
+
+    rig.settle()
+
+    assert "n0" == rig.api.pods["default/p"].spec.node_name
+
+
+def test_a_call_without_an_answer_fails_after_a_minute():
+    """A plugin's lost call does not hold its pod for ever."""
+    rig = rig_of(labels={"prebind": "call"})
+    (call,) = [place for place, e in enumerate(rig.wire) if isinstance(e, Call)]
+    rig.swallow(call)
+    rig.pass_time(59.9)
+    rig.run(0)
+    assert Where.IN_FLIGHT is rig.where("p")
+    rig.pass_time(0.1)
+    rig.run(0)
+
+    told = rig.queued("p").told
+    assert told == (
+        "SchedulerError",
+        'running PreBind plugin "Preparer": context deadline exceeded',
+    )
+
+
+def test_a_bind_without_an_answer_is_looked_up_after_a_minute():
+    """A swallowed bind is looked up, and tried again when it never happened."""
+    rig = rig_of()
+    rig.swallow(rig.wire.index(bind_of(rig)))
+    rig.pass_time(60)
+    rig.run(0)
+    assert isinstance(rig.wire[-1], Look)
+
+    rig.settle()
+    assert "n0" == rig.api.pods["default/p"].spec.node_name
+
+
+def test_a_look_that_fails_is_repeated():
+    """As long as nobody can say what became of a bind, its room stays taken."""
+    rig = rig_of()
+    bind = bind_of(rig)
+    rig.delay(rig.wire.index(bind))
+    rig.deliver(0)
+    rig.run(0)
+    for _ in range(3):
+        rig.refuse(len(rig.wire) - 1, 503)
+        rig.deliver(0)
+        rig.pass_time(1)
+        rig.run(0)
+        assert isinstance(rig.wire[-1], Look)
+        assert 1 == len(rig.engine.cluster.pods)
+
+
+def test_an_answer_that_nobody_waits_for_is_passed_over():
+    """Late and unknown answers change nothing."""
+    rig = rig_of()
+    rig.settle()
+    before = rig.api.bound_by.copy()
+    for number in range(5):
+        rig.hear(Answer(number, 500))
+
+    assert () == rig.run()
+    assert before == rig.api.bound_by
