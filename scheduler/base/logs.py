@@ -14,6 +14,9 @@ from typing import Any
 import msgspec
 import structlog
 
+from scheduler.base.errors import InputError
+from scheduler.base.text import did_you_mean
+
 _SECRET_WORDS = ("token", "password", "secret", "authorization", "client_key", "private_key")
 
 
@@ -31,8 +34,11 @@ def _encode(event: object, **_options: object) -> bytes:
     return msgspec.json.encode(event, enc_hook=str)
 
 
-def configure(*, level: str = "info", form: str = "auto") -> None:
-    """Set up logging: `level` debug…error, `form` json, console or auto (console on a terminal)."""
+def configure(*, level: str = "info", form: str = "auto") -> Threshold:
+    """Set up logging: `level` debug…error, `form` json, console or auto (console on a terminal).
+
+    What it returns changes the level later.
+    """
     if form == "auto":
         form = "console" if sys.stderr.isatty() else "json"
     is_console = form == "console"
@@ -42,9 +48,10 @@ def configure(*, level: str = "info", form: str = "auto") -> None:
         if is_console
         else structlog.processors.JSONRenderer(serializer=_encode)
     )
-    number = logging.getLevelNamesMapping()[level.upper()]
+    threshold = Threshold(level)
     structlog.configure(
         processors=[
+            threshold,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             mask_secrets,
@@ -52,7 +59,7 @@ def configure(*, level: str = "info", form: str = "auto") -> None:
             structlog.processors.format_exc_info,
             render,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr)
         if is_console
         else structlog.BytesLoggerFactory(sys.stderr.buffer),
@@ -60,8 +67,34 @@ def configure(*, level: str = "info", form: str = "auto") -> None:
     )
     # Libraries (kopf, aiohttp) log through the standard library; they share the stream.
     logging.basicConfig(
-        level=max(number, logging.WARNING),
+        level=max(threshold.number, logging.WARNING),
         stream=sys.stderr,
         format="%(levelname)s %(name)s: %(message)s",
         force=True,
     )
+    return threshold
+
+
+class Threshold:
+    """The level of the process; may be changed while it runs."""
+
+    def __init__(self, level: str) -> None:
+        self.number = 0
+        self.set_level(level)
+
+    def set_level(self, level: str) -> None:
+        """Let through what is at least this grave; InputError for an unknown name."""
+        known = logging.getLevelNamesMapping()
+        if level.upper() not in known:
+            raise InputError(
+                f'unknown log level "{level}"{did_you_mean(level, map(str.lower, known))}'
+            )
+        self.number = known[level.upper()]
+
+    def __call__(
+        self, _logger: object, method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        """Drop what is below the level."""
+        if structlog.processors.NAME_TO_LEVEL.get(method, logging.ERROR) < self.number:
+            raise structlog.DropEvent
+        return event

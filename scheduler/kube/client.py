@@ -90,6 +90,11 @@ class ApiClient:
         return cls(credentials, clock=clock, meters=meters, user_agent=user_agent, rate_limit=limit)
 
     @property
+    def credentials(self) -> Credentials:
+        """The credentials in use, for others who connect to the same server."""
+        return self._credentials
+
+    @property
     def namespace(self) -> str:
         """The namespace that the kubeconfig's context, or the pod we run in, names."""
         return self._credentials.access.namespace
@@ -236,6 +241,7 @@ class ApiClient:
         return headers
 
     def _set_access(self, access: Access) -> None:
+        self._in_use = access
         headers = {"Host": self._host, **self._headers(access)}
         self._fixed_head = "".join(f"{k}: {v}\r\n" for k, v in headers.items()).encode("latin-1")
         if access.tls is not self._wire.tls:
@@ -246,10 +252,12 @@ class ApiClient:
             self._refreshing = asyncio.create_task(self._refresh(force=False))
 
     async def _refresh(self, *, force: bool) -> bool:
-        changed = await self._credentials.refresh(force=force)
-        if changed:
-            self._set_access(self._credentials.access)
-        return changed
+        await self._credentials.refresh(force=force)
+        # Not what `refresh` returns: somebody who shares the credentials may have been first.
+        if self._credentials.access is self._in_use:
+            return False
+        self._set_access(self._credentials.access)
+        return True
 
     def _delay(self, text: str | None) -> float | None:
         """Read a Retry-After header: seconds, or a date."""

@@ -1,0 +1,146 @@
+"""`trellis run`: the daemon with its operators, until SIGTERM or Ctrl-C.
+
+Flags that kube-scheduler has are spelled as it spells them; those of leader election override the
+file. This is the one place where scheduler and operators meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+from collections.abc import Coroutine
+from random import SystemRandom
+from typing import Annotated, Any
+
+import msgspec
+import structlog
+import typer
+
+from operators.api import Connection
+from operators.health import OperatorsHealth
+from operators.run import run_operators
+from operators.settings import OperatorsSettings
+from scheduler.base import logs
+from scheduler.base.clock import RealClock
+from scheduler.base.meters import Meters
+from scheduler.cli.about import VERSION
+from scheduler.cli.files import read_text, shown
+from scheduler.cli.installed import registry
+from scheduler.config import Loaded, default_config, load
+from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.kube.client import ApiClient
+from scheduler.serve.app import Address
+from scheduler.serve.certificates import Files
+from scheduler.state.view import ClusterView
+
+_log = structlog.get_logger()
+
+
+def run(
+    config: Annotated[
+        str, typer.Option("--config", help="The configuration file; defaults without.")
+    ] = "",
+    kubeconfig: Annotated[
+        str, typer.Option("--kubeconfig", help="Else KUBECONFIG, else in-cluster.")
+    ] = "",
+    context: Annotated[str, typer.Option("--context", help="A context of the kubeconfig.")] = "",
+    bind_address: Annotated[str, typer.Option("--bind-address")] = "0.0.0.0",  # noqa: S104
+    secure_port: Annotated[
+        int, typer.Option("--secure-port", min=0, max=65535, help="Endpoints; 0: none.")
+    ] = 10259,
+    tls_cert_file: Annotated[str, typer.Option("--tls-cert-file")] = "",
+    tls_private_key_file: Annotated[str, typer.Option("--tls-private-key-file")] = "",
+    client_ca_file: Annotated[str, typer.Option("--client-ca-file")] = "",
+    leader_elect: Annotated[
+        bool | None, typer.Option("--leader-elect/--no-leader-elect", help="Override the file.")
+    ] = None,
+    decision_log: Annotated[
+        str, typer.Option("--decision-log", help="Write events and effects here for replay.")
+    ] = "",
+    log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning, error")] = (
+        "info"
+    ),
+    log_format: Annotated[str, typer.Option("--log-format", help="json, console or auto")] = "auto",
+) -> int:
+    """Run the scheduler: the daemon and its endpoints."""
+    threshold = logs.configure(level=log_level, form=log_format)
+    loaded = _loaded(config)
+    if leader_elect is not None:
+        loaded = _with_election(loaded, leader_elect=leader_elect)
+    options = DaemonOptions(
+        VERSION,
+        address=Address(bind_address, secure_port),
+        certificate=Files(tls_cert_file, tls_private_key_file, client_ca_file),
+        flags={
+            "config": config,
+            "bind-address": bind_address,
+            "secure-port": str(secure_port),
+            "decision-log": decision_log,
+        },
+        # klog's 4 and up is our debug.
+        set_verbosity=lambda level: threshold.set_level("debug" if level >= 4 else log_level),
+    )
+    return asyncio.run(_run(loaded, options, kubeconfig, context, decision_log))
+
+
+async def _run(
+    loaded: Loaded, options: DaemonOptions, kubeconfig: str, context: str, decision_log: str
+) -> int:
+    del decision_log
+    clock, meters = RealClock(), Meters()
+    connection = loaded.scheduler.client_connection
+    client = await ApiClient.connect(
+        kubeconfig or connection.kubeconfig,
+        context,
+        clock=clock,
+        meters=meters,
+        user_agent=f"trellis/{options.version}",
+        qps=connection.qps or 0.0,
+        burst=connection.burst,
+    )
+    if loaded.trellis.operators.enabled:
+        health = OperatorsHealth(meters, clock)
+
+        def operators(view: ClusterView) -> Coroutine[Any, Any, None]:
+            where = Connection(client, client.credentials)
+            return run_operators(_operators_settings(loaded), view, where, health, clock)
+
+        options = options._replace(operators=operators, operators_check=health.check)
+    daemon = Daemon(
+        loaded,
+        registry(),
+        client,
+        clock=clock,
+        random=SystemRandom(),
+        meters=meters,
+        options=options,
+    )
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.stop)
+    # What was built so far lives as long as the process: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    return await daemon.run()
+
+
+def _loaded(config: str) -> Loaded:
+    if not config:
+        return default_config(registry())
+    loaded = load(read_text(config), file=shown(config), registry=registry())
+    for notice in loaded.notices:
+        _log.warning("configuration", notice=str(notice))
+    return loaded
+
+
+def _with_election(loaded: Loaded, *, leader_elect: bool) -> Loaded:
+    replace = msgspec.structs.replace
+    election = replace(loaded.scheduler.leader_election, leader_elect=leader_elect)
+    return replace(loaded, scheduler=replace(loaded.scheduler, leader_election=election))
+
+
+def _operators_settings(loaded: Loaded) -> OperatorsSettings:
+    wanted = loaded.trellis.operators
+    enabled = ("networktopology",) if wanted.network_topology.enabled else ()
+    return OperatorsSettings(enabled=enabled)

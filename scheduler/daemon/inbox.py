@@ -1,0 +1,48 @@
+"""`Inbox`: events on their way to the engine, in order of arrival.
+
+Watches, answers and the election put events in; the loop alone takes them out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from scheduler.engine.effects import Complete, Event, Listed, Watched
+from scheduler.engine.intake import identity
+
+LONGEST_LIST = 256
+
+
+class Inbox:
+    """A queue of events that a coroutine can wait for."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque()
+        self._arrived = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def put(self, event: Event) -> None:
+        """Add an event and wake the loop; a long list is taken apart, to fit into many turns."""
+        if isinstance(event, Listed) and len(event.objects) > LONGEST_LIST:
+            self._events.extend(Watched(event.kind, "MODIFIED", obj) for obj in event.objects)
+            event = Complete(event.kind, tuple(map(identity, event.objects)))
+        self._events.append(event)
+        self._arrived.set()
+
+    def take(self, most: int) -> list[Event]:
+        """Return up to `most` events."""
+        return [self._events.popleft() for _ in range(min(most, len(self._events)))]
+
+    async def wait(self, timeout_s: float | None) -> None:
+        """Wait until an event is there or the time is up; None waits for ever."""
+        if self._events:
+            return
+        self._arrived.clear()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._arrived.wait()
+        except TimeoutError:
+            return

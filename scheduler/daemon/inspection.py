@@ -1,0 +1,104 @@
+"""The engine as the debug pages show it: records made on request, bounded, without secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from scheduler.engine.engine import Engine
+from scheduler.engine.queues import QueuedPod, Where
+from scheduler.objects.pod import Pod
+from scheduler.serve.sources import PodResources
+from scheduler.state.resources import amounts
+
+_PLACES = tuple(where for where in Where if where is not Where.GONE)
+
+
+def state(engine: Engine, most: int) -> dict[str, Any]:
+    """Return nodes with what they offer and hold, at most `most` of them, and counts of the rest."""
+    table = engine.cluster.table
+    nodes = {}
+    for name, row in islice(table.rows.items(), most):
+        nodes[name] = {
+            "allocatable": _amounts_of(engine, row, "allocatable"),
+            "requested": _amounts_of(engine, row, "requested"),
+            "pods": [placed.pod.key for placed in engine.cluster.pods.on(name).values()],
+            "nominated": [pod.key for pod in engine.nominations.on(name).values()],
+        }
+    return {
+        "nodeCount": len(table),
+        "podCount": len(engine.cluster.pods),
+        "assumedPods": sum(placed.assumed for placed in engine.cluster.pods),
+        "inFlight": len(engine.bindings),
+        "waitingAtPermit": len(engine.bindings.waiting),
+        "leading": engine.is_leading,
+        "nodes": nodes,
+    }
+
+
+def queues(engine: Engine, most: int) -> dict[str, Any]:
+    """Return the pods that are to be placed by queue, at most `most` per queue."""
+    found: dict[str, list[dict[str, Any]]] = {where.value: [] for where in _PLACES}
+    for queued in engine.queues:
+        entries = found[queued.where.value]
+        if len(entries) < most:
+            entries.append(_queued(queued))
+    return {
+        where.value: {"count": engine.queues.count(where), "pods": found[where.value]}
+        for where in _PLACES
+    }
+
+
+def pod_resources(engine: Engine) -> Iterator[PodResources]:
+    """Return the requests and limits of all pods that are not finished; nothing while standing by."""
+    if not engine.is_leading:
+        return iter(())
+    placed = [(one.pod, one.node) for one in engine.cluster.pods]
+    waiting = [(queued.pod, "") for queued in engine.queues if queued.where is not Where.IN_FLIGHT]
+    return (_resources(pod, node) for pod, node in placed + waiting)
+
+
+def _queued(queued: QueuedPod) -> dict[str, Any]:
+    return {
+        "pod": queued.pod.key,
+        "profile": queued.profile,
+        "priority": queued.priority,
+        "attempts": queued.attempts,
+        "queuedAt": queued.queued_at,
+        "rejectedBy": list(queued.rejected_by),
+        "gatedBy": queued.gated_by,
+    }
+
+
+def _amounts_of(engine: Engine, row: int, what: str) -> dict[str, int]:
+    table = engine.cluster.table
+    read = table.allocatable if what == "allocatable" else table.requested
+    found = {name: int(read(name)[row]) for name in table.resources.names()}
+    return {name: amount for name, amount in found.items() if amount}
+
+
+def _resources(pod: Pod, node: str) -> PodResources:
+    requests: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    for container in pod.spec.containers:
+        for total, listed in (
+            (requests, container.resources.requests),
+            (limits, container.resources.limits),
+        ):
+            for name, amount in amounts(listed).items():
+                total[name] = total.get(name, 0) + amount
+    priority = pod.spec.priority
+    return PodResources(
+        pod.metadata.namespace,
+        pod.metadata.name,
+        node,
+        pod.spec.scheduler_name,
+        "" if priority is None else str(priority),
+        _base_units(requests),
+        _base_units(limits),
+    )
+
+
+def _base_units(found: Mapping[str, int]) -> dict[str, float]:
+    return {name: amount / 1000 if name == "cpu" else amount for name, amount in found.items()}

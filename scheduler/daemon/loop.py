@@ -1,0 +1,104 @@
+"""`Loop`: the one task that owns the engine.
+
+It takes a batch of events, applies each, lets the engine try a number of pods, hands the effects out
+and sleeps until the next event or the engine's next deadline. Everybody else only puts events into
+the inbox, so nothing here needs a lock. No turn holds asyncio's loop for much longer than `TURN_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from scheduler.base.clock import Clock, perf_s
+from scheduler.base.meters import Meters
+from scheduler.daemon.inbox import Inbox
+from scheduler.engine.effects import Effect, Event
+from scheduler.engine.engine import Engine
+
+TURN_S = 0.010
+MOST_EVENTS = 400
+MOST_CYCLES = 256
+MOST_IN_FLIGHT = 1000
+
+Record = Callable[[float, list[Event], int, tuple[Effect, ...]], None]
+
+
+class Outside(Protocol):
+    """Where effects go (`kube.effects.Executor`)."""
+
+    def submit(self, effects: tuple[Effect, ...], /) -> None:
+        """Take effects in the engine's order; returns at once."""
+        ...
+
+    async def wait_room(self) -> None:
+        """Wait while too much is queued."""
+        ...
+
+
+class Loop:
+    """Drives one engine; `after_turn` is called when a turn is over, `record` keeps what it did."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        inbox: Inbox,
+        outside: Outside,
+        clock: Clock,
+        meters: Meters,
+        *,
+        after_turn: Callable[[], None],
+        record: Record | None = None,
+    ) -> None:
+        self._engine = engine
+        self._inbox = inbox
+        self._outside = outside
+        self._clock = clock
+        self._duration = meters.engine_run_duration
+        self._after_turn = after_turn
+        self._record = record
+        self._cycles = 16
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        while True:
+            await self._inbox.wait(self._patience_s())
+            await self._outside.wait_room()
+            self.turn()
+            # Watches and answers are other tasks of this loop: let them in.
+            await asyncio.sleep(0)
+
+    def turn(self) -> None:
+        """Take a batch of events in, try some pods, hand the effects out."""
+        started_s = perf_s()
+        now = self._clock.now()
+        events = self._inbox.take(MOST_EVENTS)
+        for event in events:
+            self._engine.handle(event, now)
+        cycles = max(0, min(self._cycles, self._room()))
+        effects = self._engine.run(now, cycles)
+        if self._record is not None:
+            self._record(now, events, cycles, effects)
+        if effects:
+            self._outside.submit(effects)
+        self._after_turn()
+        self._pace(perf_s() - started_s)
+
+    def _pace(self, took_s: float) -> None:
+        """Try more pods per turn while turns are short, fewer when they get long."""
+        self._duration.observe(took_s)
+        if took_s > TURN_S:
+            self._cycles = max(1, self._cycles // 2)
+        elif took_s < TURN_S / 2:
+            self._cycles = min(MOST_CYCLES, self._cycles * 2)
+
+    def _room(self) -> int:
+        return MOST_IN_FLIGHT - len(self._engine.bindings)
+
+    def _patience_s(self) -> float | None:
+        """Return for how long nothing needs to be done; None for "until an event comes"."""
+        if self._engine.has_work() and self._room() > 0:
+            return 0.0
+        deadline = self._engine.next_wakeup()
+        return None if deadline is None else max(0.0, deadline - self._clock.now())

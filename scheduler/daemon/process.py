@@ -1,0 +1,334 @@
+"""`Daemon`: builds everything once, runs it, and stops it in the right order.
+
+A life: serve health, list and watch, wait for the lease, schedule, and at the end either give the
+lease back (SIGTERM: everything in flight is finished first) or, when the lease was lost, stop sending
+at once. `run` returns the exit code; a fault of any part ends the whole process, for a scheduler that
+has lost a part is worse than one that starts anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import socket
+import uuid
+from collections.abc import Callable, Coroutine, Mapping
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from scheduler.base.clock import Clock, perf_s
+from scheduler.base.errors import ApiError
+from scheduler.base.meters import Meters
+from scheduler.config import Loaded, to_configz
+from scheduler.daemon import inspection
+from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.inbox import Inbox
+from scheduler.daemon.loop import Loop, Record
+from scheduler.engine.backoff import Backoff
+from scheduler.engine.effects import Leading
+from scheduler.engine.engine import Engine, EngineSettings
+from scheduler.framework.registry import Registry
+from scheduler.kube.client import ApiClient
+from scheduler.kube.effects import Executor
+from scheduler.kube.fence import Fence
+from scheduler.kube.lease import Election
+from scheduler.kube.leaserecord import LeaseSettings
+from scheduler.kube.recorder import Recorder
+from scheduler.kube.sender import Sender
+from scheduler.kube.watches import Watches
+from scheduler.objects.kinds import WATCHED
+from scheduler.serve.access import Access
+from scheduler.serve.app import Address, Server
+from scheduler.serve.certificates import Files, ServingCertificate
+from scheduler.serve.health import HealthChecks
+from scheduler.serve.sources import About, Sources
+from scheduler.state.view import ClusterView
+
+DRAIN_S = 10.0
+LAG_EVERY_S = 1.0
+
+_log = structlog.get_logger()
+
+Operators = Callable[[ClusterView], Coroutine[Any, Any, None]]
+
+
+class DaemonOptions(NamedTuple):
+    """What the command line adds to the configuration."""
+
+    version: str
+    address: Address = Address()
+    certificate: Files = Files()
+    flags: Mapping[str, str] = {}
+    set_verbosity: Callable[[int], None] = lambda _level: None
+    operators: Operators | None = None
+    operators_check: Callable[[], str | None] | None = None
+    record: Record | None = None
+
+
+class Daemon:
+    """One scheduler process."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        registry: Registry,
+        client: ApiClient,
+        *,
+        clock: Clock,
+        random: Random,
+        meters: Meters,
+        options: DaemonOptions,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._options = options
+        self._meters = meters
+        self.engine = Engine(
+            loaded.profiles,
+            registry,
+            settings=engine_settings(loaded, seed=random.getrandbits(32)),
+            meters=meters,
+            stopwatch=perf_s,
+        )
+        self._trail = DecisionTrail(self.engine)
+        self._inbox = Inbox()
+        self._fence = Fence(clock)
+        host = socket.gethostname()
+        recorder = Recorder(Sender(client, self._fence, random, meters), host, meters=meters)
+        self._recorder = recorder
+        self._executor = Executor(
+            client,
+            self._inbox.put,
+            recorder,
+            fence=self._fence,
+            clock=clock,
+            random=random,
+            meters=meters,
+        )
+        self._watches = Watches(WATCHED, client, self._inbox.put, random=random, meters=meters)
+        self._election = self._make_election(loaded, host, random)
+        self._loop = Loop(
+            self.engine,
+            self._inbox,
+            self._executor,
+            clock,
+            meters,
+            after_turn=self._after_turn,
+            record=options.record,
+        )
+        self._server = self._make_server(loaded)
+        self._is_elected = self._election is None
+        self._has_lost = False
+        self._is_stopping = asyncio.Event()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def stop(self) -> None:
+        """Ask for an orderly end; `run` returns when it is done."""
+        self._is_stopping.set()
+
+    async def run(self) -> int:
+        """Run until told to stop; return the exit code."""
+        self._inbox.put(Leading(active=False))
+        self._meters.build_info.labels(self._options.version, platform.python_version()).set(1)
+        try:
+            await self._server.start()
+            self._start("watches", self._watches.run())
+            self._start("loop", self._loop.run())
+            self._start("lag", self._measure_lag())
+            self._start("events", self._tick_events())
+            if self._election is not None:
+                self._start("election", self._election.run())
+            return await self._live()
+        finally:
+            await self._end()
+
+    async def _live(self) -> int:
+        stopping = asyncio.create_task(self._is_stopping.wait())
+        try:
+            await asyncio.wait(
+                {stopping, *self._tasks.values()}, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            stopping.cancel()
+        for name, task in self._tasks.items():
+            if task.done() and not task.cancelled() and task.exception() is not None:
+                _log.error("a part of the daemon has failed", part=name, exc_info=task.exception())
+                return 1
+        if self._has_lost:
+            _log.error("lease lost, nothing is sent any more")
+            return 1
+        await self._finish()
+        return 0
+
+    async def _finish(self) -> None:
+        """Finish what is under way, then give the lease back."""
+        _log.info("stopping", in_flight=len(self.engine.bindings))
+        self._inbox.put(Leading(active=False))
+        self._cancel("operators")
+        deadline = self._clock.now() + DRAIN_S
+        while len(self.engine.bindings) > len(self.engine.bindings.waiting):
+            left_s = deadline - self._clock.now()
+            if left_s <= 0:
+                break
+            # Answers reach the engine through the loop, which goes on until the end.
+            await asyncio.sleep(min(0.01, left_s))
+        self._recorder.finish()
+        await self._executor.drain(max(0.1, deadline - self._clock.now()))
+        election = self._tasks.get("election")
+        if self._election is not None and election is not None:
+            self._fence.open_until(self._clock.now() + DRAIN_S)
+            self._election.leave()
+            await asyncio.wait({election}, timeout=DRAIN_S)
+
+    async def _end(self) -> None:
+        for name in list(self._tasks):
+            self._cancel(name)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._executor.close()
+        await self._server.stop()
+        await self._client.close()
+
+    def _after_turn(self) -> None:
+        """Begin to lead once the lease is ours and every kind has been listed."""
+        if self._is_elected and not self.engine.is_leading and not self._is_stopping.is_set():
+            if self._unsynced():
+                return
+            _log.info("scheduling", nodes=len(self.engine.cluster.table))
+            self._inbox.put(Leading(active=True))
+            if self._options.operators is not None and "operators" not in self._tasks:
+                self._start("operators", self._options.operators(self.engine.intake.view))
+
+    def _unsynced(self) -> list[str]:
+        return [kind.kind for kind in WATCHED if kind.kind not in self.engine.intake.synced]
+
+    def _won(self) -> None:
+        self._is_elected = True
+        self._executor.resume()
+        self._inbox.put(Leading(active=False))
+
+    def _lost(self) -> None:
+        if self._is_stopping.is_set():
+            return
+        self._has_lost = True
+        self._executor.fence()
+        self._cancel("operators")
+
+    def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks[name] = asyncio.create_task(work, name=name)
+
+    def _cancel(self, name: str) -> None:
+        task = self._tasks.get(name)
+        if task is not None:
+            task.cancel()
+
+    def _make_election(self, loaded: Loaded, host: str, random: Random) -> Election | None:
+        wanted = loaded.scheduler.leader_election
+        if not wanted.leader_elect:
+            return None
+        self._fence.close()
+        settings = LeaseSettings(
+            wanted.resource_namespace or own_namespace(self._client),
+            wanted.resource_name,
+            f"{host}_{uuid.UUID(int=random.getrandbits(128))}",
+            lease_s=wanted.lease_duration_s,
+            renew_deadline_s=wanted.renew_deadline_s,
+            retry_s=wanted.retry_period_s,
+        )
+        return Election(
+            self._client,
+            self._fence,
+            settings,
+            clock=self._clock,
+            random=random,
+            meters=self._meters,
+            on_lead=self._won,
+            on_lost=self._lost,
+        )
+
+    def _make_server(self, loaded: Loaded) -> Server:
+        engine, options = self.engine, self._options
+        about = About("trellis", options.version, platform.python_version(), self._clock.now())
+        sources = Sources(
+            about=about,
+            clock=self._clock,
+            meters=self._meters,
+            configz=lambda: to_configz(loaded),
+            flags=lambda: options.flags,
+            state=lambda most: inspection.state(engine, most),
+            queues=lambda most: inspection.queues(engine, most),
+            decision=self._trail.last,
+            pod_resources=lambda: inspection.pod_resources(engine),
+            set_verbosity=options.set_verbosity,
+        )
+        certificate = ServingCertificate(
+            options.certificate, ("localhost", socket.gethostname()), self._clock, self._meters
+        )
+        access = Access(self._review, self._clock, self._meters)
+        return Server(sources, self._checks(), access, certificate, options.address)
+
+    def _checks(self) -> HealthChecks:
+        checks = HealthChecks()
+        checks.register("leaderElection", self._check_election, "healthz", "readyz")
+        checks.register("shutdown", self._check_shutdown, "readyz")
+        checks.register("sched-handler-sync", self._check_synced, "readyz")
+        if self._options.operators_check is not None:
+            checks.register("operators", self._options.operators_check, "healthz")
+        return checks
+
+    def _check_election(self) -> str | None:
+        if self._election is None or self._election.is_healthy(self._clock.now()):
+            return None
+        return "the lease could not be renewed for too long"
+
+    def _check_shutdown(self) -> str | None:
+        return "process is shutting down" if self._is_stopping.is_set() else None
+
+    def _check_synced(self) -> str | None:
+        missing = self._unsynced()
+        return f"not listed yet: {', '.join(missing)}" if missing else None
+
+    async def _review(self, body: dict[str, Any]) -> dict[str, Any]:
+        plural = {"TokenReview": "tokenreviews"}.get(body["kind"], "subjectaccessreviews")
+        path = f"/apis/{body['apiVersion']}/{plural}"
+        response = await self._client.request("POST", path, msgspec.json.encode(body))
+        if not response.ok:
+            raise ApiError(response.message, code=response.code, reason=response.reason)
+        answer: dict[str, Any] = msgspec.json.decode(response.body)
+        return answer
+
+    async def _measure_lag(self) -> None:
+        """Measure how late the loop wakes us: what blocks it shows here."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            due = clock() + LAG_EVERY_S
+            await asyncio.sleep(LAG_EVERY_S)
+            self._meters.loop_lag.observe(max(0.0, clock() - due))
+
+    async def _tick_events(self) -> None:
+        """Let the recorder write what repeated events have come to."""
+        while True:
+            await asyncio.sleep(10.0)
+            self._recorder.tick(self._clock.now())
+
+
+def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
+    """Return what the configuration says of the engine."""
+    scheduler = loaded.scheduler
+    return EngineSettings(
+        backoff=Backoff(scheduler.pod_initial_backoff_s, scheduler.pod_max_backoff_s),
+        percentage_of_nodes_to_score=scheduler.percentage_of_nodes_to_score or 0,
+        seed=seed,
+        feature_gates=loaded.trellis.feature_gates,
+    )
+
+
+def own_namespace(client: ApiClient) -> str:
+    """Return the namespace we live in: POD_NAMESPACE, else the kubeconfig's or the pod's."""
+    with contextlib.suppress(KeyError):
+        return os.environ["POD_NAMESPACE"]
+    return client.namespace or "default"
