@@ -29,7 +29,10 @@ ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 
 class Nodes:
-    """Read-only columns over the rows of a node table, or over a few of them."""
+    """Read-only columns over the rows of a node table, or over a few of them.
+
+    A view is made for one attempt: `size` is the number of rows and does not grow with the table.
+    """
 
     def __init__(
         self,
@@ -44,12 +47,8 @@ class Nodes:
         self._pods = pods
         self._rows = rows
         self._delta = delta
+        self.size = table.size if rows is None else len(rows)
         self.feasible = self._cut(table.exists) if feasible is None else feasible
-
-    @property
-    def size(self) -> int:
-        """Return the number of rows."""
-        return self._table.size if self._rows is None else len(self._rows)
 
     @property
     def count(self) -> int:
@@ -138,6 +137,11 @@ class Nodes:
         if self._rows is not None or self._delta is not None:
             return None
         return self._table.amounts_touched
+
+    @property
+    def layout(self) -> tuple[int, int]:
+        """Return what tells whether the arrays of amounts are still the same ones."""
+        return self.size, len(self._table.resources)
 
     # Facts of the nodes themselves.
 

@@ -20,7 +20,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound, Profile
-from scheduler.framework.scores import check_range, normalize
+from scheduler.framework.scores import Total, check_range, normalize
 from scheduler.framework.status import SUCCESS, Code, Rejected, Status, unresolvable
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Runner:
     def score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[IntColumn, list[Scored]]:
         """Return the weighted totals, and each plugin's scores, of the feasible rows."""
         self._pre_score(cycle, nodes, states)
-        total = np.zeros(nodes.size, dtype=np.int64)
+        total = Total(nodes.size)
         scores: list[Scored] = []
 
         def step(bound: Bound) -> bool:
@@ -171,14 +171,14 @@ class Runner:
             normalized = normalize(bound, cycle, nodes, raw)
             check_range(bound.name, normalized, nodes)
             scores.append(Scored(bound.name, raw, normalized, bound.weight))
-            np.add(total, normalized * bound.weight if bound.weight != 1 else normalized, out=total)
+            total.add(normalized, bound.weight)
             return False
 
         bounds = self.profile.score
         if states.skipped_scoring:
             bounds = tuple(b for b in bounds if b.name not in states.skipped_scoring)
         self._each("score", bounds, step)
-        return total, scores
+        return total.column(), scores
 
     def reserve(self, cycle: Cycle, node: str, states: States) -> Status:
         """Run reserve; the first plugin that does not succeed ends it."""

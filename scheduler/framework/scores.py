@@ -1,14 +1,16 @@
-"""From raw scores to scores between 0 and 100.
+"""From raw scores to scores between 0 and 100, and to their weighted total.
 
 "max" and "reverse" are kube-scheduler's default normalisation and its reverse; only feasible rows
-count for the highest score.
+count for the highest score. These operations run for every plugin and pod: columns of one value
+(`Nodes.constant`) are handled as numbers, and masked reductions, ten times as dear as plain ones,
+are left for when the plain one does not settle it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound
@@ -24,16 +26,25 @@ def normalize(bound: Bound, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntCo
     if callable(rule):
         column: IntColumn = rule(cycle, nodes, raw)
         return column
-    highest = int(raw.max(where=nodes.feasible, initial=0))
-    if rule == "max":
-        return raw if highest == 0 else raw * MAX_SCORE // highest
+    if is_constant(raw):
+        is_best = (raw.item(0) > 0) == (rule == "max")
+        return nodes.constant(MAX_SCORE) if is_best else nodes.constant(0)
+    highest = _highest(raw, nodes.feasible)
     if highest == 0:
-        return np.full(nodes.size, MAX_SCORE, dtype=np.int64)
-    return MAX_SCORE - raw * MAX_SCORE // highest
+        return raw if rule == "max" else nodes.constant(MAX_SCORE)
+    share = raw * MAX_SCORE
+    share //= highest
+    return share if rule == "max" else MAX_SCORE - share
 
 
 def check_range(plugin: str, normalized: IntColumn, nodes: Nodes) -> None:
     """Raise ValueError when a feasible row has a score outside 0..100."""
+    if is_constant(normalized):
+        if 0 <= normalized.item(0) <= MAX_SCORE:
+            return
+    # Seen as unsigned, negative numbers are huge: one reduction looks at both ends.
+    elif not len(normalized) or normalized.view(np.uint64).max() <= MAX_SCORE:
+        return
     low = int(normalized.min(where=nodes.feasible, initial=0))
     high = int(normalized.max(where=nodes.feasible, initial=0))
     if low < 0 or high > MAX_SCORE:
@@ -42,3 +53,45 @@ def check_range(plugin: str, normalized: IntColumn, nodes: Nodes) -> None:
             f'plugin "{plugin}" returns an invalid score {wrong}, it should in the range of '
             f"[0, {MAX_SCORE}] after normalizing"
         )
+
+
+def is_constant(column: IntColumn) -> bool:
+    """Whether a column is one of `Nodes.constant`: a single value repeated without storage."""
+    return column.strides == (0,) and len(column) > 0
+
+
+class Total:
+    """The weighted sum of the plugins' scores."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._constant = 0
+        self._column: IntColumn | None = None
+        self._is_own = False
+
+    def add(self, scores: IntColumn, weight: int) -> None:
+        """Add one plugin's scores; `scores` is not written to."""
+        if is_constant(scores):
+            self._constant += scores.item(0) * weight
+            return
+        weighted = scores if weight == 1 else scores * weight
+        if self._column is None:
+            self._column, self._is_own = weighted, weight != 1
+        elif self._is_own:
+            self._column += weighted
+        else:
+            self._column, self._is_own = self._column + weighted, True
+
+    def column(self) -> IntColumn:
+        """Return the sum."""
+        if self._column is None:
+            return np.full(self._size, self._constant, dtype=np.int64)
+        return self._column + self._constant if self._constant else self._column
+
+
+def _highest(raw: IntColumn, feasible: BoolColumn) -> int:
+    """Return the highest score of a feasible row, 0 at least."""
+    row = int(raw.argmax())
+    if feasible[row]:
+        return max(int(raw[row]), 0)
+    return int(raw.max(where=feasible, initial=0))

@@ -7,10 +7,12 @@ through float64 where that gives the same integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.base.arrays import IntColumn, IntMatrix
 
@@ -20,7 +22,6 @@ _LARGEST_EXACT = 2**53 // 101
 LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
 
 Fault = tuple[str, str]
-Strategy = Callable[[IntMatrix, IntMatrix], IntColumn]
 
 
 class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -103,52 +104,105 @@ def _shape_faults(shape: Sequence[UtilizationShapePoint]) -> Iterator[Fault]:
             yield f"[{index}].score", f"Invalid value: {point.score}: not in valid range [0, 10]"
 
 
-def least_allocated(weights: IntMatrix) -> Strategy:
-    """Return the strategy that likes free nodes: the share that stays free."""
+class Strategy(Protocol):
+    """The score of nodes, or of one node, from what they offer and would have given out.
 
-    def score(offered: IntMatrix, used: IntMatrix) -> IntColumn:
+    Both are given per resource, in the order of the strategy's resources.
+    """
+
+    def column(self, offered: IntMatrix, used: IntMatrix) -> IntColumn:
+        """Return the scores 0..100 of many nodes; matrices are [resource, row]."""
+        ...
+
+    def cell(self, pairs: Iterable[tuple[int, int]]) -> int:
+        """Return the score 0..100 of one node, from (offered, used) per resource."""
+        ...
+
+
+class LeastAllocated:
+    """Like free nodes: the share that stays free."""
+
+    def __init__(self, weights: Sequence[int]) -> None:
+        self._weights = weights
+
+    def column(self, offered: IntMatrix, used: IntMatrix) -> IntColumn:
+        """Return the scores of many nodes."""
         free = np.maximum(offered - used, 0)
-        return _mean(_percent(free, offered), offered > 0, weights)
+        return _mean(_percent(free, offered), offered > 0, self._weights)
 
-    return score
+    def cell(self, pairs: Iterable[tuple[int, int]]) -> int:
+        """Return the score of one node."""
+        total = shares = 0
+        for weight, (offered, used) in zip(self._weights, pairs, strict=True):
+            if offered > 0:
+                shares += weight
+                if used < offered:
+                    total += weight * (100 * (offered - used) // offered)
+        return total // shares if shares else 0
 
 
-def most_allocated(weights: IntMatrix) -> Strategy:
-    """Return the strategy that likes full nodes: the share that is in use."""
+class MostAllocated:
+    """Like full nodes: the share that is in use."""
 
-    def score(offered: IntMatrix, used: IntMatrix) -> IntColumn:
-        return _mean(_percent(np.minimum(used, offered), offered), offered > 0, weights)
+    def __init__(self, weights: Sequence[int]) -> None:
+        self._weights = weights
 
-    return score
+    def column(self, offered: IntMatrix, used: IntMatrix) -> IntColumn:
+        """Return the scores of many nodes."""
+        taken = _percent(np.minimum(used, offered), offered)
+        return _mean(taken, offered > 0, self._weights)
+
+    def cell(self, pairs: Iterable[tuple[int, int]]) -> int:
+        """Return the score of one node."""
+        total = shares = 0
+        for weight, (offered, used) in zip(self._weights, pairs, strict=True):
+            if offered > 0:
+                shares += weight
+                total += weight * (100 * min(used, offered) // offered)
+        return total // shares if shares else 0
 
 
-def requested_to_capacity_ratio(
-    weights: IntMatrix, shape: Sequence[UtilizationShapePoint]
-) -> Strategy:
-    """Return the strategy that reads the score off a broken line over utilization.
+class RequestedToCapacityRatio:
+    """Read the score off a broken line over utilization.
 
     Resources that score 0 count neither in the sum nor in the weights; the mean is rounded.
     """
-    line = np.array([_on_line(shape, utilization) for utilization in range(101)], dtype=np.int64)
 
-    def score(offered: IntMatrix, used: IntMatrix) -> IntColumn:
+    def __init__(self, weights: Sequence[int], shape: Sequence[UtilizationShapePoint]) -> None:
+        self._weights = weights
+        self._line = [_on_line(shape, utilization) for utilization in range(101)]
+
+    def column(self, offered: IntMatrix, used: IntMatrix) -> IntColumn:
+        """Return the scores of many nodes."""
+        line: IntColumn = np.array(self._line, dtype=np.int64)
         scores = line[_percent(np.minimum(used, offered), offered)]
-        counts = ((offered > 0) & (scores > 0)) * weights
+        counts = ((offered > 0) & (scores > 0)) * _standing(self._weights)
         shares = np.maximum(counts.sum(axis=0), 1)
-        total: IntColumn = (scores * counts).sum(axis=0)
-        mean: IntColumn = (2 * total + shares) // (2 * shares)
+        mean: IntColumn = (2 * (scores * counts).sum(axis=0) + shares) // (2 * shares)
         return mean
 
-    return score
+    def cell(self, pairs: Iterable[tuple[int, int]]) -> int:
+        """Return the score of one node."""
+        total = shares = 0
+        for weight, (offered, used) in zip(self._weights, pairs, strict=True):
+            score = self._line[100 * min(used, offered) // offered] if offered > 0 else 0
+            if score > 0:
+                shares += weight
+                total += weight * score
+        return (2 * total + shares) // (2 * shares) if shares else 0
 
 
 def build_strategy(strategy: ScoringStrategy, resources: Sequence[ResourceSpec]) -> Strategy:
-    """Return the strategy over these of its resources: (offered, used) [resource, row] → scores."""
-    weights: IntMatrix = np.array([[spec.share] for spec in resources], dtype=np.int64)
+    """Return the strategy over these of its resources."""
+    weights = [spec.share for spec in resources]
     ratio = strategy.requested_to_capacity_ratio
     if strategy.type == RATIO and ratio is not None:
-        return requested_to_capacity_ratio(weights, ratio.shape)
-    return most_allocated(weights) if strategy.type == MOST else least_allocated(weights)
+        return RequestedToCapacityRatio(weights, ratio.shape)
+    return MostAllocated(weights) if strategy.type == MOST else LeastAllocated(weights)
+
+
+def _standing(weights: Sequence[int]) -> IntMatrix:
+    return np.array(weights, dtype=np.int64)[:, np.newaxis]
 
 
 def _percent(part: IntMatrix, whole: IntMatrix) -> IntMatrix:
@@ -158,11 +212,10 @@ def _percent(part: IntMatrix, whole: IntMatrix) -> IntMatrix:
     return np.floor(part * 100.0 / np.maximum(whole, 1)).astype(np.int64)
 
 
-def _mean(scores: IntMatrix, counts: np.ndarray, weights: IntMatrix) -> IntColumn:
+def _mean(scores: IntMatrix, counts: NDArray[np.bool_], weights: Sequence[int]) -> IntColumn:
     """Return the weighted mean, rounded down, of the scores that count; 0 where none does."""
-    shares = counts * weights
-    total: IntColumn = (scores * shares).sum(axis=0)
-    mean: IntColumn = total // np.maximum(shares.sum(axis=0), 1)
+    shares = counts * _standing(weights)
+    mean: IntColumn = (scores * shares).sum(axis=0) // np.maximum(shares.sum(axis=0), 1)
     return mean
 
 

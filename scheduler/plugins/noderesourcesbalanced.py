@@ -6,7 +6,9 @@ without the pod: 75 is neutral, more means the pod evens it out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.rowcache import Columns, RowCache
+from scheduler.framework.rowcache import Cell, Columns, RowCache
 from scheduler.framework.status import SKIP, Status
 from scheduler.objects.pod import Pod
 from scheduler.plugins.allocation import DEFAULT_RESOURCES, ResourceSpec
@@ -59,7 +61,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._requested = PerShape(self._requests)
-        self._scores = RowCache(_score)
+        self._scores = RowCache(_columns, _cells)
 
     def pre_score(self, cycle: Cycle, _nodes: Nodes) -> Status | Requested:
         """Return what the pod requests of the listed resources; Skip if nothing."""
@@ -68,8 +70,8 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
     def score(self, cycle: Cycle, nodes: Nodes, _requested: object) -> IntColumn:
         """Return 0..100, 75 for a node that the pod leaves as even as it was."""
-        column: IntColumn = self._scores.columns(self._requested.of(cycle), nodes)[0]
-        return column
+        (column,) = self._scores.columns(self._requested.of(cycle), nodes)
+        return column.copy()
 
     def _requests(self, pod: Pod) -> Requested:
         requests = pod_requests(pod)
@@ -80,7 +82,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         )
 
 
-def _score(requested: Requested, nodes: Nodes) -> Columns:
+def _columns(requested: Requested, nodes: Nodes) -> Columns:
     names = [name for name, _ in requested]
     offered = nodes.offers(names)
     held = nodes.requests(names)
@@ -89,6 +91,39 @@ def _score(requested: Requested, nodes: Nodes) -> Columns:
     gain = 50 + after - before
     # kube-scheduler: integer division that truncates towards zero.
     return (50 + np.where(gain < 0, -(-gain // 2), gain // 2),)
+
+
+def _cells(requested: Requested, nodes: Nodes) -> Cell:
+    """Return what `_columns` says of one row."""
+    columns = [
+        (nodes.allocatable(name).item, nodes.requested(name).item, amount)
+        for name, amount in requested
+    ]
+
+    def cell(row: int) -> tuple[int]:
+        before: list[float] = []
+        after: list[float] = []
+        for offered, held, amount in columns:
+            offer, used = offered(row), held(row)
+            if offer > 0:
+                before.append(1.0 if used >= offer else float(used) / float(offer))
+                used += amount
+                after.append(1.0 if used >= offer else float(used) / float(offer))
+        gain = 50 + int((1 - _deviation(after)) * 100) - int((1 - _deviation(before)) * 100)
+        return (50 + int(gain / 2),)
+
+    return cell
+
+
+def _deviation(shares: list[float]) -> float:
+    """Return the standard deviation of one node's shares."""
+    count = len(shares)
+    if count < 2:
+        return 0.0
+    if count == 2:
+        return abs((shares[0] - shares[1]) / 2)
+    mean = _in_order(shares) / count
+    return math.sqrt(_in_order([(share - mean) * (share - mean) for share in shares]) / count)
 
 
 def _evenness(used: IntMatrix, offered: IntMatrix) -> IntColumn:
@@ -113,14 +148,14 @@ def _percent_even(shares: np.ndarray) -> IntColumn:
     if count == 2:
         deviation = np.abs((shares[0] - shares[1]) / 2)
     else:
-        mean = _sum(shares) / count
-        deviation = np.sqrt(_sum((shares - mean) * (shares - mean)) / count)
+        mean = _in_order(shares) / count
+        deviation = np.sqrt(_in_order((shares - mean) * (shares - mean)) / count)
     return ((1 - deviation) * 100).astype(np.int64)
 
 
-def _sum(rows: np.ndarray) -> FloatColumn:
-    """Add rows in order: floating-point sums depend on it."""
-    total: FloatColumn = rows[0]
-    for row in rows[1:]:
-        total = total + row
-    return total
+def _in_order(terms: Iterable[Any]) -> Any:
+    """Add numbers or columns one after the other: floating-point sums depend on it."""
+    first, *others = terms
+    for term in others:
+        first = first + term
+    return first

@@ -14,7 +14,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.rowcache import Columns, RowCache
+from scheduler.framework.rowcache import Cell, Columns, RowCache
 from scheduler.framework.status import Reason, Rejected
 from scheduler.objects.names import qualified_name_problem
 from scheduler.objects.pod import Pod
@@ -73,9 +73,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._wanted = PerShape(self._wants)
-        self._room = RowCache(_room)
+        self._room = RowCache(_room, _room_cells)
         self._scored = PerShape(self._scored_amounts)
-        self._scores = RowCache(self._score_rows)
+        self._scores = RowCache(self._score_columns, self._score_cells)
         self._strategies: dict[tuple[ResourceSpec, ...], Strategy] = {}
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Wanted:
@@ -88,17 +88,21 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         if not np.count_nonzero(short):
             return None
         texts = (REASON_PODS, *(f"Insufficient {resource}" for resource, _ in wanted))
-        reasons = (Reason(rows, text) for rows, text in zip(lacking, texts, strict=True))
-        return Rejected(short, final, tuple(r for r in reasons if np.count_nonzero(r.rows)))
+        reasons = tuple(
+            Reason(rows.copy(), text)
+            for rows, text in zip(lacking, texts, strict=True)
+            if np.count_nonzero(rows)
+        )
+        return Rejected(short.copy(), final.copy(), reasons)
 
-    def pre_score(self, cycle: Cycle, _nodes: Nodes, _wanted: Wanted | None) -> Scored:
+    def pre_score(self, cycle: Cycle, *_: object) -> Scored:
         """Return what the pod adds to each resource of the strategy."""
         return self._scored.of(cycle)
 
     def score(self, cycle: Cycle, nodes: Nodes, _scored: object) -> IntColumn:
         """Return 0..100 by the strategy."""
-        column: IntColumn = self._scores.columns(self._scored.of(cycle), nodes)[0]
-        return column
+        (column,) = self._scores.columns(self._scored.of(cycle), nodes)
+        return column.copy()
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether the pod may find room now: room was given back, or a node grew or appeared."""
@@ -135,16 +139,28 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             if spec.name in _ALWAYS_COUNTED or (is_counted(spec.name) and adds.get(spec.name))
         )
 
-    def _score_rows(self, scored: Scored, nodes: Nodes) -> Columns:
+    def _score_columns(self, scored: Scored, nodes: Nodes) -> Columns:
         if not scored:
             return (np.zeros(nodes.size, dtype=np.int64),)
+        held = np.array([_held(nodes, spec.name) for spec, _ in scored], dtype=np.int64)
+        used = held + np.array([[amount] for _, amount in scored], dtype=np.int64)
+        offered = nodes.offers([spec.name for spec, _ in scored])
+        return (self._strategy(scored).column(offered, used),)
+
+    def _score_cells(self, scored: Scored, nodes: Nodes) -> Cell:
+        cell = self._strategy(scored).cell
+        columns = [
+            (nodes.allocatable(spec.name).item, _held(nodes, spec.name).item, amount)
+            for spec, amount in scored
+        ]
+        return lambda row: (cell([(o(row), held(row) + amount) for o, held, amount in columns]),)
+
+    def _strategy(self, scored: Scored) -> Strategy:
         specs = tuple(spec for spec, _ in scored)
         strategy = self._strategies.get(specs)
         if strategy is None:
             strategy = self._strategies[specs] = build_strategy(self.args.scoring_strategy, specs)
-        held = np.array([_held(nodes, spec.name) for spec in specs], dtype=np.int64)
-        used = held + np.array([[amount] for _, amount in scored], dtype=np.int64)
-        return (strategy(nodes.offers([spec.name for spec in specs]), used),)
+        return strategy
 
 
 def _room(wanted: Wanted, nodes: Nodes) -> Columns:
@@ -155,6 +171,26 @@ def _room(wanted: Wanted, nodes: Nodes) -> Columns:
     lacking = needed > offered - nodes.requests(names)
     final = (needed[1:] > offered[1:]).any(axis=0)
     return lacking.any(axis=0), final, *lacking
+
+
+def _room_cells(wanted: Wanted, nodes: Nodes) -> Cell:
+    """Return what `_room` says of one row."""
+    pods_offered, pods_held = nodes.allocatable(PODS).item, nodes.requested(PODS).item
+    columns = [
+        (nodes.allocatable(name).item, nodes.requested(name).item, amount)
+        for name, amount in wanted
+    ]
+
+    def cell(row: int) -> tuple[bool, ...]:
+        lacking = [pods_offered(row) - pods_held(row) < 1]
+        final = False
+        for offered, held, amount in columns:
+            offer = offered(row)
+            lacking.append(amount > offer - held(row))
+            final = final or amount > offer
+        return True in lacking, final, *lacking
+
+    return cell
 
 
 def _held(nodes: Nodes, resource: str) -> IntColumn:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
@@ -25,9 +27,9 @@ class NodeUnschedulable(Plugin[NoArgs]):
     def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
         """Reject the cordoned nodes."""
         cordoned = nodes.unschedulable
-        if not cordoned.any() or is_tolerated(cycle.pod.spec.tolerations, CORDON):
+        if not np.count_nonzero(cordoned) or is_tolerated(cycle.pod.spec.tolerations, CORDON):
             return None
-        return reject(cordoned, REASON, final=True)
+        return reject(cordoned.copy(), REASON, final=True)  # the column itself lives on
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether a node has become open to the pod."""

@@ -16,9 +16,12 @@ FIRST_CAPACITY = 64
 
 
 class Column(Generic[ScalarT]):
-    """One growing column; `generation` moves with every write."""
+    """One growing column; `generation` moves with every write.
 
-    __slots__ = ("_data", "_fill", "_size", "generation")
+    `values` are all rows as a view; readers must not write to it.
+    """
+
+    __slots__ = ("_data", "_fill", "_size", "generation", "values")
 
     def __init__(self, dtype: DTypeLike, fill: object = 0, size: int = 0) -> None:
         capacity = FIRST_CAPACITY
@@ -27,6 +30,7 @@ class Column(Generic[ScalarT]):
         self._data: NDArray[ScalarT] = np.full(capacity, fill, dtype=dtype)
         self._fill = fill
         self._size = size
+        self.values: NDArray[ScalarT] = self._data[:size]
         self.generation = 0
 
     def grow(self, size: int) -> None:
@@ -35,7 +39,9 @@ class Column(Generic[ScalarT]):
             bigger = np.full(max(size, 2 * len(self._data)), self._fill, dtype=self._data.dtype)
             bigger[: self._size] = self._data[: self._size]
             self._data = bigger
-        self._size = max(self._size, size)
+        if size > self._size:
+            self._size = size
+            self.values = self._data[:size]
 
     def set(self, row: int, value: Any) -> None:
         """Write one cell."""
@@ -51,15 +57,11 @@ class Column(Generic[ScalarT]):
         """Put the fill value back into one cell."""
         self.set(row, self._fill)
 
-    @property
-    def values(self) -> NDArray[ScalarT]:
-        """Return all rows as a view; readers must not write to it."""
-        return self._data[: self._size]
-
     def copy(self) -> Column[ScalarT]:
         """Return an independent copy."""
         twin: Column[ScalarT] = Column(self._data.dtype, self._fill, 0)
         twin._data = self._data.copy()
         twin._size = self._size
+        twin.values = twin._data[: self._size]
         twin.generation = self.generation
         return twin
