@@ -65,6 +65,14 @@ class Access:
             raise failure(401, "Unauthorized", "Unauthorized")
         return user
 
+    def find_token(self, token: str) -> User | None:
+        """The user whom a token speaks for."""
+        return self._users.get(token)
+
+    def knows(self, name: object) -> bool:
+        """Whether a user of this name was added."""
+        return name in self._names
+
     def review(self, resource: Resource, body: Object, user: User) -> Object:
         """Answer a review; the object comes back with its status."""
         spec = body.get("spec") or {}
@@ -73,47 +81,52 @@ class Access:
         answer.setdefault("spec", {})
         return answer
 
-    def _token(self, spec: Object, _user: User) -> Object:
-        found = self._users.get(str(spec.get("token", "")))
-        if found is None:
-            return {"user": {}, "error": "[invalid bearer token, unknown token]"}
+
+def _token(access: Access, spec: Object, _user: User) -> Object:
+    found = access.find_token(str(spec.get("token", "")))
+    if found is None:
+        return {"user": {}, "error": "[invalid bearer token, unknown token]"}
+    return {
+        "authenticated": True,
+        "user": found.info(),
+        "audiences": ["https://kubernetes.default.svc"],
+    }
+
+
+def _subject(access: Access, spec: Object, _user: User) -> Object:
+    known = access.knows(spec.get("user")) or MASTERS in (spec.get("groups") or ())
+    if known:
         return {
-            "authenticated": True,
-            "user": found.info(),
-            "audiences": ["https://kubernetes.default.svc"],
+            "allowed": True,
+            "reason": "the sandbox allows everything to the users it knows",
         }
+    return {"allowed": False}
 
-    def _subject(self, spec: Object, _user: User) -> Object:
-        known = spec.get("user") in self._names or MASTERS in (spec.get("groups") or ())
-        if known:
-            return {
-                "allowed": True,
-                "reason": "the sandbox allows everything to the users it knows",
-            }
-        return {"allowed": False}
 
-    def _self_access(self, _spec: Object, _user: User) -> Object:
-        return {"allowed": True}
+def _self_access(_access: Access, _spec: Object, _user: User) -> Object:
+    return {"allowed": True}
 
-    def _self_rules(self, _spec: Object, _user: User) -> Object:
-        everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
-        return {
-            "resourceRules": [everything],
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-            "incomplete": False,
-        }
 
-    def _self_subject(self, _spec: Object, user: User) -> Object:
-        return {"userInfo": user.info()}
+def _self_rules(_access: Access, _spec: Object, _user: User) -> Object:
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+    return {
+        "resourceRules": [everything],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "incomplete": False,
+    }
+
+
+def _self_subject(_access: Access, _spec: Object, user: User) -> Object:
+    return {"userInfo": user.info()}
 
 
 _REVIEWS: Final[dict[str, Callable[[Access, Object, User], Object]]] = {
-    TOKENREVIEWS.storage: Access._token,
-    SUBJECTACCESSREVIEWS.storage: Access._subject,
-    LOCALSUBJECTACCESSREVIEWS.storage: Access._subject,
-    SELFSUBJECTACCESSREVIEWS.storage: Access._self_access,
-    SELFSUBJECTRULESREVIEWS.storage: Access._self_rules,
-    SELFSUBJECTREVIEWS.storage: Access._self_subject,
+    TOKENREVIEWS.storage: _token,
+    SUBJECTACCESSREVIEWS.storage: _subject,
+    LOCALSUBJECTACCESSREVIEWS.storage: _subject,
+    SELFSUBJECTACCESSREVIEWS.storage: _self_access,
+    SELFSUBJECTRULESREVIEWS.storage: _self_rules,
+    SELFSUBJECTREVIEWS.storage: _self_subject,
 }
 REVIEWS: Final = frozenset(_REVIEWS)
 

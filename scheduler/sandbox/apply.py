@@ -220,7 +220,7 @@ def _conflict(clashes: list[tuple[Object, tuple[str, ...]]]) -> StatusError:
     causes = []
     lines = []
     for entry, path in clashes:
-        text = f'conflict with "{entry["manager"]}" using {entry["apiVersion"]}'
+        text = f'conflict with "{entry["manager"]}"'
         shown = "".join(_shown(step) for step in path)
         causes.append({"reason": "FieldManagerConflict", "message": text, "field": shown})
         lines.append(f"{text}: {shown}")

@@ -17,6 +17,7 @@ from scheduler.sandbox.status import Object, StatusError, bad_request, failure
 from scheduler.sandbox.typetable import Shape, type_table
 
 _decode = msgspec.json.Decoder().decode
+_NOTHING: Final[Object] = {}
 _Path = tuple[Any, ...]
 _GO_NAMES: Final = {
     "bool": "bool",
@@ -62,15 +63,22 @@ def read_body(body: bytes, content_type: str) -> Object:
 def check_kind(resource: Resource, obj: Object) -> None:
     """Refuse a body whose apiVersion or kind is another; fill in what is left out."""
     version, kind = obj.get("apiVersion"), obj.get("kind")
+    shown = kind or resource.kind
+    fault = ""
     if version and version != resource.api_version:
-        raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version "
-            f"({resource.api_version})"
+        fault = (
+            f'no kind "{shown}" is registered for version "{version}" '
+            'in scheme "pkg/runtime/scheme.go:111"'
         )
-    if kind and kind != resource.kind:
+    elif kind and kind != resource.kind:
+        fault = (
+            f"converting ({resource.version}.{kind}) to "
+            f"({resource.group or 'core'}.{resource.kind}): unknown conversion"
+        )
+    if fault:
         raise bad_request(
-            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f'no kind "{kind}" is registered for version "{resource.api_version}"'
+            f'{shown} in version "{resource.version}" cannot be handled as a '
+            f"{resource.kind}: {fault}"
         )
     obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
 
@@ -105,6 +113,29 @@ def _undecodable(resource: Resource, fault: str) -> StatusError:
     )
 
 
+# kube-apiserver: these fields are written out also when they are empty.
+_ALWAYS_SHOWN: Final[dict[str, Object]] = {
+    "core.v1.PodCondition": {"lastProbeTime": None, "lastTransitionTime": None},
+    "core.v1.NodeCondition": {"lastHeartbeatTime": None, "lastTransitionTime": None},
+    "core.v1.NodeDaemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+    "core.v1.NodeSystemInfo": dict.fromkeys(
+        (
+            "machineID",
+            "systemUUID",
+            "bootID",
+            "kernelVersion",
+            "osImage",
+            "containerRuntimeVersion",
+            "kubeletVersion",
+            "kubeProxyVersion",
+            "operatingSystem",
+            "architecture",
+        ),
+        "",
+    ),
+}
+
+
 class _WrongTypeError(Exception):
     """A value of the wrong JSON type."""
 
@@ -135,6 +166,9 @@ class _Walk:
                 obj[name] = self.value(value, inner, (*path, name), shape)
                 if value == [] or (value == {} and inner.inner is not None):
                     del obj[name]
+
+        for name, empty in _ALWAYS_SHOWN.get(shape.name, _NOTHING).items():
+            obj.setdefault(name, empty)
 
     def value(self, value: Any, shape: Shape, path: _Path, owner: Shape) -> Any:
         if shape.fields is not None:

@@ -18,7 +18,7 @@ from scheduler.sandbox.kinds import (
 )
 from scheduler.sandbox.status import Cause, Object, forbidden, invalid
 from scheduler.sandbox.typetable import Shape, type_table
-from scheduler.sandbox.workloads import DEFAULTS, name_job_pods
+from scheduler.sandbox.workloads import DEFAULTS, fill_shown, name_job_pods
 
 if TYPE_CHECKING:
     from scheduler.sandbox.store import Store
@@ -90,6 +90,8 @@ class ApiRules:
                 crd.prepare_custom(served, new, old)
             elif resource.storage == CUSTOMRESOURCEDEFINITIONS.storage:
                 new["metadata"] = dict(old["metadata"])
+            elif resource is PODS:
+                new["status"] = podadmission.completed_status(new.get("status") or {})
             return
         if resource is PODS:
             new["spec"].setdefault("nodeName", old["spec"].get("nodeName", ""))
@@ -152,6 +154,7 @@ class ApiRules:
         if resource is PODS:
             poddefaults.fill_spec(obj.setdefault("spec", {}))
             return
+        fill_shown(resource.storage, obj)
         fill = DEFAULTS.get(resource.storage)
         if fill is not None:
             fill(obj)
@@ -180,7 +183,7 @@ class ApiRules:
 def _new_pod(store: "Store", pod: Object) -> None:
     poddefaults.fill_pod(pod["spec"])
     podadmission.admit(store, pod)
-    pod["status"] = podadmission.first_status(pod)
+    pod["status"] = podadmission.first_status(pod, store.now())
 
 
 def _kept_version(new: Object) -> Object:

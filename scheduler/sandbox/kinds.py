@@ -259,6 +259,8 @@ class Kinds:
 
     def __init__(self, rows: Iterable[Resource] = BUILT_IN) -> None:
         self.generation = 0
+        self._groups: set[str] = set()
+        self._groups_at = -1
         self._by_path: dict[tuple[str, str, str], Resource] = {}
         for row in rows:
             self.add(row)
@@ -276,6 +278,13 @@ class Kinds:
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         """The row at this path, or None."""
         return self._by_path.get((group, version, plural))
+
+    def serves(self, group: str) -> bool:
+        """Whether anything is served in a group."""
+        if self._groups_at != self.generation:
+            self._groups = {row.group for row in self._by_path.values()}
+            self._groups_at = self.generation
+        return group in self._groups
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
         """The row of a manifest's `apiVersion` and `kind`, or None; O(rows)."""

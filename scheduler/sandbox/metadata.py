@@ -15,10 +15,11 @@ from scheduler.sandbox.status import (
     Object,
     StatusError,
     bad_request,
-    conflict,
+    delete_precondition,
     forbidden_field,
     invalid,
     invalid_value,
+    precondition,
     required,
     stale,
 )
@@ -78,6 +79,16 @@ def name_fault(kind: str, name: str) -> str:
     return "" if _SUBDOMAIN.fullmatch(name) else _SUBDOMAIN_TEXT
 
 
+def check_unrenamed(resource: Resource, new: Object, old: Object) -> None:
+    """Refuse a patch that would make another object of this one; 422."""
+    sent, kept = new.get("metadata") or {}, old["metadata"]
+    uid = sent.get("uid")
+    if uid and uid != kept["uid"]:
+        cause = invalid_value("metadata.uid", uid, "field is immutable")
+        # kube-apiserver: metadata is validated twice, and each time tells its cause.
+        raise invalid(resource, kept["name"], [cause, cause])
+
+
 def check_identity(resource: Resource, new: Object, old: Object) -> None:
     """Refuse an update of another version (409) or another object (409)."""
     sent, kept = new["metadata"], old["metadata"]
@@ -87,13 +98,31 @@ def check_identity(resource: Resource, new: Object, old: Object) -> None:
         raise stale(resource, name)
     uid = sent.get("uid")
     if uid and uid != kept["uid"]:
-        raise uid_mismatch(resource, name, uid, kept["uid"])
+        raise uid_mismatch(resource, kept, uid)
 
 
-def uid_mismatch(resource: Resource, name: str, sent: str, kept: str) -> StatusError:
-    """409: the precondition named another uid."""
-    text = f"Precondition failed: UID in precondition: {sent}, UID in object meta: {kept}"
-    return conflict(resource, name, text)
+def uid_mismatch(resource: Resource, meta: Object, sent: str) -> StatusError:
+    """409: the precondition of a write named another uid."""
+    text = f"UID in precondition: {sent}, UID in object meta: {meta['uid']}"
+    return precondition(resource, meta["name"], meta.get("namespace", ""), text)
+
+
+def check_deletion(resource: Resource, meta: Object, uid: str, version: str) -> None:
+    """Refuse to delete another object or version than the one named; 409."""
+    if uid and uid != meta["uid"]:
+        raise delete_precondition(
+            resource,
+            meta["name"],
+            f"the UID in the precondition ({uid}) does not match the UID in record "
+            f"({meta['uid']}). The object might have been deleted and then recreated",
+        )
+    if version and version != meta["resourceVersion"]:
+        raise delete_precondition(
+            resource,
+            meta["name"],
+            f"the ResourceVersion in the precondition ({version}) does not match the "
+            f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified",
+        )
 
 
 def keep_system_fields(new: Object, old: Object) -> None:

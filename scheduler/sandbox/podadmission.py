@@ -25,13 +25,13 @@ def admit(store: "Store", pod: Object) -> None:
     spec.setdefault("serviceAccountName", "default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
     _apply_limit_ranges(store, pod)
+    _add_tolerations(spec)
     _apply_runtime_class(store, pod)
     _apply_priority(store, pod)
-    _add_tolerations(spec)
     merge_match_label_keys(pod)
 
 
-def first_status(pod: Object) -> Object:
+def first_status(pod: Object, now: str) -> Object:
     """The status that a new pod starts with."""
     status: Object = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
@@ -40,11 +40,19 @@ def first_status(pod: Object) -> Object:
                 "type": "PodScheduled",
                 "status": "False",
                 "lastProbeTime": None,
-                "lastTransitionTime": None,
+                "lastTransitionTime": now,
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
             }
         ]
+    return status
+
+
+def completed_status(status: Object) -> Object:
+    """A written status with the list of addresses that goes with the single one."""
+    address = status.get("podIP")
+    if address and not status.get("podIPs"):
+        return {**status, "podIPs": [{"ip": address}]}
     return status
 
 
@@ -176,18 +184,29 @@ def _apply_runtime_class(store: "Store", pod: Object) -> None:
 
 def _apply_limit_ranges(store: "Store", pod: Object) -> None:
     ranges = store.list(LIMITRANGES, pod["metadata"]["namespace"])
+    said: list[str] = []
     for stored in ranges:
         for limit in (stored.obj.get("spec") or {}).get("limits") or ():
             if limit.get("type") != "Container":
                 continue
             for container in containers(pod["spec"]):
-                _fill(container["resources"], "limits", limit.get("default"))
-                _fill(container["resources"], "requests", limit.get("defaultRequest"))
+                for part, defaults in (("request", "defaultRequest"), ("limit", "default")):
+                    added = _fill(container["resources"], f"{part}s", limit.get(defaults))
+                    if added:
+                        said.append(f"{added} {part} for container {container['name']}")
+    if said:
+        meta = pod["metadata"]
+        note = {"kubernetes.io/limit-ranger": "LimitRanger plugin set: " + "; ".join(said)}
+        meta["annotations"] = {**(meta.get("annotations") or {}), **note}
 
 
-def _fill(resources: Object, part: str, amounts: dict[str, Any] | None) -> None:
-    if amounts:
-        resources[part] = {**amounts, **(resources.get(part) or {})}
+def _fill(resources: Object, part: str, amounts: dict[str, Any] | None) -> str:
+    """Add what is missing; returns the names of what was."""
+    held = resources.get(part) or {}
+    added = [name for name in sorted(amounts or {}) if name not in held]
+    if amounts and added:
+        resources[part] = {**amounts, **held}
+    return ", ".join(added)
 
 
 def merge_match_label_keys(pod: Object) -> None:

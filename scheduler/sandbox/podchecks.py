@@ -29,7 +29,7 @@ _DNS_LABEL_TEXT: Final = (
 _POLICIES: Final = ("Always", "OnFailure", "Never")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NODE_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-_PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MUTABLE_TEXT: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
@@ -108,9 +108,11 @@ def check_resources(resources: Object, path: str) -> Iterator[Cause]:
                     f"{path}.{part}[{name}]", amount, "must be greater than or equal to 0"
                 )
             elif "/" not in name and not _standard_resource(name):
+                where = f"{path}.{part}[{name}]"
                 yield invalid_value(
-                    f"{path}.{part}[{name}]", name, "must be a standard resource for containers"
+                    where, name, "must be a standard resource type or fully qualified"
                 )
+                yield invalid_value(where, name, "must be a standard resource for containers")
     for name, amount in requests.items():
         limit = limits.get(name)
         if limit is not None and value(amount) > value(limit):
@@ -140,7 +142,7 @@ def check_tolerations(tolerations: Sequence[Object], path: str) -> Iterator[Caus
         if not key and operator != "Exists":
             yield invalid_value(
                 f"{where}.operator",
-                operator,
+                toleration.get("operator", ""),
                 'operator must be Exists when `key` is empty, which means "match all values and all keys"',
             )
         if (
@@ -156,7 +158,9 @@ def check_tolerations(tolerations: Sequence[Object], path: str) -> Iterator[Caus
             yield not_supported(f"{where}.operator", operator, ("Equal", "Exists"))
         elif operator == "Exists" and toleration.get("value"):
             yield invalid_value(
-                f"{where}.operator", toleration, "value must be empty when `operator` is 'Exists'"
+                f"{where}.operator",
+                toleration["value"],
+                "value must be empty when `operator` is 'Exists'",
             )
         if toleration.get("effect") and toleration["effect"] not in _EFFECTS:
             yield not_supported(f"{where}.effect", toleration["effect"], _EFFECTS)
@@ -226,7 +230,10 @@ def _check_pod_affinity(part: Object, path: str) -> Iterator[Cause]:
 
 def _check_term(term: Object, path: str) -> Iterator[Cause]:
     if not term.get("topologyKey"):
-        yield required(f"{path}.topologyKey", "can not be empty")
+        where = f"{path}.topologyKey"
+        yield required(where, "can not be empty")
+        yield invalid_value(where, "", "name part must be non-empty")
+        yield invalid_value(where, "", _key_text())
 
 
 def _check_spread(constraint: Object, path: str) -> Iterator[Cause]:
@@ -258,10 +265,10 @@ def check_update(new: Object, old: Object) -> list[Cause]:
     old_gates = [gate["name"] for gate in before.pop("schedulingGates", None) or ()]
     causes += [
         forbidden_field(
-            "spec.schedulingGates",
+            f"spec.schedulingGates[{index}].name",
             f"only deletion is allowed, but found new scheduling gate '{gate['name']}'",
         )
-        for gate in after.pop("schedulingGates", None) or ()
+        for index, gate in enumerate(after.pop("schedulingGates", None) or ())
         if gate["name"] not in old_gates
     ]
     _free_images(after, before)

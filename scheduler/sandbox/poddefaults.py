@@ -27,9 +27,6 @@ def fill_spec(spec: Object) -> None:
         _fill_container(container, spec)
     for volume in spec.get("volumes") or ():
         _fill_volume(volume)
-    for constraint in spec.get("topologySpreadConstraints") or ():
-        constraint.setdefault("nodeAffinityPolicy", "Honor")
-        constraint.setdefault("nodeTaintsPolicy", "Ignore")
     _fill_pod_resources(spec)
     if spec.get("serviceAccountName"):
         spec.setdefault("serviceAccount", spec["serviceAccountName"])

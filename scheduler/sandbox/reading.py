@@ -17,7 +17,15 @@ from scheduler.sandbox.conversion import tail_of
 from scheduler.sandbox.kinds import Resource
 from scheduler.sandbox.request import Call
 from scheduler.sandbox.selectors import Matcher, matcher
-from scheduler.sandbox.status import Object, StatusError, bad_request, failure
+from scheduler.sandbox.status import (
+    Object,
+    StatusError,
+    bad_options,
+    bad_request,
+    failure,
+    forbidden_field,
+    not_supported,
+)
 from scheduler.sandbox.store import Store
 
 _encode = msgspec.json.Encoder().encode
@@ -104,15 +112,11 @@ def check_version(store: Store, call: Call) -> int | None:
     """The exact version a list asks for, None for the newest; 400, 410 or 504 otherwise."""
     text, match = call.option("resourceVersion"), call.option("resourceVersionMatch")
     if match and not text:
-        raise _bad_options(
-            "resourceVersionMatch",
-            match,
-            "resourceVersionMatch is forbidden unless resourceVersion is provided",
-        )
+        text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise bad_options("ListOptions", forbidden_field("resourceVersionMatch", text))
     if match and match not in ("Exact", "NotOlderThan"):
-        raise _bad_options(
-            "resourceVersionMatch", match, 'supported values: "Exact", "NotOlderThan", ""'
-        )
+        known = ("", "Exact", "NotOlderThan")
+        raise bad_options("ListOptions", not_supported("resourceVersionMatch", match, known))
     if not text or text == "0":
         return None
     version = parse_version(text)
@@ -203,13 +207,3 @@ def _list_meta(page: Page) -> Object:
 
 def _single(stored: Stored) -> Object:
     return {"resourceVersion": str(stored.obj["metadata"]["resourceVersion"])}
-
-
-def _bad_options(field: str, value: str, text: str) -> StatusError:
-    return failure(
-        422,
-        "Invalid",
-        f'ListOptions.meta.k8s.io "" is invalid: {field}: Forbidden: {text}'
-        if "forbidden" in text
-        else f'ListOptions.meta.k8s.io "" is invalid: {field}: Unsupported value: "{value}": {text}',
-    )

@@ -9,10 +9,14 @@ from typing import Final
 from urllib.parse import parse_qs, unquote
 
 from scheduler.sandbox.kinds import NAMESPACES, Kinds, Resource
-from scheduler.sandbox.status import StatusError, bad_request, failure
+from scheduler.sandbox.status import Cause, StatusError, bad_options, bad_request, failure
 
 _TRUE: Final = frozenset({"true", "1", "True", "TRUE", "t", "T"})
 _DRY_RUN: Final = "All"
+
+
+class PathNotFoundError(Exception):
+    """A path that leads nowhere at all: answered with 404 in plain text, not with a Status."""
 
 
 @dataclass(slots=True)
@@ -58,12 +62,8 @@ class Call:
         """Whether nothing is to be stored; 422 for an unknown directive."""
         text = self.query.get("dryRun", "")
         if text and text != _DRY_RUN:
-            raise failure(
-                422,
-                "Invalid",
-                f'{self._options_kind} "" is invalid: dryRun: Unsupported value: "{text}": '
-                'supported values: "All"',
-            )
+            fault = f'Unsupported value: ["{text}"]: supported values: "All"'
+            raise bad_options(self._options_kind, Cause("FieldValueNotSupported", "dryRun", fault))
         return bool(text)
 
     @property
@@ -74,7 +74,7 @@ class Call:
     @property
     def _options_kind(self) -> str:
         kinds = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
-        return f"{kinds.get(self.method, 'DeleteOptions')}.meta.k8s.io"
+        return kinds.get(self.method, "DeleteOptions")
 
 
 def parse(kinds: Kinds, method: str, path: str, query: str) -> Call:
@@ -87,6 +87,8 @@ def parse(kinds: Kinds, method: str, path: str, query: str) -> Call:
     namespace = ""
     if len(rest) >= 3 and rest[0] == "namespaces" and rest[2] not in NAMESPACES.subresources:
         namespace, rest = rest[1], rest[2:]
+    if not kinds.serves(group):
+        raise PathNotFoundError
     resource = kinds.find(group, version, rest[0]) if rest else None
     if resource is None or len(rest) > 3:
         raise no_such_path()
@@ -106,9 +108,8 @@ def no_such_path() -> StatusError:
     return failure(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def not_allowed(verb: str = "") -> StatusError:
+def not_allowed() -> StatusError:
     """405: the resource has no such verb."""
-    del verb
     return failure(
         405,
         "MethodNotAllowed",

@@ -172,7 +172,10 @@ def _known_field(resource: Resource, name: str) -> str:
         return name_in_core
     if resource.custom and name in resource.selectable:
         return name
-    raise bad_request(f"field label not supported: {name}")
+    if resource.storage in _FIELDS and not resource.custom:
+        raise bad_request(f"field label not supported: {name}")
+    known = ", ".join(f'"{field}"' for field in (*_ANY_FIELDS, *resource.selectable))
+    raise bad_request(f'"{name}" is not a known field selector: only {known}')
 
 
 def _split(text: str) -> list[str]:

@@ -29,7 +29,7 @@ from scheduler.sandbox.discovery import VERSION, Discovery
 from scheduler.sandbox.kinds import BINDINGS, Kinds
 from scheduler.sandbox.kubeconfig import write_kubeconfig
 from scheduler.sandbox.openapi import OpenApi
-from scheduler.sandbox.request import Call, no_such_path, not_allowed, parse
+from scheduler.sandbox.request import Call, PathNotFoundError, not_allowed, parse
 from scheduler.sandbox.start import new_token
 from scheduler.sandbox.status import StatusError, failure
 from scheduler.sandbox.store import Store
@@ -90,7 +90,7 @@ class ApiServer:
         return self._certificates.authority
 
     def kubeconfig(self, path: Path, token: str = "") -> Path:
-        """Write a kubeconfig for the admin, or for another token."""
+        """Write a kubeconfig for the admin, or for another token; writes a file, so it blocks."""
         return write_kubeconfig(path, self.url, self.authority, token or self.token)
 
     def add_user(self, token: str, user: User) -> None:
@@ -102,9 +102,8 @@ class ApiServer:
         server = web.Server(self._handle, access_log=None, handler_cancellation=True)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.2)
         await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, self._host, self._port, ssl_context=self._certificates.context()
-        )
+        context = await asyncio.to_thread(self._certificates.context)
+        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=context)
         await site.start()
         self._port = self._runner.addresses[0][1]
         self._collecting = asyncio.create_task(self._collect())
@@ -144,6 +143,8 @@ class ApiServer:
             return await self._respond(request)
         except StatusError as fault:
             return _failed(fault)
+        except PathNotFoundError:
+            return web.Response(text="404 page not found\n", status=404)
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         path, method = request.path, request.method
@@ -187,7 +188,7 @@ class ApiServer:
             body = self._openapi.answer(path)
             if body is not None:
                 return _reply(body)
-        raise no_such_path()
+        raise PathNotFoundError
 
     def _read(self, call: Call) -> bytes:
         if call.subresource and call.subresource != "status":

@@ -6,12 +6,20 @@ stand in one place and read as kube-apiserver writes them. The server turns it i
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from scheduler.base.errors import ApiError
 from scheduler.sandbox.kinds import Resource
 
 Object: TypeAlias = dict[str, Any]
+
+# Where kube-apiserver keeps what it does not keep under its own name; shows in messages only.
+_STORED_AS: Final = {
+    "nodes": "minions",
+    "services": "services/specs",
+    "endpoints": "services/endpoints",
+    "ingresses.networking.k8s.io": "ingress",
+}
 
 
 class StatusError(ApiError):
@@ -42,7 +50,7 @@ def invalid_value(field: str, value: Any, detail: str) -> Cause:
 
 def not_supported(field: str, value: Any, allowed: Sequence[str]) -> Cause:
     """A field whose value is none of the allowed words."""
-    words = ", ".join(f'"{word}"' for word in sorted(allowed))
+    words = ", ".join(f'"{word}"' for word in allowed)
     return Cause(
         "FieldValueNotSupported",
         field,
@@ -82,17 +90,45 @@ def stale(resource: Resource, name: str) -> StatusError:
     )
 
 
+def precondition(resource: Resource, name: str, namespace: str, text: str) -> StatusError:
+    """409: a uid or version sent along with a write is another one."""
+    path = _STORED_AS.get(resource.storage, resource.plural)
+    if resource.custom:
+        path = f"{resource.group}/{resource.plural}"
+    key = "/".join(part for part in ("/registry", path, namespace, name) if part)
+    return conflict(
+        resource,
+        name,
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: {text}",
+    )
+
+
+def delete_precondition(resource: Resource, name: str, text: str) -> StatusError:
+    """409: a deletion names another uid or version; worded by kind, not by resource."""
+    message = f'Operation cannot be fulfilled on {resource.kind} "{name}": {text}'
+    return failure(409, "Conflict", message, {"name": name, "kind": resource.kind})
+
+
 def invalid(resource: Resource, name: str, causes: Iterable[Cause]) -> StatusError:
     """422: the object breaks validation; one cause per field."""
     found = list(causes)
-    texts = [f"{cause.field}: {cause.message}" for cause in found]
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in found))
     joined = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     kind = resource.kind + (f".{resource.group}" if resource.group else "")
-    details: Object = {"name": name, "group": resource.group, "kind": resource.kind}
-    if not resource.group:
-        del details["group"]
-    details["causes"] = [cause._asdict() for cause in found]
+    details: Object = {"name": name} if name else {}
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.kind
+    details["causes"] = [_shown_cause(cause) for cause in found]
     return failure(422, "Invalid", f'{kind} "{name}" is invalid: {joined}', details)
+
+
+def bad_options(kind: str, cause: Cause) -> StatusError:
+    """422: the options of a request (`ListOptions`, `CreateOptions`, ...) are not acceptable."""
+    details: Object = {"group": "meta.k8s.io", "kind": kind, "causes": [_shown_cause(cause)]}
+    message = f'{kind}.meta.k8s.io "" is invalid: {cause.field}: {cause.message}'
+    return failure(422, "Invalid", message, details)
 
 
 def forbidden(resource: Resource, name: str, text: str) -> StatusError:
@@ -129,9 +165,10 @@ def failure(code: int, reason: str, message: str, details: Object | None = None)
         "metadata": {},
         "status": "Failure",
         "message": message,
-        "reason": reason,
     }
-    if details:
+    if reason:
+        status["reason"] = reason
+    if details is not None:
         status["details"] = details
     status["code"] = code
     return StatusError(status)
@@ -148,6 +185,10 @@ def success(resource: Resource, name: str, uid: str) -> Object:
         "status": "Success",
         "details": details,
     }
+
+
+def _shown_cause(cause: Cause) -> Object:
+    return {"reason": cause.reason, "message": cause.message, "field": cause.field}
 
 
 def _details(resource: Resource, name: str) -> Object:

@@ -31,7 +31,7 @@ from scheduler.sandbox.collection import (
 )
 from scheduler.sandbox.kinds import EVENTS, NAMESPACES, Kinds, Resource
 from scheduler.sandbox.rules import NoRules, Rules
-from scheduler.sandbox.status import Object, already_exists, conflict, forbidden, not_found
+from scheduler.sandbox.status import Object, already_exists, forbidden, not_found
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -207,8 +207,8 @@ class Store:
         """
         options = options or Deletion()
         old = self.get(resource, namespace, name)
-        self._check_preconditions(resource, old, options)
         meta = dict(old.obj["metadata"])
+        metadata.check_deletion(resource, meta, options.uid, options.resource_version)
         _set_propagation(meta, options.propagation)
         grace_s = self.rules.grace_period_s(resource, old.obj, options.grace_period_s)
         if "deletionTimestamp" in meta:
@@ -315,20 +315,6 @@ class Store:
                 resource,
                 obj["metadata"].get("name", ""),
                 f"unable to create new content in namespace {name} because it is being terminated",
-            )
-
-    @staticmethod
-    def _check_preconditions(resource: Resource, old: Stored, options: Deletion) -> None:
-        meta = old.obj["metadata"]
-        if options.uid and options.uid != meta["uid"]:
-            raise metadata.uid_mismatch(resource, old.name, options.uid, meta["uid"])
-        if options.resource_version and options.resource_version != meta["resourceVersion"]:
-            raise conflict(
-                resource,
-                old.name,
-                "Precondition failed: ResourceVersion in precondition: "
-                f"{options.resource_version}, ResourceVersion in object meta: "
-                f"{meta['resourceVersion']}",
             )
 
 

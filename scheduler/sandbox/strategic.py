@@ -60,7 +60,7 @@ def _merged(old: Any, value: Any, field: Field | None, inner: Shape | None) -> A
     if field is None or "merge" not in field.patch:
         return [_stripped(item) for item in value]
     if not field.merge_key:
-        return [*held, *(item for item in value if item not in held)]
+        return [*value, *(item for item in held if item not in value)]
     return _merged_by_key(held, value, field)
 
 

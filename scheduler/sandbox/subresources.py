@@ -18,8 +18,9 @@ from scheduler.sandbox.status import (
     StatusError,
     bad_request,
     conflict,
-    invalid,
+    failure,
     not_supported,
+    precondition,
     required,
 )
 from scheduler.sandbox.store import Store
@@ -88,8 +89,6 @@ def bind(store: Store, call: Call, binding: Object) -> Answer:
     labels = _topology_labels(store, target["name"])
     if labels:
         kept["labels"] = {**(kept.get("labels") or {}), **labels}
-    if "generation" in kept:
-        kept["generation"] += 1
     new = {
         **pod,
         "metadata": kept,
@@ -107,7 +106,9 @@ def _check_target(call: Call, meta: Object, target: Object) -> None:
     if not target.get("name"):
         causes.append(required("target.name"))
     if causes:
-        raise invalid(BINDINGS, meta.get("name", ""), causes)
+        # kube-apiserver: this validation error comes out as a plain 500 without a reason.
+        text = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
+        raise failure(500, "", text if len(causes) == 1 else f"[{text}]")
     name = meta.get("name")
     if name and name != call.name:
         raise bad_request(
@@ -118,13 +119,14 @@ def _check_target(call: Call, meta: Object, target: Object) -> None:
 def _check_bindable(name: str, pod: Object, meta: Object) -> None:
     uid = meta.get("uid")
     if uid and uid != pod["metadata"]["uid"]:
-        raise metadata.uid_mismatch(_POD_BINDING, name, uid, pod["metadata"]["uid"])
+        raise metadata.uid_mismatch(PODS, pod["metadata"], uid)
     version = meta.get("resourceVersion")
     if version and version != pod["metadata"]["resourceVersion"]:
-        raise conflict(
-            _POD_BINDING,
+        raise precondition(
+            PODS,
             name,
-            f"Precondition failed: ResourceVersion in precondition: {version}, "
+            pod["metadata"]["namespace"],
+            f"ResourceVersion in precondition: {version}, "
             f"ResourceVersion in object meta: {pod['metadata']['resourceVersion']}",
         )
     if "deletionTimestamp" in pod["metadata"]:
@@ -148,11 +150,8 @@ def _scheduled(conditions: list[Object], now: str) -> list[Object]:
         "lastTransitionTime": now,
     }
     for held in conditions:
-        if held.get("type") == "PodScheduled":
-            if "observedGeneration" in held:
-                condition["observedGeneration"] = held["observedGeneration"]
-            if held.get("status") == "True":
-                condition["lastTransitionTime"] = held.get("lastTransitionTime")
+        if held.get("type") == "PodScheduled" and held.get("status") == "True":
+            condition["lastTransitionTime"] = held.get("lastTransitionTime")
     others = [held for held in conditions if held.get("type") != "PodScheduled"]
     return [*others, condition]
 

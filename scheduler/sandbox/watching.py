@@ -17,7 +17,7 @@ from scheduler.sandbox.kinds import Resource
 from scheduler.sandbox.reading import metadata_of, parse_version, too_large
 from scheduler.sandbox.request import Call
 from scheduler.sandbox.selectors import Matcher, matcher
-from scheduler.sandbox.status import Object, StatusError, failure
+from scheduler.sandbox.status import Object, StatusError, bad_options, forbidden_field
 from scheduler.sandbox.store import Store
 
 _encode = msgspec.json.Encoder().encode
@@ -190,8 +190,7 @@ def check_options(call: Call) -> None:
 
 
 def _refused(field: str, text: str) -> StatusError:
-    message = f'ListOptions.meta.k8s.io "" is invalid: {field}: Forbidden: {text}'
-    return failure(422, "Invalid", message)
+    return bad_options("ListOptions", forbidden_field(field, text))
 
 
 def _plain_line(type_: str, resource: Resource, stored: Stored) -> bytes:

@@ -13,6 +13,23 @@ from scheduler.sandbox.status import Object
 Fill = Callable[[Object], None]
 
 
+_NO_NODE_INFO: Final = dict.fromkeys(
+    (
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ),
+    "",
+)
+
+
 def _template(spec: Object) -> None:
     template = spec.get("template")
     if template is not None:
@@ -185,7 +202,9 @@ def _namespace(obj: Object) -> None:
 
 def _node(obj: Object) -> None:
     obj.setdefault("spec", {})
-    status = obj.get("status") or {}
+    status = obj.setdefault("status", {})
+    status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
+    status.setdefault("nodeInfo", dict(_NO_NODE_INFO))
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
 
@@ -208,6 +227,47 @@ def _role_binding(obj: Object) -> None:
         if subject.get("kind") in ("User", "Group"):
             subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
 
+
+def fill_shown(storage: str, obj: Object) -> None:
+    """Put in the parts that kube-apiserver writes out also when they are empty."""
+    for part, empty in _SHOWN.get(storage, {}).items():
+        if part not in obj:
+            obj[part] = dict(empty)
+
+
+_SHOWN: Final[dict[str, dict[str, Object]]] = {
+    "deployments.apps": {"status": {}},
+    "replicasets.apps": {"status": {"replicas": 0}},
+    "replicationcontrollers": {"status": {"replicas": 0}},
+    "statefulsets.apps": {"status": {"replicas": 0, "availableReplicas": 0}},
+    "daemonsets.apps": {
+        "status": {
+            "currentNumberScheduled": 0,
+            "numberMisscheduled": 0,
+            "desiredNumberScheduled": 0,
+            "numberReady": 0,
+        }
+    },
+    "jobs.batch": {"status": {}},
+    "cronjobs.batch": {"status": {}},
+    "poddisruptionbudgets.policy": {
+        "status": {
+            "disruptionsAllowed": 0,
+            "currentHealthy": 0,
+            "desiredHealthy": 0,
+            "expectedPods": 0,
+        }
+    },
+    "leases.coordination.k8s.io": {"spec": {}},
+    "networkpolicies.networking.k8s.io": {"spec": {}},
+    "ingresses.networking.k8s.io": {"status": {"loadBalancer": {}}},
+    "horizontalpodautoscalers.autoscaling": {
+        "status": {"desiredReplicas": 0, "currentMetrics": None}
+    },
+    "resourcequotas": {"spec": {}, "status": {}},
+    "resourceclaims.resource.k8s.io": {"status": {}},
+    "volumeattachments.storage.k8s.io": {"status": {"attached": False}},
+}
 
 DEFAULTS: Final[dict[str, Fill]] = {
     "deployments.apps": _deployment,

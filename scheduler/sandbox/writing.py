@@ -16,17 +16,21 @@ from scheduler.sandbox.collection import Stored
 from scheduler.sandbox.conversion import from_storage, to_storage
 from scheduler.sandbox.decoding import check_kind, clean, read_body, unknown_fields
 from scheduler.sandbox.kinds import NAMESPACES, Resource
+from scheduler.sandbox.metadata import check_unrenamed
 from scheduler.sandbox.patch import json_patch, merge_patch
 from scheduler.sandbox.request import Call
 from scheduler.sandbox.selectors import matcher
 from scheduler.sandbox.status import (
+    Cause,
     Object,
     StatusError,
+    bad_options,
     bad_request,
     failure,
     invalid,
     invalid_value,
     not_found,
+    not_supported,
     success,
 )
 from scheduler.sandbox.store import Deletion, Store
@@ -90,6 +94,7 @@ def patch(store: Store, call: Call) -> Answer:
         obj["metadata"] = {}
     warnings = decode_into(store, call, obj)
     _check_name(call, obj)
+    check_unrenamed(call.resource, obj, before)
     stored = store.update(
         call.resource,
         to_storage(call.resource, obj),
@@ -137,22 +142,8 @@ def _unsupported(resource: Resource) -> StatusError:
 def _apply(store: Store, call: Call) -> Answer:
     manager = call.option("fieldManager")
     if not manager:
-        raise failure(
-            422,
-            "Invalid",
-            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
-            {
-                "group": "meta.k8s.io",
-                "kind": "PatchOptions",
-                "causes": [
-                    {
-                        "reason": "FieldValueRequired",
-                        "message": "Required value: is required for apply patch",
-                        "field": "fieldManager",
-                    }
-                ],
-            },
-        )
+        fault = "Required value: is required for apply patch"
+        raise bad_options("PatchOptions", Cause("FieldValueRequired", "fieldManager", fault))
     try:
         config = yaml.safe_load(call.body)
     except yaml.YAMLError as fault:
@@ -218,12 +209,8 @@ def deletion_of(call: Call) -> Deletion:
         grace = 1
     propagation = body.get("propagationPolicy") or call.option("propagationPolicy")
     if propagation not in (None, "", "Orphan", "Background", "Foreground"):
-        raise failure(
-            422,
-            "Invalid",
-            'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: '
-            f'"{propagation}": supported values: "Background", "Foreground", "Orphan"',
-        )
+        allowed = ("Background", "Foreground", "Orphan")
+        raise bad_options("DeleteOptions", not_supported("propagationPolicy", propagation, allowed))
     orphan = body.get("orphanDependents")
     if orphan is None and call.option("orphanDependents"):
         orphan = call.flag("orphanDependents")

@@ -1,0 +1,256 @@
+"""A plain HTTP client for the API cases, the same for the sandbox and a real kube-apiserver.
+
+Every answer is kept in a transcript, with everything that must differ (uids, versions, times, the test's own namespace) replaced. What
+a real server answered is recorded in tests/apiserver/recorded; each run on either server must give the same transcript.
+"""
+
+import asyncio
+import json
+import re
+import ssl
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+DEADLINE_S = 10.0
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+CORE = "/api/v1"
+GROUPS = {
+    "deployments": "/apis/apps/v1",
+    "replicasets": "/apis/apps/v1",
+    "statefulsets": "/apis/apps/v1",
+    "daemonsets": "/apis/apps/v1",
+    "jobs": "/apis/batch/v1",
+    "cronjobs": "/apis/batch/v1",
+    "poddisruptionbudgets": "/apis/policy/v1",
+    "storageclasses": "/apis/storage.k8s.io/v1",
+    "csidrivers": "/apis/storage.k8s.io/v1",
+    "csinodes": "/apis/storage.k8s.io/v1",
+    "priorityclasses": "/apis/scheduling.k8s.io/v1",
+    "leases": "/apis/coordination.k8s.io/v1",
+    "roles": "/apis/rbac.authorization.k8s.io/v1",
+    "rolebindings": "/apis/rbac.authorization.k8s.io/v1",
+    "runtimeclasses": "/apis/node.k8s.io/v1",
+    "networkpolicies": "/apis/networking.k8s.io/v1",
+    "horizontalpodautoscalers": "/apis/autoscaling/v2",
+    "customresourcedefinitions": "/apis/apiextensions.k8s.io/v1",
+    "resourceclaims": "/apis/resource.k8s.io/v1",
+    "widgets": "/apis/example.com/v1",
+}
+CLUSTER = {
+    "nodes",
+    "namespaces",
+    "persistentvolumes",
+    "storageclasses",
+    "csidrivers",
+    "csinodes",
+    "priorityclasses",
+    "runtimeclasses",
+    "customresourcedefinitions",
+}
+
+
+@dataclass
+class Reply:
+    """An answer: HTTP status, decoded body, headers."""
+
+    code: int
+    body: Any
+    headers: dict[str, str]
+    raw: bytes
+
+    @property
+    def meta(self) -> Any:
+        return self.body["metadata"]
+
+    @property
+    def names(self) -> list[str]:
+        """The names in a list."""
+        return [item["metadata"]["name"] for item in self.body["items"]]
+
+    @property
+    def message(self) -> str:
+        return self.body["message"]
+
+
+class Stream:
+    """An open watch."""
+
+    def __init__(self, api: "Api", response: aiohttp.ClientResponse) -> None:
+        self._api = api
+        self._response = response
+        self.code = response.status
+
+    async def next(self, *, skip_bookmarks: bool = False) -> Any:
+        """The next event; fails when none comes in time, None at the end of the stream."""
+        while True:
+            async with asyncio.timeout(DEADLINE_S):
+                line = await self._response.content.readline()
+            if not line:
+                return None
+            event = json.loads(line)
+            if skip_bookmarks and event["type"] == "BOOKMARK":
+                continue
+            self._api.record({"event": event})
+            return event
+
+    async def types(self, count: int) -> list[tuple[str, str]]:
+        """Type and name of the next events."""
+        events = [await self.next() for _ in range(count)]
+        return [(event["type"], event["object"]["metadata"]["name"]) for event in events]
+
+    async def __aenter__(self) -> "Stream":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._response.close()
+
+
+@dataclass
+class Api:
+    """One server under test and one namespace in it; `kind` is sandbox or real."""
+
+    kind: str
+    url: str
+    session: aiohttp.ClientSession
+    ns: str
+    mark: str
+    transcript: list[Any] = field(default_factory=list)
+
+    def name(self, text: str) -> str:
+        """A name of its own for objects of the cluster."""
+        return f"{text}-{self.mark}"
+
+    def path(self, where: str) -> str:
+        """Full path of `pods`, `pods/p`, `nodes/n`, `/apis/...`."""
+        if where.startswith("/"):
+            return where
+        plural = where.partition("/")[0]
+        root = GROUPS.get(plural, CORE)
+        return f"{root}/{where}" if plural in CLUSTER else f"{root}/namespaces/{self.ns}/{where}"
+
+    async def send(
+        self,
+        method: str,
+        where: str,
+        body: Any = None,
+        *,
+        content_type: str = "application/json",
+        record: bool = True,
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> Reply:
+        """Send a request; `body` is encoded as JSON unless it is bytes."""
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        sent = {"Content-Type": content_type, **(headers or {})}
+        async with self.session.request(
+            method, self.url + self.path(where), data=data, headers=sent, params=query or None
+        ) as response:
+            raw = await response.read()
+            try:
+                answer = json.loads(raw)
+            except ValueError:
+                answer = raw.decode(errors="replace")
+            reply = Reply(response.status, answer, dict(response.headers), raw)
+        if record:
+            line = f"{method} {self.path(where)}" + (f" {query}" if query else "")
+            self.record({"request": line, "code": reply.code, "body": answer})
+        return reply
+
+    async def get(self, where: str, **rest: Any) -> Reply:
+        return await self.send("GET", where, **rest)
+
+    async def post(self, where: str, body: Any, **rest: Any) -> Reply:
+        return await self.send("POST", where, body, **rest)
+
+    async def put(self, where: str, body: Any, **rest: Any) -> Reply:
+        return await self.send("PUT", where, body, **rest)
+
+    async def delete(self, where: str, body: Any = None, **rest: Any) -> Reply:
+        return await self.send("DELETE", where, body, **rest)
+
+    async def patch(self, where: str, body: Any, kind: str = MERGE_PATCH, **rest: Any) -> Reply:
+        return await self.send("PATCH", where, body, content_type=kind, **rest)
+
+    async def watch(self, where: str, accept: str = "application/json", **query: Any) -> Stream:
+        """Open a watch."""
+        response = await self.session.get(
+            self.url + self.path(where),
+            params={"watch": "true", **query},
+            headers={"Accept": accept},
+        )
+        if response.status != 200:
+            body = await response.json()
+            self.record({"watch": str(query), "code": response.status, "body": body})
+        return Stream(self, response)
+
+    async def until(self, where: str, holds: Any) -> Reply:
+        """Read until `holds(reply)`; for what a server finishes in the background."""
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                reply = await self.get(where, record=False)
+                if holds(reply):
+                    return reply
+
+    def record(self, entry: Any) -> None:
+        """Add to the transcript."""
+        # Copied at once: a test may use the answer's dicts for its next request.
+        self.transcript.append(json.loads(json.dumps(entry)))
+
+    def normal(self) -> list[Any]:
+        """The transcript without what differs from run to run."""
+        return _Normal(self).transcript(self.transcript)
+
+
+_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_DROPPED = {"managedFields", "selfLink"}
+# Prose that belongs to the real server; which columns there are is compared.
+_PROSE = {"description"}
+_VERSIONED = {"resourceVersion", "continue"}
+
+
+class _Normal:
+    """Replaces what differs: the same value always becomes the same word."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._uids: dict[str, str] = {}
+
+    def transcript(self, entries: list[Any]) -> list[Any]:
+        return [self._value(entry) for entry in entries]
+
+    def _value(self, value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {
+                self._text(name): self._value(part, name)
+                for name, part in value.items()
+                if name not in _DROPPED and not (name in _PROSE and "priority" in value)
+            }
+        if isinstance(value, list):
+            return [self._value(part, key) for part in value]
+        if isinstance(value, str):
+            if key in _VERSIONED and value:
+                return f"<{key}>"
+            return self._text(value)
+        return value
+
+    def _text(self, text: str) -> str:
+        text = text.replace(self._api.ns, "<ns>").replace(f"-{self._api.mark}", "")
+        text = text.replace(self._api.mark, "<mark>")
+        text = _UID.sub(lambda found: self._uid(found.group()), text)
+        return _TIME.sub("<time>", text)
+
+    def _uid(self, uid: str) -> str:
+        return self._uids.setdefault(uid, f"<uid {len(self._uids) + 1}>")
+
+
+def trusting(authority: bytes) -> ssl.SSLContext:
+    """A client context for one authority."""
+    return ssl.create_default_context(cadata=authority.decode())
