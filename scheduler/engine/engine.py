@@ -119,6 +119,8 @@ class Engine:
             self.intake.complete(event, now)
         elif isinstance(event, Leading):
             self.is_leading = event.active
+            # What was decided in the last moments of a lease may never have been sent.
+            self.queues.forget_told()
 
     def run(self, now: float, cycles: int) -> tuple[Effects, ...]:
         """Try up to `cycles` pods; return everything that is to be done outside."""

@@ -213,6 +213,11 @@ class Queues:
         queued.errors += 1
         self._wait(queued, Where.ERROR_BACKOFF, "ScheduleAttemptFailure")
 
+    def forget_told(self) -> None:
+        """Hold nothing for told that pods do not show themselves: tell it again."""
+        for queued in self._pods.values():
+            queued.told = None
+
     # Wake-ups
 
     def wake(self, change: Change, now: float) -> None:

@@ -36,7 +36,11 @@ class Watchdog:
         self.known_bound: set[str] = set()
         self.known_gone: set[str] = set()
         self._asked: dict[int, tuple[str, str]] = {}
+        self._last_bind: dict[tuple[str, str], str] = {}
         self.decisions = 0
+        # Effects are judged when they are decided: until they are handed out, more may be told.
+        self._put = engine._outbox.put
+        engine._outbox.put = self._does  # type: ignore[method-assign]
         engine.observation.on_decision = self._on_decision
         engine.observation.on_end = self._on_end
 
@@ -96,16 +100,17 @@ class Watchdog:
 
     # What the engine does.
 
-    def does(self, effect: Effects) -> None:
-        """Judge one effect as it comes out."""
+    def _does(self, effect: Effects | None) -> None:
+        """Judge one effect."""
+        self._put(effect)
         if isinstance(effect, Bind):
+            self._last_bind[effect.namespace, effect.name] = effect.uid
             assert effect.uid not in self.known_bound, f"{effect.uid} is bound again"
             assert effect.uid not in self.known_gone, f"{effect.uid} is gone and bound"
             self._asked[effect.id] = ("Bind", effect.uid)
             self.outcome[effect.uid] = UNKNOWN
         elif isinstance(effect, Look):
-            uid = self.engine.bindings._by_effect[effect.id].uid
-            self._asked[effect.id] = ("Look", uid)
+            self._asked[effect.id] = ("Look", self._last_bind[effect.namespace, effect.name])
 
     def _on_decision(self, queued: QueuedPod, decision: Decision) -> None:
         if not decision.fits:
