@@ -78,6 +78,18 @@ def stamp(now: float) -> str:
     return _stamp_of(int(now))
 
 
+def without_readiness(pod: Object, now: str) -> Object:
+    """The status of a pod whose node is lost: Ready turned False, all else kept."""
+    status = pod.get("status") or {}
+    conditions = [
+        {**condition, "status": "False", "lastTransitionTime": now, "reason": "NodeNotReady"}
+        if condition["type"] == "Ready" and condition["status"] == "True"
+        else condition
+        for condition in status.get("conditions") or ()
+    ]
+    return {**status, "conditions": conditions} if conditions else status
+
+
 def _conditions(pod: Object, old: Object, stage: Stage, now: str) -> list[Object]:
     held: dict[str, Object] = {
         condition["type"]: condition for condition in old.get("conditions") or ()

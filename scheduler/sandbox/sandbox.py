@@ -36,7 +36,7 @@ class Options:
     """What a sandbox is made of.
 
     `port` 0 takes a free one; without `kubeconfig` the file lies in a temporary folder that goes with the sandbox;
-    `lazy` kubelets write no pod status.
+    `lazy` kubelets write no pod status; a node is lost when its lease is older than `node_grace_s`.
     """
 
     shape: Shape = field(default_factory=lambda: plain_shape(3))
@@ -46,6 +46,7 @@ class Options:
     pace: Pace = field(default_factory=Pace)
     lazy: bool = False
     renew_interval_s: float = 10.0
+    node_grace_s: float = 40.0
 
 
 class Sandbox:
@@ -74,7 +75,8 @@ class Sandbox:
         self.store = await asyncio.to_thread(new_store, self._clock)
         nodes = Nodes(self.store, renew_interval_s=options.renew_interval_s)
         kubelets = Kubelets(self.store, nodes, options.pace, lazy=options.lazy)
-        self.turns = Turns(self.store, [nodes, kubelets, *controllers(self.store)])
+        others = controllers(self.store, node_grace_s=options.node_grace_s)
+        self.turns = Turns(self.store, [nodes, kubelets, *others])
         self.server = ApiServer(self.store, host=options.host, port=options.port)
         await self.server.start()
         self._acting = asyncio.create_task(self.turns.run(), name="sandbox actors")

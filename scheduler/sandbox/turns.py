@@ -22,6 +22,7 @@ Hear: TypeAlias = Callable[[Change], None]
 Interest: TypeAlias = tuple[Resource, Hear]
 
 _SLICE_S: Final = 0.005
+_ROUND: Final = 500
 _FIRST_RETRY_S: Final = 0.5
 _LAST_RETRY_S: Final = 60.0
 
@@ -104,6 +105,8 @@ class Turns:
         self._strict = strict
         self._woken = asyncio.Event()
         self._hears: dict[str, list[Hear]] = {}
+        self._at = 0
+        self._left = _ROUND
         self.faults = 0
         resources: dict[str, Resource] = {}
         for actor in self._actors:
@@ -118,19 +121,24 @@ class Turns:
     def turn(self, now: float, is_over: Callable[[], bool]) -> bool:
         """Act until nothing is due or the slice is over; True when something is left.
 
-        Every actor gets one key after the other, so that none waits for another's long queue.
+        Actors take turns of up to `_ROUND` keys. One key each would make a controller look at all its pods
+        anew after every single pod that a kubelet starts.
         """
-        busy = list(self._actors)
-        while busy:
-            for actor in tuple(busy):
-                key = actor.agenda.pop(now)
-                if key is None:
-                    busy.remove(actor)
-                    continue
-                self._act(actor, key, now)
-                if is_over():
-                    return True
-        return any(actor.agenda.next_due() == 0.0 for actor in self._actors)
+        idle = 0
+        while idle < len(self._actors):
+            actor = self._actors[self._at]
+            key = actor.agenda.pop(now) if self._left else None
+            if key is None:
+                idle = idle + 1 if self._left == _ROUND else 0
+                self._at = (self._at + 1) % len(self._actors)
+                self._left = _ROUND
+                continue
+            idle = 0
+            self._left -= 1
+            self._act(actor, key, now)
+            if is_over():
+                return True
+        return False
 
     def tick(self, now: float | None = None) -> None:
         """Do everything that is due at `now`, including what follows from it."""

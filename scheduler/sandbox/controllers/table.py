@@ -2,12 +2,27 @@
 
 from scheduler.sandbox.controllers.daemonset import DaemonSets
 from scheduler.sandbox.controllers.deployment import Deployments
+from scheduler.sandbox.controllers.disruption import DisruptionBudgets
+from scheduler.sandbox.controllers.job import Jobs
+from scheduler.sandbox.controllers.namespaces import Namespaces
+from scheduler.sandbox.controllers.nodehealth import GRACE_S, NodeHealth
 from scheduler.sandbox.controllers.replicaset import ReplicaSets
 from scheduler.sandbox.controllers.statefulset import StatefulSets
+from scheduler.sandbox.controllers.taintevictions import TaintEvictions
 from scheduler.sandbox.store import Store
 from scheduler.sandbox.turns import Actor
 
 
-def controllers(store: Store) -> list[Actor]:
-    """New controllers for a store."""
-    return [Deployments(store), ReplicaSets(store), StatefulSets(store), DaemonSets(store)]
+def controllers(store: Store, *, node_grace_s: float = GRACE_S) -> list[Actor]:
+    """New controllers for a store; a node is lost when nothing was heard of it for `node_grace_s`."""
+    return [
+        Namespaces(store),
+        NodeHealth(store, grace_s=node_grace_s),
+        TaintEvictions(store),
+        Deployments(store),
+        ReplicaSets(store),
+        StatefulSets(store),
+        DaemonSets(store),
+        Jobs(store),
+        DisruptionBudgets(store),
+    ]

@@ -1,0 +1,313 @@
+"""Jobs: pods that run to completion, counted, in parallel, indexed, tried again up to the back-off limit.
+
+Counts are kept in the status and, against counting twice, by pod uid in memory: unlike the real controller it puts no finalizer on
+pods. `podFailurePolicy`, `successPolicy` and per-index back-off limits are not acted on.
+"""
+
+from typing import Final
+
+from scheduler.base.clock import parse_rfc3339, rfc3339
+from scheduler.sandbox.collection import DELETED, Change, Stored
+from scheduler.sandbox.controllers import indexes
+from scheduler.sandbox.controllers.events import WARNING, record
+from scheduler.sandbox.controllers.ownership import (
+    controller_of,
+    dependents,
+    hear_itself,
+    is_deleted,
+    reference_to,
+)
+from scheduler.sandbox.controllers.pods import mould, phase, ready_since
+from scheduler.sandbox.kinds import JOBS, PODS
+from scheduler.sandbox.status import Object, StatusError
+from scheduler.sandbox.store import Deletion, Store
+from scheduler.sandbox.turns import Agenda, Interest
+
+_BATCH: Final = 200
+_FIRST_PAUSE_S: Final = 10.0
+_LAST_PAUSE_S: Final = 600.0
+_NAME: Final = "job-controller"
+
+
+class _Tally:
+    """What became of a job's pods: uids already counted, indexes done, when one failed last."""
+
+    def __init__(self) -> None:
+        self.counted: set[str] = set()
+        self.gone: set[str] = set()
+        self.done: set[int] = set()
+        self.failed_at = 0.0
+
+
+class Jobs:
+    """The actor for Jobs."""
+
+    def __init__(self, store: Store) -> None:
+        self.agenda = Agenda()
+        self._store = store
+        self._tallies: dict[str, _Tally] = {}
+
+    def interests(self) -> list[Interest]:
+        """Jobs and pods."""
+        return [(JOBS, hear_itself(self.agenda)), (PODS, self._hear_pod)]
+
+    def act(self, key: str, now: float) -> None:
+        """Count what ended, end the job or make the pods that are missing, write the status."""
+        namespace, name = key.split("/")
+        stored = self._store.find(JOBS, namespace, name)
+        if stored is None:
+            return
+        job = stored.obj
+        if _ended(job) is not None:
+            self._expire(stored, now)
+            return
+        tally = self._tallies.setdefault(stored.uid, _Tally())
+        pods = dependents(self._store, job, PODS)
+        status = dict(job.get("status") or {})
+        if not job["spec"].get("suspend"):
+            status.setdefault("startTime", self._store.now())
+        self._count(job, pods, tally, status, now)
+        active = [pod for pod in pods if not is_deleted(pod.obj) and phase(pod.obj) in _ACTIVE]
+        verdict = _verdict(job, status, active, now)
+        refusal = None
+        if verdict is not None or job["spec"].get("suspend"):
+            self._delete(active, tally)
+            if verdict is not None:
+                status["conditions"] = _end(verdict, status.get("conditions") or [], now)
+                if verdict[0] == "Complete":
+                    status["completionTime"] = self._store.now()
+        elif not is_deleted(job):
+            refusal = self._fill(key, job, pods, active, tally, status, now)
+        self._set_suspended(job, status, now)
+        self._write(stored, status)
+        self._watch_deadline(key, job, status)
+        if verdict is not None:
+            self.agenda.add(key)
+        if refusal is not None:
+            raise refusal
+
+    def _hear_pod(self, change: Change) -> None:
+        owner = controller_of(change.stored.obj)
+        if owner is None or owner["kind"] != JOBS.kind:
+            return
+        if change.type == DELETED:
+            tally = self._tallies.get(owner["uid"])
+            if tally is not None and change.stored.uid not in tally.counted:
+                tally.gone.add(change.stored.uid)
+        self.agenda.add(f"{change.stored.namespace}/{owner['name']}")
+
+    @staticmethod
+    def _count(job: Object, pods: list[Stored], tally: _Tally, status: Object, now: float) -> None:
+        """Add pods that ended since the last time to the counts of the status."""
+        is_indexed = job["spec"].get("completionMode") == "Indexed"
+        for pod in pods:
+            if phase(pod.obj) not in ("Succeeded", "Failed") or pod.uid in tally.counted:
+                continue
+            tally.counted.add(pod.uid)
+            if phase(pod.obj) == "Failed":
+                status["failed"] = status.get("failed", 0) + 1
+                tally.failed_at = now
+            elif is_indexed:
+                tally.done.add(indexes.of_pod(pod.obj))
+            else:
+                status["succeeded"] = status.get("succeeded", 0) + 1
+        # A pod that went away before it ended counts as failed, as an evicted pod of a real Job does.
+        for uid in tally.gone - tally.counted:
+            tally.counted.add(uid)
+            status["failed"] = status.get("failed", 0) + 1
+        tally.gone.clear()
+        if is_indexed and tally.done:
+            status["completedIndexes"] = indexes.written(tally.done)
+            status["succeeded"] = len(tally.done)
+
+    def _fill(
+        self,
+        key: str,
+        job: Object,
+        pods: list[Stored],
+        active: list[Stored],
+        tally: _Tally,
+        status: Object,
+        now: float,
+    ) -> StatusError | None:
+        """Make pods up to the parallelism, or remove what is too much."""
+        spec = job["spec"]
+        completions = spec.get("completions")
+        succeeded = status.get("succeeded", 0)
+        wanted = spec.get("parallelism", 1)
+        if completions is not None:
+            wanted = min(wanted, completions - succeeded)
+        elif succeeded:
+            wanted = len(active)  # a work queue: after the first success no new pods
+        if len(active) > wanted:
+            self._delete(active[wanted:], tally)
+            return None
+        stopping = sum(1 for pod in pods if is_deleted(pod.obj) and phase(pod.obj) in _ACTIVE)
+        if spec.get("podReplacementPolicy") == "Failed":
+            wanted -= stopping
+        missing = wanted - len(active)
+        if missing <= 0:
+            return None
+        pause_s = _pause_s(status.get("failed", 0)) if tally.failed_at else 0.0
+        if now < tally.failed_at + pause_s:
+            self.agenda.add_at(key, tally.failed_at + pause_s)
+            return None
+        if missing > _BATCH:
+            self.agenda.add(key)
+        return self._create(job, min(missing, _BATCH), active, tally)
+
+    def _create(
+        self, job: Object, count: int, active: list[Stored], tally: _Tally
+    ) -> StatusError | None:
+        meta, spec = job["metadata"], job["spec"]
+        make = mould(spec["template"], reference_to(JOBS, job))
+        is_indexed = spec.get("completionMode") == "Indexed"
+        taken = tally.done | {indexes.of_pod(pod.obj) for pod in active} if is_indexed else set()
+        free = iter(number for number in range(spec.get("completions") or 0) if number not in taken)
+        for _ in range(count):
+            pod = make()
+            pod["metadata"]["generateName"] = meta["name"] + "-"
+            if is_indexed:
+                number = next(free, None)
+                if number is None:
+                    return None
+                indexes.give(pod, meta["name"], number)
+            try:
+                self._store.create(PODS, pod, meta["namespace"], owned=True)
+            except StatusError as refusal:
+                text = f"Error creating: {refusal.message}"
+                record(self._store, job, _NAME, "FailedCreate", text, WARNING)
+                return refusal
+        return None
+
+    def _delete(self, pods: list[Stored], tally: _Tally) -> None:
+        for pod in pods:
+            # What the controller takes away itself has not failed.
+            tally.counted.add(pod.uid)
+            self._store.delete(PODS, pod.namespace, pod.name, Deletion(uid=pod.uid))
+
+    @staticmethod
+    def _set_suspended(job: Object, status: Object, now: float) -> None:
+        conditions = list(status.get("conditions") or ())
+        held = next((found for found in conditions if found["type"] == "Suspended"), None)
+        suspended = "True" if job["spec"].get("suspend") else "False"
+        if (held or {"status": "False"})["status"] == suspended:
+            return
+        words = (
+            ("Job suspended", "JobSuspended")
+            if suspended == "True"
+            else ("Job resumed", "JobResumed")
+        )
+        fresh = _condition("Suspended", words[1], words[0], now) | {"status": suspended}
+        status["conditions"] = [found for found in conditions if found is not held] + [fresh]
+        if suspended == "True":
+            status.pop("startTime", None)
+
+    def _watch_deadline(self, key: str, job: Object, status: Object) -> None:
+        deadline_s = job["spec"].get("activeDeadlineSeconds")
+        started = parse_rfc3339(status.get("startTime"))
+        if deadline_s is not None and started is not None:
+            self.agenda.add_at(key, started + deadline_s)
+
+    def _write(self, stored: Stored, status: Object) -> None:
+        """Write the counts of the pods as they are now."""
+        live = dependents(self._store, stored.obj, PODS)
+        active = [pod for pod in live if not is_deleted(pod.obj) and phase(pod.obj) in _ACTIVE]
+        counts = {
+            "active": len(active),
+            "ready": sum(1 for pod in active if ready_since(pod.obj) is not None),
+            "terminating": sum(1 for pod in live if is_deleted(pod.obj)),
+        }
+        status.update(counts)
+        if not counts["active"]:
+            del status["active"]
+        status["uncountedTerminatedPods"] = {}
+        current = self._store.get(JOBS, stored.namespace, stored.name).obj
+        self._store.update(JOBS, {**current, "status": status}, subresource="status")
+        ended = next((c for c in status.get("conditions") or () if c["type"] in _FINAL), None)
+        if ended is not None:
+            reason = "Completed" if ended["type"] == "Complete" else ended["reason"]
+            kind = "Normal" if ended["type"] == "Complete" else WARNING
+            text = ended.get("message") or "Job completed"
+            record(self._store, current, _NAME, reason, text, kind)
+
+    def _expire(self, stored: Stored, now: float) -> None:
+        """Delete a finished job when its ttlSecondsAfterFinished is over."""
+        ttl_s = stored.obj["spec"].get("ttlSecondsAfterFinished")
+        condition = _ended(stored.obj)
+        self._tallies.pop(stored.uid, None)
+        if ttl_s is None or condition is None or is_deleted(stored.obj):
+            return
+        ended = parse_rfc3339(condition.get("lastTransitionTime")) or now
+        if now < ended + ttl_s:
+            self.agenda.add_at(stored.key, ended + ttl_s)
+            return
+        options = Deletion(uid=stored.uid, propagation="Foreground")
+        self._store.delete(JOBS, stored.namespace, stored.name, options)
+
+
+_ACTIVE: Final = ("Pending", "Running", "Unknown")
+_FINAL: Final = ("Complete", "Failed")
+
+
+def _ended(job: Object) -> Object | None:
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in _FINAL and condition["status"] == "True":
+            found: Object = condition
+            return found
+    return None
+
+
+def _verdict(
+    job: Object, status: Object, active: list[Stored], now: float
+) -> tuple[str, str, str] | None:
+    """Condition, reason and message of a job that is over; None while it goes on."""
+    spec = job["spec"]
+    limit = spec.get("backoffLimit", 6)
+    if status.get("failed", 0) > limit or _restarts(spec, active) > limit:
+        text = "Job has reached the specified backoff limit"
+        return "Failed", "BackoffLimitExceeded", text
+    deadline_s = spec.get("activeDeadlineSeconds")
+    started = parse_rfc3339(status.get("startTime"))
+    if deadline_s is not None and started is not None and now >= started + deadline_s:
+        return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
+    completions = spec.get("completions")
+    succeeded = status.get("succeeded", 0)
+    # Without completions it is a work queue: one success and nobody at work.
+    done = succeeded >= completions if completions is not None else succeeded and not active
+    if done:
+        return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
+    return None
+
+
+def _restarts(spec: Object, active: list[Stored]) -> int:
+    """How often containers of running pods began again, where that counts as a failure."""
+    if spec["template"]["spec"].get("restartPolicy") != "OnFailure":
+        return 0
+    return sum(
+        container.get("restartCount", 0)
+        for pod in active
+        for container in (pod.obj.get("status") or {}).get("containerStatuses") or ()
+    )
+
+
+def _end(verdict: tuple[str, str, str], held: list[Object], now: float) -> list[Object]:
+    kind, reason, message = verdict
+    first = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
+    kept = [found for found in held if found["type"] not in (first, kind)]
+    return [*kept, *(_condition(each, reason, message, now) for each in (first, kind))]
+
+
+def _condition(kind: str, reason: str, message: str, now: float) -> Object:
+    return {
+        "type": kind,
+        "status": "True",
+        "lastProbeTime": rfc3339(now),
+        "lastTransitionTime": rfc3339(now),
+        "reason": reason,
+        "message": message,
+    }
+
+
+def _pause_s(failures: int) -> float:
+    return float(min(_FIRST_PAUSE_S * 2 ** max(0, min(failures, 10) - 1), _LAST_PAUSE_S))

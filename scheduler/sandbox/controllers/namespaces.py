@@ -1,0 +1,38 @@
+"""What every namespace holds: the ServiceAccount `default`, made anew when somebody deletes it."""
+
+from scheduler.sandbox.collection import DELETED, Change
+from scheduler.sandbox.controllers.ownership import is_deleted
+from scheduler.sandbox.kinds import NAMESPACES, SERVICEACCOUNTS
+from scheduler.sandbox.store import Store
+from scheduler.sandbox.turns import Agenda, Interest
+
+_NAME = "default"
+
+
+class Namespaces:
+    """The actor for namespaces; emptying deleted ones is the collector's part."""
+
+    def __init__(self, store: Store) -> None:
+        self.agenda = Agenda()
+        self._store = store
+
+    def interests(self) -> list[Interest]:
+        """Namespaces and service accounts."""
+        return [(NAMESPACES, self._hear_namespace), (SERVICEACCOUNTS, self._hear_account)]
+
+    def act(self, key: str, now: float) -> None:
+        """Make the account where it is missing."""
+        del now
+        namespace = self._store.find(NAMESPACES, "", key)
+        if namespace is None or is_deleted(namespace.obj):
+            return
+        if self._store.find(SERVICEACCOUNTS, key, _NAME) is None:
+            self._store.create(SERVICEACCOUNTS, {"metadata": {"name": _NAME}}, key)
+
+    def _hear_namespace(self, change: Change) -> None:
+        if change.previous is None:
+            self.agenda.add(change.stored.name)
+
+    def _hear_account(self, change: Change) -> None:
+        if change.type == DELETED and change.stored.name == _NAME:
+            self.agenda.add(change.stored.namespace)
