@@ -69,25 +69,33 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(argv: list[str]) -> int:
     """Run one command line; return the exit code."""
-    is_completing = COMPLETE_VARIABLE in os.environ
     verbose, argv = _take_verbose(argv)
     try:
-        if not is_completing and (not argv or argv[0] in _HELP_FLAGS):
-            print(help_text())
-            return 0
-        if not is_completing and argv == ["version"]:
-            print(version_text())
-            return 0
-        words = _words_to_complete() if is_completing else argv
-        return _dispatch(argv, words, Invocation(verbose))
+        code = _answer(argv, Invocation(verbose))
+        # Here and not at exit, where a reader that has gone could not be told from a fault.
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except SystemExit as stop:  # typer leaves this way when it has answered a shell
+        return stop.code if isinstance(stop.code, int) else 0
     except BrokenPipeError:
         # The reader (head, less) has gone; Python must not complain while it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_ERROR
     except Exception as error:  # noqa: BLE001 - the one place that prints errors
         return _report(error, verbose=verbose)
+    return code
+
+
+def _answer(argv: list[str], invocation: Invocation) -> int:
+    is_completing = COMPLETE_VARIABLE in os.environ
+    if not is_completing and (not argv or argv[0] in _HELP_FLAGS):
+        print(help_text())
+        return 0
+    if not is_completing and argv == ["version"]:
+        print(version_text())
+        return 0
+    return _dispatch(argv, _words_to_complete() if is_completing else argv, invocation)
 
 
 def help_text() -> str:

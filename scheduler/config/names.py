@@ -110,6 +110,8 @@ def _rename_args(plugin: str, args: Node | None, path: str, notices: Notices) ->
         return
     for old, new in OLD_ARGS.get(plugin, {}).items():
         if old in args.value and new not in args.value:
-            notices.add(f'the argument "{old}" is called "{new}" today; read as that', path)
+            notices.add(
+                f'the argument "{old}" is called "{new}" today; read as that', f"{path}.{old}"
+            )
             args.value[new] = args.value.pop(old)
             args.keys[new] = args.keys.pop(old)

@@ -112,10 +112,11 @@ class Building:
             self.problems.append(ListProblem(context + problem.text, place, problem.plugin))
         if not wrong:
             self._same_queue_sort(name, lists, args, path)
+        running = {listed.name for entries in lists.values() for listed in entries}
         return ProfileSpec(
             scheduler_name=name,
             plugins=lists,
-            args=args,
+            args={name: args[name] for name in args if name in running},
             percentage_of_nodes_to_score=self._percentage(profile),
         )
 

@@ -1,0 +1,141 @@
+"""The frame of the command line: verbs, exit codes, one line per error, quick answers."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli import main as frame
+from scheduler.cli.about import VERSION
+from scheduler.cli.main import VERBS, Verb, run
+
+PROJECT = Path(__file__).parents[3]
+
+
+def test_the_version_is_the_projects():
+    """The text that needs no import says what pyproject.toml says."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+
+    assert project["project"]["version"] == VERSION
+
+
+@pytest.mark.parametrize("argv", [["version"], ["--help"], []])
+def test_quick_answers_import_nothing_heavy(argv):
+    """`version` and help answer at once because neither typer nor numpy nor YAML is loaded."""
+    code = (
+        "import sys; from scheduler.cli.main import run; code = run(sys.argv[1:]);"
+        "heavy = {'typer', 'numpy', 'msgspec', 'yaml', 'rich', 'aiohttp'} & set(sys.modules);"
+        "print(heavy or 'none', file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *argv],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (0, "none\n") == (done.returncode, done.stderr)
+    assert "trellis" in done.stdout
+
+
+def test_help_lists_the_verbs_that_are_there(capsys):
+    """A verb whose module does not exist is not offered."""
+    assert 0 == run(["--help"])
+    listed = capsys.readouterr().out
+
+    for verb in VERBS:
+        assert (f"  {verb.name} " in listed) == frame.is_there(verb)
+    assert not frame.is_there(Verb("x", "scheduler.cli.no_such_verb", "x", ""))
+
+
+@pytest.mark.parametrize(
+    "verb", [verb for verb in VERBS if frame.is_there(verb)], ids=lambda v: v.name
+)
+def test_every_verb_has_help(verb, capsys):
+    """Its module imports, its function is there, and -h describes it."""
+    assert 0 == run([verb.name, "-h"])
+    assert f"Usage: trellis {verb.name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        (["bogus"], "error: No such command 'bogus'."),
+        (["confg"], "error: No such command 'confg'. Did you mean 'config'?"),
+        (["version", "--foo"], "error: No such option: --foo"),
+        (["config", "check"], "error: Missing argument 'F'."),
+        (["plugins", "-o", "xml"], "error: Invalid value for '--output' / '-o':"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(argv, error, capsys):
+    """Nothing goes to stdout."""
+    assert 2 == run(argv)
+    out, err = capsys.readouterr()
+
+    assert "" == out
+    assert err.startswith(error)
+    assert 1 == err.count("\n")
+
+
+def test_a_bug_is_one_line_and_a_traceback_only_with_v(monkeypatch, capsys):
+    """An unexpected exception is called what it is."""
+
+    def broken(*_):
+        raise RuntimeError("gone wrong")
+
+    monkeypatch.setattr(frame, "_dispatch", broken)
+
+    assert 1 == run(["anything"])
+    assert "error: RuntimeError: gone wrong (a bug; -v shows the traceback)\n" == (
+        capsys.readouterr().err
+    )
+    assert 1 == run(["anything", "-v"])
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_stray_v_after_two_dashes_belongs_to_the_verb(capsys):
+    """What stands after `--` is never taken for a flag."""
+    assert 2 == run(["plugins", "--", "-v"])
+    assert 'plugin "-v" does not exist' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("trellis plu", "plugins"), ("trellis config ", "check"), ("trellis plugins -o ", "yaml")],
+)
+def test_the_shell_completes_verbs_and_values(line, expected, monkeypatch, capsys):
+    """The verb on the line is loaded, so that its own words complete too."""
+    monkeypatch.setenv("_TRELLIS_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+
+    assert 0 == run([])
+    assert expected in capsys.readouterr().out.split()
+
+
+def test_completion_prints_a_script(capsys):
+    """The script calls back with our variable."""
+    assert 0 == run(["completion", "zsh"])
+    assert "_TRELLIS_COMPLETE" in capsys.readouterr().out
+
+
+def test_a_reader_that_leaves_is_no_error():
+    """`trellis --help | true` ends without a complaint, also where little is printed."""
+    code = "from scheduler.cli.main import main; main(['--help'])"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout
+    assert process.stderr
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    process.wait()
+
+    assert b"" == errors

@@ -1,0 +1,141 @@
+"""`trellis version`, `config` and `plugins`: results on stdout, everything else on stderr."""
+
+import io
+import json
+import sys
+
+import jsonschema_rs
+import msgspec
+import pytest
+import yaml
+
+from scheduler.cli.about import VERSION
+from scheduler.cli.installed import registry
+from scheduler.cli.main import run
+from scheduler.cli.plugins import describe
+from scheduler.cli.printing import table
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+NAMED = f"{HEAD}profiles: [{{schedulerName: mine}}]\nleaderElection: {{leaderElect: false}}\n"
+
+
+def out_of(argv, capsys):
+    """Run a command line that must do its work; return its stdout."""
+    assert 0 == run(argv)
+    return capsys.readouterr().out
+
+
+def stdin(monkeypatch, raw):
+    """Put bytes on standard input."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_version_as_a_document(form, capsys):
+    """Machines read the version and the Kubernetes versions."""
+    document = yaml.safe_load(out_of(["version", "-o", form], capsys))
+
+    assert VERSION == document["version"]
+    assert document["kubernetesVersions"]
+
+
+def test_check_says_what_a_file_schedules(tmp_path, capsys):
+    """A valid file is one line on stdout; notices stand on stderr."""
+    file = tmp_path / "s.yaml"
+    file.write_text(NAMED)
+
+    assert 0 == run(["config", "check", str(file)])
+    out, err = capsys.readouterr()
+
+    assert f"{file}: valid; schedules pods whose schedulerName is mine\n" == out
+    assert all(line.startswith(f"notice: {file}:") for line in err.splitlines())
+
+
+def test_check_tells_all_mistakes_of_a_file(monkeypatch, capsys):
+    """One line per mistake with its place; exit code 2."""
+    stdin(monkeypatch, f"{HEAD}paralelism: 3\nprofiles: 5\n".encode())
+
+    assert 2 == run(["config", "check", "-"])
+    out, err = capsys.readouterr()
+
+    assert "" == out
+    assert [
+        'error: <stdin>:3:1: unknown field "paralelism" (did you mean "parallelism"?)',
+        "error: <stdin>:4:11: profiles: expected a list, got 5",
+    ] == err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [(b"a: \xff", "error: <stdin>:1: not UTF-8 text\n"), (b"", "error: <stdin>:1:1: the file is")],
+)
+def test_check_of_what_is_no_text(raw, error, monkeypatch, capsys):
+    """Bytes that are no text are refused like any other mistake."""
+    stdin(monkeypatch, raw)
+
+    assert 2 == run(["config", "check", "-"])
+    assert capsys.readouterr().err.startswith(error)
+
+
+def test_a_file_that_is_not_there(capsys):
+    """The file and the reason are named."""
+    assert 2 == run(["config", "print", "/no/such/file"])
+    assert "error: /no/such/file: cannot be read: No such file or directory\n" == (
+        capsys.readouterr().err
+    )
+
+
+def test_print_shows_the_effective_configuration(tmp_path, capsys):
+    """What is printed is a file again, and says the same."""
+    file = tmp_path / "s.yaml"
+    file.write_text(NAMED)
+    printed = out_of(["config", "print", str(file)], capsys)
+    file.write_text(printed)
+
+    assert printed == out_of(["config", "print", str(file)], capsys)
+    assert "mine\n" == out_of(["config", "print", str(file), "-o", "name"], capsys)
+
+
+def test_defaults_are_what_runs_without_a_file(capsys):
+    """One profile with our name; as JSON in the form of /configz."""
+    document = json.loads(out_of(["config", "defaults", "-o", "json"], capsys))
+    profile = document["componentconfig"]["profiles"][0]
+
+    assert "trellis" == profile["schedulerName"]
+    assert [{"name": "PrioritySort"}] == profile["plugins"]["queueSort"]["enabled"]
+    assert 10260 == document["trellisconfig"]["page"]["port"]
+    assert out_of(["config", "defaults"], capsys) == out_of(["config", "print"], capsys)
+
+
+def test_plugins_lists_all_of_them(capsys):
+    """A table with points and arguments; names alone with -o name."""
+    lines = out_of(["plugins"], capsys).splitlines()
+    names = out_of(["plugins", "-o", "name"], capsys).split()
+
+    assert ["NAME", "DEFAULT", "POINTS", "ARGS"] == lines[0].split()
+    assert list(registry().names()) == names == [line.split()[0] for line in lines[1:]]
+    assert "REASON" not in lines[0]
+    assert "READS" in out_of(["plugins", "-o", "wide"], capsys).splitlines()[0]
+
+
+def test_plugins_can_be_named(capsys):
+    """Only those are shown; a wrong name is an error with a suggestion."""
+    assert "NodePorts\n" == out_of(["plugins", "NodePorts", "-o", "name"], capsys)
+    assert 2 == run(["plugins", "Nodeports"])
+    assert '(did you mean "NodePorts"?)' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("item", describe(registry()), ids=lambda item: item["name"])
+def test_argument_schemas_accept_the_defaults(item):
+    """The schema that is printed is one, and the defaults that are printed keep it."""
+    document = json.loads(msgspec.json.encode(item))
+
+    assert jsonschema_rs.is_valid(document["argsSchema"], document["args"])
+    assert not jsonschema_rs.is_valid(document["argsSchema"], {"noSuchArgument": 1})
+    assert document["points"]
+    assert document["description"]
+
+
+def test_tables_align_in_kubectls_way():
+    """Columns are three spaces apart, empty cells are a dash, nothing trails."""
+    assert "A    LONG\n-    x\nbb   -" == table(["a", "long"], [["", "x"], ["bb", ""]])
