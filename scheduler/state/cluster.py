@@ -61,9 +61,10 @@ class Cluster:
         if before is None or before.assumed:
             # Our own pod has come back from the API server, or a foreign one has appeared.
             old = before.pod if before is not None else None
-            return Change(
-                "Pod", "add", facts.POD_APPEARS, "AssignedPodAdd", old, pod, before, placed
-            )
+            changed = facts.POD_APPEARS
+            if before is not None and before.node != placed.node:
+                changed |= facts.POD_GOES  # somebody else bound it, and our choice is free again
+            return Change("Pod", "add", changed, "AssignedPodAdd", old, pod, before, placed)
         changed = facts.placed_facts(before, placed)
         label = next(
             (text for fact, text in facts.ASSIGNED_LABEL_OF.items() if fact in changed),
