@@ -284,7 +284,7 @@ class Bindings:
         """Show where the pod is heading before anything slow begins."""
         if not pod.tells_nomination:
             pod.tells_nomination = True
-            self._outbox.put(nomination_patch(pod.queued.pod, pod.node))
+            self._outbox.put(nomination_patch(pod.queued, pod.node))
 
     def _end(self, pod: InFlight, status: Status, now: float) -> None:
         self._forget_effect(pod)

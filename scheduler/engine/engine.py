@@ -29,7 +29,7 @@ from scheduler.engine.cycle import Attempt, decide
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer, Complete, Effects, Event, Leading, Listed, Watched
 from scheduler.engine.handle import EngineHandle
-from scheduler.engine.intake import Complain, Intake
+from scheduler.engine.intake import Complain, Intake, room_freed
 from scheduler.engine.nominations import Nominations
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
@@ -173,6 +173,8 @@ class Engine:
                 failure.failed_event(pod, f"skip schedule deleting pod: {pod.key}", now)
             )
             self.queues.remove(queued.uid)
+            if self.nominations.drop(queued.uid):
+                self.intake.announce(room_freed(pod), now)
             return
         try:
             attempt = self.attempt(pod, now)
@@ -190,7 +192,11 @@ class Engine:
             self._give_up(queued, decision, started_s, now)
             return
         self.queues.track(queued)
+        # From here on the pod counts where it goes, no longer where it was promised room.
+        promised = self.nominations.drop(queued.uid)
         self.intake.announce(self.cluster.assume(pod, decision.node), now)
+        if promised not in ("", decision.node):
+            self.intake.announce(room_freed(pod), now)
         in_flight = InFlight(queued, attempt.cycle, attempt.runner, attempt.states, decision.node)
         in_flight.started_s = started_s
         self.bindings.begin(in_flight, now)
@@ -200,7 +206,6 @@ class Engine:
         queued = pod.queued
         if status.is_success:
             self.queues.remove(queued.uid)
-            self.nominations.drop(queued.uid)
             self._outbox.put(failure.scheduled_event(queued.pod, pod.node, now))
             self.observation.scheduled(pod, now)
             self._contained(pod, "post_bind")
@@ -214,11 +219,8 @@ class Engine:
                 queued, rejected=False, message=status.message, started_s=pod.started_s
             )
             return
-        if status.is_rejected:
-            text = failure.rejected_after_choice(status)
-            decision = Decision(status=status, message=text)
-        else:
-            decision = Decision(status=status, message=status.message, nominated_node="")
+        text = failure.rejected_after_choice(status) if status.is_rejected else status.message
+        decision = Decision(status=status, message=text, nominated_node="")
         self._give_up(queued, decision, pod.started_s, now)
 
     def _give_up(self, queued: QueuedPod, decision: Decision, started_s: float, now: float) -> None:

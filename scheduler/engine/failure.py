@@ -29,8 +29,10 @@ def status_patch(
     known = pod.condition(POD_SCHEDULED)
     told = queued.told or ((known.reason, known.message) if known is not None else None)
     has_news = told != (reason, message) or (known is not None and known.status != "False")
-    if nominated_node is not None and nominated_node == pod.status.nominated_node_name:
+    if nominated_node is not None and nominated_node == _nominated(queued):
         nominated_node = None
+    if nominated_node is not None:
+        queued.nominated = nominated_node
     if not has_news and nominated_node is None:
         return None
     condition = None
@@ -51,12 +53,19 @@ def status_patch(
     return SetStatus(meta.namespace, meta.name, meta.uid, condition, nominated_node)
 
 
-def nomination_patch(pod: Pod, node: str) -> SetStatus | None:
+def nomination_patch(queued: QueuedPod, node: str) -> SetStatus | None:
     """Return the patch that sets or clears a pod's nomination, or None if it is so already."""
-    if pod.status.nominated_node_name == node:
+    if _nominated(queued) == node:
         return None
-    meta = pod.metadata
+    queued.nominated = node
+    meta = queued.pod.metadata
     return SetStatus(meta.namespace, meta.name, meta.uid, None, node)
+
+
+def _nominated(queued: QueuedPod) -> str:
+    """Return the nomination as we wrote it, or as the watch shows it."""
+    wrote = queued.nominated
+    return queued.pod.status.nominated_node_name if wrote is None else wrote
 
 
 def failed_event(pod: Pod, message: str, now: float) -> Record:

@@ -103,15 +103,17 @@ class Intake:
     def _pod_bound(self, pod: Pod, now: float) -> None:
         uid = pod.metadata.uid
         change = self._cluster.put_pod(pod)
-        self._nominations.drop(uid)
+        promised = self._nominations.drop(uid)
         in_flight = self._bindings.get(uid)
         if in_flight is not None and in_flight.node == pod.spec.node_name:
-            in_flight.queued.pod = pod
+            in_flight.queued.renew(pod)
             self._bindings.confirmed(uid, now)
         elif in_flight is not None:
             self._bindings.abandon(uid, now)
         self._queues.remove(uid)
         self.announce(change, now)
+        if promised not in ("", pod.spec.node_name):
+            self.announce(room_freed(pod), now)
 
     def _pod_gone(self, pod: Pod, now: float) -> None:
         uid = pod.metadata.uid
@@ -121,13 +123,13 @@ class Intake:
         promised = self._nominations.drop(uid)
         self.announce(change, now)
         if promised and not change.kind:
-            self.announce(_room_freed(pod), now)
+            self.announce(room_freed(pod), now)
 
     def _pod_waiting(self, pod: Pod, now: float) -> None:
         uid = pod.metadata.uid
         in_flight = self._bindings.get(uid)
         if in_flight is not None:
-            in_flight.queued.pod = pod
+            self._queues.update(self._own_change(in_flight.queued.pod, pod), now)
             if pod.is_terminating and uid in self._bindings.waiting:
                 self._bindings.abandon(uid, now)
             return
@@ -154,8 +156,8 @@ class Intake:
             known = self._nominations.node_of(pod.metadata.uid)
             if known in (before, after):
                 self._nominations.put(pod, after)
-            if before and not after:
-                self.announce(_room_freed(old), now)
+            if before:
+                self.announce(room_freed(old), now)
         elif self._nominations.node_of(pod.metadata.uid):
             self._nominations.put(pod, self._nominations.node_of(pod.metadata.uid))
 
@@ -186,6 +188,6 @@ def identity(obj: Any) -> str:
     return obj.metadata.uid if isinstance(obj, Pod) else object_key(obj)
 
 
-def _room_freed(pod: Pod) -> Change:
+def room_freed(pod: Pod) -> Change:
     """A promise of room that ended helps others like a pod that went away."""
     return Change("Pod", "delete", frozenset((facts.POD_DELETED,)), "AssignedPodDelete", pod)

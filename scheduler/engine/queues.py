@@ -50,6 +50,7 @@ class QueuedPod:
         "gated_by",
         "is_pending",
         "last_attempt",
+        "nominated",
         "pod",
         "profile",
         "queued_at",
@@ -74,7 +75,9 @@ class QueuedPod:
         self.rejected_by: tuple[str, ...] = ()
         self.is_pending = False
         self.gated_by = ""
+        # What we wrote into the pod's status and the watch may not show yet.
         self.told: tuple[str, str] | None = None
+        self.nominated: str | None = None
         self.where = Where.GONE
         self.ticket = 0
 
@@ -87,6 +90,12 @@ class QueuedPod:
     def priority(self) -> int:
         """Return the pod's priority."""
         return self.pod.spec.priority or 0
+
+    def renew(self, pod: Pod) -> None:
+        """Take in a newer version of the pod."""
+        if pod.status.nominated_node_name != self.pod.status.nominated_node_name:
+            self.nominated = None
+        self.pod = pod
 
 
 SortKey = Callable[[QueuedPod], Any]
@@ -147,10 +156,11 @@ class Queues:
 
     def update(self, change: Change, now: float) -> None:
         """Take in a newer version of a queued pod; wake it if its own change may help."""
-        pod = change.pod
-        queued = self._pods[pod.metadata.uid]
-        queued.pod = pod
-        if queued.where is Where.GATED:
+        queued = self._pods[change.pod.metadata.uid]
+        queued.renew(change.pod)
+        if queued.where is Where.IN_FLIGHT:
+            self._in_flight.note(change, queued.uid)
+        elif queued.where is Where.GATED:
             self._enter(queued, change.label, now)
         elif queued.where is Where.UNSCHEDULABLE and self._wakeups.may_help(queued, change):
             self._requeue(queued, change.label, now)
@@ -216,7 +226,7 @@ class Queues:
     def forget_told(self) -> None:
         """Hold nothing for told that pods do not show themselves: tell it again."""
         for queued in self._pods.values():
-            queued.told = None
+            queued.told = queued.nominated = None
 
     # Wake-ups
 

@@ -104,25 +104,25 @@ class InFlightChanges:
 
     def __init__(self) -> None:
         self._since: dict[str, int] = {}
-        self._changes: deque[tuple[int, Change]] = deque()
+        self._changes: deque[tuple[int, Change, str]] = deque()
         self._number = 0
 
     def enter(self, uid: str) -> None:
         """Keep changes for a pod from now on."""
         self._since.setdefault(uid, self._number)
 
-    def note(self, change: Change) -> None:
-        """Keep a change if anybody is in flight."""
+    def note(self, change: Change, uid: str = "") -> None:
+        """Keep a change for whoever is in flight, or for one pod alone (its own update)."""
         if self._since:
             self._number += 1
-            self._changes.append((self._number, change))
+            self._changes.append((self._number, change, uid))
 
     def leave(self, uid: str) -> list[Change]:
         """Return the changes that a pod missed, and stop keeping them for it."""
         since = self._since.pop(uid, None)
         if since is None:
             return []
-        missed = [change for number, change in self._changes if number > since]
+        missed = [c for number, c, only in self._changes if number > since and only in ("", uid)]
         oldest = min(self._since.values(), default=self._number)
         while self._changes and self._changes[0][0] <= oldest:
             self._changes.popleft()

@@ -81,6 +81,8 @@ class Watchdog:
                 self._watched(Watched("Pod", "MODIFIED", pod))
 
     def _answered(self, answer: Answer) -> None:
+        if answer.effect not in self.engine.bindings._by_effect:
+            return  # too late: the engine has given the effect up and looked
         kind, uid = self._asked.get(answer.effect, ("", ""))
         if kind == "Bind":
             if answer.ok:

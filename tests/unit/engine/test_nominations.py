@@ -1,0 +1,167 @@
+"""Room that is promised: who respects it, when the promise ends, and who is told."""
+
+import pytest
+
+from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Bind, SetStatus
+from scheduler.engine.nominations import Nominations
+from scheduler.engine.queues import Where
+from scheduler.objects.pod import Pod
+from tests.property.making import make_node, make_pod, with_status
+from tests.property.rig import Rig
+
+
+def rig_with(*pods: Pod, cpu: int = 2, nodes: int = 1) -> Rig:
+    """Return a rig whose engine has seen nodes and pods, and has tried none."""
+    rig = Rig()
+    for number in range(nodes):
+        rig.api.put("Node", make_node(f"n{number}", cpu=cpu))
+    for pod in pods:
+        rig.api.put("Pod", pod)
+    rig.watch("Node")
+    rig.watch("Pod")
+    return rig
+
+
+def patches(rig: Rig) -> list[tuple[str, str | None]]:
+    """Return (pod, nomination) of the status patches on the wire."""
+    return [(e.name, e.nominated_node) for e in rig.wire if isinstance(e, SetStatus)]
+
+
+def binds(rig: Rig) -> list[tuple[str, str]]:
+    """Return (pod, node) of the binds on the wire."""
+    return [(e.name, e.node) for e in rig.wire if isinstance(e, Bind)]
+
+
+def test_nominations_by_node_and_pod():
+    """One nomination per pod; an empty node takes it away."""
+    found = Nominations()
+    pod = make_pod("p")
+    found.put(pod, "a")
+    found.put(pod, "b")
+    assert ("b", ["b"], {}) == (found.node_of("uid-p"), list(found.nodes()), found.on("a"))
+    found.put(pod, "")
+    assert (0, [], "") == (len(found), list(found.nodes()), found.drop("uid-p"))
+
+
+def test_room_is_kept_from_lower_and_equal_priority():
+    """A nominated pod that waits (its gate is shut) holds its room against lower and equal ones."""
+    rig = rig_with(
+        make_pod("boss", priority=5, nominated="n0", gates=["g"]),
+        make_pod("same", priority=5),
+        make_pod("high", priority=6),
+        cpu=1,
+    )
+    rig.run()
+
+    assert [("high", "n0")] == binds(rig)
+    assert Where.UNSCHEDULABLE is rig.where("same")
+
+
+def test_the_nominated_node_is_tried_first_and_alone():
+    """A pod goes to its nominated node unscored, however bad it is."""
+    rig = rig_with(make_pod("p", nominated="n0"), cpu=8, nodes=3)
+    for number in range(3):
+        pod = make_pod(f"f{number}", node="n0", scheduler="another")
+        rig.api.put("Pod", pod)
+    rig.watch("Pod")
+    decisions: list[Decision] = []
+    rig.engine.observation.on_decision = lambda _queued, decision: decisions.append(decision)
+    rig.run()
+
+    assert [("p", "n0")] == binds(rig)
+    assert () == decisions[0].scores
+
+
+@pytest.mark.parametrize("nominated", ["ghost", "n0"])
+def test_an_unfit_or_unknown_nominated_node_is_ignored(nominated: str):
+    """When the nominated node does not fit, all others are looked at."""
+    rig = rig_with(make_pod("p", nominated=nominated, cpu=2), nodes=2)
+    rig.api.put("Pod", make_pod("f", node="n0", scheduler="another"))
+    rig.watch("Pod")
+    rig.run()
+
+    assert [("p", "n1")] == binds(rig)
+
+
+def test_an_assumed_pod_counts_once():
+    """A pod on its way to its nominated node must not be counted there twice."""
+    rig = rig_with(make_pod("boss", priority=5, nominated="n0"), cpu=2)
+    rig.run()
+    rig.api.put("Pod", make_pod("small"))
+    rig.watch("Pod")
+    rig.run()
+
+    assert [("boss", "n0"), ("small", "n0")] == binds(rig)
+
+
+def test_a_promise_kept_elsewhere_wakes_who_waited_for_it():
+    """The nominated pod takes another node: its promised room is free for others."""
+    rig = rig_with(make_pod("boss", priority=5, cpu=2, nominated="n0", gates=["g"]), nodes=1)
+    rig.api.put("Pod", make_pod("low", cpu=2))
+    rig.watch("Pod")
+    rig.run()
+    assert Where.UNSCHEDULABLE is rig.where("low")
+
+    rig.api.bind_foreign("default/boss", "ghost")
+    rig.watch("Pod")
+
+    assert Where.UNSCHEDULABLE is not rig.where("low")
+
+
+def test_a_promise_that_dies_with_its_pod_wakes_who_waited_for_it():
+    """A nominated pod that is being deleted gives up its room when its turn comes."""
+    rig = rig_with(make_pod("boss", priority=5, cpu=2, nominated="n0", gates=["g"]))
+    rig.api.put("Pod", make_pod("low", cpu=2))
+    rig.watch("Pod")
+    rig.run()
+    rig.api.remove("Pod", "default/boss")
+    rig.watch("Pod")
+
+    assert 0 == len(rig.engine.nominations)
+    assert Where.UNSCHEDULABLE is not rig.where("low")
+
+
+def test_a_terminating_pod_loses_its_promise_at_its_turn():
+    """A pod that is popped while it is being deleted keeps no room."""
+    rig = rig_with(make_pod("boss", priority=5, cpu=2, nominated="n0"))
+    rig.api.terminate("default/boss")
+    rig.watch("Pod")
+    rig.run()
+
+    assert Where.GONE is rig.where("boss")
+    assert 0 == len(rig.engine.nominations)
+
+
+def test_a_retracted_nomination_wakes_others():
+    """Somebody clears a nomination: lower pods may have the room."""
+    boss = make_pod("boss", priority=5, cpu=2, nominated="n0", gates=["g"])
+    rig = rig_with(boss, make_pod("low", cpu=2))
+    rig.run()
+    assert Where.UNSCHEDULABLE is rig.where("low")
+    rig.api.put("Pod", with_status(rig.api.pods["default/boss"], nominated_node_name=""))
+    rig.watch("Pod")
+
+    assert Where.UNSCHEDULABLE is not rig.where("low")
+    assert "" == rig.engine.nominations.node_of("uid-boss")
+
+
+def test_a_nomination_is_told_before_waiting_and_cleared_after_a_failure():
+    """The clearing patch is sent although the watch has not shown the nomination yet."""
+    rig = rig_with(make_pod("p", labels={"permit": "wait"}))
+    rig.run()
+    assert [("p", "n0")] == patches(rig)
+    rig.pass_time(30)
+    rig.run(0)
+
+    assert [("p", "n0"), ("p", "")] == patches(rig)
+    rig.settle()
+    assert "" == rig.api.pods["default/p"].status.nominated_node_name
+
+
+def test_a_nomination_that_is_there_already_is_not_patched():
+    """A pod that brings the right nomination needs no patch before its permit."""
+    rig = rig_with(make_pod("p", nominated="n0", labels={"permit": "wait"}))
+    rig.run()
+
+    assert [] == patches(rig)
