@@ -7,6 +7,8 @@ from typing import Annotated
 
 import msgspec
 
+from scheduler.base.text import go_duration
+
 _UNITS_S = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -31,3 +33,9 @@ def seconds(text: str) -> float:
     for number, unit in re.findall(r"([0-9.]+)([a-zµμ]+)", text):
         total += float(number) * _UNITS_S[unit]
     return sign * total
+
+
+def canonical(text: str) -> str:
+    """Return a duration as Go prints it back: `90s` is `1m30s`."""
+    value = seconds(text)
+    return f"-{go_duration(-value)}" if value < 0 else go_duration(value)

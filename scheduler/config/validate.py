@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from scheduler.base.text import did_you_mean
 from scheduler.config import fielderrors as field
-from scheduler.config.duration import seconds
+from scheduler.config.duration import canonical, seconds
 from scheduler.config.merge import point_set
 from scheduler.config.model import (
     API_VERSION,
@@ -75,13 +75,13 @@ def _leader_election(config: LeaderElectionConfig) -> Faults:
         if seconds(text) <= 0:
             yield (
                 f"{path}.{name}",
-                field.invalid(f"{path}.{name}", text, "must be greater than zero"),
+                field.invalid(f"{path}.{name}", canonical(text), "must be greater than zero"),
             )
     if seconds(config.lease_duration) <= seconds(config.renew_deadline):
         # kube-scheduler: the value shown is the deadline's, under the duration's name.
         place = f"{path}.leaseDuration"
         detail = "must be greater than `RenewDeadline`"
-        yield place, field.invalid(place, config.renew_deadline, detail)
+        yield place, field.invalid(place, canonical(config.renew_deadline), detail)
     if config.resource_lock != "leases":
         place = f"{path}.resourceLock"
         detail = 'resourceLock value must be "leases"'
