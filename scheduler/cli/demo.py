@@ -1,0 +1,81 @@
+"""`trellis demo`: an embedded cluster, the daemon, and a story that shows what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scheduler.base import logs
+from scheduler.base.errors import InputError
+from scheduler.cli.scenario import Outcome, play, read_scenario
+from scheduler.cli.scenario.show import Show
+from scheduler.cli.scenario.stage import stage
+
+READING_S = 1.5
+
+
+def demo(
+    once: Annotated[
+        bool, typer.Option("--once", help="End with a summary; exit 0 only if all went well.")
+    ] = False,
+    scenario: Annotated[
+        str, typer.Option("--scenario", help="A folder of docs/examples, or a scenario file.")
+    ] = "demo",
+) -> int:
+    """Play a narrated scenario in an embedded cluster."""
+    logs.configure(level="error", form="auto")
+    path = _find(scenario)
+    outcome = asyncio.run(_run(path, once=once))
+    print(_summary(outcome))
+    for failure in outcome.failures:
+        print(f"error: {failure}", file=sys.stderr)
+    return 0 if outcome.went_well else 1
+
+
+async def _run(path: Path, *, once: bool) -> Outcome:
+    told = await asyncio.to_thread(read_scenario, path)
+    async with stage(path.parent / told.shape, path.parent) as set_up:
+        gc.freeze()
+        with Show() as show:
+            show.say(told.title)
+            # A pipe or --once has no reader to wait for.
+            pause_s = READING_S if show.console.is_terminal and not once else 0.0
+            outcome = await play(told, set_up, show, pause_s)
+        if not once and sys.stdin.isatty():
+            print(_summary(outcome))
+            print(f"The cluster stays up: export KUBECONFIG={set_up.kubeconfig}\nCtrl-C ends it.")
+            await asyncio.Event().wait()
+    return outcome
+
+
+def _find(name: str) -> Path:
+    """Return the scenario file that a name or path means."""
+    given = Path(name)
+    if given.is_file():
+        return given
+    for folder in _example_folders():
+        for candidate in (folder / name / "scenario.yaml", folder / f"{name}.yaml"):
+            if candidate.is_file():
+                return candidate
+    raise InputError(f'there is no scenario "{name}"', where="--scenario")
+
+
+def _example_folders() -> list[Path]:
+    """Return where examples lie: in a checkout, or where an installation puts them."""
+    spec = find_spec("scheduler")
+    origin = Path(spec.origin) if spec is not None and spec.origin else Path(__file__)
+    return [origin.parent.parent / "docs/examples", Path(sys.prefix) / "share/trellis/examples"]
+
+
+def _summary(outcome: Outcome) -> str:
+    kept = outcome.expectations - len(outcome.failures)
+    return (
+        f"{outcome.chapters} chapters, {kept} of {outcome.expectations} expectations came true, "
+        f"{outcome.placed} pods placed, {outcome.seconds:.1f} s"
+    )

@@ -1,0 +1,112 @@
+"""The form of a scenario file.
+
+A scenario is chapters of steps. A step does one thing (`apply`, `delete`, `drain`, `uncordon`,
+`taint`, `scale`), tells something (`say`), or expects something of the pods (`expect`). A new chapter
+is a few lines of YAML; docs/examples/demo/scenario.yaml is the one that `trellis demo` plays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from scheduler.base.errors import InputError
+
+
+class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    pass
+
+
+class Expectation(_Strict, frozen=True):
+    """What must become true of the pods of `namespace` that carry the labels of `selector`.
+
+    `placed` and `pending` count pods with and without a node; `message` must stand in the condition
+    of every pending one; `nodes` are labels that the node of every placed one carries; `except_node`
+    is a node that none of them is on. It has `within` seconds to become true.
+    """
+
+    namespace: str = "default"
+    selector: dict[str, str] = {}
+    placed: int | None = None
+    pending: int | None = None
+    message: str = ""
+    nodes: dict[str, str] = {}
+    except_node: str = ""
+    within: float = 30.0
+
+
+class Taint(_Strict, frozen=True):
+    """A taint to put on the nodes that carry the labels of `nodes`."""
+
+    nodes: dict[str, str]
+    key: str
+    effect: str
+    value: str = ""
+
+
+class Scale(_Strict, frozen=True):
+    """A Deployment and its new number of replicas."""
+
+    name: str
+    replicas: int
+    namespace: str = "default"
+
+
+class Step(_Strict, frozen=True):
+    """One step; exactly one field is given. Files are named relative to the scenario's."""
+
+    say: str | None = None
+    apply: str | None = None
+    delete: str | None = None
+    drain: str | None = None
+    uncordon: str | None = None
+    taint: Taint | None = None
+    scale: Scale | None = None
+    expect: Expectation | None = None
+
+    def given(self) -> tuple[str, ...]:
+        """Return the names of the fields that are given."""
+        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not None)
+
+
+class Chapter(_Strict, frozen=True):
+    """A part of the story."""
+
+    title: str
+    steps: tuple[Step, ...]
+
+
+class Scenario(_Strict, frozen=True):
+    """A whole story; `shape` is the file that describes the cluster."""
+
+    title: str
+    shape: str
+    chapters: tuple[Chapter, ...]
+    api_version: str = "trellis.dev/v1alpha1"
+    kind: str = "Scenario"
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Read a scenario; InputError names the file and what is wrong in it."""
+    try:
+        scenario = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Scenario)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    except yaml.YAMLError as error:
+        raise InputError(" ".join(str(error).split()), where=str(path)) from error
+    except msgspec.ValidationError as error:
+        raise InputError(str(error), where=str(path)) from error
+    for problem in _problems(scenario):
+        raise InputError(problem, where=str(path))
+    return scenario
+
+
+def _problems(scenario: Scenario) -> Iterator[str]:
+    for number, chapter in enumerate(scenario.chapters):
+        for index, step in enumerate(chapter.steps):
+            if len(step.given()) != 1:
+                known = ", ".join(Step.__struct_fields__)
+                yield f"chapters[{number}].steps[{index}]: exactly one of {known} is needed"

@@ -1,0 +1,128 @@
+"""What a scenario looks like: a live table in a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+
+ZONE = "topology.kubernetes.io/zone"
+RACK = "topology.trellis.dev/rack"
+STORY_LINES = 12
+_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
+
+
+class Show:
+    """Tells a scenario to a person; `with` begins and ends the live table of a terminal."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(file=sys.stdout, highlight=False)
+        self._story: list[Text] = []
+        self._table: Table | None = None
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._live = Live(console=self.console, refresh_per_second=10, transient=False)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def chapter(self, number: int, title: str) -> None:
+        """Begin a chapter."""
+        self._tell(Text(f"{number}. {title}", style="bold"))
+
+    def say(self, text: str) -> None:
+        """Tell something."""
+        self._tell(Text(f"   {text.strip()}"))
+
+    def did(self, what: str, lines: Sequence[str] = ()) -> None:
+        """Tell what was done to the cluster."""
+        more = f" ({len(lines)} objects)" if lines else ""
+        self._tell(Text(f"   $ {what}{more}", style="cyan"))
+
+    def held(self, text: str) -> None:
+        """Tell that an expectation came true."""
+        self._tell(Text(f"   ✓ {text}", style="green"))
+
+    def broken(self, text: str) -> None:
+        """Tell that an expectation did not come true."""
+        self._tell(Text(f"   ✗ {text}", style="bold red"))
+
+    def look(self, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
+        """Draw the cluster as it is now."""
+        if self._live is not None:
+            self._table = cluster_table(nodes, pods)
+            self._refresh()
+
+    def _tell(self, text: Text) -> None:
+        self._story.append(text)
+        if self._live is None:
+            self.console.print(text, soft_wrap=True)
+        else:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        if self._live is None:
+            return
+        story = Panel(Group(*self._story[-STORY_LINES:]), title="trellis demo", border_style="dim")
+        parts = [story] if self._table is None else [self._table, story]
+        self._live.update(Group(*parts))
+
+
+def cluster_table(nodes: Sequence[Node], pods: Sequence[Pod]) -> Table:
+    """Return the nodes by zone and rack, with a block for each pod in its application's colour."""
+    on: dict[str, list[Pod]] = {}
+    for pod in pods:
+        on.setdefault(pod.spec.node_name, []).append(pod)
+    apps = sorted({_app(pod) for pod in pods})
+    colour = {app: _COLOURS[number % len(_COLOURS)] for number, app in enumerate(apps)}
+    zones = sorted({node.metadata.labels.get(ZONE, "-") for node in nodes})
+    table = Table(title=_title(pods), expand=True, show_edge=False, pad_edge=False)
+    columns: list[list[Text]] = []
+    for zone in zones:
+        table.add_column(zone)
+        mine = [node for node in nodes if node.metadata.labels.get(ZONE, "-") == zone]
+        mine.sort(key=lambda node: (node.metadata.labels.get(RACK, ""), node.metadata.name))
+        columns.append([_row(node, on.get(node.metadata.name, []), colour) for node in mine])
+    for number in range(max(map(len, columns), default=0)):
+        table.add_row(*(rows[number] if number < len(rows) else Text() for rows in columns))
+    return table
+
+
+def _row(node: Node, pods: Sequence[Pod], colour: dict[str, str]) -> Text:
+    closed = node.spec.unschedulable or any(t.effect == "NoSchedule" for t in node.spec.taints)
+    text = Text(f"{node.metadata.name:10.10} ", style="dim" if closed else "")
+    text.append("⊘ " if node.spec.unschedulable else "▲ " if closed else "  ")
+    for pod in pods:
+        text.append("■", style=colour[_app(pod)])
+    return text
+
+
+def _app(pod: Pod) -> str:
+    labels = pod.metadata.labels
+    return labels.get("app") or labels.get("app.kubernetes.io/name") or pod.metadata.name
+
+
+def _title(pods: Sequence[Pod]) -> str:
+    counts = Counter("placed" if pod.spec.node_name else "pending" for pod in pods)
+    return f"{counts['placed']} pods placed, {counts['pending']} pending   (■ pod  ⊘ cordoned  ▲ tainted)"

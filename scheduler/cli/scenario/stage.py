@@ -1,0 +1,165 @@
+"""`Stage`: the embedded cluster and the daemon of a scenario, and what its steps do to them.
+
+Steps go the way a person would go: through the API server, with a kubeconfig.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from scheduler.base.clock import RealClock
+from scheduler.base.errors import ApiError
+from scheduler.base.meters import Meters
+from scheduler.cli.about import VERSION
+from scheduler.cli.installed import registry
+from scheduler.cli.scenario.form import Scale, Taint
+from scheduler.config import default_config
+from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.kube.api import MERGE
+from scheduler.kube.client import ApiClient
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.shape import read_shape
+from scheduler.serve.app import Address
+
+
+class _List(msgspec.Struct, frozen=True):
+    items: tuple[Any, ...] = ()
+
+
+class _Pods(msgspec.Struct, frozen=True):
+    items: tuple[Pod, ...] = ()
+
+
+class _Nodes(msgspec.Struct, frozen=True):
+    items: tuple[Node, ...] = ()
+
+
+class Stage:
+    """What a scenario plays on; made by `stage`."""
+
+    def __init__(self, sandbox: Sandbox, client: ApiClient, folder: Path) -> None:
+        self._sandbox = sandbox
+        self._client = client
+        self._folder = folder
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Return the kubeconfig with which kubectl reaches this cluster."""
+        return self._sandbox.kubeconfig_path
+
+    async def pods(self) -> tuple[Pod, ...]:
+        """Return all pods."""
+        return msgspec.json.decode(await self._send("GET", "/api/v1/pods"), type=_Pods).items
+
+    async def nodes(self) -> tuple[Node, ...]:
+        """Return all nodes."""
+        return msgspec.json.decode(await self._send("GET", "/api/v1/nodes"), type=_Nodes).items
+
+    async def apply(self, name: str) -> list[str]:
+        """Apply a manifest file; return what was done, a line each."""
+        return await self._sandbox.apply(str(self._folder / name))
+
+    async def delete(self, what: str) -> None:
+        """Delete `plural/namespace/name` of a core kind or of apps (`pods/shop/giant`)."""
+        plural, namespace, name = what.split("/")
+        root = "/apis/apps/v1" if plural in ("deployments", "statefulsets") else "/api/v1"
+        await self._send("DELETE", f"{root}/namespaces/{namespace}/{plural}/{name}")
+
+    async def drain(self, node: str) -> int:
+        """Cordon a node and evict its pods; return how many had to go."""
+        await self._patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+        leaving = [pod for pod in await self.pods() if pod.spec.node_name == node]
+        for pod in leaving:
+            meta = pod.metadata
+            body = {
+                "apiVersion": "policy/v1",
+                "kind": "Eviction",
+                "metadata": {"name": meta.name, "namespace": meta.namespace},
+            }
+            path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/eviction"
+            await self._send("POST", path, body)
+        return len(leaving)
+
+    async def uncordon(self, node: str) -> None:
+        """Let a drained node take pods again."""
+        await self._patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})
+
+    async def taint(self, taint: Taint) -> int:
+        """Put a taint on the nodes with certain labels; return how many there are."""
+        chosen = [node for node in await self.nodes() if carries(node.metadata.labels, taint.nodes)]
+        for node in chosen:
+            kept = [
+                {"key": one.key, "value": one.value, "effect": one.effect}
+                for one in node.spec.taints
+                if (one.key, one.effect) != (taint.key, taint.effect)
+            ]
+            taints = [*kept, {"key": taint.key, "value": taint.value, "effect": taint.effect}]
+            await self._patch(f"/api/v1/nodes/{node.metadata.name}", {"spec": {"taints": taints}})
+        return len(chosen)
+
+    async def scale(self, scale: Scale) -> None:
+        """Set the replicas of a Deployment."""
+        path = f"/apis/apps/v1/namespaces/{scale.namespace}/deployments/{scale.name}"
+        await self._patch(path, {"spec": {"replicas": scale.replicas}})
+
+    async def events(self) -> int:
+        """Return how many events say that a pod was scheduled."""
+        body = await self._send("GET", "/apis/events.k8s.io/v1/events")
+        return sum(one.get("reason") == "Scheduled" for one in _items(body))
+
+    async def _patch(self, path: str, body: Mapping[str, Any]) -> None:
+        await self._send("PATCH", path, body, MERGE)
+
+    async def _send(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+    ) -> bytes:
+        raw = b"" if body is None else msgspec.json.encode(body)
+        response = await self._client.request(method, path, raw, content_type=content_type)
+        if not response.ok:
+            raise ApiError(
+                f"{method} {path}: {response.message}", code=response.code, reason=response.reason
+            )
+        return response.body
+
+
+def carries(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """Whether `labels` include all `wanted` ones."""
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _items(body: bytes) -> tuple[Any, ...]:
+    return msgspec.json.decode(body, type=_List).items
+
+
+@asynccontextmanager
+async def stage(shape: Path, folder: Path) -> AsyncIterator[Stage]:
+    """Bring up the cluster of `shape` with the daemon beside it; files are relative to `folder`."""
+    clock, meters = RealClock(), Meters()
+    async with Sandbox(Options(shape=await asyncio.to_thread(read_shape, shape))) as sandbox:
+        path = str(sandbox.kubeconfig_path)
+        client = await ApiClient.connect(path, clock=clock, meters=meters)
+        daemon = Daemon(
+            default_config(registry()),
+            registry(),
+            await ApiClient.connect(path, clock=clock, meters=meters, user_agent="trellis"),
+            clock=clock,
+            random=Random(0),  # noqa: S311 - a demo is the same each time
+            meters=meters,
+            options=DaemonOptions(VERSION, address=Address(port=0)),
+        )
+        running = asyncio.create_task(daemon.run(), name="daemon")
+        try:
+            yield Stage(sandbox, client, folder)
+        finally:
+            daemon.stop()
+            await running
+            await client.close()

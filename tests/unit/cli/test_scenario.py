@@ -1,0 +1,61 @@
+"""Scenario files: what is in them, and what happens when something is wrong."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scheduler.base.errors import InputError
+from scheduler.cli.scenario import read_scenario
+from scheduler.cli.scenario.show import Show
+
+SCENARIOS = sorted(Path("docs/examples").glob("*/scenario.yaml"))
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=str)
+def test_each_scenario_of_the_documentation_reads_and_names_files_that_exist(path):
+    """A scenario's shape and manifests lie beside it."""
+    scenario = read_scenario(path)
+
+    named = [scenario.shape]
+    named += [step.apply for c in scenario.chapters for step in c.steps if step.apply is not None]
+    assert [] == [name for name in named if not (path.parent / name).is_file()]
+    assert any(step.expect for chapter in scenario.chapters for step in chapter.steps)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("title: t\nshape: s\nchapters:\n- {title: c, steps: [{}]}", "exactly one of"),
+        ("title: t\nshape: s\nchapters:\n- {title: c, steps: [{say: a, drain: b}]}", "exactly one"),
+        ("title: t\nshape: s\nchapters:\n- {title: c, steps: [{shout: a}]}", "shout"),
+        ("title: [", "line 1"),
+        ("- 1", "object"),
+    ],
+)
+def test_a_wrong_scenario_is_refused_with_its_file(tmp_path, text, problem):
+    """The error names the file and what is wrong in it."""
+    path = tmp_path / "scenario.yaml"
+    path.write_text(text)
+
+    with pytest.raises(InputError, match=problem) as caught:
+        read_scenario(path)
+
+    assert str(path) == caught.value.where
+
+
+def test_a_pipe_gets_plain_lines_without_colour():
+    """Where nobody watches, each fact is one line of text."""
+    out = io.StringIO()
+    show = Show(Console(file=out, highlight=False))
+    with show:
+        show.chapter(1, "First")
+        show.did("kubectl apply -f x.yaml", ["a", "b"])
+        show.held("2 of 2 pods are placed")
+
+    assert [
+        "1. First",
+        "   $ kubectl apply -f x.yaml (2 objects)",
+        "   ✓ 2 of 2 pods are placed",
+    ] == out.getvalue().splitlines()
