@@ -211,17 +211,21 @@ class Engine:
             self._contained(pod, "post_bind")
             return
         self._contained(pod, "unreserve")
-        self.intake.announce(self.cluster.forget(queued.uid), now)
+        freed = self.cluster.forget(queued.uid)
+        self.intake.follow(freed)
         if pod.is_lost:
             # Deleted, or bound by somebody else: the watch tells what becomes of it.
             self.queues.remove(queued.uid)
             self.observation.not_scheduled(
                 queued, rejected=False, message=status.message, started_s=pod.started_s
             )
+            self.intake.wake(freed, now)
             return
         text = failure.rejected_after_choice(status) if status.is_rejected else status.message
         decision = Decision(status=status, message=text, nominated_node="")
         self._give_up(queued, decision, pod.started_s, now)
+        # kube-scheduler: the pod's own failure frees room for others, and is no reason to retry it.
+        self.intake.wake(freed, now, but=queued.uid)
 
     def _give_up(self, queued: QueuedPod, decision: Decision, started_s: float, now: float) -> None:
         """Tell the world why a pod is not scheduled, and let it wait for better times."""

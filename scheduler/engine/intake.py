@@ -71,14 +71,21 @@ class Intake:
 
     def announce(self, change: Change, now: float) -> None:
         """Tell everybody about a change of the cluster."""
-        if not change.kind:
-            return
-        for tracker in self.trackers.values():
-            tracker.apply(change)
-        self.view.note(change)
+        self.follow(change)
+        self.wake(change, now)
+
+    def follow(self, change: Change) -> None:
+        """Let trackers and views follow a change."""
+        if change.kind:
+            for tracker in self.trackers.values():
+                tracker.apply(change)
+            self.view.note(change)
+
+    def wake(self, change: Change, now: float, *, but: str = "") -> None:
+        """Wake whoever waits for such a change, except the pod with uid `but` that caused it."""
         if change.facts:
             self._bindings.changed(change.facts, now)
-            self._queues.wake(change, now)
+            self._queues.wake(change, now, but=but)
 
     def _take(self, kind: str, obj: Any, now: float, *, is_deleted: bool) -> None:
         if kind == "Pod":

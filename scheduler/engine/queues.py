@@ -230,13 +230,14 @@ class Queues:
 
     # Wake-ups
 
-    def wake(self, change: Change, now: float) -> None:
-        """Requeue the pods that a change of the cluster may help."""
+    def wake(self, change: Change, now: float, *, but: str = "") -> None:
+        """Requeue the pods that a change of the cluster may help, except the one with uid `but`."""
         if not change.facts:
             return
         self._in_flight.note(change)
         for queued in self._wakeups.helped_by(change):
-            self._requeue(queued, change.label, now)
+            if queued.uid != but:
+                self._requeue(queued, change.label, now)
 
     def activate(self, uids: Iterable[str], now: float) -> None:
         """Make waiting pods active at once, whatever their back-off."""

@@ -1,11 +1,18 @@
 """Nothing that happens during an attempt is missed, and a pod's own failure does not wake it."""
 
 from scheduler.engine.effects import Bind
+from scheduler.engine.engine import Engine
 from scheduler.engine.queues import Where
+from scheduler.framework.args import NoArgs
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.registry import Registry
+from scheduler.framework.status import Status, unschedulable
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.workloads import Service
 from tests.property.making import make_node, make_pod, with_meta
 from tests.property.rig import Rig
+from tests.property.tinyplugins import ALL, spec_of
 
 
 def rig_with(**labels: str) -> Rig:
@@ -71,3 +78,28 @@ def test_room_freed_by_a_foreign_bind_elsewhere_wakes_others():
     assert Where.UNSCHEDULABLE is not rig.where("big")
     rig.pass_time(1)
     assert [Bind] == [type(effect) for effect in rig.run() if isinstance(effect, Bind)]
+
+
+class Greedy(Plugin[NoArgs]):
+    """Rejects at permit, and would try again whenever a pod goes."""
+
+    reads = ("pod.deleted",)
+
+    def permit(self, cycle: Cycle, node: str) -> Status:
+        return unschedulable("not yet")
+
+
+def test_a_pod_is_not_woken_by_its_own_failure():
+    """Giving its room back helps others; the pod itself waits for a real change."""
+    rig = Rig(lambda: Engine([spec_of(*ALL, Greedy)], Registry((*ALL, Greedy))))
+    rig.api.put("Node", make_node("n0", cpu=2))
+    rig.api.put("Pod", make_pod("p"))
+    rig.watch("Node")
+    rig.watch("Pod")
+    rig.run()
+    assert Where.UNSCHEDULABLE is rig.where("p")
+
+    rig.api.put("Pod", make_pod("f", node="n0", scheduler="another"))
+    rig.api.remove("Pod", "default/f")
+    rig.watch("Pod")
+    assert Where.BACKOFF is rig.where("p")
