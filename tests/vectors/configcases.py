@@ -113,10 +113,8 @@ def _without_missing_args(expect, config, registry):
 
     left = {}
     for kind, value in expect.items():
-        if isinstance(value, dict):
-            left[kind] = value
-        elif isinstance(value, str) and is_ours(value):
-            left[kind] = value
-        elif kept := [text for text in value if isinstance(value, list) and is_ours(text)]:
-            left[kind] = kept
+        texts = value if isinstance(value, list) else [value]
+        kept = [text for text in texts if isinstance(text, dict) or is_ours(text)]
+        if kept:
+            left[kind] = kept if isinstance(value, list) else value
     return left
