@@ -4,6 +4,7 @@ Runs the scheduler's own code on a cluster in memory; needs no API server and ne
 """
 
 from scheduler.testing.builders import node, pod
+from scheduler.testing.check import BrokenLawsError, check_plugin
 from scheduler.testing.evaluate import Evaluation, evaluate, less
 
-__all__ = ["Evaluation", "evaluate", "less", "node", "pod"]
+__all__ = ["BrokenLawsError", "Evaluation", "check_plugin", "evaluate", "less", "node", "pod"]

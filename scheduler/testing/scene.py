@@ -6,7 +6,7 @@ scene from the daemon. Nothing here decides anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -15,6 +15,7 @@ import msgspec
 
 from scheduler.base.errors import ConfigError, ObjectError
 from scheduler.base.text import did_you_mean
+from scheduler.engine.handle import EngineHandle
 from scheduler.framework.args import Args
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
@@ -25,41 +26,14 @@ from scheduler.framework.runner import Runner
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.objects.pod import Pod
 from scheduler.plugins.intree import IN_TREE
+from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
-from scheduler.state.podindex import PodIndex
 
 # A fixed moment (2026-01-01T00:00:00Z), so that tests that do not care about time are repeatable.
 NOW = 1767225600.0
 PROFILE = "trellis"
 
 PluginClass = type[Plugin[Any]]
-
-
-class SceneHandle:
-    """The `Handle` of a scene: no pod ever waits at permit here."""
-
-    def __init__(self, cluster: Cluster, feature_gates: Mapping[str, bool]) -> None:
-        self._cluster = cluster
-        self.feature_gates = feature_gates
-
-    @property
-    def pods(self) -> PodIndex:
-        """All pods that hold room."""
-        return self._cluster.pods
-
-    def objects(self, kind: str) -> Mapping[str, Any]:
-        """Return the objects of a kind."""
-        return self._cluster.store.of(kind)
-
-    def waiting_pods(self) -> Sequence[Pod]:
-        """Return nobody."""
-        return ()
-
-    def allow(self, uid: str, plugin: str) -> None:
-        """Do nothing, since nobody waits."""
-
-    def reject(self, uid: str, plugin: str, reason: str) -> None:
-        """Do nothing, since nobody waits."""
 
 
 class Scene:
@@ -79,7 +53,7 @@ class Scene:
             plugins={point: (Listed(cls.name),) for point in points},
             args={cls.name: read_args(cls, args)},
         )
-        handle = SceneHandle(self.cluster, feature_gates or {})
+        self.handle = handle = EngineHandle(self.cluster, feature_gates or {})
         self.profile = build_profile(spec, Registry((cls,)), handle)
         # A plugin may serve no point at all yet (a class that only declares arguments).
         self.plugin = self.profile.plugins.get(cls.name) or cls(spec.args[cls.name], handle)
@@ -97,20 +71,26 @@ class Scene:
             kind, obj = read_object(raw)
             if kind.kind in ("Pod", "Node"):
                 raise ObjectError(f"give it as one of the {kind.plural}", where=kind.kind)
-            self.cluster.put_object(kind.kind, obj)
+            self.follow(self.cluster.put_object(kind.kind, obj))
         for raw in nodes:
             node = read_node(raw)
             if node.key in self.cluster.table.rows:
                 raise ObjectError("there are two of that name", where=f"Node {node.key}")
             with _naming(f"Node {node.key}"):
-                self.cluster.put_node(node)
+                self.follow(self.cluster.put_node(node))
         for raw in existing_pods:
             pod = read_pod(raw)
             if not pod.spec.node_name:
                 raise ObjectError("spec.nodeName is missing", where=f"Pod {pod.key}")
             if not pod.is_finished:
                 with _naming(f"Pod {pod.key}"):
-                    self.cluster.put_pod(pod)
+                    self.follow(self.cluster.put_pod(pod))
+
+    def follow(self, change: Change) -> Change:
+        """Tell the plugin's trackers about a change of the cluster, as the engine does."""
+        for tracker in self.handle.trackers.values():
+            tracker.apply(change)
+        return change
 
     def nodes(self) -> Nodes:
         """Return the view that plugins get."""
