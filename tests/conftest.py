@@ -5,6 +5,7 @@ and nobody waits. The mark is for tests without real sockets or processes, whose
 come after a jump and so too late.
 """
 
+import asyncio
 import os
 
 import pytest
@@ -31,6 +32,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_configure() -> None:
+    """Say that there is no loop yet: else the first who asks for it makes one nobody closes."""
+    asyncio.set_event_loop(None)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,0 +1,202 @@
+"""Many small requests share a few connections, and nobody waits for ever or asks twice."""
+
+import asyncio
+
+import pytest
+
+from scheduler.kube.wire import NotSentError, Wire
+from tests.unit.kube.scripted import Asked, Conversation, scripted
+
+REQUEST = b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"
+
+
+def wire(url: str, limit: int = 4) -> Wire:
+    host, port = url.removeprefix("http://").split(":")
+    return Wire(host, int(port), limit=limit)
+
+
+async def close(pool: Wire) -> None:
+    pool.close()
+    await pool.wait_closed()
+
+
+async def ok(_: Asked, to: Conversation) -> None:
+    await to.answer(200, b"fine")
+
+
+async def test_connections_are_used_again():
+    """One request after another goes over one connection."""
+    async with scripted(ok) as server:
+        pool = wire(server.url)
+        codes = [(await pool.exchange(REQUEST, 5)).code for _ in range(10)]
+        await close(pool)
+
+    assert [200] * 10 == codes
+    assert 1 == server.connections
+
+
+async def test_no_more_connections_than_allowed():
+    """Requests beyond the limit wait for a connection, and all are answered."""
+    async with scripted(ok) as server:
+        pool = wire(server.url, limit=3)
+        answers = await asyncio.gather(*(pool.exchange(REQUEST, 5) for _ in range(50)))
+        statistics = pool.statistics()
+        await close(pool)
+
+    assert 50 == len(answers)
+    assert 3 == server.connections == statistics.opened
+    assert (3, 0, 0) == (statistics.idle, statistics.busy, statistics.waiting)
+
+
+async def test_a_reset_is_told_and_not_repeated():
+    """When the server breaks off, the caller learns it; the request is not sent a second time."""
+
+    async def reset(_: Asked, to: Conversation) -> None:
+        to.reset()
+
+    async with scripted(reset) as server:
+        pool = wire(server.url)
+        with pytest.raises(ConnectionError) as caught:
+            await pool.exchange(REQUEST, 5)
+        await close(pool)
+
+    assert not isinstance(caught.value, NotSentError)
+    assert 1 == len(server.asked)
+
+
+async def test_half_an_answer_is_none():
+    """A server that dies in the middle of an answer has not answered."""
+
+    async def half(_: Asked, to: Conversation) -> None:
+        await to.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        to.writer.close()
+
+    async with scripted(half) as server:
+        pool = wire(server.url)
+        with pytest.raises(ConnectionError):
+            await pool.exchange(REQUEST, 5)
+        await close(pool)
+
+
+async def test_garbage_is_told():
+    """What is no HTTP ends the exchange at once."""
+
+    async def garbage(_: Asked, to: Conversation) -> None:
+        await to.raw(b"\x16\x03\x01 what?\r\n\r\n")
+
+    async with scripted(garbage) as server:
+        pool = wire(server.url)
+        with pytest.raises(ConnectionError):
+            await pool.exchange(REQUEST, 5)
+        await close(pool)
+
+
+async def test_silence_ends_after_the_time_limit():
+    """A server that never answers costs the time limit, and its connection is dropped."""
+
+    async def silent(_: Asked, to: Conversation) -> None:
+        await to.until_gone()
+
+    async with scripted(silent) as server:
+        pool = wire(server.url)
+        with pytest.raises(TimeoutError):
+            await pool.exchange(REQUEST, 0.05)
+        await close(pool)
+
+    assert 1 == len(server.asked)
+
+
+async def test_nobody_there_is_told_apart():
+    """Without a connection nothing was sent: the caller may try again."""
+    async with scripted(ok) as server:
+        pool = wire(server.url)
+    with pytest.raises(NotSentError):
+        await pool.exchange(REQUEST, 5)
+    await close(pool)
+
+
+async def test_a_connection_closed_while_idle_is_not_used():
+    """The server may close idle connections; the next request takes a new one."""
+    closing = asyncio.Event()
+
+    async def once(_: Asked, to: Conversation) -> None:
+        await to.answer(200)
+        to.writer.close()
+        await to.writer.wait_closed()
+        closing.set()
+
+    async with scripted(once) as server:
+        pool = wire(server.url)
+        for _ in range(3):
+            closing.clear()
+            assert 200 == (await pool.exchange(REQUEST, 5)).code
+            await closing.wait()
+            while pool.statistics().idle:
+                await asyncio.sleep(0)
+        await close(pool)
+
+    assert 3 == server.connections
+
+
+async def test_unasked_bytes_end_a_connection():
+    """A farewell that a server sends to an idle connection is not taken for the next answer."""
+    farewell = asyncio.Event()
+
+    async def chatty(asked: Asked, to: Conversation) -> None:
+        await to.answer(200, b"fine")
+        if not farewell.is_set():
+            farewell.set()
+            await to.raw(b"HTTP/1.1 408 Bye\r\nContent-Length: 0\r\n\r\n")
+
+    async with scripted(chatty) as server:
+        pool = wire(server.url)
+        first = await pool.exchange(REQUEST, 5)
+        await farewell.wait()
+        while pool.statistics().idle:
+            await asyncio.sleep(0)
+        second = await pool.exchange(REQUEST, 5)
+        await close(pool)
+
+    assert [200, 200] == [first.code, second.code]
+
+
+async def test_cancelling_drops_the_connection():
+    """An abandoned request takes its connection with it: its late answer meets nobody."""
+    arrived = asyncio.Event()
+
+    async def silent(_: Asked, to: Conversation) -> None:
+        arrived.set()
+        await to.until_gone()
+
+    async with scripted(silent) as server:
+        pool = wire(server.url, limit=1)
+        task = asyncio.create_task(pool.exchange(REQUEST, 60))
+        waiting = asyncio.create_task(pool.exchange(REQUEST, 60))
+        await arrived.wait()
+        task.cancel()
+        waiting.cancel()
+        await asyncio.gather(task, waiting, return_exceptions=True)
+        await close(pool)
+        statistics = pool.statistics()
+
+    assert (0, 0, 0) == (statistics.idle, statistics.busy, statistics.waiting)
+
+
+async def test_closing_ends_all_waiting():
+    """After `close` nobody waits for an answer or a connection any more."""
+    arrived = asyncio.Event()
+
+    async def silent(_: Asked, to: Conversation) -> None:
+        arrived.set()
+        await to.until_gone()
+
+    async with scripted(silent) as server:
+        pool = wire(server.url, limit=1)
+        tasks = [asyncio.create_task(pool.exchange(REQUEST, 60)) for _ in range(3)]
+        await arrived.wait()
+        await close(pool)
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert all(isinstance(outcome, ConnectionError) for outcome in outcomes)
+    with pytest.raises(NotSentError):
+        await pool.exchange(REQUEST, 1)
