@@ -125,11 +125,13 @@ def start_kube_scheduler(
     *,
     qps: float = 5000,
     burst: int = 5000,
+    wait: bool = True,
 ) -> Iterator[KubeScheduler]:
     """Run the real kube-scheduler on the cluster until the block ends.
 
     `config` holds fields of KubeSchedulerConfiguration (profiles, ...) that are laid over the
-    defaults; qps and burst bound its requests per second.
+    defaults; qps and burst bound its requests per second. `wait` false does not wait until it is
+    ready, for those who look at its first moments.
     """
     program_file = assets() / "kube-scheduler"
     if not program_file.exists():
@@ -161,7 +163,8 @@ def start_kube_scheduler(
     ]
     with running("kube-scheduler", command, cluster.folder / f"{folder.name}.log") as program:
         scheduler = KubeScheduler(f"https://127.0.0.1:{port}", program, config_file)
-        program.wait_ready(lambda: _answers(scheduler), READY_S)
+        if wait:
+            program.wait_ready(lambda: _answers(scheduler), READY_S)
         yield scheduler
 
 

@@ -1,0 +1,229 @@
+"""One run: one workload, one scheduler, one fresh control plane; what happened, as plain numbers.
+
+The operations of the workload are carried out in order while an observer notes when pods become
+bound and a sampler notes what each process uses. The run ends when all pods are bound and no event
+was written any more for a while, so that work put off to the end is not forgotten.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from tests.apiserver.realcluster import RealCluster, start_cluster
+from tests.perf.observer import Observer
+from tests.perf.usage import Sampler, stop
+from tests.perf.workload import (
+    NODE,
+    POD,
+    Barrier,
+    Churn,
+    CreateNodes,
+    CreatePods,
+    Manifest,
+    StartScheduler,
+    Workload,
+    encoded,
+    laid_over,
+)
+from tests.real.api import Api
+from tests.real.exposition import parse
+from tests.real.schedulers import Running, Scheduler, pause, until
+
+BARRIER_S = 900.0
+# The events are complete when their number stood still for so long.
+QUIET_S = 2.0
+EVENTS = "/apis/events.k8s.io/v1/events"
+
+
+class Outcome(msgspec.Struct, frozen=True, rename="camel"):
+    """What a run gave; times in monotonic seconds.
+
+    `bound` are the moments at which the measured pods were seen bound, ascending; the phase begins
+    when measured pods begin to be created, or with the scheduler where it finds a backlog.
+    """
+
+    phase_start: float
+    scheduler_start: float
+    settled: float
+    bound: list[float]
+    events: int
+    other_pods: int
+    watches_cut_off: int
+    observer_restarts: int
+    sampler: Sampler
+    metrics: str
+    log_tail: str
+
+
+class Contest:
+    """The state of a run under way."""
+
+    def __init__(self, cluster: RealCluster, scheduler: Scheduler, api: Api) -> None:
+        self.cluster = cluster
+        self.scheduler = scheduler
+        self.api = api
+        self.observer = Observer(cluster, scheduler.encoding)
+        self.sampler = Sampler(
+            {
+                "etcd": cluster.etcd.pid,
+                "kube-apiserver": cluster.apiserver.pid,
+                "bench": os.getpid(),
+            }
+        )
+        self.running: Running | None = None
+        self.scheduler_start = self.phase_start = 0.0
+        self.awaited = 0
+        self.measured: list[str] = []
+        self._namespaces = 0
+
+    async def carry_out(self, workload: Workload, stack: AsyncExitStack) -> None:
+        """Do all operations of the workload."""
+        for op in workload.ops:
+            match op:
+                case CreateNodes():
+                    await self.api.create_all("/api/v1/nodes", encoded(op.manifests()))
+                case CreatePods():
+                    await self._create_pods(op)
+                case StartScheduler():
+                    await self._start_scheduler(stack)
+                case Churn():
+                    await stack.enter_async_context(background(self._churn(op)))
+                case Barrier():
+                    await self._wait_bound()
+
+    async def settle(self) -> tuple[int, float]:
+        """Wait until no more events come; return their number and when the last was written."""
+        count, since = -1, monotonic()
+        while monotonic() - since < QUIET_S:
+            now = await self.api.count(EVENTS)
+            if now != count:
+                count, since = now, monotonic()
+            await pause(0.1)
+        return count, since
+
+    async def _wait_bound(self) -> None:
+        """Wait until all awaited pods are bound; a scheduler that ended ends the contest."""
+        running, bound = self.running, self.observer.bound
+        if running is None:
+            raise ValueError("a barrier before the scheduler was started")
+
+        def is_over() -> bool:
+            has_ended = running.program.process.poll() is not None
+            return has_ended or len(bound) >= self.awaited
+
+        await until(is_over, BARRIER_S, f"{self.awaited} binds")
+        if len(bound) < self.awaited:
+            raise AssertionError(
+                f"the scheduler ended, {len(bound)} of {self.awaited} pods are bound\n"
+                f"{running.program.tail()}"
+            )
+
+    async def _start_scheduler(self, stack: AsyncExitStack) -> None:
+        self.scheduler_start = monotonic()
+        if self.measured:
+            self.phase_start = self.scheduler_start
+        self.running = stack.enter_context(self.scheduler.start(self.cluster))
+        self.sampler.pids = {**self.sampler.pids, "scheduler": self.running.pid}
+        if self.running.url and not self.measured:
+            await self.running.wait_ready()
+
+    async def _create_pods(self, op: CreatePods) -> None:
+        namespace = await self._new_namespace()
+        bodies = encoded(op.manifests(self.scheduler.scheduler_name))
+        if not op.skip_wait_to_completion:
+            self.awaited += op.count
+        if op.collect_metrics:
+            self.measured += [f"{namespace}/pod-{number:05d}" for number in range(op.count)]
+            self.phase_start = monotonic()
+        await self.api.create_all(f"/api/v1/namespaces/{namespace}/pods", bodies)
+
+    async def _new_namespace(self) -> str:
+        name = f"bench-{self._namespaces}"
+        self._namespaces += 1
+        await self.api.expect("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        return name
+
+    async def _churn(self, op: Churn) -> None:
+        namespace = await self._new_namespace()
+        kinds = list(_churned(op, self.scheduler.scheduler_name, namespace))
+        number = 0
+        while True:
+            names = [f"churn-{number % op.number:05d}"] * len(kinds)
+            for (path, manifest), name in zip(kinds, names, strict=True):
+                body = laid_over(manifest, {"metadata": {"name": name}})
+                await self.api.request("POST", path, json.dumps(body).encode())
+            await pause(op.interval_milliseconds / 1000)
+            if op.mode == "recreate":
+                await self.api.delete_all(
+                    f"{path}/{name}" for (path, _), name in zip(kinds, names, strict=True)
+                )
+            number += 1
+
+
+async def run(workload: Workload, scheduler: Scheduler) -> Outcome:
+    """Run a workload against a scheduler on a control plane of its own."""
+    with start_cluster(name=f"bench-{scheduler.name}") as cluster:
+        async with Api(cluster) as api, AsyncExitStack() as stack:
+            contest = Contest(cluster, scheduler, api)
+            _, version = await api.list("/api/v1/pods")
+            await stack.enter_async_context(background(contest.observer.watch(version)))
+            await stack.enter_async_context(background(contest.sampler.collect()))
+            await contest.carry_out(workload, stack)
+            events, settled = await contest.settle()
+            contest.sampler.sample()
+            return _outcome(contest, events, settled)
+
+
+def _outcome(contest: Contest, events: int, settled: float) -> Outcome:
+    _, apiserver = contest.cluster.request("GET", "/metrics")
+    cut_off = parse(apiserver).get("apiserver_terminated_watchers_total")
+    running = contest.running
+    if running is None:
+        raise ValueError("the workload never starts the scheduler")
+    if running.program.process.poll() is not None:
+        raise AssertionError(f"the scheduler ended\n{running.program.tail()}")
+    bound = contest.observer.bound
+    return Outcome(
+        phase_start=contest.phase_start,
+        scheduler_start=contest.scheduler_start,
+        settled=settled,
+        bound=sorted(bound[pod] for pod in contest.measured),
+        events=events,
+        other_pods=len(bound) - len(contest.measured),
+        watches_cut_off=int(cut_off.value(resource="pods")) if cut_off else 0,
+        observer_restarts=contest.observer.restarts,
+        sampler=contest.sampler,
+        metrics=running.get("/metrics") if running.url else "",
+        log_tail=running.program.tail(5),
+    )
+
+
+@asynccontextmanager
+async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a coroutine beside the block; when it fails, the block ends with its error."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work)
+        yield
+        await stop(task)
+
+
+def _churned(op: Churn, scheduler_name: str, namespace: str) -> Iterator[tuple[str, Manifest]]:
+    # A node that nothing fits on, and a pod that fits nowhere: churn must not change the rest.
+    full = {"status": {"allocatable": {"cpu": "0"}, "capacity": {"cpu": "0"}}}
+    yield "/api/v1/nodes", laid_over(NODE, full)
+    huge = laid_over(POD, {"spec": {"schedulerName": scheduler_name}})
+    huge["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
+    yield f"/api/v1/namespaces/{namespace}/pods", laid_over(huge, op.patch)
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {},
+        "spec": {"selector": {"app": "churn"}, "ports": [{"port": 8080}]},
+    }
+    yield f"/api/v1/namespaces/{namespace}/services", service

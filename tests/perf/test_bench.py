@@ -1,0 +1,16 @@
+"""`make bench`: the figures that we report. Nothing is asserted about time."""
+
+import pytest
+
+from tests.perf import bench
+
+pytestmark = pytest.mark.perf
+
+
+@pytest.mark.parametrize("workload", bench.REPORTED)
+def test_beside_the_peer_and_the_bare_binder(workload):
+    """Every contestant binds every pod; the table and a JSON file tell how."""
+    if bench.find_assets() is None:
+        pytest.skip("needs a real kube-apiserver: run `make tools`")
+
+    assert 0 == bench.main(["--workload", workload])

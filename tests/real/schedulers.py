@@ -1,0 +1,223 @@
+"""The schedulers that are run on a real API server: ours and kube-scheduler, behind one protocol.
+
+Tests and measurements take a `Scheduler` and start it as often as they like; both read the same
+KubeSchedulerConfiguration fields and run under the same user, so that what differs is the scheduler.
+TRELLIS_TEST_SCHEDULER=kube-scheduler puts the peer where ours is tested: a way to test the tests.
+"""
+
+import asyncio
+import os
+import signal
+import ssl
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, Literal, Protocol
+
+import yaml
+
+from tests.apiserver.processes import Program, ProgramFailedError, free_ports, running
+from tests.apiserver.realcluster import ADMIN_TOKEN, RealCluster, start_kube_scheduler
+
+ROOT = Path(__file__).parents[2]
+POLL_S = 0.02
+READY_S = 60.0
+# Both use this lease, because the API server's own role for schedulers names it.
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+
+Encoding = Literal["json", "protobuf"]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A scheduler that was started and may have ended since."""
+
+    program: Program
+    url: str
+
+    @property
+    def pid(self) -> int:
+        return self.program.pid
+
+    def get(self, path: str) -> str:
+        """Return the answer of an endpoint as admin; raise OSError when it does not answer."""
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE  # its serving certificate is its own
+        request = urllib.request.Request(
+            self.url + path, headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}
+        )
+        with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+            return str(answer.read().decode())
+
+    async def wait_ready(self) -> None:
+        """Wait until /readyz says so; raise ProgramFailedError when it ends or takes too long."""
+        deadline = monotonic() + READY_S
+        while not await asyncio.to_thread(self._is_ready):
+            if self.program.process.poll() is not None or monotonic() > deadline:
+                raise ProgramFailedError(f"{self.program.name} not ready\n{self.program.tail()}")
+            await pause()
+
+    async def wait_end(self, timeout_s: float) -> int:
+        """Wait until the process has ended and return its exit code."""
+        await until(lambda: self.program.process.poll() is not None, timeout_s, "its end")
+        return int(self.program.process.returncode)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens when the process has ended."""
+        self.program.process.send_signal(number)
+
+    async def kill(self) -> None:
+        """End it as a power cut would, and wait until it is gone."""
+        self.send(signal.SIGKILL)
+        await self.wait_end(10)
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.get("/readyz").startswith("ok")
+        except OSError:
+            return False
+
+
+class Scheduler(Protocol):
+    """Something that schedules and can be started on a cluster.
+
+    Pods are meant for it by `scheduler_name`; `encoding` is how it reads watches.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def scheduler_name(self) -> str: ...
+
+    @property
+    def encoding(self) -> Encoding: ...
+
+    def start(
+        self, cluster: RealCluster, config: Mapping[str, Any] | None = None
+    ) -> AbstractContextManager[Running]:
+        """Start it without waiting for anything; it ends with the block.
+
+        `config` are fields of KubeSchedulerConfiguration; clientConnection.kubeconfig there runs it
+        under another user.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class KubeSchedulerPeer:
+    """The real kube-scheduler with its own defaults, not throttled."""
+
+    name: str = "kube-scheduler"
+    scheduler_name: str = "default-scheduler"
+    encoding: Encoding = "protobuf"
+
+    @contextmanager
+    def start(
+        self, cluster: RealCluster, config: Mapping[str, Any] | None = None
+    ) -> Iterator[Running]:
+        with start_kube_scheduler(cluster, _unthrottled(cluster, config), wait=False) as started:
+            yield Running(started.program, started.url)
+
+
+@dataclass(frozen=True)
+class Trellis:
+    """`trellis run` from this work tree, with its own defaults."""
+
+    name: str = "trellis"
+    scheduler_name: str = "default-scheduler"
+    encoding: Encoding = "json"
+
+    @contextmanager
+    def start(
+        self, cluster: RealCluster, config: Mapping[str, Any] | None = None
+    ) -> Iterator[Running]:
+        folder = Path(tempfile.mkdtemp(prefix="trellis-", dir=cluster.folder))
+        (port,) = free_ports(1)
+        command = [sys.executable, "-m", "scheduler.cli.main", "run"]
+        command += self._flags(folder, port, _unthrottled(cluster, config))
+        log = cluster.folder / f"{folder.name}.log"
+        with running("trellis", command, log, {"PYTHONPATH": str(ROOT)}) as program:
+            yield Running(program, f"https://127.0.0.1:{port}")
+
+    def _flags(self, folder: Path, port: int, config: dict[str, Any]) -> list[str]:
+        config.setdefault("profiles", [{"schedulerName": self.scheduler_name}])
+        own = {
+            "apiVersion": "trellis.dev/v1alpha1",
+            "kind": "TrellisConfiguration",
+            "page": {"enabled": False},
+        }
+        file = folder / "config.yaml"
+        file.write_text(yaml.safe_dump_all([config, own]))
+        return [
+            f"--config={file}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+        ]
+
+
+def under_test() -> Scheduler:
+    """Return ours, or the peer when TRELLIS_TEST_SCHEDULER says so."""
+    wanted = os.environ.get("TRELLIS_TEST_SCHEDULER", "trellis")
+    known: list[Scheduler] = [Trellis(), KubeSchedulerPeer()]
+    return next(scheduler for scheduler in known if scheduler.name == wanted)
+
+
+def leading(
+    lease_s: int = 15, renew_s: int = 10, retry_s: int = 2, kubeconfig: Path | None = None
+) -> dict[str, Any]:
+    """Return configuration fields for leader election, optionally under another user."""
+    config: dict[str, Any] = {
+        "leaderElection": {
+            "leaderElect": True,
+            "leaseDuration": f"{lease_s}s",
+            "renewDeadline": f"{renew_s}s",
+            "retryPeriod": f"{retry_s}s",
+            "resourceName": "kube-scheduler",
+            "resourceNamespace": "kube-system",
+        }
+    }
+    if kubeconfig is not None:
+        config["clientConnection"] = {"kubeconfig": str(kubeconfig)}
+    return config
+
+
+async def until(is_so: Any, timeout_s: float, what: str) -> float:
+    """Ask `is_so` (plain or async) until it is true; return the seconds it took."""
+    started = monotonic()
+    while True:
+        answer = is_so()
+        if await answer if asyncio.iscoroutine(answer) else answer:
+            return monotonic() - started
+        if monotonic() - started > timeout_s:
+            raise AssertionError(f"waited {timeout_s:g} s in vain for {what}")
+        await pause()
+
+
+async def pause(seconds: float = POLL_S) -> None:
+    """Let others run for a moment between two looks at something that cannot call us."""
+    moment = asyncio.Event()
+    timer = asyncio.get_running_loop().call_later(seconds, moment.set)
+    try:
+        await moment.wait()
+    finally:
+        timer.cancel()
+
+
+def _unthrottled(cluster: RealCluster, config: Mapping[str, Any] | None) -> dict[str, Any]:
+    whole = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        **(config or {}),
+    }
+    client = {"kubeconfig": str(cluster.scheduler_kubeconfig), "qps": 5000, "burst": 5000}
+    whole["clientConnection"] = client | dict(whole.get("clientConnection", {}))
+    return whole
