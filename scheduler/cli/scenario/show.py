@@ -18,7 +18,6 @@ from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 
 ZONE = "topology.kubernetes.io/zone"
-RACK = "topology.trellis.dev/rack"
 STORY_LINES = 12
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
 
@@ -90,7 +89,7 @@ class Show:
 
 
 def cluster_table(nodes: Sequence[Node], pods: Sequence[Pod]) -> Table:
-    """Return the nodes by zone and rack, with a block for each pod in its application's colour."""
+    """Return the nodes by zone, with a block for each pod in its application's colour."""
     on: dict[str, list[Pod]] = {}
     for pod in pods:
         on.setdefault(pod.spec.node_name, []).append(pod)
@@ -102,7 +101,7 @@ def cluster_table(nodes: Sequence[Node], pods: Sequence[Pod]) -> Table:
     for zone in zones:
         table.add_column(zone)
         mine = [node for node in nodes if node.metadata.labels.get(ZONE, "-") == zone]
-        mine.sort(key=lambda node: (node.metadata.labels.get(RACK, ""), node.metadata.name))
+        mine.sort(key=lambda node: node.metadata.name)
         columns.append([_row(node, on.get(node.metadata.name, []), colour) for node in mine])
     for number in range(max(map(len, columns), default=0)):
         table.add_row(*(rows[number] if number < len(rows) else Text() for rows in columns))

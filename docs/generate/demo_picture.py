@@ -1,0 +1,51 @@
+"""Draw docs/images/demo.svg: the demo's cluster after its last chapter, as a terminal shows it.
+
+Run `python -m docs.generate.demo_picture` from the project's root; it plays the scenario for real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.text import Text
+
+from scheduler.base import logs
+from scheduler.cli.scenario import play, read_scenario
+from scheduler.cli.scenario.show import Show, cluster_table
+from scheduler.cli.scenario.stage import stage
+
+SCENARIO = Path("docs/examples/demo/scenario.yaml")
+PICTURE = Path("docs/images/demo.svg")
+CHAPTERS = 3
+
+
+async def draw() -> str:
+    """Play the scenario; return the picture of its end."""
+    logs.configure(level="error")
+    told = read_scenario(SCENARIO)
+    story = io.StringIO()
+    async with stage(SCENARIO.parent / told.shape, SCENARIO.parent) as set_up:
+        await play(told, set_up, Show(Console(file=story, width=110)), 0.0)
+        table = cluster_table(await set_up.nodes(), await set_up.pods())
+    lines = story.getvalue().splitlines()
+    starts = [number for number, line in enumerate(lines) if line[:1].isdigit()]
+    text = Text("\n".join(lines[starts[-CHAPTERS] :]))
+    text.highlight_regex(r"(?m)^\d\..*$", "bold")
+    text.highlight_regex(r"(?m)^ +✓.*$", "green")
+    text.highlight_regex(r"(?m)^ +\$.*$", "cyan")
+    console = Console(record=True, width=112, file=io.StringIO(), force_terminal=True)
+    console.print(Group(table, Panel(text, border_style="dim")))
+    # The fonts that rich names lie on somebody's server; the reader's own will do.
+    return re.sub(
+        r"@font-face \{.*?\}\s*", "", console.export_svg(title="trellis demo"), flags=re.S
+    )
+
+
+if __name__ == "__main__":
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    PICTURE.write_text(asyncio.run(draw()), encoding="utf-8")
