@@ -23,6 +23,9 @@ Interest: TypeAlias = tuple[Resource, Hear]
 
 _SLICE_S: Final = 0.005
 _ROUND: Final = 500
+_DEAR_S: Final = 0.002
+_REST: Final = 10.0
+_LONGEST_REST_S: Final = 1.0
 _FIRST_RETRY_S: Final = 0.5
 _LAST_RETRY_S: Final = 60.0
 
@@ -35,10 +38,31 @@ class Agenda:
         self._timers: list[tuple[float, str]] = []
         self._due: dict[str, float] = {}
         self._tries: dict[str, int] = {}
+        self._resting: dict[str, float] = {}
+        self._unfinished: set[str] = set()
 
     def add(self, key: str) -> None:
-        """Act on `key` soon."""
+        """Act on `key` soon, or when its rest is over."""
+        until = self._resting.get(key) if self._resting else None
+        if until is None:
+            self._ready[key] = None
+        else:
+            self.add_at(key, until)
+
+    def again(self, key: str) -> None:
+        """Act on `key` at once: only part of its work is done, so it may not rest."""
+        self._unfinished.add(key)
         self._ready[key] = None
+
+    def rest(self, key: str, until: float) -> None:
+        """Do not act on `key` before `until`, so that what is dear happens less often."""
+        if key in self._unfinished:
+            self._unfinished.discard(key)
+            return
+        self._resting[key] = until
+        if key in self._ready:
+            del self._ready[key]
+            self.add_at(key, until)
 
     def add_at(self, key: str, when: float) -> None:
         """Act on `key` at `when` (seconds since the epoch); the earliest time asked for counts."""
@@ -65,6 +89,7 @@ class Agenda:
             when, key = heappop(timers)
             if self._due.get(key) == when:
                 del self._due[key]
+                self._resting.pop(key, None)
                 self._ready[key] = None
         if not self._ready:
             return None
@@ -105,6 +130,7 @@ class Turns:
         self._strict = strict
         self._woken = asyncio.Event()
         self._hears: dict[str, list[Hear]] = {}
+        self._paced = False
         self._at = 0
         self._left = _ROUND
         self.faults = 0
@@ -135,7 +161,12 @@ class Turns:
                 continue
             idle = 0
             self._left -= 1
-            self._act(actor, key, now)
+            if self._paced:
+                begun = perf_s()
+                self._act(actor, key, now)
+                self._pace(actor, key, now, perf_s() - begun)
+            else:
+                self._act(actor, key, now)
             if is_over():
                 return True
         return False
@@ -154,6 +185,7 @@ class Turns:
     async def run(self) -> None:
         """Act for ever; ends by cancellation."""
         loop = asyncio.get_running_loop()
+        self._paced = True
         while True:
             self._woken.clear()
             if self.turn(self._store.clock.now(), _over_after(_SLICE_S)):
@@ -204,6 +236,11 @@ class Turns:
             actor.agenda.retry(key, now)
         else:
             actor.agenda.succeeded(key)
+
+    def _pace(self, actor: Actor, key: str, now: float, spent_s: float) -> None:
+        """Let a key that is dear to act on rest, so that it takes a tenth of the time at most."""
+        if spent_s > _DEAR_S:
+            actor.agenda.rest(key, now + min(_REST * spent_s, _LONGEST_REST_S))
 
 
 def _log() -> Any:

@@ -7,9 +7,9 @@ change them (a new owner, new labels, an owner reference taken away), because se
 from scheduler.sandbox.collection import ADDED, DELETED, Change, Stored
 from scheduler.sandbox.controllers.ownership import (
     controller_of,
-    dependents,
     is_deleted,
     reference_to,
+    sorted_dependents,
 )
 from scheduler.sandbox.kinds import Resource
 from scheduler.sandbox.objectchecks import selects
@@ -41,7 +41,7 @@ class Claims:
         if is_deleted(owner):
             return
         selector = owner["spec"].get("selector") or {}
-        for stored in dependents(self._store, owner, self._owned):
+        for stored in sorted_dependents(self._store, owner, self._owned):
             if not selects(selector, stored.obj["metadata"].get("labels") or {}):
                 self._write(stored, None, owner)
         items = self._store.collection(self._owned).items

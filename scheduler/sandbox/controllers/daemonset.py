@@ -10,11 +10,11 @@ from scheduler.sandbox.collection import Change, Stored
 from scheduler.sandbox.controllers import revisions, rollout
 from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import (
-    dependents,
     hear_itself,
     hear_owned,
     is_deleted,
     reference_to,
+    sorted_dependents,
 )
 from scheduler.sandbox.controllers.pods import Count, is_available, is_ended, mould
 from scheduler.sandbox.kinds import DAEMONSETS, NODES, PODS
@@ -23,7 +23,7 @@ from scheduler.sandbox.status import Object, StatusError
 from scheduler.sandbox.store import Deletion, Store
 from scheduler.sandbox.turns import Agenda, Interest
 
-_BATCH: Final = 200
+_BATCH: Final = 50
 _NAME: Final = "daemonset-controller"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -78,7 +78,7 @@ class DaemonSets:
 
     def _pods_by_node(self, owner: Object) -> dict[str, list[Stored]]:
         found: dict[str, list[Stored]] = defaultdict(list)
-        for pod in dependents(self._store, owner, PODS):
+        for pod in sorted_dependents(self._store, owner, PODS):
             found[target_of(pod.obj)].append(pod)
         return found
 
@@ -125,7 +125,7 @@ class DaemonSets:
             return None
         make = mould(revision.template, reference_to(DAEMONSETS, owner))
         if len(missing) > _BATCH:
-            self.agenda.add(key)
+            self.agenda.again(key)
         meta = owner["metadata"]
         for node in missing[:_BATCH]:
             made = make()

@@ -3,12 +3,13 @@
 The eviction subresource reads and lowers `disruptionsAllowed`; this controller computes it anew whenever pods or budgets change.
 """
 
+from collections import Counter
 from typing import Final
 
 from scheduler.base.clock import parse_rfc3339
-from scheduler.sandbox.collection import Change, Stored
+from scheduler.sandbox.collection import DELETED, Change, Stored
 from scheduler.sandbox.controllers.ownership import controller_of, hear_itself, is_deleted
-from scheduler.sandbox.controllers.pods import is_active, ready_since
+from scheduler.sandbox.controllers.pods import is_active, is_ready
 from scheduler.sandbox.controllers.rollout import share
 from scheduler.sandbox.kinds import (
     DEPLOYMENTS,
@@ -30,18 +31,42 @@ _SCALED: Final = {
 }
 
 
+class _Cover:
+    """What one budget covers, counted as pods change: nothing is ever counted through."""
+
+    def __init__(self) -> None:
+        self.healthy = 0
+        self.active = 0
+        self.single = 0
+        self.owners: Counter[tuple[str, str, str]] = Counter()
+
+    def add(self, pod: Object, sign: int) -> None:
+        """Count a pod in (1) or out (-1)."""
+        self.healthy += sign * is_healthy(pod)
+        self.active += sign * is_active(pod)
+        owner = controller_of(pod)
+        if owner is None:
+            self.single += sign * is_active(pod)
+            return
+        key = (owner["kind"], owner["name"], owner["uid"])
+        self.owners[key] += sign
+        if not self.owners[key]:
+            del self.owners[key]
+
+
 class DisruptionBudgets:
     """The actor for PodDisruptionBudgets."""
 
     def __init__(self, store: Store) -> None:
         self.agenda = Agenda()
         self._store = store
+        self._covers: dict[str, _Cover] = {}
 
     def interests(self) -> list[Interest]:
         """Budgets, the pods they cover and what sets these pods' number."""
         return [
             (PODDISRUPTIONBUDGETS, hear_itself(self.agenda)),
-            (PODDISRUPTIONBUDGETS, self._hear_status),
+            (PODDISRUPTIONBUDGETS, self._hear_budget),
             (PODS, self._hear_pod),
             *((kind, self._hear_scale) for kind in _SCALED.values()),
         ]
@@ -53,16 +78,10 @@ class DisruptionBudgets:
         if stored is None or is_deleted(stored.obj):
             return
         budget = stored.obj
-        pods = [pod for pod in self._store.list(PODS, namespace) if _covers(budget, pod.obj)]
-        expected, desired = self._wanted(budget, pods)
-        evicted = self._evicted(key, budget, pods, now)
-        healthy = sum(
-            1
-            for pod in pods
-            if pod.name not in evicted
-            and not is_deleted(pod.obj)
-            and ready_since(pod.obj) is not None
-        )
+        cover = self._covers.get(key) or self._count(key, budget)
+        expected, desired = self._wanted(namespace, budget, cover)
+        evicted, lost = self._evicted(key, budget, now)
+        healthy = cover.healthy - lost
         allowed = max(0, healthy - desired) if expected > 0 else 0
         status: Object = {
             "currentHealthy": healthy,
@@ -76,21 +95,42 @@ class DisruptionBudgets:
         status["conditions"] = [_condition(budget, self._store.now(), allowed=allowed > 0)]
         self._store.update(PODDISRUPTIONBUDGETS, {**budget, "status": status}, subresource="status")
 
-    def _hear_status(self, change: Change) -> None:
-        """An eviction wrote into the status."""
-        old = (change.previous.obj.get("status") or {}) if change.previous else {}
-        new = change.stored.obj.get("status") or {}
-        if old.get("disruptedPods") != new.get("disruptedPods"):
-            self.agenda.add(change.stored.key)
+    def _hear_budget(self, change: Change) -> None:
+        """Forget counts of another selector, and see what an eviction wrote into the status."""
+        key, old = change.stored.key, change.previous
+        if (
+            change.type == DELETED
+            or old is None
+            or _selector(old.obj) != _selector(change.stored.obj)
+        ):
+            self._covers.pop(key, None)
+            return
+        before, now = old.obj.get("status") or {}, change.stored.obj.get("status") or {}
+        if before.get("disruptedPods") != now.get("disruptedPods"):
+            self.agenda.add(key)
 
     def _hear_pod(self, change: Change) -> None:
-        budgets = self._store.list(PODDISRUPTIONBUDGETS, change.stored.namespace)
-        for budget in budgets:
-            before = change.previous
-            if _covers(budget.obj, change.stored.obj) or (
-                before and _covers(budget.obj, before.obj)
-            ):
-                self.agenda.add(budget.key)
+        for budget in self._store.list(PODDISRUPTIONBUDGETS, change.stored.namespace):
+            before, after = change.previous, change.stored
+            was = before is not None and _covers(budget.obj, before.obj)
+            held = change.type != DELETED and _covers(budget.obj, after.obj)
+            if not was and not held:
+                continue
+            self.agenda.add(budget.key)
+            cover = self._covers.get(budget.key)
+            if cover is None:
+                continue  # counted at the next act
+            if was and before is not None:
+                cover.add(before.obj, -1)
+            if held:
+                cover.add(after.obj, 1)
+
+    def _count(self, key: str, budget: Object) -> _Cover:
+        cover = self._covers[key] = _Cover()
+        for pod in self._store.list(PODS, budget["metadata"]["namespace"]):
+            if _covers(budget, pod.obj):
+                cover.add(pod.obj, 1)
+        return cover
 
     def _hear_scale(self, change: Change) -> None:
         old, new = change.previous, change.stored
@@ -99,26 +139,23 @@ class DisruptionBudgets:
         for budget in self._store.list(PODDISRUPTIONBUDGETS, new.namespace):
             self.agenda.add(budget.key)
 
-    def _wanted(self, budget: Object, pods: list[Stored]) -> tuple[int, int]:
+    def _wanted(self, namespace: str, budget: Object, cover: _Cover) -> tuple[int, int]:
         """How many pods there should be, and how many of them must stay healthy."""
         spec = budget["spec"]
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
         if isinstance(least, int):
-            return len([pod for pod in pods if is_active(pod.obj)]), least
-        expected = self._scale(pods)
+            return cover.active, least
+        expected = cover.single + self._scale(namespace, cover)
         if most is not None:
             return expected, max(0, expected - share(most, expected, round_up=True))
         return expected, share(least or 0, expected, round_up=True)
 
-    def _scale(self, pods: list[Stored]) -> int:
-        """The replicas that the controllers of these pods ask for."""
+    def _scale(self, namespace: str, cover: _Cover) -> int:
+        """The replicas that the controllers of the covered pods ask for."""
         total, seen = 0, set()
-        for pod in pods:
-            owner = controller_of(pod.obj)
-            found = self._top(pod.namespace, owner)
-            if found is None:
-                total += owner is None and is_active(pod.obj)
-            elif found.uid not in seen:
+        for kind, name, uid in cover.owners:
+            found = self._top(namespace, {"kind": kind, "name": name, "uid": uid})
+            if found is not None and found.uid not in seen:
                 seen.add(found.uid)
                 total += int(found.obj["spec"].get("replicas", 1))
         return total
@@ -133,17 +170,29 @@ class DisruptionBudgets:
             return None
         return self._top(namespace, controller_of(found.obj)) or found
 
-    def _evicted(self, key: str, budget: Object, pods: list[Stored], now: float) -> dict[str, str]:
-        """Pods whose eviction was granted and who are not yet seen going."""
+    def _evicted(self, key: str, budget: Object, now: float) -> tuple[dict[str, str], int]:
+        """Pods whose eviction was granted and who are not yet seen going; and how many look healthy."""
         held = (budget.get("status") or {}).get("disruptedPods") or {}
-        names = {pod.name for pod in pods if not is_deleted(pod.obj)}
-        kept = {}
+        kept, lost = {}, 0
         for name, when in held.items():
             end = (parse_rfc3339(when) or now) + _EVICTION_LIMIT_S
-            if name in names and now < end:
-                kept[name] = when
-                self.agenda.add_at(key, end)
-        return kept
+            pod = self._store.find(PODS, budget["metadata"]["namespace"], name)
+            if pod is None or is_deleted(pod.obj) or now >= end:
+                continue
+            kept[name] = when
+            lost += is_healthy(pod.obj) and _covers(budget, pod.obj)
+            self.agenda.add_at(key, end)
+        return kept, lost
+
+
+def is_healthy(pod: Object) -> bool:
+    """Whether a pod counts as healthy: Ready and not going away."""
+    return not is_deleted(pod) and is_ready(pod)
+
+
+def _selector(budget: Object) -> Object | None:
+    found: Object | None = budget["spec"].get("selector")
+    return found
 
 
 def _covers(budget: Object, pod: Object) -> bool:

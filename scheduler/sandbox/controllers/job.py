@@ -12,10 +12,10 @@ from scheduler.sandbox.controllers import indexes
 from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import (
     controller_of,
-    dependents,
     hear_itself,
     is_deleted,
     reference_to,
+    sorted_dependents,
 )
 from scheduler.sandbox.controllers.pods import mould, phase, ready_since
 from scheduler.sandbox.kinds import JOBS, PODS
@@ -23,7 +23,7 @@ from scheduler.sandbox.status import Object, StatusError
 from scheduler.sandbox.store import Deletion, Store
 from scheduler.sandbox.turns import Agenda, Interest
 
-_BATCH: Final = 200
+_BATCH: Final = 50
 _FIRST_PAUSE_S: Final = 10.0
 _LAST_PAUSE_S: Final = 600.0
 _NAME: Final = "job-controller"
@@ -62,7 +62,7 @@ class Jobs:
             self._expire(stored, now)
             return
         tally = self._tallies.setdefault(stored.uid, _Tally())
-        pods = dependents(self._store, job, PODS)
+        pods = sorted_dependents(self._store, job, PODS)
         status = dict(job.get("status") or {})
         if not job["spec"].get("suspend"):
             status.setdefault("startTime", self._store.now())
@@ -153,7 +153,7 @@ class Jobs:
             self.agenda.add_at(key, tally.failed_at + pause_s)
             return None
         if missing > _BATCH:
-            self.agenda.add(key)
+            self.agenda.again(key)
         return self._create(job, min(missing, _BATCH), active, tally)
 
     def _create(
@@ -211,7 +211,7 @@ class Jobs:
 
     def _write(self, stored: Stored, status: Object) -> None:
         """Write the counts of the pods as they are now."""
-        live = dependents(self._store, stored.obj, PODS)
+        live = sorted_dependents(self._store, stored.obj, PODS)
         active = [pod for pod in live if not is_deleted(pod.obj) and phase(pod.obj) in _ACTIVE]
         counts = {
             "active": len(active),

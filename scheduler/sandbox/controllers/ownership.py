@@ -32,7 +32,7 @@ def reference_to(resource: Resource, owner: Object) -> Object:
 
 
 def dependents(store: Store, owner: Object, resource: Resource) -> list[Stored]:
-    """What the owner controls of one kind, by name; O(its dependents)."""
+    """What the owner controls of one kind, in no order; O(its dependents)."""
     items = store.collection(resource).items
     uid = owner["metadata"]["uid"]
     found = []
@@ -40,11 +40,15 @@ def dependents(store: Store, owner: Object, resource: Resource) -> list[Stored]:
         if storage != resource.storage:
             continue
         stored = items[key]
-        holder = controller_of(stored.obj)
-        if holder is not None and holder["uid"] == uid:
+        owners = stored.obj["metadata"].get("ownerReferences") or ()
+        if any(held["uid"] == uid and held.get("controller") for held in owners):
             found.append(stored)
-    found.sort(key=lambda stored: stored.key)
     return found
+
+
+def sorted_dependents(store: Store, owner: Object, resource: Resource) -> list[Stored]:
+    """The same by name, where the order matters."""
+    return sorted(dependents(store, owner, resource), key=lambda stored: stored.key)
 
 
 def is_deleted(obj: Object) -> bool:

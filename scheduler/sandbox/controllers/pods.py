@@ -9,7 +9,6 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.base.clock import parse_rfc3339
-from scheduler.sandbox.collection import Stored
 from scheduler.sandbox.controllers.ownership import is_deleted
 from scheduler.sandbox.status import Object
 
@@ -32,6 +31,14 @@ def is_ended(pod: Object) -> bool:
 def is_active(pod: Object) -> bool:
     """Whether the pod counts for its controller: not ended, not being deleted."""
     return not is_deleted(pod) and not is_ended(pod)
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether the condition Ready is True."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Ready":
+            return bool(condition["status"] == "True")
+    return False
 
 
 def ready_since(pod: Object) -> float | None:
@@ -84,12 +91,3 @@ def mould(template: Object, owner: Object) -> Callable[[], Object]:
         return pod
 
     return make
-
-
-def newest_first(pods: Iterable[Stored]) -> list[Stored]:
-    """Pods by age, the youngest first; version numbers tell the order within a second."""
-    return sorted(
-        pods,
-        key=lambda stored: (stored.obj["metadata"]["creationTimestamp"], stored.name),
-        reverse=True,
-    )

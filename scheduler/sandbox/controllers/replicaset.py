@@ -1,30 +1,61 @@
 """ReplicaSets: as many pods as asked for, and which of them go first when there are too many.
 
-Creates at most `_BATCH` pods per turn, so that a set of ten thousand does not hold up the loop.
+Creates at most `_BATCH` pods per turn, so that a set of ten thousand does not hold up the loop; for
+the same reason pods are counted as they change. `fullyLabeledReplicas` equals `replicas`: what the selector
+no longer matches is released at once.
 """
 
 from collections import Counter
 from typing import Any, Final
 
-from scheduler.sandbox.collection import Stored
+from scheduler.sandbox.collection import DELETED, Change, Stored
 from scheduler.sandbox.controllers.claims import Claims
 from scheduler.sandbox.controllers.events import NORMAL, WARNING, record
 from scheduler.sandbox.controllers.ownership import (
+    controller_of,
     dependents,
     hear_itself,
-    hear_owned,
     is_deleted,
     reference_to,
 )
-from scheduler.sandbox.controllers.pods import Count, is_active, mould, phase, ready_since
+from scheduler.sandbox.controllers.pods import (
+    Count,
+    is_active,
+    is_ready,
+    mould,
+    phase,
+    ready_since,
+)
 from scheduler.sandbox.kinds import PODS, REPLICASETS
 from scheduler.sandbox.status import Object, StatusError
 from scheduler.sandbox.store import Deletion, Store
 from scheduler.sandbox.turns import Agenda, Interest
 
-_BATCH: Final = 200
+_BATCH: Final = 50
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _NAME: Final = "replicaset-controller"
+
+
+class Tally:
+    """How many pods of one set there are, by what they count for."""
+
+    __slots__ = ("active", "pods", "ready", "terminating")
+
+    def __init__(self) -> None:
+        self.pods = 0
+        self.active = 0
+        self.ready = 0
+        self.terminating = 0
+
+    def add(self, pod: Object, sign: int) -> None:
+        """Count a pod in (1) or out (-1)."""
+        self.pods += sign
+        if is_deleted(pod):
+            self.terminating += sign
+        elif is_active(pod):
+            self.active += sign
+            if is_ready(pod):
+                self.ready += sign
 
 
 class ReplicaSets:
@@ -34,12 +65,13 @@ class ReplicaSets:
         self.agenda = Agenda()
         self._store = store
         self._claims = Claims(store, self.agenda, REPLICASETS, PODS)
+        self._tallies: dict[str, Tally] = {}
 
     def interests(self) -> list[Interest]:
         """ReplicaSets and pods."""
         return [
             (REPLICASETS, hear_itself(self.agenda)),
-            (PODS, hear_owned(self.agenda, REPLICASETS.kind)),
+            (PODS, self._hear_pod),
             *self._claims.interests(),
         ]
 
@@ -51,20 +83,40 @@ class ReplicaSets:
             return
         owner = stored.obj
         self._claims.settle(key, owner)
-        pods = dependents(self._store, owner, PODS)
-        active = [pod for pod in pods if is_active(pod.obj)]
-        excess = len(active) - owner["spec"].get("replicas", 1)
+        tally = self._tallies.get(stored.uid) or Tally()
+        excess = tally.active - owner["spec"].get("replicas", 1)
         if not is_deleted(owner) and excess > 0:
-            self._remove(owner, active, excess)
+            self._remove(owner, excess)
             return
         refusal = None
         if not is_deleted(owner) and excess < 0:
             refusal = self._create(owner, min(-excess, _BATCH))
             if refusal is None:
+                self.agenda.again(key)
                 return
-        self._write_status(stored, pods, active, now, refusal)
+        self._write_status(stored, tally, now, refusal)
         if refusal is not None and refusal.code != 404:
             raise refusal
+
+    def _hear_pod(self, change: Change) -> None:
+        """Count the pod where it belongs, so that no set is ever counted through."""
+        if change.previous is not None:
+            self._add(change.previous, -1)
+        if change.type != DELETED:
+            self._add(change.stored, 1)
+
+    def _add(self, stored: Stored, sign: int) -> None:
+        owner = controller_of(stored.obj)
+        if owner is None or owner["kind"] != REPLICASETS.kind:
+            return
+        uid = owner["uid"]
+        tally = self._tallies.get(uid)
+        if tally is None:
+            tally = self._tallies[uid] = Tally()
+        tally.add(stored.obj, sign)
+        if not tally.pods:
+            del self._tallies[uid]
+        self.agenda.add(f"{stored.namespace}/{owner['name']}")
 
     def _create(self, owner: Object, count: int) -> StatusError | None:
         meta = owner["metadata"]
@@ -82,32 +134,32 @@ class ReplicaSets:
         record(self._store, owner, _NAME, "SuccessfulCreate", message, NORMAL)
         return None
 
-    def _remove(self, owner: Object, active: list[Stored], count: int) -> None:
+    def _remove(self, owner: Object, count: int) -> None:
+        pods = dependents(self._store, owner, PODS)
+        active = [pod for pod in pods if is_active(pod.obj)]
         for pod in removal_order(active)[:count]:
             self._store.delete(PODS, pod.namespace, pod.name, Deletion(uid=pod.uid))
         message = f"Deleted {count} pod(s)" if count > 1 else "Deleted 1 pod"
         record(self._store, owner, _NAME, "SuccessfulDelete", message, NORMAL)
 
     def _write_status(
-        self,
-        stored: Stored,
-        pods: list[Stored],
-        active: list[Stored],
-        now: float,
-        refusal: StatusError | None,
+        self, stored: Stored, tally: Tally, now: float, refusal: StatusError | None
     ) -> None:
         owner = stored.obj
-        spec = owner["spec"]
-        count = Count((pod.obj for pod in active), spec.get("minReadySeconds", 0), now)
-        if count.due < float("inf"):
-            self.agenda.add_at(stored.key, count.due)
-        labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+        available = tally.ready
+        seconds = owner["spec"].get("minReadySeconds", 0)
+        if seconds and tally.ready:
+            pods = dependents(self._store, owner, PODS)
+            count = Count((pod.obj for pod in pods if is_active(pod.obj)), seconds, now)
+            available = count.available
+            if count.due < float("inf"):
+                self.agenda.add_at(stored.key, count.due)
         status: Object = {
-            "replicas": count.total,
-            "fullyLabeledReplicas": sum(1 for pod in active if _carries(pod.obj, labels)),
-            "readyReplicas": count.ready,
-            "availableReplicas": count.available,
-            "terminatingReplicas": sum(1 for pod in pods if is_deleted(pod.obj)),
+            "replicas": tally.active,
+            "fullyLabeledReplicas": tally.active,
+            "readyReplicas": tally.ready,
+            "availableReplicas": available,
+            "terminatingReplicas": tally.terminating,
             "observedGeneration": owner["metadata"].get("generation", 1),
         }
         if refusal is not None:
@@ -148,11 +200,6 @@ def _number(text: str) -> int:
         return int(text)
     except ValueError:
         return 0
-
-
-def _carries(pod: Object, labels: dict[str, str]) -> bool:
-    held = pod["metadata"].get("labels") or {}
-    return all(held.get(key) == text for key, text in labels.items())
 
 
 def _failure(owner: Object, refusal: StatusError, now: str) -> Object:

@@ -9,7 +9,7 @@ from typing import Final
 
 from scheduler.sandbox.collection import Stored
 from scheduler.sandbox.controllers.deployment import template_hash
-from scheduler.sandbox.controllers.ownership import dependents, reference_to
+from scheduler.sandbox.controllers.ownership import reference_to, sorted_dependents
 from scheduler.sandbox.kinds import CONTROLLERREVISIONS, Resource
 from scheduler.sandbox.status import Object
 from scheduler.sandbox.store import Deletion, Store
@@ -29,7 +29,7 @@ class Revision:
 def newest(store: Store, resource: Resource, owner: Object) -> Revision:
     """The revision of the owner's present template; made when it is new."""
     meta, template = owner["metadata"], owner["spec"]["template"]
-    held = dependents(store, owner, CONTROLLERREVISIONS)
+    held = sorted_dependents(store, owner, CONTROLLERREVISIONS)
     top = max((int(found.obj["revision"]) for found in held), default=0)
     for found in held:
         if _template(found.obj) == template:
@@ -66,7 +66,7 @@ def prune(store: Store, owner: Object, in_use: Collection[str]) -> None:
     limit = owner["spec"].get("revisionHistoryLimit", 10)
     unused = [
         found
-        for found in dependents(store, owner, CONTROLLERREVISIONS)
+        for found in sorted_dependents(store, owner, CONTROLLERREVISIONS)
         if found.name not in in_use and _revision(found).hash not in in_use
     ]
     unused.sort(key=lambda found: int(found.obj["revision"]))
