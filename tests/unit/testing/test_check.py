@@ -1,0 +1,255 @@
+"""`check_plugin` finds a plugin that breaks a law, for each law."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduler.framework.args import Args, NoArgs
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import Reason, Rejected, Status, reject, unresolvable
+from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
+from scheduler.state.cluster import Cluster
+from scheduler.testing import BrokenLawsError, check_plugin, node
+from scheduler.testing.check import LAWS
+
+
+class NegativeArgs(Args):
+    """Arguments whose defaults do not hold."""
+
+    most: int = -1
+
+    def validate(self):
+        if self.most < 0:
+            yield "most", "must not be negative"
+
+
+class RefusesItsDefaults(Plugin[NegativeArgs]):
+    """Cannot be configured without arguments."""
+
+    def score(self, cycle: Cycle, nodes: Nodes):
+        return nodes.constant(0)
+
+
+class ServesNothing(Plugin[NoArgs]):
+    """Has no extension point."""
+
+
+class ScoresTooHigh(Plugin[NoArgs]):
+    """Forgets to normalise."""
+
+    def score(self, cycle: Cycle, nodes: Nodes):
+        return nodes.allocatable("memory")
+
+
+class ReturnsAList(Plugin[NoArgs]):
+    """Scores are no column."""
+
+    def score(self, cycle: Cycle, nodes: Nodes):
+        return [0] * nodes.size
+
+
+class RejectsByNumbers(Plugin[NoArgs]):
+    """The mask is a column of numbers."""
+
+    reads = ("node",)
+
+    def filter(self, cycle: Cycle, nodes: Nodes):
+        numbers: Any = nodes.allocatable("cpu") * 0
+        return reject(numbers, "node(s) were counted")
+
+
+class RejectsWithoutReason(Plugin[NoArgs]):
+    """Some rejected rows have no text."""
+
+    reads = ("node",)
+
+    def filter(self, cycle: Cycle, nodes: Nodes):
+        none = np.zeros(nodes.size, dtype=np.bool_)
+        return Rejected(nodes.exists.copy(), none, (Reason(none, "node(s) were nothing"),))
+
+
+class Writes(Plugin[NoArgs]):
+    """Works in the column it was given."""
+
+    def score(self, cycle: Cycle, nodes: Nodes):
+        column = nodes.requested("cpu")
+        column += 1
+        return column * 0
+
+
+class Remembers(Plugin[NoArgs]):
+    """Answers by how often it was asked."""
+
+    asked = 0
+
+    def score(self, cycle: Cycle, nodes: Nodes):
+        type(self).asked += 1
+        return nodes.constant(self.asked % 7)
+
+
+class CountsRows(Plugin[NoArgs]):
+    """Scores by row."""
+
+    def score(self, cycle: Cycle, nodes: Nodes):
+        return np.arange(nodes.size, dtype=np.int64)
+
+
+class LooksAround(Plugin[NoArgs]):
+    """Says local but compares with the best node."""
+
+    reads = ("node.allocatable",)
+    local = True
+
+    def filter(self, cycle: Cycle, nodes: Nodes):
+        cpu = nodes.allocatable("cpu")
+        return reject(cpu < cpu.max(), "node(s) were not the largest")
+
+
+class KeepsRows(Plugin[NoArgs]):
+    """Says local but keeps a full column in its state."""
+
+    reads = ("node.taints",)
+    local = True
+
+    def pre_filter(self, cycle: Cycle, nodes: Nodes):
+        return nodes.unschedulable.copy()
+
+    def filter(self, cycle: Cycle, nodes: Nodes, cordoned: Any):
+        return reject(cordoned & nodes.exists, "node(s) were cordoned")
+
+
+class KeepsReservations(Plugin[NoArgs]):
+    """Never gives a reservation back."""
+
+    reads = ("pod.deleted",)
+
+    def __init__(self, args: NoArgs, handle: Any) -> None:
+        super().__init__(args, handle)
+        self.reserved: set[str] = set()
+
+    def filter(self, cycle: Cycle, nodes: Nodes):
+        return reject(nodes.rows_named(self.reserved), "node(s) were reserved")
+
+    def reserve(self, cycle: Cycle, node: str) -> None:
+        self.reserved.add(node)
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        """Do nothing."""
+
+
+class Forgetful:
+    """A tracker that counts arrivals but not departures."""
+
+    kinds: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def rebuild(self, cluster: Cluster) -> None:
+        self.count = len(cluster.pods)
+
+    def apply(self, change: Change) -> None:
+        self.count += change.kind == "Pod" and change.verb == "add"
+
+    def columns(self):
+        return {"count": np.array([self.count])}
+
+    def copy(self):
+        return self
+
+
+class TracksHalf(Plugin[NoArgs]):
+    """Relies on a tracker that misses changes."""
+
+    def __init__(self, args: NoArgs, handle: Any) -> None:
+        super().__init__(args, handle)
+        handle.tracker(Forgetful)
+
+    def score(self, cycle: Cycle, nodes: Nodes):
+        return nodes.constant(0)
+
+
+class SortsBothWays(Plugin[NoArgs]):
+    """Everybody comes first."""
+
+    def less(self, first: Any, second: Any) -> bool:
+        return first is not second
+
+
+class SleepsOn(Plugin[NoArgs]):
+    """Rejects by a label but is woken by taints."""
+
+    reads = ("node.taints",)
+
+    def filter(self, cycle: Cycle, nodes: Nodes):
+        return reject(nodes.label_ids("topology.kubernetes.io/zone") < 0, "node(s) had no zone")
+
+
+class HintsWrong(SleepsOn):
+    """Reads the right fact, but its hint always says no."""
+
+    reads = ("node.labels",)
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        return False
+
+
+class NeverWakes(Plugin[NoArgs]):
+    """Rejects for ever and reads nothing."""
+
+    def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status:
+        return unresolvable("not today")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "law"),
+    [
+        (RefusesItsDefaults, "constructs"),
+        (ServesNothing, "constructs"),
+        (ScoresTooHigh, "runs"),
+        (ReturnsAList, "runs"),
+        (RejectsByNumbers, "returns_columns"),
+        (RejectsWithoutReason, "returns_columns"),
+        (Writes, "writes_nothing"),
+        (Remembers, "repeats_itself"),
+        (CountsRows, "ignores_row_order"),
+        (LooksAround, "is_local"),
+        (KeepsRows, "is_local"),
+        (KeepsReservations, "gives_back"),
+        (TracksHalf, "tracks"),
+        (SortsBothWays, "sorts_strictly"),
+        (SleepsOn, "wakes"),
+        (HintsWrong, "wakes"),
+        (NeverWakes, "wakes"),
+    ],
+)
+def test_a_broken_plugin_is_found(plugin, law):
+    """The law it breaks is among those that are named."""
+    with pytest.raises(BrokenLawsError, match=plugin.__name__) as error:
+        check_plugin(plugin)
+
+    assert law in error.value.broken
+
+
+def test_each_law_has_a_plugin_that_breaks_it():
+    """No law is there that nothing can break."""
+    mark = test_a_broken_plugin_is_found.pytestmark[0]
+    tried = {law for _, law in mark.args[1]}
+
+    assert {law.__name__ for law in LAWS} == tried
+
+
+def test_samples_of_one_s_own_reach_further():
+    """A plugin that reads its own label needs nodes that carry it."""
+
+    class ByRack(Plugin[NoArgs]):
+        def score(self, cycle: Cycle, nodes: Nodes):
+            return nodes.label_int("rack")
+
+    check_plugin(ByRack)
+    with pytest.raises(BrokenLawsError, match="invalid score 101"):
+        check_plugin(ByRack, nodes=[node("n", labels={"rack": "101"})])
