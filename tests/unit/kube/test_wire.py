@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.kube.wire import NotSentError, Wire
 from tests.unit.kube.scripted import Asked, Conversation, scripted
+from tests.unit.kube.waiting import wait_until
 
 REQUEST = b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"
 
@@ -131,8 +132,7 @@ async def test_a_connection_closed_while_idle_is_not_used():
             closing.clear()
             assert 200 == (await pool.exchange(REQUEST, 5)).code
             await closing.wait()
-            while pool.statistics().idle:
-                await asyncio.sleep(0)
+            await wait_until(lambda: not pool.statistics().idle)
         await close(pool)
 
     assert 3 == server.connections
@@ -152,8 +152,7 @@ async def test_unasked_bytes_end_a_connection():
         pool = wire(server.url)
         first = await pool.exchange(REQUEST, 5)
         await farewell.wait()
-        while pool.statistics().idle:
-            await asyncio.sleep(0)
+        await wait_until(lambda: not pool.statistics().idle)
         second = await pool.exchange(REQUEST, 5)
         await close(pool)
 
