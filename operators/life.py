@@ -23,6 +23,8 @@ from operators.signals import KeptSignals
 from scheduler.base.errors import TrellisError
 from scheduler.objects.kinds import Kind
 
+Tasks = Collection[asyncio.Task[Any]]
+
 _log = structlog.get_logger("operators")
 
 
@@ -55,12 +57,10 @@ async def live(
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         raise _why(tasks)
     finally:
-        await asyncio.wait([spawning])
-        of_kopf = [] if spawning.exception() else spawning.result()
-        await _stop([*ours, *of_kopf], stop_limit_s)
+        await _finish(asyncio.create_task(_clear_up(ours, spawning, stop_limit_s)))
 
 
-async def _spawn(registry: kopf.OperatorRegistry) -> Collection[asyncio.Task[Any]]:
+async def _spawn(registry: kopf.OperatorRegistry) -> Tasks:
     kept = KeptSignals(asyncio.get_running_loop())
     tasks = await kopf.spawn_tasks(
         registry=registry,
@@ -102,8 +102,24 @@ def _why(tasks: Collection[asyncio.Future[Any]]) -> BaseException:
     return EndedError(f"ended without an error: {names}")
 
 
-async def _stop(tasks: Collection[asyncio.Future[Any]], limit_s: float) -> None:
-    """Cancel the tasks and wait for their end; also take note of errors, so that none is lost."""
+async def _finish(task: asyncio.Task[None]) -> None:
+    """Wait for a task also when we are cancelled meanwhile; the cancellation comes after it."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _clear_up(
+    ours: list[asyncio.Future[None]], spawning: asyncio.Task[Tasks], limit_s: float
+) -> None:
+    """Cancel our tasks and kopf's and wait for their end; errors are noted, so that none is lost."""
+    await asyncio.wait([spawning])
+    tasks = [*ours, *(() if spawning.exception() else spawning.result())]
     for task in tasks:
         task.cancel()
     done, pending = await asyncio.wait(tasks, timeout=limit_s)

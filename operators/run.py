@@ -31,8 +31,8 @@ OPERATORS = {recipe.name: recipe for recipe in (NETWORK_TOPOLOGY,)}
 _log = structlog.get_logger("operators")
 
 
-class DefinitionChangedError(TrellisError):
-    """The API server serves the kind otherwise than at the operator's start, or no more."""
+class StartAnewError(TrellisError):
+    """What an operator was started with has changed; that is no crash."""
 
 
 class House(NamedTuple):
@@ -78,7 +78,6 @@ async def keep_running(name: str, run: Callable[[], Awaitable[None]], house: Hou
     loop = asyncio.get_running_loop()
     crashes = 0
     while True:
-        house.health.enter(name, "starting")
         began = loop.time()
         try:
             await run()
@@ -108,6 +107,7 @@ async def _lives(recipe: Recipe, house: House) -> None:
 
 async def _one_life(recipe: Recipe, house: House) -> None:
     """Wait for the kind and keep its objects; return when its definition went or changed."""
+    house.health.enter(recipe.name, "starting")
     api = Api(house.connection.client, house.settings.request_timeout_s)
     subresources = await _wait_served(recipe, api, house)
 
@@ -135,8 +135,8 @@ async def _one_life(recipe: Recipe, house: House) -> None:
             beside=_until_changed(recipe, api, subresources, house),
             stop_limit_s=house.settings.stop_limit_s,
         )
-    except DefinitionChangedError:
-        _log.info("definition has changed", operator=recipe.name)
+    except StartAnewError as change:
+        _log.info("operator starts anew", operator=recipe.name, because=str(change))
     except Exception:
         # kopf's watch ends with a failure when the definition is deleted: that is no crash.
         if await api.subresources(recipe.kind) is not None:
@@ -144,14 +144,20 @@ async def _one_life(recipe: Recipe, house: House) -> None:
 
 
 async def _until_changed(recipe: Recipe, api: Api, found: frozenset[str], house: House) -> None:
-    """Raise DefinitionChangedError when the kind is served otherwise than `found`, or no more."""
+    """Raise StartAnewError when the kind is served otherwise than `found`, or no more.
+
+    Also when the server's authorities have changed: a new token kopf asks for itself, after a 401.
+    """
+    tls = house.connection.credentials.access.tls
     while True:
         await asyncio.sleep(house.settings.definition_check_s * house.random.uniform(0.5, 1.0))
         try:
             if await api.subresources(recipe.kind) != found:
-                raise DefinitionChangedError
+                raise StartAnewError("the definition has changed")
         except ApiError as error:
             _log.debug("definition not checked", operator=recipe.name, error=str(error))
+        if house.connection.credentials.access.tls is not tls:
+            raise StartAnewError("the authorities have changed")
 
 
 async def _wait_served(recipe: Recipe, api: Api, house: House) -> frozenset[str]:

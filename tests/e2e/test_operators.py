@@ -159,6 +159,15 @@ class World:
             while (await self.client.request("GET", TOPOLOGIES)).ok != here:
                 await before_asking_again()
 
+    async def change_spec(self) -> None:
+        """List a way twice, which is a new generation."""
+        await self.send(
+            "PATCH",
+            f"{TOPOLOGIES}/nt-default",
+            {"spec": {"weights": topology(cost=7)["spec"]["weights"] * 2}},
+            content_type="application/merge-patch+json",
+        )
+
     async def create(self, name: str = "nt-default") -> Json:
         return await self.send("POST", TOPOLOGIES, topology(name))
 
@@ -246,12 +255,7 @@ async def test_the_status_follows_the_nodes(world: World):
         await seen.until(count_is(3))
         world.nodes("n3")
         await seen.until(count_is(1))
-        await world.send(
-            "PATCH",
-            f"{TOPOLOGIES}/nt-default",
-            {"spec": {"weights": topology(cost=7)["spec"]["weights"] * 2}},
-            content_type="application/merge-patch+json",
-        )
+        await world.change_spec()
         last = await seen.until(lambda one: one["status"].get("observedGeneration") == 2)
 
     assert created["metadata"]["generation"] == first["status"]["observedGeneration"] == 1
@@ -356,3 +360,25 @@ async def test_a_definition_that_goes_is_no_crash(world: World):
         await Seen(world, "nt-default").until(count_is(1))
 
     assert 0 == world.health.statistics()[0].restarts
+
+
+async def test_new_tokens_and_authorities_are_taken_over(tmp_path: Path):
+    """A server that comes back with other ones is served on, and nothing counts as a crash."""
+    clock, store = RealClock(), new_store(RealClock())
+    async with ApiServer(store) as server:
+        port = int(server.url.rpartition(":")[2])
+        credentials = await Credentials.load(clock, str(server.kubeconfig(tmp_path / "config")))
+        world = World(ApiClient(credentials, clock=clock, meters=Meters()), credentials)
+        await world.create()
+        world.nodes("n1")
+        async with world.operators():
+            await Seen(world, "nt-default").until(count_is(1))
+            await server.stop()
+            async with ApiServer(store, port=port) as other:
+                other.kubeconfig(tmp_path / "config")
+                await world.client._refresh(force=False)  # as it does by itself every minute
+                await world.health.wait_for("starting", restarts=0)
+                await world.change_spec()
+                seen = Seen(world, "nt-default")
+                await seen.until(lambda one: one["status"]["observedGeneration"] == 2)
+        await world.client.close()
