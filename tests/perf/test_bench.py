@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.perf import bench
+from tests.perf import bench, decisions
 
 pytestmark = pytest.mark.perf
 
@@ -14,3 +14,8 @@ def test_beside_the_peer_and_the_bare_binder(workload):
         pytest.skip("needs a real kube-apiserver: run `make tools`")
 
     assert 0 == bench.main(["--workload", workload])
+
+
+def test_decisions_in_process():
+    """Every pod gets a node and an event, over thousands of nodes that are all scored."""
+    assert 0 == decisions.main(["--profile"])
