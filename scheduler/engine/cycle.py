@@ -20,7 +20,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.hypothetical import Hypothetical
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
-from scheduler.framework.runner import PreFiltered, Rejection, Runner, States, no_rows_left
+from scheduler.framework.runner import PreFiltered, Rejection, Runner, States
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.state.podindex import Placed
 
@@ -51,10 +51,8 @@ def decide(attempt: Attempt) -> Generator[Any, Any, Decision]:
 
     # 1 pre-filter
     pre = runner.pre_filter(cycle, nodes, states)
-    none_left = no_rows_left(pre)
-    failed = pre.status if none_left is None else none_left
-    if not failed.is_success:
-        return _nothing_fits(attempt, pre, failed, ())
+    if not pre.status.is_success:
+        return _nothing_fits(attempt, pre, pre.status, ())
 
     # 2 filter
     feasible, rejections = _filter(attempt, pre)

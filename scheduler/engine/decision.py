@@ -42,8 +42,7 @@ class Decision(msgspec.Struct, frozen=True):
     @property
     def rejected_by(self) -> tuple[str, ...]:
         """Return the plugins that had a part in rejecting the pod, in order."""
-        names = [*self.narrowed_by] if self.outside is not None else []
-        names += [rejection.plugin for rejection in self.rejections]
+        names = [*self.narrowed_by, *(rejection.plugin for rejection in self.rejections)]
         if self.status.plugin:
             names.append(self.status.plugin)
         return tuple(dict.fromkeys(names))

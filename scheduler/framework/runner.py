@@ -17,11 +17,12 @@ from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.base.errors import PluginError
 from scheduler.framework.calls import BindStep, CallResult
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.narrow import Narrow
+from scheduler.framework.narrow import Narrow, none_left
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound, Profile
 from scheduler.framework.scores import Total, check_range, normalize
-from scheduler.framework.status import SUCCESS, Code, Rejected, Status, unresolvable
+from scheduler.framework.status import SUCCESS, Code, Rejected, Status
+from scheduler.framework.steps import run_steps
 
 if TYPE_CHECKING:
     from scheduler.framework.postfilter import FitFailure, PostFiltered
@@ -110,7 +111,7 @@ class Runner:
                 if answer.code is Code.SKIP:
                     states.skipped.add(bound.name)
                 elif not answer.is_success:
-                    failed = _attributed(answer, bound.name)
+                    failed = _attributed(answer, bound, "pre_filter")
                     # Only a plain "unschedulable" lets the others run: they leave the state that
                     # preemption needs.
                     return answer.code is not Code.UNSCHEDULABLE
@@ -118,6 +119,10 @@ class Runner:
             if isinstance(answer, Narrow):
                 narrowed.append(bound.name)
                 rows = answer.rows if rows is None else rows & answer.rows
+                # kube-scheduler: one plugin's names may be unknown, two that exclude each other not.
+                if answer.is_empty or (len(narrowed) > 1 and not (rows & nodes.exists).any()):
+                    failed = none_left(narrowed)
+                    return True
                 answer = answer.state
             states.by_plugin[bound.name] = answer
             return False
@@ -206,7 +211,7 @@ class Runner:
                 waits[bound.name] = min(status.timeout_s, 900.0)
                 return False
             if not status.is_success:
-                rejected = _attributed(status, bound.name)
+                rejected = _attributed(status, bound, "permit")
             return not status.is_success
 
         self._each("permit", self.profile.permit, step)
@@ -219,11 +224,11 @@ class Runner:
     ) -> Generator[BindStep, CallResult, Status]:
         """Run pre-bind, then the first binder that does not skip; yields what plugins ask for."""
         for bound in self.profile.pre_bind:
-            status = yield from _steps(bound, "PreBind", cycle, node, _state(bound, states))
-            if not status.is_success:
+            status = yield from run_steps(bound, "PreBind", cycle, node, _state(bound, states))
+            if status.code not in (Code.SUCCESS, Code.SKIP):
                 return status
         for bound in self.profile.bind:
-            status = yield from _steps(bound, "Bind", cycle, node, ())
+            status = yield from run_steps(bound, "Bind", cycle, node, ())
             if status.code is not Code.SKIP:
                 return status
         return Status(Code.ERROR, (f"no bind plugin took the pod to node {node}",))
@@ -279,8 +284,13 @@ class Runner:
         if method.removeprefix("pre_") not in bound.plugin.on_the_spot:
             point = "PreFilter" if method == "pre_filter" else "PreScore"
             raise LookupError(f'reading "{point}{bound.name}" from cycleState: not found')
-        answer = getattr(bound.plugin, method)(cycle, nodes)
+        state = _state(bound, states) if method == "pre_score" else ()
+        answer = getattr(bound.plugin, method)(cycle, nodes, *state)
         if isinstance(answer, Status):
+            if answer.code is Code.ERROR:
+                raise ValueError(answer.message)
+            if answer.code is Code.SKIP and method == "pre_filter":
+                states.skipped.add(bound.name)
             return
         kept = states.by_plugin if method == "pre_filter" else states.scoring
         kept[bound.name] = answer.state if isinstance(answer, Narrow) else answer
@@ -294,7 +304,7 @@ class Runner:
             nonlocal outcome
             status = bound.call(cycle, node, *_state(bound, states)) or SUCCESS
             if not status.is_success:
-                outcome = _attributed(status, bound.name)
+                outcome = _attributed(status, bound, point)
             return not status.is_success
 
         self._each(point, bounds, step)
@@ -349,30 +359,6 @@ _GO_NAME = {
 }
 
 
-def no_rows_left(result: PreFiltered) -> Status | None:
-    """Return the status of a pod for which plugins narrowed the rows down to none."""
-    if result.rows is None or result.rows.any():
-        return None
-    names = result.narrowed_by
-    if len(names) == 1:
-        return unresolvable(f"node(s) didn't satisfy plugin {names[0]}")
-    return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously")
-
-
-def _steps(
-    bound: Bound, point: str, cycle: Cycle, node: str, state: tuple[Any, ...]
-) -> Generator[BindStep, CallResult, Status]:
-    """Run one plugin's pre-bind or bind; a failure names plugin and point."""
-    try:
-        status = (yield from bound.call(cycle, node, *state)) or SUCCESS
-    except Exception as error:  # the second half of "one place": generators are driven outside
-        raise PluginError(bound.name, point, str(error)) from error
-    if status.is_success or status.code is Code.SKIP:
-        return _attributed(status, bound.name)
-    text = f'running {point} plugin "{bound.name}": {status.message}'
-    return Status(status.code, (text,), bound.name)
-
-
 def _plugins_without_state(profile: Profile, point: str, before: str) -> frozenset[str]:
     served = {bound.name for bound in getattr(profile, before)}
     return frozenset(
@@ -387,5 +373,8 @@ def _state(bound: Bound, states: States) -> tuple[Any, ...]:
     return (states.by_plugin.get(bound.name),) if bound.plugin.serves("pre_filter") else ()
 
 
-def _attributed(status: Status, plugin: str) -> Status:
-    return msgspec.structs.replace(status, plugin=plugin)
+def _attributed(status: Status, bound: Bound, point: str) -> Status:
+    """Return a rejection with its plugin's name; PluginError for a status of code Error."""
+    if status.code is Code.ERROR:
+        raise PluginError(bound.name, _GO_NAME[point], status.message)
+    return msgspec.structs.replace(status, plugin=bound.name)

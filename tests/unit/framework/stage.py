@@ -1,10 +1,12 @@
 """A few nodes and a runner for plugins made on the spot."""
 
+import types
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
 from scheduler.engine.handle import EngineHandle
+from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
@@ -15,6 +17,11 @@ from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from tests.property.making import make_node, make_pod
 from tests.property.tinyplugins import spec_of
+
+
+def made(name: str, **members: Any) -> type[Plugin[Any]]:
+    """Return a plugin class with these methods."""
+    return types.new_class(name, (Plugin[NoArgs],), exec_body=lambda body: body.update(members))
 
 
 class Stage:

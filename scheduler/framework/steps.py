@@ -1,0 +1,32 @@
+"""Running one plugin's pre-bind or bind: the half of the runner that is driven by answers.
+
+Such a plugin is a generator; the engine drives it from question to question, so its exceptions come
+up outside the runner's loop and are named here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import msgspec
+
+from scheduler.base.errors import PluginError
+from scheduler.framework.calls import BindStep, CallResult
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.profile import Bound
+from scheduler.framework.status import SUCCESS, Code, Status
+
+
+def run_steps(
+    bound: Bound, point: str, cycle: Cycle, node: str, state: tuple[Any, ...]
+) -> Generator[BindStep, CallResult, Status]:
+    """Run one plugin at `point`; an error names plugin and point, a rejection keeps its reasons."""
+    try:
+        status = (yield from bound.call(cycle, node, *state)) or SUCCESS
+    except Exception as error:
+        raise PluginError(bound.name, point, str(error)) from error
+    if status.code is Code.ERROR:
+        text = f'running {point} plugin "{bound.name}": {status.message}'
+        return Status(Code.ERROR, (text,), bound.name)
+    return msgspec.structs.replace(status, plugin=bound.name)

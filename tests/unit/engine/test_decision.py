@@ -1,0 +1,273 @@
+"""What a decision says: messages, the plugins that rejected, statuses of single nodes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduler.base.errors import PluginError
+from scheduler.engine.choose import Ties
+from scheduler.engine.cycle import Attempt, decide
+from scheduler.engine.decision import Decision, fit_message
+from scheduler.engine.effects import Bind
+from scheduler.engine.engine import Engine, _outcome
+from scheduler.framework.narrow import Narrow
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.postfilter import PostFiltered
+from scheduler.framework.registry import Registry
+from scheduler.framework.runner import Rejection
+from scheduler.framework.status import (
+    SUCCESS,
+    Code,
+    Status,
+    reject,
+    unresolvable,
+    unschedulable,
+)
+from tests.property.making import make_node, make_pod, relabelled
+from tests.property.rig import Rig
+from tests.property.tinyplugins import ALL, spec_of
+from tests.unit.framework.stage import Stage, made
+
+
+def decision_of(stage: Stage, **fields: Any) -> Decision:
+    """Decide the stage's pod."""
+    attempt = Attempt(stage.cycle, stage.nodes, stage.runner, stage.states, **fields)
+    return _outcome(attempt)
+
+
+class TestMessage:
+    """kube-scheduler's sentence."""
+
+    def rejection(self, plugin: str, rows: list[int], *texts: tuple[str, list[int]]) -> Rejection:
+        """Return a rejection of `rows` (0/1 flags) with these reasons."""
+        mask = np.array(rows, dtype=np.bool_)
+        parts = [reject(np.array(where, dtype=np.bool_), text) for text, where in texts]
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole | part
+        return Rejection(plugin, mask, whole)
+
+    def test_counts_are_sorted_as_text(self):
+        """`10 a` comes before `2 b`, as plain strings sort."""
+        many = [1] * 10 + [0] * 2
+        two = [0] * 10 + [1] * 2
+        text = fit_message(
+            12,
+            SUCCESS,
+            (self.rejection("A", two, ("b", two)), self.rejection("B", many, ("a", many))),
+            None,
+            (),
+        )
+
+        assert "0/12 nodes are available: 10 a, 2 b." == text
+
+    def test_a_node_counts_in_each_of_its_reasons(self):
+        """The numbers may add up to more than the nodes."""
+        both = self.rejection("Fit", [1, 1], ("Insufficient cpu", [1, 1]), ("Too many", [0, 1]))
+
+        text = fit_message(2, SUCCESS, (both,), None, ())
+        assert "0/2 nodes are available: 1 Too many, 2 Insufficient cpu." == text
+
+    def test_only_the_rows_that_were_left_count(self):
+        """A plugin's reasons do not count on rows that an earlier plugin had rejected."""
+        second = self.rejection("B", [0, 1], ("b", [1, 1]))
+
+        text = fit_message(
+            2, SUCCESS, (self.rejection("A", [1, 0], ("a", [1, 0])), second), None, ()
+        )
+        assert "0/2 nodes are available: 1 a, 1 b." == text
+
+    def test_equal_texts_are_added_up(self):
+        """Two plugins that say the same make one entry."""
+        text = fit_message(
+            2,
+            SUCCESS,
+            (
+                self.rejection("A", [1, 0], ("x", [1, 0])),
+                self.rejection("B", [0, 1], ("x", [0, 1])),
+            ),
+            None,
+            (),
+        )
+
+        assert "0/2 nodes are available: 2 x." == text
+
+    def test_nodes_outside_are_named_with_the_plugins_sorted(self):
+        """What a pre-filter cut away counts under its plugins' names."""
+        text = fit_message(3, SUCCESS, (), np.array([1, 1, 1], dtype=np.bool_), ("B", "A"))
+
+        assert "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [A B]." == text
+
+    def test_a_pre_filter_speaks_for_all_nodes(self):
+        """Its message stands alone, reasons joined."""
+        text = fit_message(3, unresolvable("a", "b"), (), None, ())
+
+        assert "0/3 nodes are available: a, b." == text
+
+
+class TestDecide:
+    """The numbered steps, seen from their outcome."""
+
+    def test_no_nodes_at_all(self):
+        """Just that sentence, and nobody to blame."""
+        decision = decision_of(Stage(nodes=0))
+
+        assert "no nodes available to schedule pods" == decision.message
+        assert ((), Code.UNSCHEDULABLE) == (decision.rejected_by, decision.status.code)
+
+    def test_unknown_names_leave_all_nodes_outside(self):
+        """A pod that names a node which is not there: every node counts under the plugin."""
+        cls = made("A", pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["ghost"])))
+        decision = decision_of(Stage(cls))
+
+        text = "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [A]."
+        assert text == decision.message
+        assert ("A",) == decision.rejected_by
+        status = decision.node_status(Stage(cls).nodes, 0)
+        assert unresolvable("node(s) didn't satisfy plugin(s) [A]") == status
+
+    def test_freed_rows_are_no_nodes(self):
+        """What a narrowing leaves of rows without a node counts as nothing."""
+        cls = made("A", pre_filter=lambda _s, _c, n: Narrow(~n.rows_named(["n0", "n1"])))
+        stage = Stage(cls)
+        stage.cluster.drop_node("n2")
+
+        text = "0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [A]."
+        assert text == decision_of(stage).message
+
+    def test_plugins_that_exclude_each_other_are_to_blame(self):
+        """They wake the pod, not only a new node."""
+        decision = decision_of(
+            Stage(
+                made("A", pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["n0"]))),
+                made("B", pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["n1"]))),
+            )
+        )
+
+        assert ("A", "B") == decision.rejected_by
+        assert "satisfy plugin(s) [A B] simultaneously." in decision.message
+
+    def test_one_feasible_node_is_taken_unscored(self):
+        """No pre-score, no score, so no error of theirs either."""
+        cls = made(
+            "A",
+            filter=lambda _s, _c, n: reject(~n.rows_named(["n1"]), "x"),
+            pre_score=lambda *_: 1 / 0,
+            score=lambda *_: 1 / 0,
+        )
+        decision = decision_of(Stage(cls))
+
+        assert ("n1", ()) == (decision.node, decision.scores)
+        assert ("A",) == decision.rejected_by
+
+    def test_an_error_in_pre_filter_asks_no_post_filter(self):
+        """A fault is no reason to evict anybody."""
+        cls = made(
+            "A",
+            pre_filter=lambda *_: Status(Code.ERROR, ("x",)),
+            post_filter=lambda *_: pytest.fail("post-filter was asked"),
+        )
+        with pytest.raises(PluginError):
+            decision_of(Stage(cls))
+
+    @pytest.mark.parametrize(
+        ("status", "candidates"),
+        [(unschedulable("u"), ["n0", "n1", "n2"]), (unresolvable("uau"), [])],
+    )
+    def test_candidates_for_preemption(self, status: Status, candidates: list[str]):
+        """A final answer of pre-filter leaves no candidate; a plain one leaves all."""
+        seen = []
+
+        def post_filter(_self: Any, _cycle: Any, nodes: Any, failure: Any) -> PostFiltered:
+            seen.append([nodes.name(row) for row in np.flatnonzero(failure.candidates)])
+            return PostFiltered(unschedulable(), text="no use")
+
+        cls = made("A", pre_filter=lambda *_: status, post_filter=post_filter)
+        decision = decision_of(Stage(cls))
+
+        assert [candidates] == seen
+        assert decision.message.endswith(". no use")
+
+    def test_final_rejections_are_no_candidates(self):
+        """Rows whose rejection evicting pods cannot lift, and rows outside, are left out."""
+        seen = []
+
+        def post_filter(_self: Any, _cycle: Any, nodes: Any, failure: Any) -> PostFiltered:
+            seen.append([nodes.name(row) for row in np.flatnonzero(failure.candidates)])
+            return PostFiltered(SUCCESS, nominated_node="n0")
+
+        cls = made(
+            "A",
+            pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["n0", "n1"])),
+            filter=lambda _s, _c, n, _x: reject(n.exists, "x").with_final(n.rows_named(["n1"])),
+            post_filter=post_filter,
+        )
+        decision = decision_of(Stage(cls))
+
+        assert [["n0"]] == seen
+        assert "n0" == decision.nominated_node
+        assert "plugin(s) [A], 2 x." in decision.message
+        assert not decision.message.endswith("no use")
+
+    def test_texts_of_post_filters_are_joined(self):
+        """All are kept in order when none found anything; the last word on the nomination counts."""
+        answers = [
+            PostFiltered(unschedulable(), text="a", nominated_node=""),
+            PostFiltered(unschedulable(), text="b"),
+        ]
+        classes = [
+            made(f"P{i}", post_filter=lambda *_, answer=answer: answer)
+            for i, answer in enumerate(answers)
+        ]
+        first = made("F", filter=lambda _s, _c, n: reject(n.exists, "x"))
+        decision = decision_of(Stage(first, *classes))
+
+        assert "0/3 nodes are available: 3 x. a, b" == decision.message
+        assert "" == decision.nominated_node
+
+    def test_an_ordinary_attempt_never_yields(self):
+        """Nothing outside has to be asked, so the whole attempt is one step."""
+        stage = Stage()
+        steps = decide(Attempt(stage.cycle, stage.nodes, stage.runner, stage.states))
+        with pytest.raises(StopIteration):
+            next(steps)
+
+    def test_ties_are_settled_the_same_way_each_time(self):
+        """By name, by seed, and by the hash of uid and node."""
+        for ties in Ties:
+            first = decision_of(Stage(nodes=9), ties=ties).node
+            assert first == decision_of(Stage(nodes=9), ties=ties).node
+        assert "n0" == decision_of(Stage(nodes=9), ties=Ties.NAME).node
+
+
+class Exclusive(Plugin[Any]):
+    """Only looks at the node that label `only` of the pod names; reads node labels."""
+
+    reads = ("node.labels",)
+
+    def pre_filter(self, cycle: Any, nodes: Any) -> Any:
+        return Narrow(nodes.rows_named([cycle.pod.metadata.labels.get("only", "n0")]))
+
+
+class Rival(Exclusive):
+    """Only looks at nodes with label zone=a."""
+
+    def pre_filter(self, cycle: Any, nodes: Any) -> Any:
+        return Narrow(nodes.labels_mask({"zone": "a"}))
+
+
+def test_a_pod_without_common_rows_is_woken_by_what_they_read():
+    """Two plugins exclude each other; a label that brings them together is noticed at once."""
+    classes = (*ALL, Exclusive, Rival)
+    rig = Rig(lambda: Engine([spec_of(*classes)], Registry(classes)))
+    rig.api.put("Node", make_node("n0", labels={"zone": "b"}))
+    rig.api.put("Node", make_node("n1", labels={"zone": "a"}))
+    rig.api.put("Pod", make_pod("p"))
+    rig.settle()
+    assert "" == rig.api.pods["default/p"].spec.node_name
+
+    rig.api.put("Node", relabelled(rig.api.nodes["n0"], {"zone": "a"}))
+    rig.watch("Node")
+    rig.pass_time(1)
+    assert [Bind] == [type(e) for e in rig.run() if isinstance(e, Bind)]

@@ -1,0 +1,474 @@
+"""What each extension point makes of its plugins' answers (kube-scheduler's status semantics)."""
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduler.base.errors import PluginError
+from scheduler.framework.calls import ApiCall, BindPod, CallResult
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.narrow import Narrow
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.postfilter import PostFiltered
+from scheduler.framework.status import (
+    SKIP,
+    SUCCESS,
+    Code,
+    Status,
+    reject,
+    unresolvable,
+    unschedulable,
+    wait,
+)
+from tests.unit.framework.stage import Stage, made
+
+ERROR = Status(Code.ERROR, ("went wrong",))
+PENDING = Status(Code.PENDING, ("wait for a friend",))
+
+
+def answering(name: str, point: str, answer: Any) -> type[Plugin[Any]]:
+    """Return a plugin that answers a point with a value, and counts its calls."""
+
+    def call(self: Any, *args: Any) -> Any:
+        self.calls = getattr(self, "calls", 0) + 1
+        self.seen = args
+        return answer(args[1]) if callable(answer) else answer
+
+    return made(name, **{point: call}, calls=0)
+
+
+class TestPreFilter:
+    """Skip, U, UAU, Pending, Error, states and narrowing."""
+
+    def run(self, *classes: type[Plugin[Any]]) -> tuple[Stage, Any]:
+        stage = Stage(*classes)
+        return stage, stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
+
+    def test_states_are_kept_by_plugin(self):
+        """Whatever a plugin returns that is no status arrives at its later points."""
+        stage, result = self.run(
+            answering("A", "pre_filter", 7), answering("B", "pre_filter", None)
+        )
+
+        assert SUCCESS == result.status
+        assert {"A": 7, "B": None} == stage.states.by_plugin
+
+    def test_skip_takes_the_filter_out(self):
+        """A plugin that skips is not asked to filter in this attempt."""
+        cls = made(
+            "A",
+            pre_filter=lambda *_: SKIP,
+            filter=lambda *_: pytest.fail("filter was called"),
+        )
+        stage, result = self.run(cls)
+        feasible, rejections = stage.runner.filter(
+            stage.cycle, stage.nodes, stage.states, stage.nodes.exists
+        )
+
+        assert result.status.is_success
+        assert feasible.all()
+        assert [] == rejections
+
+    def test_unschedulable_lets_the_others_run(self):
+        """Preemption needs the state of the plugins after it."""
+        after = answering("B", "pre_filter", 1)
+        stage, result = self.run(answering("A", "pre_filter", unschedulable("no")), after)
+
+        assert Status(Code.UNSCHEDULABLE, ("no",), "A") == result.status
+        assert 1 == stage.plugin(after).calls
+
+    @pytest.mark.parametrize("status", [unresolvable("never"), PENDING])
+    def test_a_final_answer_stops_at_once(self, status: Status):
+        """UnschedulableAndUnresolvable and Pending need nothing more from the others."""
+        after = answering("B", "pre_filter", 1)
+        stage, result = self.run(answering("A", "pre_filter", status), after)
+
+        assert (status.code, "A") == (result.status.code, result.status.plugin)
+        assert 0 == stage.plugin(after).calls
+
+    def test_the_last_unschedulable_is_told(self):
+        """Of several plain rejections the last one stays, as in kube-scheduler."""
+        _, result = self.run(
+            answering("A", "pre_filter", unschedulable("first")),
+            answering("B", "pre_filter", unschedulable("second")),
+        )
+
+        assert ("B", ("second",)) == (result.status.plugin, result.status.reasons)
+
+    def test_an_error_status_is_a_fault(self):
+        """A status of code Error fails the cycle, named like an exception."""
+        with pytest.raises(PluginError, match='running PreFilter plugin "A": went wrong'):
+            self.run(answering("A", "pre_filter", ERROR))
+
+    def test_narrowed_rows_are_intersected(self):
+        """Each plugin can only take rows away."""
+        stage, result = self.run(
+            answering("A", "pre_filter", lambda n: Narrow(n.rows_named(["n0", "n1"]), "a")),
+            answering("B", "pre_filter", lambda n: Narrow(n.rows_named(["n1", "n2"]))),
+        )
+
+        assert stage.rows("n1") == result.rows.tolist()
+        assert ("A", "B") == result.narrowed_by
+        assert {"A": "a", "B": None} == stage.states.by_plugin
+
+    def test_plugins_that_exclude_each_other_reject_the_pod(self):
+        """Nothing left together: both are named, and later plugins are not asked."""
+        after = answering("C", "pre_filter", 1)
+        stage, result = self.run(
+            answering("A", "pre_filter", lambda n: Narrow(n.rows_named(["n0"]))),
+            answering("B", "pre_filter", lambda n: Narrow(n.rows_named(["n1"]))),
+            after,
+        )
+
+        text = "node(s) didn't satisfy plugin(s) [A B] simultaneously"
+        assert unresolvable(text) == result.status
+        assert 0 == stage.plugin(after).calls
+
+    def test_a_plugin_that_names_nobody_rejects_the_pod(self):
+        """An empty set of names is told with the plugin's name alone."""
+        _, result = self.run(
+            answering("A", "pre_filter", lambda n: Narrow(n.rows_named([]), is_empty=True))
+        )
+
+        assert unresolvable("node(s) didn't satisfy plugin A") == result.status
+
+    def test_unknown_names_are_no_empty_set(self):
+        """Names of nodes that are not there leave all nodes outside, and the pod not rejected yet."""
+        stage, result = self.run(
+            answering("A", "pre_filter", lambda n: Narrow(n.rows_named(["ghost"])))
+        )
+
+        assert SUCCESS == result.status
+        assert stage.rows() == result.rows.tolist()
+
+
+class TestFilter:
+    """Attribution to the first rejecting plugin, row by row."""
+
+    def run(self, *classes: type[Plugin[Any]], **kwargs: Any) -> tuple[Stage, Any, Any]:
+        stage = Stage(*classes, **kwargs)
+        feasible, rejections = stage.runner.filter(
+            stage.cycle, stage.nodes, stage.states, stage.nodes.exists
+        )
+        return stage, feasible, rejections
+
+    def test_the_first_plugin_gets_the_row(self):
+        """A row belongs to the first plugin that rejects it; later ones get what is left."""
+        stage, feasible, rejections = self.run(
+            made("A", filter=lambda _s, _c, n: reject(n.rows_named(["n0"]), "a")),
+            made("B", filter=lambda _s, _c, n: reject(n.rows_named(["n0", "n1"]), "b")),
+        )
+
+        assert stage.rows("n2") == feasible.tolist()
+        assert [("A", stage.rows("n0")), ("B", stage.rows("n1"))] == [
+            (r.plugin, r.rows.tolist()) for r in rejections
+        ]
+
+    def test_it_ends_when_nothing_is_left(self):
+        """No plugin is asked about rows that are all rejected."""
+        after = answering("B", "filter", None)
+        stage, feasible, _ = self.run(
+            made("A", filter=lambda _s, _c, n: reject(n.exists, "all")), after
+        )
+
+        assert not feasible.any()
+        assert 0 == stage.plugin(after).calls
+
+    def test_a_disabled_pre_filter_is_an_error(self):
+        """A plugin that needs its state says so in kube-scheduler's words."""
+        cls = made("A", pre_filter=lambda *_: 1, filter=lambda *_: None)
+        with pytest.raises(PluginError) as caught:
+            self.run(cls, points={"filter": ["A"]})
+
+        text = 'running Filter plugin "A": reading "PreFilterA" from cycleState: not found'
+        assert text == str(caught.value)
+
+    def test_a_state_is_made_on_the_spot(self):
+        """A plugin that can do without its pre-filter computes the state when it is needed."""
+        cls = made(
+            "A",
+            on_the_spot=("filter",),
+            pre_filter=lambda _s, _c, n: Narrow(n.exists, "n1"),
+            filter=lambda _s, _c, n, name: reject(n.rows_named([name]), "x"),
+        )
+        stage, feasible, _ = self.run(cls, points={"filter": ["A"]})
+
+        assert stage.rows("n0", "n2") == feasible.tolist()
+
+    def test_on_the_spot_skip_means_nothing_to_filter(self):
+        """A pre-filter that would skip takes the filter out here too."""
+        cls = made(
+            "A",
+            on_the_spot=("filter",),
+            pre_filter=lambda *_: SKIP,
+            filter=lambda *_: pytest.fail("filter was called"),
+        )
+        _, feasible, _ = self.run(cls, points={"filter": ["A"]})
+
+        assert feasible.all()
+
+    def test_on_the_spot_errors_are_errors(self):
+        """A pre-filter that fails on the spot fails the filter."""
+        cls = made(
+            "A", on_the_spot=("filter",), pre_filter=lambda *_: ERROR, filter=lambda *_: None
+        )
+        with pytest.raises(PluginError, match='running Filter plugin "A": went wrong'):
+            self.run(cls, points={"filter": ["A"]})
+
+    def test_a_column_of_the_wrong_length_is_a_fault(self):
+        """What does not fit the table ends the attempt by name."""
+        cls = made("A", filter=lambda *_: reject(np.zeros(9, dtype=np.bool_), "x"))
+        with pytest.raises(PluginError, match='running Filter plugin "A"'):
+            self.run(cls)
+
+
+class TestPostFilter:
+    """The first success ends it; all texts are kept."""
+
+    def test_the_first_success_ends_it(self):
+        """Plugins after the one that found something are not asked."""
+        found = PostFiltered(SUCCESS, nominated_node="n0")
+        after = answering("C", "post_filter", found)
+        stage = Stage(
+            answering("A", "post_filter", PostFiltered(unschedulable(), text="a")),
+            answering("B", "post_filter", found),
+            after,
+        )
+        answers = stage.runner.post_filter(stage.cycle, stage.nodes, None)  # type: ignore[arg-type]
+
+        assert ["a", ""] == [answer.text for answer in answers]
+        assert 0 == stage.plugin(after).calls
+
+
+class TestScore:
+    """Pre-score, weights, normalisation, range."""
+
+    def score(self, *classes: type[Plugin[Any]], **kwargs: Any) -> tuple[Stage, Any, Any]:
+        stage = Stage(*classes, **kwargs)
+        total, scores = stage.runner.score(stage.cycle, stage.nodes, stage.states)
+        return stage, total, scores
+
+    def test_skip_takes_the_plugin_out_of_the_total(self):
+        """A plugin that skips contributes nothing to any node."""
+        cls = made("A", pre_score=lambda *_: SKIP, score=lambda *_: pytest.fail("score was called"))
+        _, total, scores = self.score(cls)
+
+        assert [0, 0, 0] == total.tolist()
+        assert [] == scores
+
+    def test_an_error_status_of_pre_score_is_a_fault(self):
+        """Any other status than success and skip fails the cycle."""
+        cls = made("A", pre_score=lambda *_: ERROR, score=lambda _s, _c, n, _x: n.constant(0))
+        with pytest.raises(PluginError, match='running PreScore plugin "A": went wrong'):
+            self.score(cls)
+
+    def test_the_state_of_pre_score_replaces_the_one_of_pre_filter(self):
+        """`score` gets the newer state, and the older one where pre-score returned nothing."""
+        seen = {}
+
+        def plugin(name: str, state: Any) -> type[Plugin[Any]]:
+            def score(_self: Any, _cycle: Cycle, nodes: Nodes, state: Any) -> Any:
+                seen[name] = state
+                return nodes.constant(1)
+
+            return made(name, pre_filter=lambda *_: "old", pre_score=lambda *_: state, score=score)
+
+        stage = Stage(plugin("A", "new"), plugin("B", None))
+        stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
+        stage.runner.score(stage.cycle, stage.nodes, stage.states)
+
+        assert {"A": "new", "B": "old"} == seen
+
+    def test_a_disabled_pre_score_is_an_error(self):
+        """As for filter, but in the name of PreScore."""
+        cls = made("A", pre_score=lambda *_: 1, score=lambda _s, _c, n, _x: n.constant(0))
+        with pytest.raises(PluginError, match='reading "PreScoreA" from cycleState: not found'):
+            self.score(cls, points={"score": ["A"]})
+
+    def test_pre_score_on_the_spot_gets_its_state(self):
+        """A plugin with both pre-filter and pre-score is served with what it had."""
+        cls = made(
+            "A",
+            on_the_spot=("score",),
+            pre_filter=lambda *_: 3,
+            pre_score=lambda _s, _c, _n, state: state + 1,
+            score=lambda _s, _c, n, state: n.constant(state),
+        )
+        stage = Stage(cls, points={"preFilter": ["A"], "score": ["A"]})
+        stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
+        total, _ = stage.runner.score(stage.cycle, stage.nodes, stage.states)
+
+        assert [4, 4, 4] == total.tolist()
+
+    @pytest.mark.parametrize(
+        "column", [np.zeros(3, dtype=np.int32), np.zeros(2, dtype=np.int64), [0, 0, 0], None]
+    )
+    def test_only_int64_columns_are_scores(self, column: Any):
+        """Another type or length is a fault of the plugin."""
+        cls = made("A", score=lambda *_: column)
+        with pytest.raises(PluginError, match="score must return an int64 column of 3 rows"):
+            self.score(cls)
+
+    def test_a_score_out_of_range_is_an_error(self):
+        """kube-scheduler's text, with the offending number."""
+        cls = made("A", score=lambda _s, _c, n: n.constant(0) + np.int64(101))
+        text = r'plugin "A" returns an invalid score 101, it should in the range of \[0, 100\]'
+        with pytest.raises(PluginError, match=text):
+            self.score(cls)
+
+    def test_no_plugin_means_zero_for_all(self):
+        """Without score plugins all nodes are equal."""
+        _, total, scores = self.score(made("A", filter=lambda *_: None))
+
+        assert ([0, 0, 0], []) == (total.tolist(), scores)
+
+
+class TestReserveAndPermit:
+    """Order, early end, waiting."""
+
+    def test_reserve_ends_at_the_first_rejection(self):
+        """Later plugins are not asked; the status carries the plugin's name."""
+        after = answering("B", "reserve", None)
+        stage = Stage(answering("A", "reserve", unschedulable("full")), after)
+
+        status = stage.runner.reserve(stage.cycle, "n0", stage.states)
+        assert Status(Code.UNSCHEDULABLE, ("full",), "A") == status
+        assert 0 == stage.plugin(after).calls
+
+    @pytest.mark.parametrize(("point", "named"), [("reserve", "Reserve"), ("permit", "Permit")])
+    def test_an_error_status_is_a_fault(self, point: str, named: str):
+        """Code Error is told like an exception."""
+        stage = Stage(answering("A", point, ERROR))
+        args = (stage.states,) if point == "reserve" else ()
+        with pytest.raises(PluginError, match=f'running {named} plugin "A": went wrong'):
+            getattr(stage.runner, point)(stage.cycle, "n0", *args)
+
+    def test_permit_waits_for_all_and_for_fifteen_minutes_at_most(self):
+        """Each waiting plugin's patience is kept, capped."""
+        stage = Stage(
+            answering("A", "permit", wait(10)),
+            answering("B", "permit", None),
+            answering("C", "permit", wait(99999)),
+        )
+
+        status, waits = stage.runner.permit(stage.cycle, "n0")
+        assert Code.WAIT is status.code
+        assert {"A": 10, "C": 900} == waits
+
+    def test_a_rejection_beats_waiting(self):
+        """A pod that one plugin rejects does not wait for another."""
+        after = answering("C", "permit", None)
+        stage = Stage(
+            answering("A", "permit", wait(10)),
+            answering("B", "permit", unschedulable("no")),
+            after,
+        )
+
+        status, waits = stage.runner.permit(stage.cycle, "n0")
+        assert (Status(Code.UNSCHEDULABLE, ("no",), "B"), {}) == (status, waits)
+        assert 0 == stage.plugin(after).calls
+
+    def test_unreserve_goes_backwards(self):
+        """What was reserved last is given back first."""
+        order: list[str] = []
+
+        def plugin(name: str) -> type[Plugin[Any]]:
+            return made(name, reserve=lambda *_: None, unreserve=lambda *_: order.append(name))
+
+        stage = Stage(plugin("A"), plugin("B"), plugin("C"))
+        stage.runner.unreserve(stage.cycle, "n0", stage.states)
+
+        assert ["C", "B", "A"] == order
+
+
+def drive(
+    steps: Generator[Any, CallResult, Status], *answers: CallResult
+) -> tuple[list[Any], Status | None]:
+    """Run a generator with these answers; return its questions and its outcome."""
+    asked = []
+    try:
+        asked.append(next(steps))
+        for answer in answers:
+            asked.append(steps.send(answer))
+    except StopIteration as stop:
+        return asked, stop.value
+    return asked, None
+
+
+class TestBind:
+    """Pre-bind in order, then the first binder that does not skip."""
+
+    def binder(self, name: str, status: Status | None) -> type[Plugin[Any]]:
+        def bind(_self: Any, cycle: Cycle, node: str) -> Generator[Any, CallResult, Any]:
+            if status is SKIP:
+                return SKIP
+            yield BindPod(cycle.pod, node)
+            return status
+
+        return made(name, bind=bind)
+
+    def test_pre_bind_comes_before_bind(self):
+        """Each question is asked in order, each answer goes where it was asked."""
+
+        def pre_bind(_self: Any, cycle: Cycle, node: str) -> Generator[Any, CallResult, Any]:
+            answer = yield ApiCall("GET", "/x")
+            assert 200 == answer.code
+            return SKIP
+
+        stage = Stage(made("P", pre_bind=pre_bind), self.binder("B", None))
+        steps = stage.runner.bind(stage.cycle, "n0", stage.states)
+        asked, status = drive(steps, CallResult(200), CallResult(201))
+
+        assert [ApiCall("GET", "/x"), BindPod(stage.pod, "n0")] == asked
+        assert status is not None
+        assert status.is_success
+
+    def test_a_binder_may_skip(self):
+        """The next one is asked; when all skip that is an error."""
+        stage = Stage(self.binder("A", SKIP), self.binder("B", None))
+        asked, status = drive(stage.runner.bind(stage.cycle, "n0", stage.states), CallResult(201))
+        assert status is not None
+        assert ("B", 1) == (status.plugin, len(asked))
+
+        stage = Stage(self.binder("A", SKIP))
+        _, status = drive(stage.runner.bind(stage.cycle, "n0", stage.states))
+        assert status is not None
+        assert Code.ERROR is status.code
+
+    @pytest.mark.parametrize("point", ["PreBind", "Bind"])
+    def test_failures_name_plugin_and_point(self, point: str):
+        """An Error status is wrapped as kube-scheduler does it; a rejection keeps its own words."""
+
+        def answering_with(status: Status) -> Status | None:
+            def call(_self: Any, *_: Any) -> Generator[Any, CallResult, Any]:
+                yield ApiCall("GET", "/x")
+                return status
+
+            method = "pre_bind" if point == "PreBind" else "bind"
+            stage = Stage(made("P", **{method: call}))
+            steps = stage.runner.bind(stage.cycle, "n0", stage.states)
+            return drive(steps, CallResult(200))[1]
+
+        wrapped = f'running {point} plugin "P": went wrong'
+        assert Status(Code.ERROR, (wrapped,), "P") == answering_with(ERROR)
+        assert Status(Code.UNSCHEDULABLE, ("full",), "P") == answering_with(unschedulable("full"))
+
+
+def test_every_point_is_timed_once_with_its_outcome():
+    """One measurement per call of a point, whatever the number of plugins."""
+    seen: list[tuple[str, float, str]] = []
+    ticks = iter(range(100))
+    stage = Stage(
+        answering("A", "pre_filter", unschedulable("x")),
+        made("B", reserve=lambda *_: 1 / 0, pre_filter=lambda *_: None),
+    )
+    stage.runner._stopwatch = lambda: float(next(ticks))
+    stage.runner._observe = lambda *args: seen.append(args)
+    stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
+    with pytest.raises(PluginError, match="division by zero"):
+        stage.runner.reserve(stage.cycle, "n0", stage.states)
+
+    assert [("pre_filter", 1.0, "Unschedulable"), ("reserve", 1.0, "Error")] == seen

@@ -1,0 +1,87 @@
+"""Normalisation, range and total, for plain columns and for columns of one value."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.framework.scores import Total, check_range, is_constant, normalize
+from tests.unit.framework.stage import Stage, made
+
+
+def column(stage: Stage, values: list[int]) -> np.ndarray:
+    """Return a column; one of equal values comes as the framework's constant."""
+    if len(set(values)) == 1:
+        return stage.nodes.constant(values[0])
+    return np.array(values, dtype=np.int64)
+
+
+@given(
+    st.lists(st.integers(0, 10_000), min_size=3, max_size=3),
+    st.sets(st.sampled_from(["n0", "n1", "n2"]), min_size=1),
+    st.sampled_from(["none", "max", "reverse"]),
+)
+def test_normalisation_follows_its_definition(values: list[int], names: set[str], rule: str):
+    """Only feasible rows count for the highest score; division rounds down."""
+    stage = Stage(made("A", score=lambda *_: None, normalize=rule))
+    nodes = stage.nodes.among(stage.nodes.rows_named(names))
+    bound = stage.profile.score[0]
+    raw = column(stage, values)
+    got = normalize(bound, stage.cycle, nodes, raw)
+
+    highest = max(values[int(name[1])] for name in names)
+    for name in names:
+        value = values[int(name[1])]
+        if rule == "none":
+            expected = value
+        elif rule == "max":
+            expected = value * 100 // highest if highest else 0
+        else:
+            expected = 100 - value * 100 // highest if highest else 100
+        assert expected == got[int(name[1])]
+
+
+@given(
+    st.lists(st.integers(-5, 105), min_size=3, max_size=3),
+    st.sets(st.sampled_from(["n0", "n1", "n2"])),
+)
+def test_only_feasible_rows_must_be_in_range(values: list[int], names: set[str]):
+    """A number outside 0..100 fails the pod if it belongs to a feasible row."""
+    stage = Stage()
+    nodes = stage.nodes.among(stage.nodes.rows_named(names))
+    wrong = any(not 0 <= values[int(name[1])] <= 100 for name in names)
+    if wrong:
+        with pytest.raises(ValueError, match="invalid score"):
+            check_range("A", column(stage, values), nodes)
+    else:
+        check_range("A", column(stage, values), nodes)
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.integers(0, 100), min_size=3, max_size=3), st.integers(1, 10)),
+        max_size=5,
+    )
+)
+def test_the_total_is_the_weighted_sum(scores: list[tuple[list[int], int]]):
+    """Constants and columns add up the same, and no plugin's column is written to."""
+    stage = Stage()
+    columns = [(column(stage, values), weight) for values, weight in scores]
+    before = [values.copy() for values, _ in columns]
+    total = Total(3)
+    for values, weight in columns:
+        total.add(values, weight)
+
+    expected = [sum(values[row] * weight for values, weight in scores) for row in range(3)]
+    assert expected == total.column().tolist()
+    for (values, _), old in zip(columns, before, strict=True):
+        assert old.tolist() == values.tolist()
+
+
+def test_a_constant_is_known_as_one():
+    """A column of equal values that was computed is no constant; an empty one neither."""
+    stage = Stage()
+
+    assert is_constant(stage.nodes.constant(5))
+    assert not is_constant(np.full(3, 5))
+    assert not is_constant(np.zeros(0, dtype=np.int64))
