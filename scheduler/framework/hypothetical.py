@@ -7,19 +7,21 @@ its own `add_pod`/`remove_pod` on a clone, or worked out anew on the changed vie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, Rows
+from scheduler.base.errors import PluginError
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Profile
 from scheduler.framework.runner import Rejection, Runner, States
-from scheduler.framework.status import Code, Reason, Rejected, Status
+from scheduler.framework.status import SUCCESS, Code, Reason, Rejected, Status, reject
 from scheduler.state.podindex import Placed
 
 Moves = Sequence[tuple[Placed, int]]
@@ -50,7 +52,12 @@ class Hypothetical:
             gone = [move for move in removed if move[1] in wanted]
             more = [move for move in added if move[1] in wanted]
             view = self._nodes.hypothetical([placed for placed, _ in gone], more)
-            states = self._states if self.is_local else self._states_after(view, gone, more)
+            states = self._states
+            if not self.is_local:
+                states, refusal = self._states_after(view, gone, more, group)
+                if refusal is not None:
+                    rejections.append(refusal)
+                    continue
             few = view.only(group) if self.is_local else view
             among = few.exists if self.is_local else _mask(self._nodes.size, group)
             fits, rejected = self._runner.filter(self._cycle, few, states, among)
@@ -62,7 +69,10 @@ class Hypothetical:
                 rejections += rejected
         return passed, rejections
 
-    def _states_after(self, view: Nodes, gone: Moves, more: Moves) -> States:
+    def _states_after(
+        self, view: Nodes, gone: Moves, more: Moves, group: Rows
+    ) -> tuple[States, Rejection | None]:
+        """Return the states on the changed view, or who rejects the pod there altogether."""
         states = States()
         states.skipped = set(self._states.skipped)
         for name, state in self._states.by_plugin.items():
@@ -72,26 +82,49 @@ class Hypothetical:
             elif hasattr(plugin, "add_pod") and hasattr(plugin, "remove_pod"):
                 states.by_plugin[name] = _moved(plugin, state, gone, more)
             else:
-                _recompute(plugin, self._cycle, view, states)
-        return states
+                status = _recompute(plugin, self._cycle, view, states)
+                if not status.is_success:
+                    rows = _mask(self._nodes.size, group)
+                    final = status.code is not Code.UNSCHEDULABLE
+                    rejected = reject(rows, status.message, final=final)
+                    return states, Rejection(name, rows, rejected)
+        return states, None
 
 
 def _moved(plugin: Any, state: Any, gone: Moves, more: Moves) -> Any:
-    clone = state.copy() if hasattr(state, "copy") else deepcopy(state)
+    # A plain container's own copy would share what it holds.
+    own_copy = hasattr(state, "copy") and not isinstance(state, dict | list | set)
+    clone = state.copy() if own_copy else deepcopy(state)
     for placed, row in gone:
-        plugin.remove_pod(clone, placed, row)
+        with _named(plugin, "RemovePod"):
+            plugin.remove_pod(clone, placed, row)
     for placed, row in more:
-        plugin.add_pod(clone, placed, row)
+        with _named(plugin, "AddPod"):
+            plugin.add_pod(clone, placed, row)
     return clone
 
 
-def _recompute(plugin: Any, cycle: Cycle, view: Nodes, states: States) -> None:
-    answer = plugin.pre_filter(cycle, view)
-    if isinstance(answer, Status):
-        if answer.code is Code.SKIP:
-            states.skipped.add(plugin.name)
-        return
-    states.by_plugin[plugin.name] = answer.state if isinstance(answer, Narrow) else answer
+def _recompute(plugin: Any, cycle: Cycle, view: Nodes, states: States) -> Status:
+    with _named(plugin, "PreFilter"):
+        answer = plugin.pre_filter(cycle, view)
+    if not isinstance(answer, Status):
+        states.by_plugin[plugin.name] = answer.state if isinstance(answer, Narrow) else answer
+        return SUCCESS
+    if answer.code is Code.ERROR:
+        raise PluginError(plugin.name, "PreFilter", answer.message)
+    if answer.code is Code.SKIP:
+        states.skipped.add(plugin.name)
+        return SUCCESS
+    return answer
+
+
+@contextmanager
+def _named(plugin: Any, point: str) -> Iterator[None]:
+    """Name plugin and point in whatever a plugin raises."""
+    try:
+        yield
+    except Exception as error:
+        raise PluginError(plugin.name, point, str(error)) from error
 
 
 def _is_local(profile: Profile, states: States) -> bool:
