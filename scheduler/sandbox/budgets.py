@@ -67,8 +67,8 @@ def _take_disruption(store: Store, pod: Object, *, dry_run: bool) -> None:
     if len(found) > 1:
         raise failure(
             500,
-            "InternalError",
-            "Internal error occurred: This pod has more than one PodDisruptionBudget, which the eviction "
+            "",
+            "This pod has more than one PodDisruptionBudget, which the eviction "
             "subresource does not support.",
         )
     budget = found[0].obj
@@ -91,8 +91,25 @@ def _take_disruption(store: Store, pod: Object, *, dry_run: bool) -> None:
     status["disruptionsAllowed"] = allowed - 1
     disrupted = {**(status.get("disruptedPods") or {}), meta["name"]: store.now()}
     status["disruptedPods"] = disrupted
+    status["conditions"] = [*_others(status, "DisruptionAllowed"), _allowed(budget, status, store)]
     if not dry_run:
         store.update(PODDISRUPTIONBUDGETS, {**budget, "status": status}, subresource="status")
+
+
+def _others(status: Object, type_: str) -> list[Object]:
+    return [held for held in status.get("conditions") or () if held.get("type") != type_]
+
+
+def _allowed(budget: Object, status: Object, store: Store) -> Object:
+    enough = status["disruptionsAllowed"] > 0
+    return {
+        "type": "DisruptionAllowed",
+        "status": "True" if enough else "False",
+        "observedGeneration": status.get("observedGeneration", budget["metadata"]["generation"]),
+        "lastTransitionTime": store.now(),
+        "reason": "SufficientPods" if enough else "InsufficientPods",
+        "message": "",
+    }
 
 
 def _refused(budget: Object, status: Object) -> StatusError:
@@ -138,8 +155,5 @@ def _mark_target(store: Store, call: Call) -> None:
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
     }
-    others = [
-        held for held in status.get("conditions") or () if held.get("type") != "DisruptionTarget"
-    ]
-    status["conditions"] = [*others, condition]
+    status["conditions"] = [*_others(status, "DisruptionTarget"), condition]
     store.update(PODS, {**old.obj, "status": status}, subresource="status")

@@ -5,13 +5,14 @@ it, tests call it by hand. It follows every built-in kind that can own something
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scheduler.sandbox.collection import DELETED, Change, Stored
 from scheduler.sandbox.crd import CLEANUP
 from scheduler.sandbox.kinds import (
     CUSTOMRESOURCEDEFINITIONS,
     NAMESPACES,
+    PODS,
     Resource,
 )
 from scheduler.sandbox.status import Object, StatusError
@@ -19,6 +20,12 @@ from scheduler.sandbox.store import FOREGROUND, ORPHAN, Deletion
 
 if TYPE_CHECKING:
     from scheduler.sandbox.store import Store
+
+
+_EMPTIED: Final = frozenset({NAMESPACES.storage, CUSTOMRESOURCEDEFINITIONS.storage})
+_VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
+_CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
+_OURS: Final = frozenset({FOREGROUND, ORPHAN, _VOLUME_PROTECTION, _CLAIM_PROTECTION})
 
 
 class Collector:
@@ -62,11 +69,7 @@ class Collector:
         if "deletionTimestamp" not in meta:
             return
         held = meta.get("finalizers") or ()
-        if (
-            resource.storage in (NAMESPACES.storage, CUSTOMRESOURCEDEFINITIONS.storage)
-            or FOREGROUND in held
-            or ORPHAN in held
-        ):
+        if resource.storage in _EMPTIED or _OURS.intersection(held):
             self._terminating[resource.storage, change.stored.key] = None
             self._wake()
 
@@ -158,6 +161,20 @@ class Collector:
                     blocking += 1
             if not blocking:
                 self._drop_finalizer(resource, owner, FOREGROUND)
+        elif _CLAIM_PROTECTION in held and not self._is_claim_used(owner):
+            self._drop_finalizer(resource, owner, _CLAIM_PROTECTION)
+        elif _VOLUME_PROTECTION in held and owner.obj.get("status", {}).get("phase") != "Bound":
+            self._drop_finalizer(resource, owner, _VOLUME_PROTECTION)
+
+    def _is_claim_used(self, claim: Stored) -> bool:
+        """Whether a pod that has not ended mounts the claim."""
+        for stored in self._store.list(PODS, claim.namespace):
+            if (stored.obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+                continue
+            for volume in stored.obj["spec"].get("volumes") or ():
+                if (volume.get("persistentVolumeClaim") or {}).get("claimName") == claim.name:
+                    return True
+        return False
 
     def _delete(self, resource: Resource, stored: Stored, way: str = "Background") -> bool:
         """Delete, in the background unless told otherwise; True while the object is still there."""

@@ -48,8 +48,8 @@ def _text(name: str, *path: str, empty: str = "", wide: bool = False) -> Column:
     return Column(name, "string", cell, priority=int(wide))
 
 
-def _count(name: str, *path: str) -> Column:
-    return Column(name, "integer", lambda obj, _now: field(obj, *path) or 0)
+def _count(name: str, *path: str, kind: str = "integer") -> Column:
+    return Column(name, kind, lambda obj, _now: field(obj, *path) or 0)
 
 
 def _made(
@@ -74,6 +74,14 @@ def _node_status(obj: Object) -> str:
     if field(obj, "spec", "unschedulable"):
         words.append("SchedulingDisabled")
     return ",".join(words)
+
+
+def _kernel(obj: Object) -> str:
+    info = field(obj, "status", "nodeInfo") or {}
+    version, machine = info.get("kernelVersion"), info.get("architecture")
+    if not version:
+        return "<unknown>"
+    return f"{version} ({machine})" if machine else str(version)
 
 
 def _node_roles(obj: Object) -> str:
@@ -188,6 +196,21 @@ def _event_seen(obj: Object, now: float) -> str:
     return age(last, now)
 
 
+def _event_first(obj: Object, now: float) -> str:
+    return age(obj.get("firstTimestamp") or obj.get("eventTime"), now)
+
+
+def _event_count(obj: Object) -> int:
+    return field(obj, "series", "count") or obj.get("count") or 1
+
+
+def _event_source(obj: Object) -> str:
+    source = obj.get("source") or {}
+    name = source.get("component") or obj.get("reportingComponent") or ""
+    host = source.get("host") or obj.get("reportingInstance")
+    return f"{name}, {host}" if host else name
+
+
 def _modes(obj: Object) -> str:
     short = {
         "ReadWriteOnce": "RWO",
@@ -198,11 +221,18 @@ def _modes(obj: Object) -> str:
     return ",".join(short.get(mode, mode) for mode in field(obj, "spec", "accessModes") or ())
 
 
+def _bound_modes(obj: Object) -> str:
+    return _modes(obj) if field(obj, "spec", "volumeName") else ""
+
+
 def _claim_of(obj: Object) -> str:
     claim = field(obj, "spec", "claimRef")
     return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
 
 
+_CREATED: Final = Column(
+    "Created At", "date", lambda obj, _now: obj["metadata"].get("creationTimestamp")
+)
 _TEMPLATE_WIDE: Final = (
     _made("Containers", _template("name"), wide=True),
     _made("Images", _template("image"), wide=True),
@@ -228,9 +258,7 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _made("Internal-IP", _address("InternalIP"), wide=True),
         _made("External-IP", _address("ExternalIP"), wide=True),
         _text("OS-Image", "status", "nodeInfo", "osImage", empty="<unknown>", wide=True),
-        _text(
-            "Kernel-Version", "status", "nodeInfo", "kernelVersion", empty="<unknown>", wide=True
-        ),
+        _made("Kernel-Version", _kernel, wide=True),
         _text(
             "Container-Runtime",
             "status",
@@ -251,8 +279,8 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "deployments.apps": (
         _made("Ready", _ratio(("status", "readyReplicas"), ("spec", "replicas"))),
-        _count("Up-to-date", "status", "updatedReplicas"),
-        _count("Available", "status", "availableReplicas"),
+        _count("Up-to-date", "status", "updatedReplicas", kind="string"),
+        _count("Available", "status", "availableReplicas", kind="string"),
         _AGE,
         *_TEMPLATE_WIDE,
     ),
@@ -320,21 +348,21 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _text("Reason", "reason"),
         _made("Object", _event_object),
         _text("Subobject", "involvedObject", "fieldPath", wide=True),
-        _text("Source", "reportingComponent", wide=True),
+        _made("Source", _event_source, wide=True),
         _text("Message", "message"),
-        _when("First Seen", "metadata", "creationTimestamp"),
-        _made(
-            "Count", lambda obj: field(obj, "series", "count") or obj.get("count") or 1, "string"
-        ),
-        _text("Name", "metadata", "name", wide=True),
+        Column("First Seen", "string", _event_first, priority=1),
+        _made("Count", _event_count, wide=True),
+        Column("Name", "string", lambda obj, _now: obj["metadata"]["name"], "name", 1),
     ),
     "persistentvolumeclaims": (
         _text("Status", "status", "phase"),
         _text("Volume", "spec", "volumeName"),
         _text("Capacity", "status", "capacity", "storage"),
-        _made("Access Modes", _modes),
+        _made("Access Modes", _bound_modes),
         _text("StorageClass", "spec", "storageClassName"),
+        _text("VolumeAttributesClass", "spec", "volumeAttributesClassName", empty="<unset>"),
         _AGE,
+        _text("VolumeMode", "spec", "volumeMode", wide=True),
     ),
     "persistentvolumes": (
         _text("Capacity", "spec", "capacity", "storage"),
@@ -352,6 +380,8 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _made("AllowVolumeExpansion", lambda obj: bool(obj.get("allowVolumeExpansion")), "boolean"),
         _AGE,
     ),
+    "roles.rbac.authorization.k8s.io": (_CREATED,),
+    "clusterroles.rbac.authorization.k8s.io": (_CREATED,),
     "customresourcedefinitions.apiextensions.k8s.io": (
         _text("Created At", "metadata", "creationTimestamp"),
     ),

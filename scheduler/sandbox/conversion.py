@@ -19,6 +19,7 @@ _TO_V1: Final = {
     "count": "deprecatedCount",
     "reportingComponent": "reportingController",
 }
+_DROPPED_WHEN_EMPTY: Final = ("reportingComponent", "reportingInstance")
 _TO_CORE: Final = {new: old for old, new in _TO_V1.items()}
 
 
@@ -37,7 +38,11 @@ def to_storage(resource: Resource, obj: Object) -> Object:
 def from_storage(resource: Resource, obj: Object) -> Object:
     """An object as `resource` shows it."""
     if resource is EVENTS_V1:
-        obj = {_TO_V1.get(name, name): part for name, part in obj.items()}
+        obj = {
+            _TO_V1.get(name, name): part
+            for name, part in obj.items()
+            if part or name not in _DROPPED_WHEN_EMPTY
+        }
     return {**obj, "apiVersion": resource.api_version, "kind": resource.kind}
 
 

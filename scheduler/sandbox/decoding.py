@@ -29,35 +29,35 @@ _GO_NAMES: Final = {
 }
 
 
-def read_body(body: bytes, content_type: str) -> Object:
+def read_body(body: bytes, content_type: str, kind: str = "") -> Object:
     """Parse a JSON or YAML body; 400 when it is malformed, 415 for other media types."""
     media = content_type.partition(";")[0].strip().lower()
     if media in ("application/yaml", "application/x-yaml"):
         try:
             found = yaml.safe_load(body)
         except yaml.YAMLError as fault:
-            raise bad_request(f"error decoding YAML: {fault}") from fault
-    elif (
-        media in ("", "application/json", "application/octet-stream", "text/plain")
-        or "json" in media
-    ):
+            raise _unrecognized(kind, f"yaml: {fault}") from fault
+    elif media in ("", "*/*", "application/octet-stream", "text/plain") or "json" in media:
         try:
             found = _decode(body) if body else {}
         except msgspec.DecodeError as fault:
-            raise bad_request(f"couldn't get version/kind; json parse error: {fault}") from fault
+            raise _unrecognized(kind, f"json parse error: {fault}") from fault
     else:
         raise failure(
             415,
             "UnsupportedMediaType",
             "the body of the request was in an unknown format - accepted media types include: "
-            "application/json, application/yaml",
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
         )
     if not isinstance(found, dict):
-        raise bad_request(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal "
-            f"{_json_name(found)} into Go value of type struct"
-        )
+        wrong = f"json parse error: json: cannot unmarshal {_json_name(found)} into Go value of type struct"
+        raise _unrecognized(kind, wrong)
     return found
+
+
+def _unrecognized(kind: str, fault: str) -> StatusError:
+    about = f"the object provided is unrecognized (must be of type {kind}): " if kind else ""
+    return bad_request(f"{about}couldn't get version/kind; {fault}")
 
 
 def check_kind(resource: Resource, obj: Object) -> None:
@@ -83,10 +83,13 @@ def check_kind(resource: Resource, obj: Object) -> None:
     obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
 
 
-def clean(resource: Resource, obj: Object, *, strict: bool = False) -> list[str]:
-    """Bring an object into stored form in place; returns warnings for dropped fields."""
+def clean(resource: Resource, obj: Object, *, strict: bool = False, fill: bool = True) -> list[str]:
+    """Bring an object into stored form in place; returns warnings for dropped fields.
+
+    `fill` adds the parts that are written out also when empty; a partial object has no use for them.
+    """
     shape = type_table().of_resource(resource)
-    walk = _Walk()
+    walk = _Walk(_ALWAYS_SHOWN if fill else {})
     try:
         if shape is not None:
             walk.struct(obj, shape, ())
@@ -103,7 +106,7 @@ def clean(resource: Resource, obj: Object, *, strict: bool = False) -> list[str]
 def unknown_fields(resource: Resource, texts: list[str]) -> StatusError:
     """400: strict validation found fields that the kind does not have."""
     fault = "strict decoding error: " + ", ".join(texts)
-    return bad_request(fault) if resource.custom else _undecodable(resource, fault)
+    return _undecodable(resource, fault)
 
 
 def _undecodable(resource: Resource, fault: str) -> StatusError:
@@ -115,6 +118,17 @@ def _undecodable(resource: Resource, fault: str) -> StatusError:
 
 # kube-apiserver: these fields are written out also when they are empty.
 _ALWAYS_SHOWN: Final[dict[str, Object]] = {
+    "core.v1.Event": {
+        "eventTime": None,
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "source": {},
+        "reportingComponent": "",
+        "reportingInstance": "",
+    },
+    "core.v1.PodTemplateSpec": {"metadata": {}},
+    "batch.v1.JobTemplateSpec": {"metadata": {}},
+    "storage.v1.CSINodeDriver": {"topologyKeys": None},
     "core.v1.PodCondition": {"lastProbeTime": None, "lastTransitionTime": None},
     "core.v1.NodeCondition": {"lastHeartbeatTime": None, "lastTransitionTime": None},
     "core.v1.NodeDaemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
@@ -141,8 +155,9 @@ class _WrongTypeError(Exception):
 
 
 class _Walk:
-    def __init__(self) -> None:
+    def __init__(self, shown: dict[str, Object]) -> None:
         self.unknown: list[str] = []
+        self._shown = shown
 
     def struct(self, obj: Object, shape: Shape, path: _Path) -> None:
         fields = shape.fields or {}
@@ -167,8 +182,9 @@ class _Walk:
                 if value == [] or (value == {} and inner.inner is not None):
                     del obj[name]
 
-        for name, empty in _ALWAYS_SHOWN.get(shape.name, _NOTHING).items():
-            obj.setdefault(name, empty)
+        for name, empty in self._shown.get(shape.name, _NOTHING).items():
+            if name not in obj:
+                obj[name] = dict(empty) if isinstance(empty, dict) else empty
 
     def value(self, value: Any, shape: Shape, path: _Path, owner: Shape) -> Any:
         if shape.fields is not None:

@@ -12,10 +12,12 @@ from scheduler.sandbox.kinds import (
     CUSTOMRESOURCEDEFINITIONS,
     JOBS,
     NAMESPACES,
+    PERSISTENTVOLUMES,
     PODS,
     SERVICES,
     Resource,
 )
+from scheduler.sandbox.metadata import owner_faults
 from scheduler.sandbox.status import Cause, Object, forbidden, invalid
 from scheduler.sandbox.typetable import Shape, type_table
 from scheduler.sandbox.workloads import DEFAULTS, fill_shown, name_job_pods
@@ -47,7 +49,12 @@ _WITH_GENERATION: Final = frozenset(
         "deviceclasses.resource.k8s.io",
     }
 )
-_STATUS_AT_CREATION: Final = frozenset({"nodes", "persistentvolumeclaims", "persistentvolumes"})
+_STATUS_AT_CREATION: Final = frozenset({"nodes"})
+# The collector takes these off again when nothing uses the object any more.
+_PROTECTED: Final = {
+    "persistentvolumes": "kubernetes.io/pv-protection",
+    "persistentvolumeclaims": "kubernetes.io/pvc-protection",
+}
 _KEPT_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
 
 
@@ -74,6 +81,12 @@ class ApiRules:
         elif resource.storage == NAMESPACES.storage:
             obj["spec"] = {**(obj.get("spec") or {}), "finalizers": ["kubernetes"]}
             obj["status"] = {"phase": "Active"}
+        elif resource.storage in _PROTECTED:
+            held = obj["metadata"].get("finalizers") or []
+            obj["metadata"]["finalizers"] = [*held, _PROTECTED[resource.storage]]
+            obj["status"] = {"phase": "Pending"}
+            if resource.storage == PERSISTENTVOLUMES.storage:
+                obj["status"]["lastPhaseTransitionTime"] = store.now()
         elif resource.storage == SERVICES.storage:
             self._addresses.assign(store, obj)
             obj["status"] = {"loadBalancer": {}}
@@ -102,10 +115,10 @@ class ApiRules:
             self._addresses.keep(new, old)
         self._check(resource, new, old)
 
-    def grace_period_s(self, resource: Resource, obj: Object, asked: int | None) -> int:
-        """Seconds a pod has to stop; everything else goes at once."""
+    def grace_period_s(self, resource: Resource, obj: Object, asked: int | None) -> int | None:
+        """Seconds a pod has to stop; everything else knows no grace."""
         if resource is not PODS:
-            return 0
+            return None
         spec = obj["spec"]
         phase = (obj.get("status") or {}).get("phase")
         if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
@@ -169,6 +182,8 @@ class ApiRules:
     @staticmethod
     def _check(resource: Resource, obj: Object, old: Object | None) -> None:
         causes: list[Cause] = list(podchecks.check_labels(obj["metadata"]))
+        if "ownerReferences" in obj["metadata"]:
+            causes += owner_faults(obj["metadata"])
         if resource is PODS:
             if old is None:
                 causes += podchecks.check_spec(obj["spec"], "spec")

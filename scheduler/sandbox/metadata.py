@@ -11,6 +11,7 @@ from typing import Final
 
 from scheduler.sandbox.kinds import Resource
 from scheduler.sandbox.status import (
+    AsJson,
     Cause,
     Object,
     StatusError,
@@ -38,6 +39,13 @@ _LABEL_TEXT: Final = (
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_OWNER_PARTS: Final = {
+    "apiVersion": "version must not be empty",
+    "kind": "must not be empty",
+    "name": "must not be empty",
+    "uid": "must not be empty",
+}
+_OWNER_ORDER: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _LABEL_KINDS: Final = frozenset({"Namespace", "Service"})
 _PATH_KINDS: Final = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
 
@@ -159,7 +167,7 @@ def check_finalizers(resource: Resource, new: Object, old: Object) -> None:
             "no new finalizers can be added if the object is being deleted, "
             f"found new finalizers []string{{{shown}}}",
         )
-        raise invalid(resource, old["metadata"]["name"], [cause])
+        raise invalid(resource, old["metadata"]["name"], [cause, cause])
 
 
 def spec_changed(new: Object, old: Object) -> bool:
@@ -167,6 +175,30 @@ def spec_changed(new: Object, old: Object) -> bool:
     skip = ("metadata", "status", "apiVersion", "kind")
     keys = {key for key in (*new, *old) if key not in skip}
     return any(new.get(key) != old.get(key) for key in keys)
+
+
+def owner_faults(meta: Object) -> list[Cause]:
+    """Faults of `metadata.ownerReferences`."""
+    references = meta.get("ownerReferences") or ()
+    causes = [
+        invalid_value(f"metadata.ownerReferences.{part}", "", text)
+        for reference in references
+        for part, text in _OWNER_PARTS.items()
+        if not reference.get(part)
+    ]
+    leading = [reference for reference in references if reference.get("controller")]
+    if len(leading) > 1:
+        names = [f"{reference.get('kind')}/{reference.get('name')}" for reference in leading[:2]]
+        text = (
+            'Only one reference can have Controller set to true. Found "true" in references for '
+            + " and ".join(names)
+        )
+        shown = [
+            {part: reference[part] for part in _OWNER_ORDER if part in reference}
+            for reference in references
+        ]
+        causes.append(invalid_value("metadata.ownerReferences", AsJson(shown), text))
+    return causes
 
 
 def check_namespace(resource: Resource, obj: Object, namespace: str) -> None:

@@ -11,6 +11,7 @@ from scheduler.sandbox import podchecks
 from scheduler.sandbox.collection import field
 from scheduler.sandbox.kinds import Resource
 from scheduler.sandbox.status import (
+    AsJson,
     Cause,
     Object,
     forbidden_field,
@@ -36,10 +37,10 @@ def _workload(obj: Object, old: Object | None) -> Iterator[Cause]:
     labels = field(spec, "template", "metadata", "labels") or {}
     if not selector:
         yield required("spec.selector")
-    elif not selects(selector, labels):
+    if not selects(selector or {}, labels):
         yield invalid_value(
             "spec.template.metadata.labels",
-            _Go(labels),
+            AsJson(labels),
             "`selector` does not match template `labels`",
         )
     replicas = spec.get("replicas", 0)
@@ -47,7 +48,7 @@ def _workload(obj: Object, old: Object | None) -> Iterator[Cause]:
         yield invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
     yield from podchecks.check_spec(field(spec, "template", "spec") or {}, "spec.template.spec")
     if old is not None and selector != old["spec"].get("selector"):
-        yield invalid_value("spec.selector", _Go(selector), _IMMUTABLE)
+        yield invalid_value("spec.selector", AsJson(selector), _IMMUTABLE)
 
 
 def _job(obj: Object, old: Object | None) -> Iterator[Cause]:
@@ -55,13 +56,14 @@ def _job(obj: Object, old: Object | None) -> Iterator[Cause]:
     pod = field(spec, "template", "spec") or {}
     yield from podchecks.check_spec(pod, "spec.template.spec")
     if pod.get("restartPolicy") == "Always":
-        yield not_supported("spec.template.spec.restartPolicy", "Always", ("OnFailure", "Never"))
+        detail = 'valid values: "OnFailure", "Never"'
+        yield required("spec.template.spec.restartPolicy", detail)
     if old is not None:
         for name in ("selector", "completionMode"):
             if spec.get(name) != old["spec"].get(name):
-                yield invalid_value(f"spec.{name}", _Go(spec.get(name)), _IMMUTABLE)
+                yield invalid_value(f"spec.{name}", AsJson(spec.get(name)), _IMMUTABLE)
         if spec.get("template") != old["spec"].get("template") and not old["spec"].get("suspend"):
-            yield invalid_value("spec.template", _Go(spec.get("template")), _IMMUTABLE)
+            yield invalid_value("spec.template", AsJson(spec.get("template")), _IMMUTABLE)
 
 
 def _service(obj: Object, old: Object | None) -> Iterator[Cause]:
@@ -74,6 +76,13 @@ def _service(obj: Object, old: Object | None) -> Iterator[Cause]:
         if not 1 <= number <= 65535:
             yield invalid_value(
                 f"spec.ports[{index}].port", number, "must be between 1 and 65535, inclusive"
+            )
+        target = port.get("targetPort")
+        if isinstance(target, int) and not 1 <= target <= 65535:
+            yield invalid_value(
+                f"spec.ports[{index}].targetPort",
+                target,
+                "must be between 1 and 65535, inclusive",
             )
         if len(ports) > 1 and not port.get("name"):
             yield required(f"spec.ports[{index}].name")
@@ -103,7 +112,7 @@ def _node(obj: Object, _old: Object | None) -> Iterator[Cause]:
             yield not_supported(f"{path}.effect", taint.get("effect", ""), _EFFECTS)
         identity = (taint.get("key"), taint.get("effect"))
         if identity in seen:
-            yield Cause("FieldValueDuplicate", path, f"Duplicate value: {_Go(taint)}")
+            yield Cause("FieldValueDuplicate", path, f"Duplicate value: {AsJson(taint)}")
         seen.add(identity)
 
 
@@ -134,7 +143,15 @@ def _storage_class(obj: Object, old: Object | None) -> Iterator[Cause]:
 def _budget(obj: Object, _old: Object | None) -> Iterator[Cause]:
     spec = obj.get("spec") or {}
     if "minAvailable" in spec and "maxUnavailable" in spec:
-        yield invalid_value("spec", _Go(spec), "minAvailable and maxUnavailable cannot be both set")
+        # kube-apiserver: shows its internal struct, whose fields have no JSON names.
+        shown = {
+            "MinAvailable": spec["minAvailable"],
+            "Selector": spec.get("selector"),
+            "MaxUnavailable": spec["maxUnavailable"],
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
+        text = "minAvailable and maxUnavailable cannot be both set"
+        yield invalid_value("spec", AsJson(shown), text)
 
 
 def _lease(obj: Object, _old: Object | None) -> Iterator[Cause]:
@@ -170,7 +187,13 @@ def _claim(obj: Object, old: Object | None) -> Iterator[Cause]:
 
 def _role_binding(obj: Object, old: Object | None) -> Iterator[Cause]:
     if old is not None and obj.get("roleRef") != old.get("roleRef"):
-        yield invalid_value("roleRef", _Go(obj.get("roleRef")), "cannot change roleRef")
+        reference = obj.get("roleRef") or {}
+        shown = {
+            "APIGroup": reference.get("apiGroup", ""),
+            "Kind": reference.get("kind", ""),
+            "Name": reference.get("name", ""),
+        }
+        yield invalid_value("roleRef", AsJson(shown), "cannot change roleRef")
 
 
 def selects(selector: Object, labels: Object, *, empty: bool = False) -> bool:
@@ -191,26 +214,12 @@ def selects(selector: Object, labels: Object, *, empty: bool = False) -> bool:
     return empty or bool(match or selector.get("matchExpressions"))
 
 
-class _Go:
-    """A value shown as JSON inside a message, as the API server shows structs and maps."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __str__(self) -> str:
-        return _json(self._value)
-
-
-def _json(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ",".join(f'"{name}":{_json(value[name])}' for name in sorted(value)) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(_json(part) for part in value) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None:
-        return "null"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+def check_event(obj: Object) -> list[Cause]:
+    """Faults of a new event that came as events.k8s.io/v1, told in that version's words."""
+    if not obj.get("eventTime"):
+        return [required("eventTime")]
+    needed = ("reportingController", "reportingInstance", "action", "reason")
+    return [required(part) for part in needed if not obj.get(part)]
 
 
 _CHECKS: Final[dict[str, Check]] = {

@@ -133,7 +133,8 @@ def parse_version(text: str) -> int:
         return int(text)
     except ValueError:
         raise bad_request(
-            f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+            f'strconv.ParseUint: parsing "{text}": invalid syntax'
         ) from None
 
 
@@ -193,7 +194,9 @@ def _read_token(token: str) -> tuple[int, str]:
         content = msgspec.json.decode(text)
         return int(content["rv"]), str(content["start"])
     except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError):
-        raise bad_request("continue key is not valid: the token cannot be read") from None
+        raise bad_request(
+            "invalid continue token: continue key is not valid: illegal base64 data at input byte 0"
+        ) from None
 
 
 def _list_meta(page: Page) -> Object:

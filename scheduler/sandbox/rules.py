@@ -26,8 +26,8 @@ class Rules(Protocol):
     ) -> None:
         """Default and check `new` against `old`; changes `new` in the same way."""
 
-    def grace_period_s(self, resource: Resource, obj: Object, asked: int | None, /) -> int:
-        """Seconds until a deletion completes by itself; 0 deletes at once."""
+    def grace_period_s(self, resource: Resource, obj: Object, asked: int | None, /) -> int | None:
+        """Seconds until a deletion completes by itself; 0 deletes at once, None knows no grace."""
         ...
 
     def mark_deleted(self, resource: Resource, obj: Object) -> None:
@@ -62,9 +62,9 @@ class NoRules:
     ) -> None:
         """Accept."""
 
-    def grace_period_s(self, _resource: Resource, _obj: Object, _asked: int | None) -> int:
+    def grace_period_s(self, _resource: Resource, _obj: Object, _asked: int | None) -> int | None:
         """Delete at once."""
-        return 0
+        return None
 
     def mark_deleted(self, resource: Resource, obj: Object) -> None:
         """Add nothing."""

@@ -15,7 +15,6 @@ from scheduler.sandbox.status import Cause, Object, invalid_value, not_supported
 from scheduler.sandbox.typetable import Field, Shape
 
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})
-_INT_OR_STRING: Final = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
 _BOUNDS: Final = {
     "minimum": "should be greater than or equal to",
     "maximum": "should be less than or equal to",
@@ -76,11 +75,11 @@ def _plain(node: Any) -> Any:
         ):
             plain[key] = part
     if node.get("x-kubernetes-int-or-string") and "anyOf" not in plain:
-        plain.pop("type", None)
-        plain.update(_INT_OR_STRING)
+        plain["type"] = ["integer", "string"]
     if node.get("nullable"):
         if "type" in plain:
-            plain["type"] = [plain["type"], "null"]
+            own = plain["type"]
+            plain["type"] = [*(own if isinstance(own, list) else [own]), "null"]
         if "enum" in plain:
             plain["enum"] = [*plain["enum"], None]
     return plain
@@ -148,7 +147,7 @@ def _told(fault: jsonschema_rs.ValidationError) -> Iterator[Cause]:
     elif rule == "enum":
         yield not_supported(path, seen, _words(details.options))
     elif rule == "type":
-        yield _wrong_type(path, fault)
+        yield from _wrong_type(path, fault)
     elif rule in _BOUNDS:
         yield invalid_value(path, seen, f"{path} in body {_BOUNDS[rule]} {_number(details.limit)}")
     elif rule == "pattern":
@@ -169,14 +168,17 @@ def _told(fault: jsonschema_rs.ValidationError) -> Iterator[Cause]:
         yield invalid_value(path or "<nil>", seen, fault.message)
 
 
-def _wrong_type(path: str, fault: jsonschema_rs.ValidationError) -> Cause:
+def _wrong_type(path: str, fault: jsonschema_rs.ValidationError) -> Iterator[Cause]:
     details: Any = fault.kind
-    wanted = next(name for name in details.types if name != "null")
+    wanted = ",".join(sorted(name for name in details.types if name != "null"))
     seen = _type_name(fault.instance)
-    cause = invalid_value(
-        path or "<nil>", seen, f'{path} in body must be of type {wanted}: "{seen}"'
-    )
-    return cause._replace(reason="FieldValueTypeInvalid")
+    detail = f'{path} in body must be of type {wanted}: "{seen}"'
+    cause = invalid_value(path or "<nil>", seen, detail)
+    yield cause._replace(reason="FieldValueTypeInvalid")
+    if (seen, wanted) == ("number", "integer"):
+        # kube-apiserver: a fraction breaks the format of the integer as well.
+        detail = f"Checked value must be of type integer (default format) in {path}"
+        yield invalid_value("<nil>", "", detail)
 
 
 def _type_name(seen: Any) -> str:

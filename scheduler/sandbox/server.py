@@ -12,6 +12,7 @@ clients use the store directly and are seen by every watcher at once.
 """
 
 import asyncio
+import logging
 import random
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +36,7 @@ from scheduler.sandbox.status import StatusError, failure
 from scheduler.sandbox.store import Store
 from scheduler.sandbox.writing import Answer
 
+_log = logging.getLogger("trellis.sandbox")
 _encode = msgspec.json.Encoder().encode
 _JSON: Final = "application/json"
 _OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
@@ -145,6 +147,10 @@ class ApiServer:
             return _failed(fault)
         except PathNotFoundError:
             return web.Response(text="404 page not found\n", status=404)
+        except (KeyError, TypeError, AttributeError, ValueError) as fault:
+            # A malformed object that no check has caught: the client is told, the log keeps where.
+            _log.exception("request_failed", extra={"path": request.path, "method": request.method})
+            return _failed(failure(500, "InternalError", f"Internal error occurred: {fault!r}"))
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         path, method = request.path, request.method

@@ -8,6 +8,8 @@ stand in one place and read as kube-apiserver writes them. The server turns it i
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from scheduler.base.errors import ApiError
 from scheduler.sandbox.kinds import Resource
 
@@ -36,6 +38,17 @@ class Cause(NamedTuple):
     reason: str
     field: str
     message: str
+
+
+class AsJson:
+    """A value that messages show as JSON, as the API server shows structs and maps."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __str__(self) -> str:
+        """The JSON text."""
+        return msgspec.json.encode(self._value).decode()
 
 
 def required(field: str, detail: str = "") -> Cause:
@@ -131,10 +144,13 @@ def bad_options(kind: str, cause: Cause) -> StatusError:
     return failure(422, "Invalid", message, details)
 
 
-def forbidden(resource: Resource, name: str, text: str) -> StatusError:
+def forbidden(resource: Resource, name: str, text: str, cause: Cause | None = None) -> StatusError:
     """403: admission refuses the request."""
     message = f'{resource.qualified} "{name}" is forbidden: {text}'
-    return failure(403, "Forbidden", message, _details(resource, name))
+    details = _details(resource, name)
+    if cause is not None:
+        details["causes"] = [_shown_cause(cause)]
+    return failure(403, "Forbidden", message, details)
 
 
 def bad_request(message: str) -> StatusError:

@@ -31,7 +31,7 @@ from scheduler.sandbox.collection import (
 )
 from scheduler.sandbox.kinds import EVENTS, NAMESPACES, Kinds, Resource
 from scheduler.sandbox.rules import NoRules, Rules
-from scheduler.sandbox.status import Object, already_exists, forbidden, not_found
+from scheduler.sandbox.status import Cause, Object, already_exists, forbidden, not_found
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -211,15 +211,23 @@ class Store:
         metadata.check_deletion(resource, meta, options.uid, options.resource_version)
         _set_propagation(meta, options.propagation)
         grace_s = self.rules.grace_period_s(resource, old.obj, options.grace_period_s)
-        if "deletionTimestamp" in meta:
-            grace_s = min(grace_s, meta.get("deletionGracePeriodSeconds") or 0)
         new = {**old.obj, "metadata": meta}
         self.rules.mark_deleted(resource, new)
         held = bool(meta.get("finalizers")) or bool(_spec_finalizers(resource, new))
+        if grace_s is not None or held:
+            self._mark(resource, meta, grace_s or 0)
         if not grace_s and not held:
-            return self._commit(resource, DELETED, old.key, old.obj, old, dry_run=options.dry_run)
-        _mark(meta, rfc3339(self.clock.now() + grace_s), grace_s)
+            return self._commit(resource, DELETED, old.key, new, old, dry_run=options.dry_run)
         return self._replace(resource, old, new, dry_run=options.dry_run, bump=False)
+
+    def _mark(self, resource: Resource, meta: Object, grace_s: int) -> None:
+        if "deletionTimestamp" in meta:
+            grace_s = min(grace_s, meta.get("deletionGracePeriodSeconds") or 0)
+        elif "generation" in meta:
+            meta["generation"] += 1
+        meta["deletionTimestamp"] = rfc3339(self.clock.now() + grace_s)
+        if resource.storage != NAMESPACES.storage:
+            meta["deletionGracePeriodSeconds"] = grace_s
 
     def forget_history(self) -> None:
         """Make every version up to now too old to watch from."""
@@ -315,6 +323,11 @@ class Store:
                 resource,
                 obj["metadata"].get("name", ""),
                 f"unable to create new content in namespace {name} because it is being terminated",
+                Cause(
+                    "NamespaceTerminating",
+                    "metadata.namespace",
+                    f"namespace {name} is being terminated",
+                ),
             )
 
 
@@ -369,10 +382,3 @@ def _spec_finalizers(resource: Resource, obj: Object) -> Sequence[str]:
     if resource.storage != NAMESPACES.storage:
         return []
     return (obj.get("spec") or {}).get("finalizers") or []
-
-
-def _mark(meta: Object, when: str, grace_s: int) -> None:
-    if "deletionTimestamp" not in meta and "generation" in meta:
-        meta["generation"] += 1
-    meta["deletionTimestamp"] = when
-    meta["deletionGracePeriodSeconds"] = grace_s

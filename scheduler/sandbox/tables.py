@@ -13,7 +13,7 @@ from scheduler.sandbox.ages import age
 from scheduler.sandbox.collection import Stored
 from scheduler.sandbox.columns import COLUMNS, Column
 from scheduler.sandbox.jsonpath import read
-from scheduler.sandbox.kinds import Resource
+from scheduler.sandbox.kinds import EVENTS, Resource
 from scheduler.sandbox.status import Object
 
 if TYPE_CHECKING:
@@ -89,7 +89,9 @@ def columns_of(store: "Store", resource: Resource) -> Sequence[Column]:
         served = store.rules.printer_columns(resource)
         own = [_custom(entry) for entry in served]
         return [_NAME, *(own or [_AGE])]
-    return [_NAME, *COLUMNS.get(resource.storage, (_AGE,))]
+    known = COLUMNS.get(resource.storage, (_AGE,))
+    # Events bring their own name column, at the end.
+    return known if resource.storage == EVENTS.storage else [_NAME, *known]
 
 
 def _custom(entry: Object) -> Column:

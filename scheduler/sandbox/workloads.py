@@ -61,8 +61,11 @@ def _replication_controller(obj: Object) -> None:
     _replica_set(obj)
     spec = obj["spec"]
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
-    if labels and not spec.get("selector"):
-        spec["selector"] = dict(labels)
+    if labels:
+        if not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        if not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
 
 
 def _stateful_set(obj: Object) -> None:
@@ -94,6 +97,9 @@ def _daemon_set(obj: Object) -> None:
         rolling.setdefault("maxUnavailable", 1)
         rolling.setdefault("maxSurge", 0)
     spec.setdefault("revisionHistoryLimit", 10)
+    notes = dict(obj["metadata"].get("annotations") or {})
+    notes.setdefault("deprecated.daemonset.template.generation", "1")
+    obj["metadata"]["annotations"] = notes
     _template(spec)
 
 
@@ -124,6 +130,7 @@ def name_job_pods(job: Object) -> None:
     labels["controller-uid"] = labels["batch.kubernetes.io/controller-uid"] = meta["uid"]
     labels["job-name"] = labels["batch.kubernetes.io/job-name"] = meta["name"]
     template_meta["labels"] = labels
+    meta["labels"] = {**labels, **(meta.get("labels") or {})}
     if not spec.get("selector"):
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": meta["uid"]}}
 
@@ -164,6 +171,8 @@ def _volume(obj: Object) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("volumeMode", "Filesystem")
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+    if "hostPath" in spec:
+        spec["hostPath"].setdefault("type", "")
 
 
 def _storage_class(obj: Object) -> None:
@@ -210,7 +219,28 @@ def _node(obj: Object) -> None:
 
 
 def _autoscaler(obj: Object) -> None:
-    obj.setdefault("spec", {}).setdefault("minReplicas", 1)
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("minReplicas", 1)
+    if not spec.get("metrics"):
+        target = {"type": "Utilization", "averageUtilization": 80}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+
+
+def _device_claim(obj: Object) -> None:
+    _device_requests(obj.get("spec") or {})
+
+
+def _device_claim_template(obj: Object) -> None:
+    _device_requests((obj.get("spec") or {}).get("spec") or {})
+
+
+def _device_requests(spec: Object) -> None:
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        for exact in (request.get("exactly"), *(request.get("firstAvailable") or ())):
+            if exact is not None:
+                exact.setdefault("allocationMode", "ExactCount")
+                if exact["allocationMode"] == "ExactCount":
+                    exact.setdefault("count", 1)
 
 
 def _network_policy(obj: Object) -> None:
@@ -288,6 +318,8 @@ DEFAULTS: Final[dict[str, Fill]] = {
     "nodes": _node,
     "horizontalpodautoscalers.autoscaling": _autoscaler,
     "networkpolicies.networking.k8s.io": _network_policy,
+    "resourceclaims.resource.k8s.io": _device_claim,
+    "resourceclaimtemplates.resource.k8s.io": _device_claim_template,
     "rolebindings.rbac.authorization.k8s.io": _role_binding,
     "clusterrolebindings.rbac.authorization.k8s.io": _role_binding,
 }

@@ -9,7 +9,7 @@ import json
 import re
 import ssl
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 
@@ -87,7 +87,7 @@ class Stream:
         self._response = response
         self.code = response.status
 
-    async def next(self, *, skip_bookmarks: bool = False) -> Any:
+    async def next(self, *, skip_bookmarks: bool = False, record: bool = True) -> Any:
         """The next event; fails when none comes in time, None at the end of the stream."""
         while True:
             async with asyncio.timeout(DEADLINE_S):
@@ -97,7 +97,8 @@ class Stream:
             event = json.loads(line)
             if skip_bookmarks and event["type"] == "BOOKMARK":
                 continue
-            self._api.record({"event": event})
+            if record:
+                self._api.record({"event": event})
             return event
 
     async def types(self, count: int) -> list[tuple[str, str]]:
@@ -105,7 +106,7 @@ class Stream:
         events = [await self.next() for _ in range(count)]
         return [(event["type"], event["object"]["metadata"]["name"]) for event in events]
 
-    async def __aenter__(self) -> "Stream":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -209,6 +210,7 @@ class Api:
 
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TOO_OLD = re.compile(r"(too old resource version: \d+) \(\d+\)")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _DROPPED = {"managedFields", "selfLink"}
 # Prose that belongs to the real server; which columns there are is compared.
@@ -245,6 +247,7 @@ class _Normal:
         text = text.replace(self._api.ns, "<ns>").replace(f"-{self._api.mark}", "")
         text = text.replace(self._api.mark, "<mark>")
         text = _UID.sub(lambda found: self._uid(found.group()), text)
+        text = _TOO_OLD.sub(r"\1 (<n>)", text)
         return _TIME.sub("<time>", text)
 
     def _uid(self, uid: str) -> str:
