@@ -204,9 +204,9 @@ class Nodes:
         return None if column is None else self._cut(column)
 
     @property
-    def images_generation(self) -> int:
-        """Return a number that moves when some node gains or loses an image."""
-        return self._table.images.generation
+    def images_version(self) -> object | None:
+        """Return what is the same object as long as no node's images change; None for a part."""
+        return self._table.images.version if self._rows is None else None
 
     def image_spread_bytes(self, name: str) -> int:
         """Return the image's size in bytes times the share of all nodes that hold it."""

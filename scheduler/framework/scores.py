@@ -32,8 +32,9 @@ def normalize(bound: Bound, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntCo
     highest = _highest(raw, nodes.feasible)
     if highest == 0:
         return raw if rule == "max" else nodes.constant(MAX_SCORE)
-    share = raw * MAX_SCORE
-    share //= highest
+    share = raw * (MAX_SCORE // highest if MAX_SCORE % highest == 0 else MAX_SCORE)
+    if MAX_SCORE % highest:
+        share //= highest  # three times as dear as the multiplication
     return share if rule == "max" else MAX_SCORE - share
 
 

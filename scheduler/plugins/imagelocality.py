@@ -6,6 +6,7 @@ draw all its pods to one node.
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
@@ -22,6 +23,16 @@ LEAST_BYTES = 23 * 1024 * 1024
 MOST_BYTES_PER_CONTAINER = 1000 * 1024 * 1024
 
 _MOST_COMBINED = 8
+_MOST_KEPT = 128
+
+# The images of a pod, and the bytes that score 100.
+_Key = tuple[tuple[str, ...], int]
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    version: object
+    there: tuple[int, int]
+    column: IntColumn
 
 
 class ImageLocality(Plugin[NoArgs]):
@@ -32,20 +43,34 @@ class ImageLocality(Plugin[NoArgs]):
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._names = PerShape(lambda pod: tuple(full_name(name) for name in images(pod)))
+        self._kept: dict[_Key, _Kept] = {}
 
     def score(self, cycle: Cycle, nodes: Nodes) -> IntColumn:
         """Return 0..100 by the bytes present."""
-        most = MOST_BYTES_PER_CONTAINER * _containers(cycle.pod)
-        held: list[BoolColumn] = []
-        weights: list[int] = []
-        for name in self._names.of(cycle):
-            column = nodes.image_held(name)
-            if column is not None:
-                held.append(column)
-                weights.append(nodes.image_spread_bytes(name))
-        if not held:
-            return nodes.constant(_score(0, most))
-        return _by_combination(held, weights, most)
+        key = (self._names.of(cycle), MOST_BYTES_PER_CONTAINER * _containers(cycle.pod))
+        version = nodes.images_version
+        kept = self._kept.get(key)
+        there = (nodes.count, nodes.size)
+        if kept is not None and kept.version is version and kept.there == there:
+            return kept.column
+        column = _scores(*key, nodes)
+        if version is not None:
+            column.flags.writeable = False
+            if kept is None and len(self._kept) >= _MOST_KEPT:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[key] = _Kept(version, there, column)
+        return column
+
+
+def _scores(names: tuple[str, ...], most: int, nodes: Nodes) -> IntColumn:
+    held: list[BoolColumn] = []
+    weights: list[int] = []
+    for name in names:
+        column = nodes.image_held(name)
+        if column is not None:
+            held.append(column)
+            weights.append(nodes.image_spread_bytes(name))
+    return _by_combination(held, weights, most) if held else nodes.constant(_score(0, most))
 
 
 def _by_combination(held: list[BoolColumn], weights: list[int], most: int) -> IntColumn:

@@ -145,7 +145,8 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         total: IntColumn | None = None
         for term in terms if isinstance(terms, tuple) else ():
             if term.weight and not nodeselection.is_empty(term.preference):
-                column = nodes.term_mask(term.preference) * np.int64(term.weight)
+                column = nodes.term_mask(term.preference).astype(np.int64)
+                column *= term.weight
                 total = column if total is None else total + column
         return nodes.constant(0) if total is None else total
 

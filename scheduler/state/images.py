@@ -44,13 +44,14 @@ class _Image:
 class ImageIndex:
     """Image name → rows that hold it; written by `NodeTable` alone.
 
-    kube-scheduler: the size of an image is the first one seen, whichever node reported it.
+    kube-scheduler: the size of an image is the first one seen, whichever node reported it. `version`
+    is another object after each change; a copy has the same one until either changes.
     """
 
     def __init__(self) -> None:
         self._images: dict[str, _Image] = {}
         self._names_on: dict[int, tuple[str, ...]] = {}
-        self.generation = 0
+        self.version = object()
 
     def set(self, row: int, images: tuple[ContainerImage, ...]) -> None:
         """Write the images of one row; `()` clears it."""
@@ -62,7 +63,7 @@ class ImageIndex:
         # Most writes repeat what is there: nodes are written again with every heartbeat.
         if len(before) == len(sizes) and all(name in sizes for name in before):
             return
-        self.generation += 1
+        self.version = object()
         for name in before:
             if name not in sizes:
                 self._images[name].drop(row)
@@ -100,5 +101,5 @@ class ImageIndex:
             copied = twin._images[name] = _Image(image.size_bytes)
             copied.rows = set(image.rows)
         twin._names_on = dict(self._names_on)
-        twin.generation = self.generation
+        twin.version = self.version
         return twin
