@@ -209,3 +209,7 @@ def _report(error: Exception, *, verbose: bool) -> int:
     for line in text.splitlines() or [type(error).__name__]:
         print(f"error: {line}", file=sys.stderr)
     return EXIT_USAGE if is_usage or isinstance(error, InputError) else EXIT_ERROR
+
+
+if __name__ == "__main__":
+    main()
