@@ -1,0 +1,97 @@
+"""Cluster shapes: what a YAML file says becomes nodes, and what it may not say is told with its place."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.base.errors import InputError
+from scheduler.sandbox.durations import seconds
+from scheduler.sandbox.shape import nodes_of, plain_shape, read_shape, shape_of
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "sandbox" / "shape.yaml"
+NOW = "2026-01-01T00:00:00Z"
+
+
+def test_the_example_is_what_it_says():
+    """The documented file gives its seventeen nodes with labels, taints and resources."""
+    nodes = {node["metadata"]["name"]: node for node in nodes_of(read_shape(EXAMPLE), NOW)}
+
+    assert 17 == len(nodes)
+    worker = nodes["worker-05"]
+    assert "zone-c" == worker["metadata"]["labels"]["topology.kubernetes.io/zone"]
+    assert "rack-2" == worker["metadata"]["labels"]["topology.trellis.dev/rack"]
+    assert "worker-05" == worker["metadata"]["labels"]["kubernetes.io/hostname"]
+    assert "15500m" == worker["status"]["allocatable"]["cpu"]
+    assert "16" == worker["status"]["capacity"]["cpu"]
+    assert 120000000 == worker["status"]["images"][0]["sizeBytes"]
+    gpu = nodes["gpu-0"]
+    assert "8" == gpu["status"]["allocatable"]["nvidia.com/gpu"]
+    assert [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}] == gpu["spec"]["taints"]
+    assert nodes["spare-0"]["spec"]["unschedulable"]
+
+
+def test_plain_nodes_are_spread_over_zones_and_racks():
+    """Without a file there are three zones and racks of sixteen, and names sort as numbers."""
+    nodes = list(nodes_of(plain_shape(100), NOW))
+    names = [node["metadata"]["name"] for node in nodes]
+
+    assert sorted(names) == names
+    assert "node-00" == names[0]
+    labels = [node["metadata"]["labels"] for node in nodes]
+    assert 3 == len({each["topology.kubernetes.io/zone"] for each in labels})
+    assert 7 == len({each["topology.trellis.dev/rack"] for each in labels})
+    addresses = {node["status"]["addresses"][0]["address"] for node in nodes}
+    assert 100 == len(addresses)
+
+
+@pytest.mark.parametrize(
+    ("group", "complaint"),
+    [
+        ({"cpus": 4}, "unknown field `cpus`"),
+        ({"count": "many"}, "$.nodes[0].count"),
+        ({"cpu": "four"}, "$.nodes[0].cpu"),
+        ({"name": "node-{number}"}, "known words: index, zone, rack, region"),
+        ({"count": -1}, "must not be negative"),
+        ({"zones": []}, "at least one"),
+    ],
+)
+def test_mistakes_are_told(group, complaint):
+    """The message names the field and what is wrong with it."""
+    with pytest.raises(InputError) as caught:
+        shape_of({"nodes": [group]}, where="shape.yaml")
+
+    assert complaint in str(caught.value)
+    assert str(caught.value).startswith("shape.yaml: ")
+
+
+def test_broken_yaml_is_told_with_line_and_column(tmp_path: Path):
+    """A file that is no YAML is refused with its place."""
+    path = tmp_path / "shape.yaml"
+    path.write_text("nodes:\n- count: [1\n")
+
+    with pytest.raises(InputError, match=r"shape\.yaml:3:1"):
+        read_shape(path)
+
+
+def test_a_name_used_twice_is_refused():
+    """Nodes of one group need the index in their name."""
+    with pytest.raises(InputError, match="two nodes are named"):
+        list(nodes_of(shape_of({"nodes": [{"count": 2, "name": "same"}]}), NOW))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("500ms", 0.5),
+        ("1h30m", 5400.0),
+        ("2", 2.0),
+        ("0", 0.0),
+        ("1.5s", 1.5),
+        ("", None),
+        ("soon", None),
+        ("1s x", None),
+    ],
+)
+def test_durations(text, expected):
+    """Durations are read as people write them, or not at all."""
+    assert expected == seconds(text)

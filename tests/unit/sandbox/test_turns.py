@@ -1,0 +1,198 @@
+"""The loop of the sandbox's actors: nothing is lost, nothing starves, failures come back."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from scheduler.base.clock import ManualClock, RealClock
+from scheduler.sandbox.collection import Change
+from scheduler.sandbox.kinds import CONFIGMAPS
+from scheduler.sandbox.start import new_store
+from scheduler.sandbox.status import bad_request
+from scheduler.sandbox.store import Store
+from scheduler.sandbox.turns import Agenda, Interest, Turns
+
+
+class Recorder:
+    """An actor that notes what it acted on."""
+
+    def __init__(self, act: Callable[[str, float], None] | None = None) -> None:
+        self.agenda = Agenda()
+        self.acted: list[str] = []
+        self._act = act
+
+    def interests(self) -> list[Interest]:
+        return [(CONFIGMAPS, self._hear)]
+
+    def act(self, key: str, now: float) -> None:
+        self.acted.append(key)
+        if self._act:
+            self._act(key, now)
+
+    def _hear(self, change: Change) -> None:
+        self.agenda.add(change.stored.key)
+
+
+def make(clock: ManualClock | None = None) -> Store:
+    return new_store(clock or ManualClock(1000.0), seed=1, with_crds=False)
+
+
+def put(store: Store, name: str) -> None:
+    store.create(CONFIGMAPS, {"metadata": {"name": name}}, "default")
+
+
+class TestAgenda:
+    def test_a_key_is_there_once(self):
+        """However often a key is added, it comes out once, in order of its first arrival."""
+        agenda = Agenda()
+        for key in ("a", "b", "a"):
+            agenda.add(key)
+
+        assert ["a", "b", None] == [agenda.pop(0.0) for _ in range(3)]
+
+    def test_the_earliest_time_counts(self):
+        """A later wish for the same key does not delay it, an earlier one brings it forward."""
+        agenda = Agenda()
+        agenda.add_at("a", 5.0)
+        agenda.add_at("a", 9.0)
+        agenda.add_at("a", 3.0)
+
+        assert 3.0 == agenda.next_due()
+        assert agenda.pop(2.9) is None
+        assert "a" == agenda.pop(3.0)
+        assert agenda.next_due() is None
+
+    def test_a_resting_key_waits(self):
+        """What rests comes when its rest is over; unfinished work does not rest."""
+        agenda = Agenda()
+        agenda.rest("a", 5.0)
+        agenda.add("a")
+        assert agenda.pop(4.0) is None
+        assert "a" == agenda.pop(5.0)
+
+        agenda.again("a")
+        agenda.rest("a", 9.0)
+        assert "a" == agenda.pop(6.0)
+
+    def test_retries_are_spaced(self):
+        """Failures in a row double the pause, a success forgets them."""
+        agenda = Agenda()
+        due = []
+        for _ in range(3):
+            agenda.retry("a", 0.0)
+            due.append(agenda.next_due())
+            agenda.pop(1000.0)
+        agenda.succeeded("a")
+        agenda.retry("a", 0.0)
+
+        assert [0.5, 1.0, 2.0, 0.5] == [*due, agenda.next_due()]
+
+
+class TestTurns:
+    def test_what_was_there_before_is_heard(self):
+        """Objects that exist when the loop is made count as added."""
+        store = make()
+        put(store, "old")
+        actor = Recorder()
+        Turns(store, [actor], strict=True).tick()
+
+        assert "default/old" in actor.acted
+
+    def test_a_slice_ends_and_goes_on(self):
+        """A turn stops when its slice is over and says that work is left."""
+        store = make()
+        actor = Recorder()
+        turns = Turns(store, [actor], strict=True)
+        turns.tick()
+        actor.acted.clear()
+        for name in ("a", "b", "c"):
+            put(store, name)
+
+        assert turns.turn(1000.0, lambda: True)
+        assert 1 == len(actor.acted)
+        turns.tick()
+        assert ["default/a", "default/b", "default/c"] == actor.acted
+
+    def test_nobody_starves(self):
+        """An actor with endless work lets the others act."""
+        store = make()
+        busy = Recorder(lambda key, _: busy.agenda.add(key))
+        other = Recorder()
+        turns = Turns(store, [busy, other], strict=True)
+        left = iter(range(2000))
+        turns.turn(1000.0, lambda: next(left, None) is None)
+
+        assert other.acted
+
+    def test_a_refusal_is_tried_again(self):
+        """An actor that the store refuses acts again after a pause."""
+        clock = ManualClock(1000.0)
+        store = make(clock)
+        answers = iter([bad_request("no")])
+
+        def act(key: str, now: float) -> None:
+            fault = next(answers, None)
+            if fault is not None and key == "default/a":
+                raise fault
+
+        actor = Recorder(act)
+        turns = Turns(store, [actor])
+        turns.tick()
+        answers = iter([bad_request("no")])
+        put(store, "a")
+        turns.tick()
+        assert 1 == actor.acted.count("default/a")
+
+        clock.advance(1.0)
+        turns.tick()
+
+        assert 2 == actor.acted.count("default/a")
+
+    def test_a_fault_hits_nobody_else(self):
+        """A fault in hearing or acting is counted; writes and other actors go on."""
+        store = make()
+
+        class Broken(Recorder):
+            def _hear(self, change: Change) -> None:
+                raise RuntimeError(change.stored.key)
+
+        def fail(key: str, now: float) -> None:
+            raise RuntimeError(key, now)
+
+        broken, sound = Broken(), Recorder(fail)
+        turns = Turns(store, [broken, sound])
+        turns.tick()
+        faults = turns.faults
+        put(store, "a")
+        turns.tick()
+
+        assert "default/a" in sound.acted
+        assert faults + 2 == turns.faults
+
+    async def test_it_runs_by_itself(self):
+        """Running, it acts on what is written and on what becomes due, and ends when cancelled."""
+        store = new_store(RealClock(), seed=1, with_crds=False)
+        acted = asyncio.Event()
+        late = asyncio.Event()
+
+        def act(key: str, now: float) -> None:
+            if key == "late":
+                late.set()
+            elif key == "default/a":
+                acted.set()
+                actor.agenda.add_at("late", now + 0.01)
+
+        actor = Recorder(act)
+        turns = Turns(store, [actor])
+        task = asyncio.create_task(turns.run())
+        put(store, "a")
+        async with asyncio.timeout(5):
+            await acted.wait()
+            await late.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        turns.close()
+        put(store, "b")
+        assert actor.agenda.next_due() is None
