@@ -11,6 +11,8 @@ from typing import Any, cast
 import kopf
 
 PAGE = 50  # objects per page of a list: each page is parsed in one go, on the scheduler's loop
+REQUEST_TIMEOUT_S = 10.0
+RECONNECT_S = 1.0
 
 
 class NoDiffBase(kopf.DiffBaseStorage):
@@ -55,7 +57,10 @@ def quiet_settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = True
     settings.watching.chunk_size = PAGE
-    settings.networking.error_backoffs = (1, 2, 4)
+    # Lost connections are watched again; anything else ends kopf, and the runner does the retrying.
+    settings.networking.error_backoffs = ()
+    settings.networking.request_timeout = REQUEST_TIMEOUT_S
+    settings.watching.reconnect_backoff = RECONNECT_S
     settings.persistence.diffbase_storage = NoDiffBase()
     settings.persistence.progress_storage = cast("Any", NoProgress())
     return settings

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import kopf
 import structlog
+from kopf._cogs.structs.references import Insights
 
 from operators.api import Credentials
 from operators.kopflogin import Login
@@ -50,21 +51,24 @@ async def live(
         asyncio.create_task(operator.work(), name=f"operator of {kind.kind}"),
         asyncio.create_task(beside, name=f"definition of {kind.kind}"),
     ]
-    spawning = asyncio.create_task(_spawn(_registry(kind, operator, credentials, broken)))
+    insights = Insights()
+    registry = _registry(kind, operator, credentials, broken)
+    spawning = asyncio.create_task(_spawn(registry, insights))
     try:
         # Shielded, because the tasks of an interrupted start would be nobody's.
         tasks = [*ours, *await asyncio.shield(spawning)]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         raise _why(tasks)
     finally:
-        await _finish(asyncio.create_task(_clear_up(ours, spawning, stop_limit_s)))
+        await _finish(asyncio.create_task(_clear_up(ours, spawning, insights, stop_limit_s)))
 
 
-async def _spawn(registry: kopf.OperatorRegistry) -> Tasks:
+async def _spawn(registry: kopf.OperatorRegistry, insights: Insights) -> Tasks:
     kept = KeptSignals(asyncio.get_running_loop())
     tasks = await kopf.spawn_tasks(
         registry=registry,
         settings=quiet_settings(),
+        insights=insights,
         standalone=True,
         clusterwide=True,
         identity=cast("Any", "trellis"),  # else kopf asks the DNS who we are, and blocks meanwhile
@@ -102,6 +106,19 @@ def _why(tasks: Collection[asyncio.Future[Any]]) -> BaseException:
     return EndedError(f"ended without an error: {names}")
 
 
+async def _scanned(of_kopf: Tasks, insights: Insights, limit_s: float) -> None:
+    """Wait until kopf has looked which kinds there are, or fails to.
+
+    The requests of that one look are tasks that kopf does not keep: cancelled in the middle of it,
+    it would leave them behind, waiting for credentials that nobody brings any more.
+    """
+    looked = asyncio.create_task(insights.ready_resources.wait())
+    try:
+        await asyncio.wait([looked, *of_kopf], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        looked.cancel()
+
+
 async def _finish(task: asyncio.Task[None]) -> None:
     """Wait for a task also when we are cancelled meanwhile; the cancellation comes after it."""
     cancelled: asyncio.CancelledError | None = None
@@ -115,11 +132,18 @@ async def _finish(task: asyncio.Task[None]) -> None:
 
 
 async def _clear_up(
-    ours: list[asyncio.Future[None]], spawning: asyncio.Task[Tasks], limit_s: float
+    ours: list[asyncio.Future[None]],
+    spawning: asyncio.Task[Tasks],
+    insights: Insights,
+    limit_s: float,
 ) -> None:
     """Cancel our tasks and kopf's and wait for their end; errors are noted, so that none is lost."""
+    for task in ours:
+        task.cancel()
     await asyncio.wait([spawning])
-    tasks = [*ours, *(() if spawning.exception() else spawning.result())]
+    of_kopf = () if spawning.exception() else spawning.result()
+    await _scanned(of_kopf, insights, limit_s)
+    tasks = [*ours, *of_kopf]
     for task in tasks:
         task.cancel()
     done, pending = await asyncio.wait(tasks, timeout=limit_s)

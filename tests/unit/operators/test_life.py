@@ -1,0 +1,193 @@
+"""One life of kopf in our loop: it begins as a guest and goes without a trace."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import kopf
+import pytest
+
+from operators.kopflogin import Login, shared_access
+from operators.kopfsettings import quiet_settings
+from operators.life import EndedError, live
+from operators.networktopology.operator import NETWORK_TOPOLOGY
+from operators.signals import KeptSignals
+from scheduler.base.clock import RealClock
+from scheduler.kube.credentials import Access, Credentials
+from scheduler.sandbox.server import ApiServer
+from scheduler.sandbox.start import new_store
+
+pytestmark = pytest.mark.allow_blocking("the sandbox is set up on the test's loop")
+
+
+class Watcher:
+    """An operator that only looks, and works until told to end."""
+
+    def __init__(self) -> None:
+        self.names: list[tuple[str | None, str]] = []
+        self.something = asyncio.Event()
+        self.end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
+        self.names.append((type_, raw["metadata"]["name"]))
+        self.something.set()
+
+    async def work(self) -> None:
+        await self.end
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def lived(watcher: Watcher, credentials: Credentials) -> None:
+    await live(NETWORK_TOPOLOGY, watcher, credentials, beside=forever(), stop_limit_s=5)
+
+
+def left_by_kopf() -> list[str]:
+    return [one.get_name() for one in asyncio.all_tasks() if "kopf" in repr(one)]
+
+
+@pytest.fixture
+async def credentials(tmp_path: Path) -> AsyncIterator[Credentials]:
+    store = new_store(RealClock())
+    meta = {"name": "nt", "namespace": "default"}
+    resource = store.kinds.find(
+        NETWORK_TOPOLOGY.group, NETWORK_TOPOLOGY.version, NETWORK_TOPOLOGY.plural
+    )
+    assert resource is not None
+    store.create(resource, {"metadata": meta, "spec": {}}, "default")
+    async with ApiServer(store) as server:
+        path = server.kubeconfig(tmp_path / "kubeconfig")
+        yield await Credentials.load(RealClock(), str(path))
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    assert before == {number: signal.getsignal(number) for number in before}
+
+
+async def test_an_error_of_the_operator_ends_the_life(credentials: Credentials, signals: None):
+    """It comes out as it is; no task is left (the detectors look) and no signal handler."""
+    watcher = Watcher()
+    task = asyncio.create_task(lived(watcher, credentials))
+    await asyncio.wait_for(watcher.something.wait(), 20)
+    watcher.end.set_exception(ValueError("broken"))
+
+    with pytest.raises(ValueError, match="broken"):
+        await task
+    assert [(None, "nt")] == watcher.names
+
+
+async def test_work_that_returns_ends_the_life_too(credentials: Credentials):
+    """An operator is to work until cancelled; returning is named as what happened."""
+    watcher = Watcher()
+    watcher.end.set_result(None)
+    with pytest.raises(EndedError, match="operator of NetworkTopology"):
+        await lived(watcher, credentials)
+
+
+async def test_it_can_be_cancelled_at_any_moment(credentials: Credentials, signals: None):
+    """Whatever kopf is at, all of its tasks end with us; the detectors look for leftovers."""
+    for turns in (*range(12), *range(12, 120, 9)):
+        task = asyncio.create_task(lived(Watcher(), credentials))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        assert [] == left_by_kopf(), f"after {turns} turns"
+
+
+async def test_a_second_cancellation_does_not_cut_the_clearing_short(credentials: Credentials):
+    """A daemon in a hurry may cancel twice; the tasks of kopf are gone all the same."""
+    watcher = Watcher()
+    task = asyncio.create_task(lived(watcher, credentials))
+    await asyncio.wait_for(watcher.something.wait(), 20)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert [] == left_by_kopf()
+
+
+async def test_refused_credentials_end_the_life():
+    """kopf would wait for new ones in silence; what the source says comes out instead."""
+
+    class Empty:
+        access = Access("https://127.0.0.1:1", authorization="Bearer old")
+
+        async def refresh(self, *, force: bool = False) -> bool:
+            raise OSError("the plugin is gone")
+
+    broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    login = Login(Empty(), broken)
+    first, second = await login.again(), await login.again()
+
+    assert first is not None
+    assert {"Authorization": "Bearer old"} == first.as_http_headers()
+    assert second is None
+    with pytest.raises(OSError, match="the plugin is gone"):
+        await broken
+
+
+def test_an_access_is_told_as_it_is():
+    """Scheme, token, TLS context and proxy reach kopf; no token means no header."""
+    basic = shared_access(
+        Access("https://h", authorization="Basic abc", proxy="http://p", namespace="n")
+    )
+    nothing = shared_access(Access("http://h"))
+
+    assert {"Authorization": "Basic abc"} == basic.as_http_headers()
+    assert "http://p" == basic.proxy_url
+    assert {} == nothing.as_http_headers()
+    assert nothing.as_ssl_context() is not None
+
+
+def test_kopf_leaves_process_and_objects_alone():
+    """Its defaults would kill the process, annotate objects, post events and watch definitions."""
+    settings = quiet_settings()
+    body = kopf.Body({"metadata": {"name": "x"}})
+    patch = kopf.Patch()
+    settings.persistence.diffbase_storage.store(body=body, patch=patch, essence={})
+    settings.persistence.progress_storage.touch(body=body, patch=patch, value="now")
+
+    assert settings.process.ultimate_exiting_timeout is None
+    assert not settings.posting.enabled
+    assert settings.scanning.disabled
+    assert not patch
+    assert {} == settings.persistence.diffbase_storage.build(body=body)
+
+
+async def test_handlers_of_the_loop_are_put_back():
+    """The very same handler serves the signal again, also one that came in between."""
+    loop = asyncio.get_running_loop()
+    came = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, came.set)
+    try:
+        kept = KeptSignals(loop)
+        loop.add_signal_handler(signal.SIGTERM, lambda: pytest.fail("kopf got it"))
+        os.kill(os.getpid(), signal.SIGTERM)
+        kept.put_back()
+        await asyncio.wait_for(came.wait(), 5)
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+
+
+async def test_handlers_of_the_process_are_put_back():
+    """Where the loop had none, the process' own comes back, for example Ctrl-C."""
+    loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGINT)
+    kept = KeptSignals(loop)
+    loop.add_signal_handler(signal.SIGINT, lambda: None)
+    kept.put_back()
+
+    assert before == signal.getsignal(signal.SIGINT)
