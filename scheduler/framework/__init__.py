@@ -2,3 +2,56 @@
 
 Defines the extension points and their outcomes as values. Never does I/O; nothing here is async.
 """
+
+from scheduler.base.arrays import BoolColumn, FloatColumn, IdColumn, IntColumn
+from scheduler.framework.args import Args, NoArgs
+from scheduler.framework.calls import ApiCall, BindPod, CallResult, WaitUntil
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.narrow import Narrow
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerShape
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.rowcache import RowCache
+from scheduler.framework.status import (
+    SKIP,
+    SUCCESS,
+    Code,
+    Reason,
+    Rejected,
+    Status,
+    reject,
+    unresolvable,
+    unschedulable,
+    wait,
+)
+
+__all__ = [
+    "SKIP",
+    "SUCCESS",
+    "ApiCall",
+    "Args",
+    "BindPod",
+    "BoolColumn",
+    "CallResult",
+    "Code",
+    "Cycle",
+    "FloatColumn",
+    "Handle",
+    "IdColumn",
+    "IntColumn",
+    "Narrow",
+    "NoArgs",
+    "Nodes",
+    "PerShape",
+    "Plugin",
+    "Reason",
+    "Rejected",
+    "RowCache",
+    "Status",
+    "WaitUntil",
+    "reject",
+    "unresolvable",
+    "unschedulable",
+    "wait",
+]

@@ -45,7 +45,7 @@ def read_as(kind: Kind, raw: Any) -> Any:
     """Read an object as `kind`, whatever its own `kind` field says; ObjectError names it."""
     if not isinstance(raw, Mapping):
         raise ObjectError(f"expected a {kind.kind} as a mapping, got {type(raw).__name__}")
-    plain = _plain(raw)
+    plain = plain_data(raw)
     meta = plain.get("metadata")
     if not isinstance(meta, dict) or not meta.get("name"):
         raise ObjectError("metadata.name is missing", where=_title(raw, kind.kind))
@@ -57,12 +57,12 @@ def read_as(kind: Kind, raw: Any) -> Any:
         raise ObjectError(str(error), where=_title(raw, kind.kind)) from error
 
 
-def _plain(value: Any) -> Any:
+def plain_data(value: Any) -> Any:
     """Copy plain data without nulls (they mean "not set") and with times as text."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items() if item is not None}
+        return {key: plain_data(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain_data(item) for item in value]
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     return value.isoformat() if isinstance(value, date) else value

@@ -139,11 +139,16 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         return preferred + self._added_preferred
 
     def score(
-        self, _cycle: Cycle, nodes: Nodes, terms: tuple[PreferredSchedulingTerm, ...] | None
+        self, cycle: Cycle, nodes: Nodes, terms: tuple[PreferredSchedulingTerm, ...] | None
     ) -> IntColumn:
         """Return the sum of the weights of the terms that match."""
+        if not isinstance(terms, tuple):  # the profile disables pre-score
+            answer = self.pre_score(cycle)
+            if isinstance(answer, Status) and answer.code is Code.ERROR:
+                raise ValueError(answer.message)
+            terms = answer if isinstance(answer, tuple) else ()
         total: IntColumn | None = None
-        for term in terms if isinstance(terms, tuple) else ():
+        for term in terms:
             if term.weight and not nodeselection.is_empty(term.preference):
                 column = nodes.term_mask(term.preference).astype(np.int64)
                 column *= term.weight

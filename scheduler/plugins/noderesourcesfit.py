@@ -106,15 +106,15 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether the pod may find room now: room was given back, or a node grew or appeared."""
-        wanted = self._wants(pod)
         if change.kind == "Node":
             old = None if change.old is None else amounts(change.old.status.allocatable)
-            return _grew(wanted, old, amounts(change.node.status.allocatable))
-        if change.verb != "update" or change.before is None or change.after is None:
-            return True  # a pod went away, or the waiting pod itself asks for less
+            return _grew(self._wants(pod), old, amounts(change.node.status.allocatable))
         before, after = change.before, change.after
+        if change.verb != "update" or before is None or after is None:
+            return True  # a pod went away, or the waiting pod itself asks for less
         return before.node != after.node or any(
-            before.requests.get(name, 0) > after.requests.get(name, 0) for name, _ in wanted
+            before.requests.get(name, 0) > after.requests.get(name, 0)
+            for name, _ in self._wants(pod)
         )
 
     def _wants(self, pod: Pod) -> Wanted:

@@ -23,7 +23,7 @@ from scheduler.framework.plugin import POINTS, Plugin
 from scheduler.framework.profile import Listed, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
-from scheduler.objects.plain import read_node, read_object, read_pod
+from scheduler.objects.plain import plain_data, read_node, read_object, read_pod
 from scheduler.objects.pod import Pod
 from scheduler.plugins.intree import IN_TREE
 from scheduler.state.change import Change
@@ -125,7 +125,7 @@ def read_args(cls: PluginClass, args: Mapping[str, Any] | Args | None) -> Args:
         read = args
     else:
         try:
-            read = msgspec.convert(dict(args or {}), cls.args_type)
+            read = msgspec.convert(plain_data(args or {}), cls.args_type)
         except msgspec.ValidationError as error:
             raise ConfigError(str(error), where=f"{cls.name} args") from error
     for field, message in read.validate():

@@ -3,11 +3,17 @@
 import pytest
 
 from scheduler.base.errors import ConfigError, InputError, ObjectError, PluginError
-from scheduler.framework.args import Args
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import Code, Rejected, Status, reject
+from scheduler.framework import (
+    Args,
+    Code,
+    Cycle,
+    IntColumn,
+    Nodes,
+    Plugin,
+    Rejected,
+    Status,
+    reject,
+)
 from scheduler.testing import evaluate, less, node, pod
 
 
@@ -28,7 +34,7 @@ class RackAge(Plugin[RackAgeArgs]):
         age = nodes.label_int(self.args.label)
         return reject(age > self.args.max_age_days, "node(s) were on an old rack", final=True)
 
-    def score(self, cycle: Cycle, nodes: Nodes):
+    def score(self, cycle: Cycle, nodes: Nodes) -> IntColumn:
         return nodes.label_int(self.args.label)
 
 

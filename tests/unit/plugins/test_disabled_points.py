@@ -1,0 +1,64 @@
+"""What happens when a profile disables the point before filter or score (seen live in 1.36)."""
+
+import pytest
+
+from scheduler.base.errors import PluginError
+from scheduler.framework.profile import Listed, ProfileSpec, build_profile
+from scheduler.framework.registry import Registry
+from scheduler.framework.runner import Runner, States
+from scheduler.objects.plain import read_pod
+from scheduler.plugins.intree import IN_TREE
+from scheduler.testing import node, pod
+from scheduler.testing.scene import Scene
+
+
+def run(plugin, point, raw):
+    """Run filter or score of a plugin that serves that point alone; return the raw scores."""
+    scene = Scene(plugin)
+    scene.fill([node("a", labels={"x": "1"}), node("b")])
+    spec = ProfileSpec("p", {point: (Listed(plugin),)}, {})
+    runner = Runner(build_profile(spec, Registry(IN_TREE), scene.handle))
+    cycle, nodes = scene.cycle(read_pod(raw)), scene.nodes()
+    if point == "filter":
+        feasible, _ = runner.filter(cycle, nodes, States(), nodes.exists)
+        return feasible.tolist()
+    (scored,) = runner.score(cycle, nodes, States())[1]
+    return scored.raw.tolist()
+
+
+@pytest.mark.parametrize("plugin", ["NodePorts", "NodeResourcesFit"])
+def test_filters_that_need_their_pre_filter_fail_every_pod(plugin):
+    """Also pods that pre-filter would have skipped."""
+    message = f'running Filter plugin "{plugin}": reading "PreFilter{plugin}" from cycleState'
+    with pytest.raises(PluginError, match=message):
+        run(plugin, "filter", pod())
+
+
+def test_scores_that_need_their_pre_score_fail_every_pod():
+    """TaintToleration counts in pre-score."""
+    with pytest.raises(PluginError, match='reading "PreScoreTaintToleration" from cycleState'):
+        run("TaintToleration", "score", pod())
+
+
+def test_node_affinity_works_without_either():
+    """It then shows up in the scores of pods without preferred terms, as 0."""
+    selecting = pod(spec={"nodeSelector": {"x": "1"}})
+
+    assert [True, False] == run("NodeAffinity", "filter", selecting)
+    assert [True, True] == run("NodeAffinity", "filter", pod())
+    assert [0, 0] == run("NodeAffinity", "score", selecting)
+
+
+def test_a_preferred_term_that_does_not_parse_fails_at_score_then():
+    """What pre-score would have said is said one point later."""
+    term = {"matchExpressions": [{"key": "x", "operator": "Gt", "values": ["y"]}]}
+    preferred = [{"weight": 1, "preference": term}]
+    field = "preferredDuringSchedulingIgnoredDuringExecution"
+    with pytest.raises(PluginError, match="the value must be an integer"):
+        run("NodeAffinity", "score", pod(spec={"affinity": {"nodeAffinity": {field: preferred}}}))
+
+
+def test_resources_are_scored_without_pre_score():
+    """Balanced allocation is then also there for pods without requests, as 75."""
+    assert [97, 97] == run("NodeResourcesFit", "score", pod())
+    assert [75, 75] == run("NodeResourcesBalancedAllocation", "score", pod())
