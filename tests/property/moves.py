@@ -5,13 +5,15 @@ random source, a hypothesis machine from its data, so that a failing run shrinks
 """
 
 from collections.abc import Callable
+from random import Random
 
+from scheduler.engine.engine import Engine
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.workloads import Service
 from tests.property.making import make_node, make_pod, node_with, relabelled, with_meta, with_spec
 from tests.property.model_api import KINDS
 from tests.property.rig import Rig
-from tests.property.tinyplugins import plugin_of
+from tests.property.tinyplugins import plugin_of, tiny_engine
 
 Pick = Callable[[int], int]
 Move = Callable[[Rig, Pick], None]
@@ -223,8 +225,12 @@ def watch(rig: Rig, pick: Pick) -> None:
 
 
 def relist(rig: Rig, pick: Pick) -> None:
-    """A watch is lost and the kind is listed anew."""
-    rig.relist(KINDS[pick(len(KINDS))])
+    """A watch is lost and the kind is listed anew, at once or in parts."""
+    kind = KINDS[pick(len(KINDS))]
+    if pick(2):
+        rig.relist(kind)
+    else:
+        rig.relist_in_parts(kind)
 
 
 def run(rig: Rig, pick: Pick) -> None:
@@ -264,6 +270,15 @@ def lead(rig: Rig, pick: Pick) -> None:
 def restart(rig: Rig, pick: Pick) -> None:
     """The process dies and a new one starts."""
     rig.restart()
+
+
+def seeded_run(seed: int, build: Callable[[], Engine] = tiny_engine) -> Rig:
+    """Let 60 to 120 moves happen, all chosen by `seed`; the rig has not settled."""
+    random = Random(seed)
+    rig = Rig(build)
+    for _ in range(60 + random.randrange(60)):
+        WEIGHTED[random.randrange(len(WEIGHTED))](rig, random.randrange)
+    return rig
 
 
 MOVES: tuple[tuple[Move, int], ...] = (

@@ -7,12 +7,15 @@ and watch events wait until they are delivered. Each move of it is deterministic
 
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from scheduler.base.errors import PluginError
 from scheduler.engine.effects import (
     Answer,
     Bind,
     Call,
+    Complete,
     Effects,
     Event,
     Evict,
@@ -22,6 +25,7 @@ from scheduler.engine.effects import (
     Watched,
 )
 from scheduler.engine.engine import Engine
+from scheduler.engine.intake import identity
 from scheduler.engine.queues import QueuedPod, Where
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
@@ -42,6 +46,7 @@ class Rig:
         self.strays: list[Effects] = []
         self.answers: list[Answer] = []
         self.position: dict[str, int] = dict.fromkeys(KINDS, 0)
+        self.lists: dict[str, list[Event]] = {kind: [] for kind in KINDS}
         self.faults: list[tuple[str, str]] = []
         self.steps: list[tuple[float, tuple[Event, ...], int, tuple[Effects, ...]]] = []
         self._pending: list[Event] = []
@@ -151,11 +156,14 @@ class Rig:
 
     def behind(self, kind: str) -> int:
         """Return how many events of a kind are not delivered yet."""
-        return len(self.api.log[kind]) - self.position[kind]
+        return len(self.lists[kind]) + len(self.api.log[kind]) - self.position[kind]
 
     def watch(self, kind: str, most: int = 1_000_000) -> None:
-        """Deliver the next events of a kind, in order."""
+        """Deliver the next events of a kind, in order; those of a list come first."""
         for _ in range(min(most, self.behind(kind))):
+            if self.lists[kind]:
+                self.hear(self.lists[kind].pop(0))
+                continue
             event: Watched = self.api.log[kind][self.position[kind]]
             self.position[kind] += 1
             self.hear(event)
@@ -163,7 +171,15 @@ class Rig:
     def relist(self, kind: str) -> None:
         """Drop what the watch has not delivered and list instead (410)."""
         self.position[kind] = len(self.api.log[kind])
+        self.lists[kind] = []
         self.hear(self.api.listed(kind))
+
+    def relist_in_parts(self, kind: str) -> None:
+        """List instead of watching, handed on object by object as the daemon does."""
+        self.position[kind] = len(self.api.log[kind])
+        objects = self.api.listed(kind).objects
+        self.lists[kind] = [Watched(kind, "MODIFIED", obj) for obj in objects]
+        self.lists[kind].append(Complete(kind, tuple(map(identity, objects))))
 
     # The process.
 
@@ -178,6 +194,12 @@ class Rig:
         self.strays += [effect for effect in self.wire if isinstance(effect, Bind | Call)]
         self.wire, self.answers = [], []
         self._pending, self.steps = [], []
+        for pod in self.engine.bindings._pods.values():
+            with suppress(
+                PluginError
+            ):  # a process that dies closes nothing; Python would, and tell
+                if pod.steps is not None:
+                    pod.steps.close()
         self._begin()
 
     # The end of the noise.

@@ -9,8 +9,9 @@ engine's own books.
 from typing import Any
 
 from scheduler.engine.decision import Decision
-from scheduler.engine.effects import Answer, Bind, Effects, Listed, Look, Watched
+from scheduler.engine.effects import Answer, Bind, Complete, Effects, Listed, Look, Watched
 from scheduler.engine.engine import Engine
+from scheduler.engine.intake import identity
 from scheduler.engine.queues import QueuedPod, Where
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
@@ -52,6 +53,8 @@ class Watchdog:
             self._watched(event)
         elif isinstance(event, Listed):
             self._listed(event)
+        elif isinstance(event, Complete):
+            self._complete(event)
         elif isinstance(event, Answer):
             self._answered(event)
 
@@ -71,14 +74,17 @@ class Watchdog:
                 self.known_bound.add(uid)
 
     def _listed(self, event: Listed) -> None:
+        self._complete(Complete(event.kind, tuple(map(identity, event.objects))))
+        for obj in event.objects:
+            self._watched(Watched(event.kind, "MODIFIED", obj))
+
+    def _complete(self, event: Complete) -> None:
+        keys = set(event.keys)
         if event.kind == "Node":
-            self.nodes = {node.metadata.name: node for node in event.objects}
+            self.nodes = {name: node for name, node in self.nodes.items() if name in keys}
         elif event.kind == "Pod":
-            uids = {pod.metadata.uid for pod in event.objects}
-            self.known_gone |= {uid for uid in (*self.bound, *self.decided) if uid not in uids}
-            self.bound = {uid: where for uid, where in self.bound.items() if uid in uids}
-            for pod in event.objects:
-                self._watched(Watched("Pod", "MODIFIED", pod))
+            self.known_gone |= {uid for uid in (*self.bound, *self.decided) if uid not in keys}
+            self.bound = {uid: where for uid, where in self.bound.items() if uid in keys}
 
     def _answered(self, answer: Answer) -> None:
         if answer.effect not in self.engine.bindings._by_effect:

@@ -1,0 +1,526 @@
+"""Named misfortunes between the engine and the API server, each told as a list of events.
+
+After each of them everything goes well again (`settle`) and the general laws are checked there; what
+the scenario itself is about stands in its asserts.
+"""
+
+import pytest
+
+from scheduler.engine.effects import Bind, Call, Leading, Look
+from scheduler.engine.queues import Where
+from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.workloads import Service
+from tests.property.making import make_node, make_pod, node_with, with_status
+from tests.property.rig import Rig
+
+
+def rig_with(cpu: int = 4, nodes: int = 1, **labels: str) -> Rig:
+    """Return a rig with nodes `n0`… whose engine has tried the pod `p` (1 CPU)."""
+    rig = Rig()
+    for number in range(nodes):
+        rig.api.put("Node", make_node(f"n{number}", cpu=cpu))
+    rig.api.put("Pod", make_pod("p", labels=labels))
+    rig.watch("Node")
+    rig.watch("Pod")
+    rig.run()
+    return rig
+
+
+def place_of(rig: Rig, kind: type) -> int:
+    """Return where the one effect of a kind is on the wire."""
+    (place,) = [place for place, effect in enumerate(rig.wire) if isinstance(effect, kind)]
+    return place
+
+
+def kinds(rig: Rig, kind: type) -> int:
+    """Return how many effects of a kind are on the wire."""
+    return sum(isinstance(effect, kind) for effect in rig.wire)
+
+
+def node_of(rig: Rig, name: str = "p") -> str:
+    """Return where the API server has the pod."""
+    return rig.api.pods[f"default/{name}"].spec.node_name
+
+
+def binds(rig: Rig) -> int:
+    """Return how many binds the engine has asked for."""
+    return sum(isinstance(e, Bind) for _, _, _, effects in rig.steps for e in effects)
+
+
+def scheduled_events(rig: Rig) -> int:
+    """Return how often the API server was told that a pod was scheduled."""
+    return sum(record.reason == "Scheduled" for record in rig.api.records)
+
+
+def test_the_answer_is_lost():
+    """Carried out, answer lost: one look finds the pod bound, and no second bind is sent."""
+    rig = rig_with()
+    rig.perform(place_of(rig, Bind), deliver=False)
+    rig.deliver(0)
+    rig.run()
+    assert 1 == kinds(rig, Look)
+
+    rig.settle()
+    assert ("n0", 1, 1) == (node_of(rig), binds(rig), scheduled_events(rig))
+
+
+def test_the_request_is_lost():
+    """Never carried out: the look finds nothing, the pod fails once and is tried again."""
+    rig = rig_with()
+    rig.refuse(place_of(rig, Bind), 0)
+    rig.deliver(0)
+    rig.run()
+    rig.settle()
+
+    assert ("n0", 2, 1) == (node_of(rig), binds(rig), scheduled_events(rig))
+
+
+def test_the_answer_comes_twice():
+    """A repeated answer is passed over."""
+    rig = rig_with()
+    rig.perform(place_of(rig, Bind))
+    rig.deliver(0, times=3)
+    rig.settle()
+
+    assert (1, 1) == (binds(rig), scheduled_events(rig))
+
+
+def test_the_answer_comes_after_the_delete():
+    """Bound and deleted before the answer arrives: nothing is left of the pod."""
+    rig = rig_with()
+    rig.perform(place_of(rig, Bind))
+    rig.api.remove("Pod", "default/p")
+    rig.watch("Pod")
+    rig.deliver(0)
+    rig.settle()
+
+    assert 0 == len(rig.engine.cluster.pods)
+    assert 0 == len(rig.engine.queues)
+
+
+def test_the_pod_is_deleted_before_the_bind_is_sent():
+    """The bind finds nobody; its 404 comes after the watch has said so."""
+    rig = rig_with()
+    rig.api.remove("Pod", "default/p")
+    rig.perform(place_of(rig, Bind))
+    rig.watch("Pod")
+    rig.deliver(0)
+    assert () == rig.run()
+
+    rig.settle()
+    assert 0 == len(rig.engine.queues)
+
+
+def test_a_404_comes_before_the_watch_tells():
+    """The look agrees, the pod is forgotten, and the late watch event changes nothing."""
+    rig = rig_with()
+    rig.api.remove("Pod", "default/p")
+    rig.perform(place_of(rig, Bind))
+    rig.deliver(0)
+    rig.run()
+    rig.perform(place_of(rig, Look))
+    rig.deliver(0)
+    assert Where.GONE is rig.where("p")
+
+    rig.settle()
+
+
+def test_a_conflict_because_we_bound_it():
+    """The request was carried out twice; the conflict of the second one is not a failure."""
+    rig = rig_with()
+    rig.perform(place_of(rig, Bind), times=2)
+    assert 409 == rig.answers[0].code
+    rig.deliver(0)
+    rig.run()
+    rig.settle()
+
+    assert ("n0", 1, 1) == (node_of(rig), binds(rig), scheduled_events(rig))
+
+
+def test_a_conflict_because_another_bound_it():
+    """The pod is theirs: our room is given back, nothing more is written about it."""
+    rig = rig_with(nodes=2)
+    rig.api.bind_foreign("default/p", "n1")
+    rig.perform(place_of(rig, Bind))
+    rig.deliver(0)
+    rig.run()
+    rig.settle()
+
+    assert ("n1", 1) == (node_of(rig), binds(rig))
+    assert "True" == rig.api.pods["default/p"].status.conditions[0].status
+
+
+def test_a_conflict_because_the_pod_is_being_deleted():
+    """It cannot be bound any more: the attempt fails, and at its next turn the pod is dropped."""
+    rig = rig_with()
+    rig.api.terminate("default/p")
+    rig.perform(place_of(rig, Bind))
+    rig.deliver(0)
+    rig.run()
+    rig.settle()
+
+    assert Where.GONE is rig.where("p")
+    assert 0 == len(rig.engine.cluster.pods)
+
+
+def test_the_watch_is_faster_than_the_answer():
+    """The pod is settled by the watch; the answer finds nobody waiting."""
+    rig = rig_with()
+    rig.perform(place_of(rig, Bind))
+    rig.watch("Pod")
+    assert Where.GONE is rig.where("p")
+    rig.deliver(0)
+    rig.settle()
+
+    assert 1 == scheduled_events(rig)
+
+
+def test_the_watch_is_faster_than_a_lost_answer():
+    """No look is needed for what the watch has shown."""
+    rig = rig_with()
+    rig.perform(place_of(rig, Bind), deliver=False)
+    rig.watch("Pod")
+    rig.deliver(0)
+    rig.run()
+
+    assert 0 == kinds(rig, Look)
+    rig.settle()
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+@pytest.mark.parametrize("carried_out", [False, True])
+def test_a_relist_in_the_middle_of_a_bind(in_parts: bool, carried_out: bool):
+    """A list that shows the pod unbound or bound neither loses nor doubles it."""
+    rig = rig_with()
+    if carried_out:
+        rig.perform(place_of(rig, Bind))
+    if in_parts:
+        rig.relist_in_parts("Pod")
+        rig.watch("Pod", 1)
+        rig.run()
+    else:
+        rig.relist("Pod")
+    rig.settle()
+
+    assert ("n0", 1, 1) == (node_of(rig), binds(rig), scheduled_events(rig))
+
+
+def test_a_relist_that_misses_a_pod_in_flight():
+    """Deleted while the watch was away: the list alone tells."""
+    rig = rig_with()
+    rig.api.remove("Pod", "default/p")
+    rig.relist("Pod")
+
+    assert Where.GONE is rig.where("p")
+    rig.settle()
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+def test_the_leader_is_lost_in_the_middle_of_a_bind(arrives: bool):
+    """The bind was sent or was dropped; regained, the engine finds out which."""
+    rig = rig_with()
+    place = place_of(rig, Bind)
+    if arrives:
+        rig.perform(place)
+        rig.answers.clear()
+    rig.lead(active=False)
+    rig.pass_time(60)
+    rig.run()
+    assert 0 == len(rig.wire)
+    assert 1 == len(rig.engine.bindings)
+    rig.settle()
+
+    assert "n0" == node_of(rig)
+    assert (1 if arrives else 2) == binds(rig)
+
+
+def test_another_leader_binds_what_we_were_binding():
+    """Without the lease we only watch; the other's bind ends our attempt."""
+    rig = rig_with(nodes=2)
+    rig.lead(active=False)
+    rig.api.bind_foreign("default/p", "n1")
+    rig.watch("Pod")
+
+    assert 0 == len(rig.engine.bindings)
+    assert ["n1"] == [placed.node for placed in rig.engine.cluster.pods]
+    rig.settle()
+
+
+def test_the_node_is_deleted_while_binding():
+    """The API server binds to any name; the pod is remembered there and counts when it returns."""
+    rig = rig_with()
+    rig.api.remove("Node", "n0")
+    rig.watch("Node")
+    rig.settle()
+    assert "n0" == node_of(rig)
+
+    rig.api.put("Node", make_node("n0", cpu=4))
+    rig.watch("Node")
+    row = rig.engine.cluster.table.rows["n0"]
+    assert 1000 == rig.engine.cluster.table.requested("cpu")[row]
+
+
+def test_the_node_is_deleted_and_the_bind_fails():
+    """Nothing is taken from a row that is gone; the pod waits for a node."""
+    rig = rig_with()
+    rig.api.remove("Node", "n0")
+    rig.watch("Node")
+    rig.refuse(place_of(rig, Bind), 422)
+    rig.deliver(0)
+    rig.run()
+    rig.settle()
+
+    assert Where.UNSCHEDULABLE is rig.where("p")
+    rig.api.put("Node", make_node("n9"))
+    rig.watch("Node")
+    rig.settle()
+    assert "n9" == node_of(rig)
+
+
+def test_the_node_shrinks_while_binding():
+    """A decision is not taken back, and the next pod sees that nothing is left."""
+    rig = rig_with(cpu=1)
+    rig.api.put("Node", node_with(rig.api.nodes["n0"], allocatable={"cpu": 0, "pods": 110}))
+    rig.api.put("Pod", make_pod("q"))
+    rig.watch("Node")
+    rig.watch("Pod")
+    rig.settle()
+
+    assert ("n0", "") == (node_of(rig), node_of(rig, "q"))
+
+
+def test_permit_times_out_while_the_pod_is_being_deleted():
+    """Deleting ends the wait; the timeout finds nobody."""
+    rig = rig_with(permit="wait")
+    rig.api.terminate("default/p")
+    rig.watch("Pod")
+    rig.pass_time(30)
+    rig.run()
+
+    assert Where.GONE is rig.where("p")
+    assert [] == [r for r in rig.api.records if r.reason == "FailedScheduling"]
+    rig.settle()
+
+
+def test_permit_times_out_before_the_delete_is_seen():
+    """The pod is told about the timeout, then goes."""
+    rig = rig_with(permit="wait")
+    rig.api.remove("Pod", "default/p")
+    rig.pass_time(30)
+    rig.run()
+    told = rig.queued("p").told
+    text = "rejected due to timeout after waiting 30s at plugin Doorman"
+    assert ("Unschedulable", f"0/1 nodes are available: 1 {text}.") == told
+
+    rig.settle()
+    assert Where.GONE is rig.where("p")
+
+
+def test_a_pod_is_recreated_with_the_same_name_while_it_is_bound():
+    """The old pod's bind must not bind the new one, and both end where they belong."""
+    rig = rig_with()
+    rig.api.remove("Pod", "default/p")
+    rig.api.put("Pod", make_pod("p", uid="uid-new"))
+    rig.perform(place_of(rig, Bind))
+    assert 409 == rig.answers[0].code
+    assert "" == node_of(rig)
+    rig.deliver(0)
+    rig.run()
+    rig.perform(place_of(rig, Look))
+    rig.deliver(0)
+    assert Where.GONE is rig.where("p")
+    rig.settle()
+
+    assert ("n0", "us") == rig.api.bound_by["uid-new"]
+    assert "uid-p" not in rig.api.bound_by
+
+
+def test_a_pod_is_recreated_and_the_watch_tells_first():
+    """The answer about the old pod changes nothing about the new one."""
+    rig = rig_with()
+    place = place_of(rig, Bind)
+    rig.api.remove("Pod", "default/p")
+    rig.api.put("Pod", make_pod("p", uid="uid-new"))
+    rig.watch("Pod")
+    rig.run()
+    rig.perform(place)
+    rig.deliver(0)
+    rig.settle()
+
+    assert ("n0", "us") == rig.api.bound_by["uid-new"]
+
+
+def test_a_recreated_pod_is_only_seen_by_a_relist():
+    """The same name under a new uid: the old one is gone though its name is listed."""
+    rig = rig_with()
+    rig.api.remove("Pod", "default/p")
+    rig.api.put("Pod", make_pod("p", uid="uid-new"))
+    rig.relist("Pod")
+
+    assert Where.GONE is rig.where("p")
+    rig.settle()
+    assert ("n0", "us") == rig.api.bound_by["uid-new"]
+
+
+@pytest.mark.parametrize("code", [500, 503, 504])
+@pytest.mark.parametrize("carried_out", [False, True])
+def test_a_server_error(code: int, carried_out: bool):
+    """A 5xx says nothing about what happened: look."""
+    rig = rig_with()
+    place = place_of(rig, Bind)
+    if carried_out:
+        rig.api.perform(rig.wire[place])
+    rig.refuse(place, code)
+    rig.deliver(0)
+    rig.run()
+    assert 1 == kinds(rig, Look)
+    assert 1 == len(rig.engine.cluster.pods)
+    rig.settle()
+
+    assert "n0" == node_of(rig)
+
+
+@pytest.mark.parametrize("code", [400, 403, 410, 422, 429])
+def test_a_refusal(code: int):
+    """Any other 4xx means it did not happen: the room is free at once, the pod waits its back-off."""
+    rig = rig_with()
+    rig.refuse(place_of(rig, Bind), code)
+    rig.deliver(0)
+    assert 0 == len(rig.engine.cluster.pods)
+    assert Where.ERROR_BACKOFF is rig.where("p")
+    rig.settle()
+
+    assert "n0" == node_of(rig)
+
+
+def test_a_delayed_bind_arrives_after_the_look():
+    """Given up, looked up, tried elsewhere, and then it arrives after all: one of them wins."""
+    rig = rig_with(nodes=2)
+    rig.delay(place_of(rig, Bind))
+    rig.deliver(0)
+    rig.run()
+    rig.perform(place_of(rig, Look))
+    rig.deliver(0)
+    assert Where.ERROR_BACKOFF is rig.where("p")
+    rig.pass_time(1)
+    rig.run()
+    assert 1 == kinds(rig, Bind)
+    rig.arrive(0)
+    rig.settle()
+
+    assert 1 == len(rig.engine.cluster.pods)
+
+
+def test_no_bind_at_all_is_answered_for_an_hour():
+    """The API server is away: nothing is given up, nothing is tried twice at a time."""
+    rig = rig_with()
+    rig.swallow(place_of(rig, Bind))
+    for _ in range(60):
+        rig.pass_time(60)
+        rig.run()
+        assert 1 == len(rig.engine.bindings)
+        for place in reversed(range(len(rig.wire))):
+            rig.swallow(place)
+    rig.settle()
+
+    assert "n0" == node_of(rig)
+
+
+def test_a_restart_in_the_middle_of_a_bind():
+    """The old process's bind arrives late; the new one neither loses the pod nor binds it twice."""
+    rig = rig_with(nodes=2)
+    rig.restart()
+    rig.run()
+    assert 1 == kinds(rig, Bind)
+    rig.arrive(0)
+    rig.settle()
+
+    assert node_of(rig) in ("n0", "n1")
+
+
+def test_a_restart_while_a_pod_waits_at_permit():
+    """Nothing of the wait survives; the pod waits again and keeps its nomination."""
+    rig = rig_with(permit="wait")
+    rig.perform(0)
+    assert "n0" == rig.api.pods["default/p"].status.nominated_node_name
+    rig.restart()
+    rig.run()
+
+    assert Where.IN_FLIGHT is rig.where("p")
+    assert "n0" == rig.engine.bindings._pods["uid-p"].node
+    rig.settle()
+
+
+def test_somebody_binds_to_our_node_while_the_pod_waits():
+    """Another scheduler had the same idea: nothing is left to do, the reservation stays."""
+    rig = rig_with(permit="wait")
+    rig.api.bind_foreign("default/p", "n0")
+    rig.watch("Pod")
+
+    assert 0 == len(rig.engine.bindings)
+    rig.settle()
+    assert 0 == binds(rig)
+
+
+def test_somebody_binds_elsewhere_while_a_call_is_under_way():
+    """The plugin's call is answered into the void."""
+    rig = rig_with(nodes=2, prebind="call")
+    node = rig.engine.bindings._pods["uid-p"].node
+    rig.api.bind_foreign("default/p", "n1" if node == "n0" else "n0")
+    rig.watch("Pod")
+    rig.perform(place_of(rig, Call))
+    rig.deliver(0)
+    rig.settle()
+
+    assert 0 == binds(rig)
+
+
+def test_a_pod_goes_while_it_waits_before_its_bind():
+    """The waiting plugin is closed; its condition coming true later moves nobody."""
+    rig = rig_with(prebind="wait")
+    rig.api.remove("Pod", "default/p")
+    rig.watch("Pod")
+    rig.api.put("Service", Service(ObjectMeta(name="p", namespace="default")))
+    rig.watch("Service")
+    rig.settle()
+
+    assert 0 == binds(rig)
+
+
+def test_a_lost_lease_outlives_a_permit_timeout():
+    """The timeout is decided without the lease and told after it is regained."""
+    rig = rig_with(permit="wait")
+    rig.lead(active=False)
+    rig.pass_time(30)
+    rig.run()
+    assert Where.UNSCHEDULABLE is rig.where("p")
+    rig.settle()
+
+    condition = rig.api.pods["default/p"].condition("PodScheduled")
+    assert condition is not None
+    assert "timeout" in condition.message
+
+
+def test_events_of_a_stranger_are_passed_over():
+    """Pods of other schedulers that are not bound do not exist for us."""
+    rig = rig_with()
+    rig.api.put("Pod", make_pod("other", scheduler="another"))
+    rig.watch("Pod")
+    rig.hear(Leading(active=True))
+
+    assert Where.GONE is rig.where("other")
+
+
+def test_a_pod_that_ended_frees_its_room_though_it_is_still_there():
+    """A phase of Succeeded counts as gone, whatever verb the watch uses."""
+    rig = rig_with(cpu=1)
+    rig.settle()
+    rig.api.put("Pod", make_pod("q"))
+    rig.watch("Pod")
+    rig.run()
+    assert Where.UNSCHEDULABLE is rig.where("q")
+    rig.api.put("Pod", with_status(rig.api.pods["default/p"], phase="Succeeded"))
+    rig.watch("Pod")
+
+    assert Where.UNSCHEDULABLE is not rig.where("q")
+    assert 0 == len(rig.engine.cluster.pods)

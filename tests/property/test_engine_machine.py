@@ -1,0 +1,54 @@
+"""The engine against the model API server, with everything going wrong in between.
+
+Hypothesis chooses the moves; what must hold stands in `watchdog` (at every moment) and in
+`Rig.settle` (after the noise). The seeded runs of tests/faults make the same moves in greater number.
+"""
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from tests.property.moves import WEIGHTED, Move, add_node, create_pod
+from tests.property.rig import Rig
+
+COUNTS = st.integers(1, 4)
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """One life of an engine and its surroundings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rig = Rig()
+        self.failed = False
+
+    @initialize(data=st.data(), nodes=COUNTS, pods=COUNTS)
+    def begin(self, data: Any, nodes: int, pods: int) -> None:
+        """Start with something to do."""
+        for _ in range(nodes):
+            self._make(add_node, data)
+        for _ in range(pods):
+            self._make(create_pod, data)
+        for kind in ("Node", "Pod"):
+            self.rig.watch(kind)
+
+    @rule(data=st.data(), move=st.sampled_from(WEIGHTED))
+    def move(self, data: Any, move: Move) -> None:
+        """Let one thing happen."""
+        self._make(move, data)
+
+    def _make(self, move: Move, data: Any) -> None:
+        self.failed = True
+        move(self.rig, lambda n: int(data.draw(st.integers(0, n - 1))))
+        self.failed = False
+
+    def teardown(self) -> None:
+        """End the noise: everything must come to rest, and nothing may be lost."""
+        if not self.failed:
+            self.rig.settle()
+
+
+TestEngine = EngineMachine.TestCase
+TestEngine.settings = settings(max_examples=40, stateful_step_count=60)
