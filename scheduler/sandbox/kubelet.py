@@ -1,8 +1,8 @@
 """The simulated kubelets: bound pods start, run, end and stop, all through the store.
 
-One actor serves all nodes. It hears of every pod change, keeps the pods that are bound, and writes what `podlife` says is due. A pod
-whose node is not there, or whose kubelet is stopped, waits. With `lazy` no status is written (load
-tests of a scheduler), only deletions are completed.
+One actor serves all nodes. It hears of every pod change, keeps the pods that are bound, and writes what `podlife`
+says is due. A pod whose node is not there, or whose kubelet is stopped, waits; one that the node has no room for is
+refused. With `lazy` no status is written (load tests of a scheduler), only deletions are completed.
 """
 
 from collections import defaultdict
@@ -11,6 +11,7 @@ from scheduler.base.clock import parse_rfc3339
 from scheduler.sandbox.collection import DELETED, Change, Stored
 from scheduler.sandbox.kinds import NODES, PODS
 from scheduler.sandbox.nodes import Machine, Nodes
+from scheduler.sandbox.podfit import Amounts, requests_of
 from scheduler.sandbox.podlife import NEVER, Pace, Plan, plan_of, stage_at
 from scheduler.sandbox.podstatus import stamp, status_of
 from scheduler.sandbox.status import Object
@@ -23,7 +24,7 @@ _ENDED = ("Succeeded", "Failed")
 class _Run:
     """One pod on one node, from binding until it is gone."""
 
-    __slots__ = ("address", "machine", "node", "plan", "started", "stopping", "uid")
+    __slots__ = ("address", "machine", "node", "plan", "requests", "started", "stopping", "uid")
 
     def __init__(self, uid: str, node: str) -> None:
         self.uid = uid
@@ -33,6 +34,7 @@ class _Run:
         self.plan: Plan | None = None
         self.started = 0.0
         self.stopping: float | None = None
+        self.requests: Amounts | None = None
 
 
 class Kubelets:
@@ -65,6 +67,8 @@ class Kubelets:
         pod = stored.obj
         if run.machine is not machine:
             self._settle(run, machine, pod, now)
+        if run.requests is None and not self._lazy and not self._admit(stored, run, machine):
+            return
         if "deletionTimestamp" in pod["metadata"]:
             self._stop(stored, run, now)
         elif not self._lazy and (pod.get("status") or {}).get("phase") not in _ENDED:
@@ -91,6 +95,7 @@ class Kubelets:
         elif change.previous is None or _matters(pod, change.previous.obj):
             # The plan is read anew: its annotations may have changed.
             run.plan = None
+            self._count_anew(run, pod)
             self.agenda.add(key)
 
     def _hear_node(self, change: Change) -> None:
@@ -109,10 +114,35 @@ class Kubelets:
     def _settle(self, run: _Run, machine: Machine, pod: Object, now: float) -> None:
         """The pod is seen by its kubelet for the first time."""
         status = pod.get("status") or {}
+        self._free(run)
+        run.requests = None
         run.machine = machine
         started = parse_rfc3339(status.get("startTime"))
         run.started = now if started is None else started
         run.address = status.get("podIP") or ""
+
+    def _admit(self, stored: Stored, run: _Run, machine: Machine) -> bool:
+        """Take the pod in, or refuse it for good when the node has not enough left for it."""
+        pod = stored.obj
+        phase = (pod.get("status") or {}).get("phase")
+        if phase in _ENDED:
+            return True
+        requests = requests_of(pod["spec"])
+        node = self._store.find(NODES, "", run.node)
+        allocatable = (node.obj.get("status") or {}).get("allocatable") if node else None
+        lack = machine.usage.shortage(requests, allocatable or {}) if phase != "Running" else None
+        if lack is None or "deletionTimestamp" in pod["metadata"]:
+            run.requests = requests
+            machine.usage.take(requests)
+            return True
+        status = {
+            **(pod.get("status") or {}),
+            "phase": "Failed",
+            "startTime": stamp(run.started),
+            **lack,
+        }
+        self._store.replace(PODS, stored, {**pod, "status": status})
+        return False
 
     def _live(self, stored: Stored, run: _Run, now: float) -> None:
         pod = stored.obj
@@ -136,7 +166,9 @@ class Kubelets:
             exit_code=plan.exit_code,
         )
         self._store.replace(PODS, stored, {**pod, "status": status})
-        if stage.due != NEVER:
+        if stage.step in ("succeeded", "failed"):
+            self._free(run)
+        elif stage.due != NEVER:
             self.agenda.add_at(stored.key, stage.due)
 
     def _stop(self, stored: Stored, run: _Run, now: float) -> None:
@@ -166,8 +198,24 @@ class Kubelets:
         pods.discard(key)
         if not pods:
             del self._pods_of[run.node]
+        self._free(run)
         if run.machine is not None and run.address != run.machine.address:
             run.machine.give_back(run.address)
+
+    @staticmethod
+    def _count_anew(run: _Run, pod: Object) -> None:
+        """A resize may have changed what the pod takes."""
+        if run.machine is not None and run.requests:
+            run.machine.usage.give_back(run.requests)
+            run.requests = requests_of(pod["spec"])
+            run.machine.usage.take(run.requests)
+
+    @staticmethod
+    def _free(run: _Run) -> None:
+        """The pod takes nothing of its node any more."""
+        if run.machine is not None and run.requests:
+            run.machine.usage.give_back(run.requests)
+            run.requests = {}
 
 
 def _matters(new: Object, old: Object) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 from scheduler.base.clock import Clock, rfc3339_micro
 from scheduler.sandbox.collection import DELETED, Change
 from scheduler.sandbox.kinds import LEASES, NODES
+from scheduler.sandbox.podfit import Usage
 from scheduler.sandbox.podlife import PREFIX
 from scheduler.sandbox.shape import node_address, ready_conditions
 from scheduler.sandbox.status import Object
@@ -29,15 +30,16 @@ _BLOCKS: Final = 1 << 15
 
 
 class Machine:
-    """What the simulation knows of one node: address, pod addresses in use, whether its kubelet lives."""
+    """What the simulation knows of one node: addresses, what its pods take, whether its kubelet lives."""
 
-    __slots__ = ("_free", "_next", "_prefix", "address", "alive", "number")
+    __slots__ = ("_free", "_next", "_prefix", "address", "alive", "number", "usage")
 
     def __init__(self, number: int, address: str) -> None:
         block = number % _BLOCKS
         self.number = number
         self.address = address
         self.alive = True
+        self.usage = Usage()
         self._prefix = f"10.{128 + (block >> 8)}.{block & 255}."
         self._next = 1
         self._free: list[str] = []

@@ -1,6 +1,9 @@
 """Simulated nodes and what becomes of the pods on them, with a clock that only the test moves."""
 
+import yaml
+
 from scheduler.sandbox.kinds import LEASES, NODES, PODS
+from scheduler.sandbox.podfit import requests_of
 from scheduler.sandbox.podlife import Pace
 from scheduler.sandbox.store import Deletion
 from tests.unit.sandbox.world import Object, World
@@ -225,6 +228,52 @@ spec:
         world.settle()
 
         assert [] == world.pods()
+
+
+class TestRefusing:
+    def test_a_pod_without_room_is_refused(self):
+        """A node takes no more than it has, whoever bound the pod."""
+        world = World(nodes=1)
+        big = POD.replace("cpu: 100m", "cpu: 5")
+        world.apply(PODS, big.replace("name: web", "name: first"))
+        world.apply(PODS, big.replace("name: web", "name: second"))
+
+        assert ["Running", "Failed"] == world.phases()
+        status = world.get(PODS, "second")["status"]
+        assert "OutOfcpu" == status["reason"]
+        assert status["message"].endswith("cpu, requested: 5000, used: 5000, capacity: 8000")
+
+    def test_room_comes_back(self):
+        """What a pod took is free when it ended or is gone."""
+        world = World(nodes=1)
+        big = POD.replace("cpu: 100m", "cpu: 5")
+        once = big.replace("labels:", "annotations: {trellis.dev/simulate-run-for: 5s}, labels:")
+        world.apply(PODS, once.replace("name: web", "name: a") + "  restartPolicy: Never")
+        world.tick(5.0)
+        world.apply(PODS, big.replace("name: web", "name: b"))
+        world.store.delete(PODS, "default", "b")
+        world.apply(PODS, big.replace("name: web", "name: c"))
+        assert ["Succeeded", "Running", "Failed"] == world.phases()
+
+        world.tick(2.0)
+        world.apply(PODS, big.replace("name: web", "name: d"))
+
+        assert ["Succeeded", "Failed", "Running"] == world.phases()
+
+    def test_what_a_pod_takes(self):
+        """Sidecars count with the containers, init steps by their peak, overhead on top."""
+        spec = yaml.safe_load("""
+initContainers:
+- {name: a, resources: {requests: {cpu: 3}}}
+- {name: b, restartPolicy: Always, resources: {requests: {cpu: 200m, memory: 1Ki}}}
+- {name: c, resources: {requests: {cpu: 1, gpu: 1}}}
+containers:
+- {name: d, resources: {requests: {cpu: 500m}}}
+overhead: {cpu: 10m}
+""")
+
+        expected = {"cpu": 3010, "memory": 1_024_000, "gpu": 1000, "pods": 1000}
+        assert expected == requests_of(spec)
 
 
 class TestEnding:
