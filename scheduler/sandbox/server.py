@@ -13,20 +13,19 @@ clients use the store directly and are seen by every watcher at once.
 
 import asyncio
 import logging
-import random
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 import msgspec
-from aiohttp import web
 
-from scheduler.sandbox import access, reading, subresources, watching, writing
+from scheduler.sandbox import access, reading, subresources, writing
 from scheduler.sandbox.access import REVIEWS, Access, User
 from scheduler.sandbox.certificates import make_certificates
 from scheduler.sandbox.collector import Collector
 from scheduler.sandbox.decoding import read_body
 from scheduler.sandbox.discovery import VERSION, Discovery
+from scheduler.sandbox.http import Connection, HttpServer, Request, answer
 from scheduler.sandbox.kinds import BINDINGS, Kinds
 from scheduler.sandbox.kubeconfig import write_kubeconfig
 from scheduler.sandbox.openapi import OpenApi
@@ -34,15 +33,13 @@ from scheduler.sandbox.request import Call, PathNotFoundError, not_allowed, pars
 from scheduler.sandbox.start import new_token
 from scheduler.sandbox.status import StatusError, failure
 from scheduler.sandbox.store import Store
+from scheduler.sandbox.streaming import Watcher
 from scheduler.sandbox.writing import Answer
 
 _log = logging.getLogger("trellis.sandbox")
 _encode = msgspec.json.Encoder().encode
-_JSON: Final = "application/json"
-_OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 _BOOKMARK_S: Final = 60.0
-_WATCH_LIMIT_S: Final = (1800.0, 3600.0)
 _BODY_LIMIT_BYTES: Final = 3 * 1024 * 1024
 _ADMIN: Final = User("admin")
 
@@ -70,11 +67,10 @@ class ApiServer:
         self._openapi = OpenApi(store)
         names = dict.fromkeys((host, "127.0.0.1", "localhost", "kubernetes.default.svc"))
         self._certificates = make_certificates(store.clock.now(), list(names))
-        self._runner: web.ServerRunner | None = None
+        self._http = HttpServer(self._handle, body_limit_bytes=_BODY_LIMIT_BYTES)
         self._collecting: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
         self._collector = Collector(store, self._woken.set)
-        self._spread = random.Random()  # noqa: S311  only spreads the ends of watches
 
     @property
     def kinds(self) -> Kinds:
@@ -101,13 +97,8 @@ class ApiServer:
 
     async def start(self) -> None:
         """Listen; port 0 picks a free one."""
-        server = web.Server(self._handle, access_log=None, handler_cancellation=True)
-        self._runner = web.ServerRunner(server, shutdown_timeout=0.2)
-        await self._runner.setup()
         context = await asyncio.to_thread(self._certificates.context)
-        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=context)
-        await site.start()
-        self._port = self._runner.addresses[0][1]
+        self._port = await self._http.start(self._host, self._port, context)
         self._collecting = asyncio.create_task(self._collect())
 
     async def stop(self) -> None:
@@ -115,8 +106,7 @@ class ApiServer:
         if self._collecting is not None:
             self._collecting.cancel()
             await asyncio.gather(self._collecting, return_exceptions=True)
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._http.stop()
 
     async def __aenter__(self) -> Self:
         """Start."""
@@ -140,60 +130,59 @@ class ApiServer:
                 self._woken.set()
             await asyncio.sleep(0)
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    def _handle(self, request: Request, connection: Connection) -> bytes | None:
+        """Answer one request; None when it has become a watch."""
         try:
-            return await self._respond(request)
+            return self._respond(request, connection)
         except StatusError as fault:
             return _failed(fault)
         except PathNotFoundError:
-            return web.Response(text="404 page not found\n", status=404)
+            return answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
         except (KeyError, TypeError, AttributeError, ValueError) as fault:
             # A malformed object that no check has caught: the client is told, the log keeps where.
             _log.exception("request_failed", extra={"path": request.path, "method": request.method})
             return _failed(failure(500, "InternalError", f"Internal error occurred: {fault!r}"))
 
-    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        path, method = request.path, request.method
-        headers = request.headers
-        user = self.access.user_of(headers.get("Authorization", ""))
+    def _respond(self, request: Request, connection: Connection) -> bytes | None:
+        path, method, headers = request.path, request.method, request.headers
+        user = self.access.user_of(headers.get("authorization", ""))
+        accept = headers.get("accept", "")
         if not path.startswith(("/api/", "/apis/")) or path.count("/") < 3:
-            return self._plain(path, method, headers.get("Accept", ""), user)
-        found = self._discovery.answer(path, headers.get("Accept", ""))
+            return self._plain(path, method, accept, user)
+        found = self._discovery.answer(path, accept) if method == "GET" else None
         if found is not None:
             if user is None:
                 raise access.refused_path(path)
-            return _reply(found[0], content_type=found[1])
-        call = parse(self.kinds, method, path, request.query_string)
+            return answer(200, found[0], found[1])
+        call = parse(self.kinds, method, path, request.query)
         if user is None:
             raise access.refused(call)
-        call.accept = headers.get("Accept", "")
-        call.content_type = headers.get("Content-Type", "")
+        call.accept = accept
         if method == "GET":
             if call.is_watch and not call.subresource:
-                return await self._watch(request, call)
-            return _reply(self._read(call))
-        if request.can_read_body:
-            call.body = await request.read()
-            if len(call.body) > _BODY_LIMIT_BYTES:
-                raise _too_large()
+                Watcher(self.store, call, connection, self._bookmark_s).start()
+                return None
+            return answer(200, self._read(call))
+        call.content_type = headers.get("content-type", "")
+        call.body = request.body
         return _answered(self._write(call, user))
 
-    def _plain(self, path: str, method: str, accept: str, user: User | None) -> web.Response:
+    def _plain(self, path: str, method: str, accept: str, user: User | None) -> bytes:
         if method != "GET":
             raise not_allowed()
         if path.startswith(_HEALTH):
-            return web.Response(text="ok")
+            return answer(200, b"ok", "text/plain; charset=utf-8")
         if path == "/version":
-            return _reply(_encode(VERSION))
+            return answer(200, _encode(VERSION))
         if user is None:
             raise access.refused_path(path)
         found = self._discovery.answer(path, accept)
         if found is not None:
-            return _reply(found[0], content_type=found[1])
+            return answer(200, found[0], found[1])
         if path.startswith("/openapi/"):
             body = self._openapi.answer(path)
             if body is not None:
-                return _reply(body)
+                return answer(200, body)
         raise PathNotFoundError
 
     def _read(self, call: Call) -> bytes:
@@ -227,79 +216,19 @@ class ApiServer:
                 return writing.delete_collection(store, call)
         raise not_allowed()
 
-    async def _watch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
-        loop = asyncio.get_running_loop()
-        woken = asyncio.Event()
-        stream = watching.Stream(self.store, call, woken.set)
-        limit_s = call.number("timeoutSeconds") or self._spread.uniform(*_WATCH_LIMIT_S)
-        response = web.StreamResponse(headers={"Content-Type": _JSON, "Cache-Control": "no-cache"})
-        response.enable_chunked_encoding()
-        try:
-            await response.prepare(request)
-            end = loop.time() + limit_s
-            await _send(response, stream.first())
-            next_mark = loop.time() + self._bookmark_s
-            while not stream.ended:
-                now = loop.time()
-                if now >= end:
-                    break
-                await _wait(woken, min(end, next_mark if stream.wants_bookmarks else end) - now)
-                woken.clear()
-                await _send(response, stream.next())
-                if stream.wants_bookmarks and loop.time() >= next_mark:
-                    await _send(response, stream.bookmark())
-                    next_mark = loop.time() + self._bookmark_s
-            await response.write_eof()
-        except ConnectionError:
-            pass  # the watcher went away; nothing is owed to it
-        finally:
-            stream.close()
-        return response
+
+def _answered(result: Answer) -> bytes:
+    if not result.warnings:
+        return answer(result.code, result.body)
+    warnings = ", ".join(f'299 - "{_escaped(text)}"' for text in result.warnings)
+    return answer(result.code, result.body, headers={"Warning": warnings})
 
 
-async def _wait(woken: asyncio.Event, limit_s: float) -> None:
-    if woken.is_set():
-        return
-    handle = asyncio.get_running_loop().call_later(max(limit_s, 0.0), woken.set)
-    try:
-        await woken.wait()
-    finally:
-        handle.cancel()
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-async def _send(response: web.StreamResponse, data: bytes) -> None:
-    if data:
-        await response.write(data)
-
-
-def _reply(body: bytes, code: int = 200, content_type: str = _JSON) -> web.Response:
-    return web.Response(
-        body=body,
-        status=code,
-        headers={"Content-Type": content_type, "Cache-Control": "no-cache, private"},
-    )
-
-
-def _answered(answer: Answer) -> web.Response:
-    response = _reply(answer.body, answer.code)
-    for warning in answer.warnings:
-        escaped = warning.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{escaped}"')
-    return response
-
-
-def _failed(fault: StatusError) -> web.Response:
-    response = _reply(_encode(fault.status), fault.code)
+def _failed(fault: StatusError) -> bytes:
     seconds = (fault.status.get("details") or {}).get("retryAfterSeconds")
-    if seconds:
-        response.headers["Retry-After"] = str(seconds)
-    return response
-
-
-def _too_large() -> StatusError:
-    return failure(
-        413,
-        "RequestEntityTooLarge",
-        f"Request entity too large: limit is {_BODY_LIMIT_BYTES}",
-        {},
-    )
+    headers = {"Retry-After": str(seconds)} if seconds else None
+    return answer(fault.code, _encode(fault.status), headers=headers)

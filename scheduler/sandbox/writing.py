@@ -42,6 +42,7 @@ _encode = msgspec.json.Encoder().encode
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+_STATUS_PARTS: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 
@@ -103,6 +104,9 @@ def patch(store: Store, call: Call) -> Answer:
         return _apply(store, call)
     old = store.get(call.resource, call.namespace, call.name)
     before = from_storage(call.resource, old.obj)
+    if call.subresource == "status" and media != JSON_PATCH:
+        # Nothing else can change, so nothing else need be merged, checked and cleaned.
+        before = {name: part for name, part in before.items() if name in _STATUS_PARTS}
     obj = _patched(call.resource, before, media, call.body)
     if obj.get("metadata") is None:
         obj["metadata"] = {}
