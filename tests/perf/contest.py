@@ -5,19 +5,17 @@ bound and a sampler notes what each process uses. The run ends when all pods are
 was written any more for a while, so that work put off to the end is not forgotten.
 """
 
-import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from time import monotonic
-from typing import Any
 
 import msgspec
 
 from tests.apiserver.realcluster import RealCluster, start_cluster
 from tests.perf.observer import Observer
-from tests.perf.usage import Sampler, stop
+from tests.perf.usage import Sampler
 from tests.perf.workload import (
     NODE,
     POD,
@@ -32,6 +30,7 @@ from tests.perf.workload import (
     laid_over,
 )
 from tests.real.api import Api
+from tests.real.background import background
 from tests.real.exposition import parse
 from tests.real.schedulers import Running, Scheduler, pause, until
 
@@ -202,15 +201,6 @@ def _outcome(contest: Contest, events: int, settled: float) -> Outcome:
         metrics=running.get("/metrics") if running.url else "",
         log_tail=running.program.tail(5),
     )
-
-
-@asynccontextmanager
-async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run a coroutine beside the block; when it fails, the block ends with its error."""
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(work)
-        yield
-        await stop(task)
 
 
 def _churned(op: Churn, scheduler_name: str, namespace: str) -> Iterator[tuple[str, Manifest]]:

@@ -4,7 +4,6 @@
 time afterwards. Linux only.
 """
 
-import asyncio
 import os
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -89,15 +88,6 @@ class Sampler:
         first, second = self.times[after - 1], self.times[after]
         share = (moment - first) / (second - first)
         return series[after - 1] + share * (series[after] - series[after - 1])
-
-
-async def stop(task: "asyncio.Task[None]") -> None:
-    """Cancel a background task; its own error comes through."""
-    task.cancel()
-    try:
-        await task
-    except asyncio.CancelledError:
-        return
 
 
 def _tree(pid: int) -> list[int]:

@@ -1,0 +1,96 @@
+"""The API server's audit log: every write of the schedulers, with user, time and outcome."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.real.api import Api
+
+SCHEDULER_USER = "system:kube-scheduler"
+NOBODY = "nobody"
+WRITES = ["create", "update", "patch", "delete", "deletecollection"]
+
+Json = dict[str, Any]
+
+
+class Audit:
+    """Make it before the cluster, pass `flags` to the API server, read `writes` at any time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "audit.log"
+        policy = folder / "audit-policy.yaml"
+        rule = {"level": "Metadata", "users": [SCHEDULER_USER, NOBODY], "verbs": WRITES}
+        policy.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "audit.k8s.io/v1",
+                    "kind": "Policy",
+                    "omitStages": ["RequestReceived"],
+                    "rules": [rule, {"level": "None"}],
+                }
+            )
+        )
+        self.flags = [
+            f"--audit-policy-file={policy}",
+            f"--audit-log-path={self._log}",
+            "--audit-log-mode=blocking",
+        ]
+
+    def writes(self, user: str | None = None) -> list[Json]:
+        """Return all finished writes in order of their end, of one user or of all schedulers."""
+        lines = self._log.read_text().splitlines() if self._log.exists() else []
+        entries = [json.loads(line) for line in lines]
+        return [e for e in entries if user is None or e["user"]["username"] == user]
+
+    def bindings(self, user: str | None = None) -> list[Json]:
+        """Return the writes that bind a pod, whatever became of them."""
+        return [
+            entry
+            for entry in self.writes(user)
+            if entry["objectRef"].get("subresource") == "binding"
+        ]
+
+
+def code_of(entry: Json) -> int:
+    """Return the status code of an answer; 0 when none was given."""
+    return int(entry.get("responseStatus", {}).get("code", 0))
+
+
+def received_at(entry: Json) -> float:
+    """Return when the API server got a request, in seconds since the epoch."""
+    return datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp()
+
+
+def named(entry: Json) -> str:
+    """Return what a write is about, for messages: verb, resource, namespace/name, code."""
+    ref = entry["objectRef"]
+    resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
+    name = f"{ref.get('namespace', '')}/{ref.get('name', '')}"
+    return f"{entry['verb']} {resource} {name} {code_of(entry)}"
+
+
+async def let_schedule(api: Api, user: str) -> None:
+    """Give a user every right of the API server's own scheduler user."""
+    subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    bindings = [
+        (f"{rbac}/clusterrolebindings", "ClusterRole", "system:kube-scheduler"),
+        (f"{rbac}/clusterrolebindings", "ClusterRole", "system:volume-scheduler"),
+        (
+            f"{rbac}/namespaces/kube-system/rolebindings",
+            "Role",
+            "extension-apiserver-authentication-reader",
+        ),
+        (
+            f"{rbac}/namespaces/kube-system/rolebindings",
+            "Role",
+            "system::leader-locking-kube-scheduler",
+        ),
+    ]
+    for path, kind, name in bindings:
+        role = {"kind": kind, "name": name, "apiGroup": "rbac.authorization.k8s.io"}
+        body = {"metadata": {"name": f"{user}-{name}"}, "roleRef": role, "subjects": [subject]}
+        await api.expect("POST", path, body)
