@@ -1,0 +1,52 @@
+"""The definitions of `crds/` on a server: taken as they are, and their objects with every field."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.operatorworld import CRDS, DEFINITIONS, SERVERS, World, open_world, until_ok
+from tests.unit.crds.test_crds import IN_USE
+
+pytestmark = pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
+
+
+@pytest.fixture(params=SERVERS)
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(request.param, tmp_path) as opened:
+        yield opened
+
+
+async def test_definitions_are_taken_and_keep_every_field(world: World):
+    """No warning condition, the short names are there, and objects in use come back unchanged."""
+    for path in sorted(CRDS.glob("*.yaml")):
+        definition = yaml.safe_load(path.read_text())
+        await world.send("POST", f"{DEFINITIONS}?fieldValidation=Strict", definition)
+        names, group = definition["spec"]["names"], definition["spec"]["group"]
+        root = f"/apis/{group}/{definition['spec']['versions'][0]['name']}"
+        objects = f"{root}/namespaces/default/{names['plural']}"
+        await until_ok(world.client, objects)
+        await until_ok(world.client, root)
+        conditions = (await world.send("GET", f"{DEFINITIONS}/{definition['metadata']['name']}"))[
+            "status"
+        ]["conditions"]
+        resources = (await world.send("GET", root))["resources"]
+
+        assert {"Established": "True", "NamesAccepted": "True"} == {
+            one["type"]: one["status"] for one in conditions
+        }
+        (served,) = (one for one in resources if one["name"] == names["plural"])
+        assert names["shortNames"] == served["shortNames"]
+        for kind in {names["kind"]} & set(IN_USE):
+            document = {
+                "apiVersion": f"{group}/v1alpha1",
+                "kind": kind,
+                "metadata": {"name": "all", "namespace": "default"},
+            } | IN_USE[kind]
+            made = await world.send("POST", f"{objects}?fieldValidation=Strict", document)
+            document["metadata"] = made["metadata"]
+            written = await world.send(
+                "PUT", f"{objects}/all/status?fieldValidation=Strict", document
+            )
+            assert IN_USE[kind] == {part: written[part] for part in ("spec", "status")}
