@@ -33,6 +33,7 @@ from scheduler.engine.intake import Complain, Intake, room_freed
 from scheduler.engine.nominations import Nominations
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
+from scheduler.engine.preemption import Preemptions
 from scheduler.engine.queues import QueuedPod, Queues, SortKey
 from scheduler.engine.wakeups import Wakeups
 from scheduler.framework.cycle import Cycle
@@ -102,6 +103,14 @@ class Engine:
             self.observation.fault,
         )
         self.intake.trackers = self._handle.trackers
+        self.preemptions = Preemptions(
+            self._outbox,
+            self.queues,
+            self.nominations,
+            self.bindings,
+            self.observation,
+            lambda pod, now: self.intake.announce(room_freed(pod), now),
+        )
         self._connect_handle()
         self.observation.watch(self.queues, wakeups, self.profiles)
         self._now = 0.0
@@ -112,7 +121,8 @@ class Engine:
         if isinstance(event, Watched):
             self.intake.watched(event, now)
         elif isinstance(event, Answer):
-            self.bindings.answer(event, now)
+            if not self.preemptions.answer(event, now):
+                self.bindings.answer(event, now)
         elif isinstance(event, Listed):
             self.intake.listed(event, now)
         elif isinstance(event, Complete):
@@ -126,6 +136,7 @@ class Engine:
         """Try up to `cycles` pods; return everything that is to be done outside."""
         self._now = now
         self.bindings.expire(now)
+        self.preemptions.expire(now)
         self.queues.flush(now)
         if self.is_leading:
             for _ in range(cycles):
@@ -138,7 +149,8 @@ class Engine:
 
     def next_wakeup(self) -> float | None:
         """Return when `run` has something to do though no event comes; None if never."""
-        times = [t for t in (self.queues.next_deadline(), self.bindings.next_deadline()) if t]
+        owners = (self.queues, self.bindings, self.preemptions)
+        times = [time for owner in owners if (time := owner.next_deadline()) is not None]
         return min(times, default=None)
 
     def has_work(self) -> bool:
@@ -231,7 +243,10 @@ class Engine:
         """Tell the world why a pod is not scheduled, and let it wait for better times."""
         rejected, message = decision.status.is_rejected, decision.message
         reason = failure.UNSCHEDULABLE if rejected else failure.SCHEDULER_ERROR
-        self._follow_preemption(queued.pod, decision)
+        if decision.nominated_node is not None:
+            self.nominations.put(queued.pod, decision.nominated_node)
+        if decision.victims and decision.nominated_node:
+            self.preemptions.begin(queued.pod, decision.nominated_node, decision.victims, now)
         self._outbox.put(
             failure.status_patch(queued, reason, message, decision.nominated_node, now)
         )
@@ -244,10 +259,6 @@ class Engine:
             self.queues.rejected(queued, decision.rejected_by, now, is_pending=is_pending)
         else:
             self.queues.failed(queued)
-
-    def _follow_preemption(self, pod: Pod, decision: Decision) -> None:
-        if decision.nominated_node is not None:
-            self.nominations.put(pod, decision.nominated_node)
 
     def _nominated_for(self, pod: Pod) -> tuple[tuple[Placed, int], ...]:
         """Return the nominated pods (with rows) that `pod` must leave room for."""
@@ -294,6 +305,7 @@ class Engine:
             return [pod.queued.pod for pod in found if pod is not None]
 
         self._handle.waiting = waiting
+        self._handle.on_is_preempting = self.preemptions.is_running
         self._handle.on_allow = lambda uid, plugin: bindings.allow(uid, plugin, self._now)
         self._handle.on_reject = lambda uid, plugin, reason: bindings.reject(
             uid, plugin, reason, self._now

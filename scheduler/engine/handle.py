@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+from scheduler.framework.handle import TrackerT
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.podindex import PodIndex
@@ -19,6 +20,7 @@ class EngineHandle:
         self.feature_gates = feature_gates
         self.trackers: dict[str, Tracker] = {}
         self.waiting: Callable[[], Sequence[Pod]] = tuple
+        self.on_is_preempting: Callable[[str], bool] = _nobody_preempts
         self.on_allow: Callable[[str, str], None] = _nobody_waits
         self.on_reject: Callable[[str, str, str], None] = _nobody_waits
 
@@ -31,13 +33,17 @@ class EngineHandle:
         """Return the known objects of a kind by `namespace/name` or `name`."""
         return self._cluster.store.of(kind)
 
-    def tracker(self, kind: type[Tracker]) -> Tracker:
-        """Return the one tracker of that class, making it on first use."""
+    def tracker(self, kind: type[TrackerT]) -> TrackerT:
+        """Return the one tracker of a class, making it on first use."""
         name = kind.__qualname__
         if name not in self.trackers:
             tracker = self.trackers[name] = kind()
             tracker.rebuild(self._cluster)
-        return self.trackers[name]
+        return cast("TrackerT", self.trackers[name])
+
+    def is_preempting(self, uid: str) -> bool:
+        """Return whether evictions for this pod are under way."""
+        return self.on_is_preempting(uid)
 
     def waiting_pods(self) -> Sequence[Pod]:
         """Return the pods that wait at permit."""
@@ -50,6 +56,10 @@ class EngineHandle:
     def reject(self, uid: str, plugin: str, reason: str) -> None:
         """Reject a waiting pod in the name of `plugin`."""
         self.on_reject(uid, plugin, reason)
+
+
+def _nobody_preempts(_uid: str) -> bool:
+    return False
 
 
 def _nobody_waits(*_: str) -> None:

@@ -62,6 +62,11 @@ class Observation:
         self.meters.scheduling_algorithm_duration.observe(self.now_s() - started_s)
         self.on_decision(queued, decision)
 
+    def preempted(self, victims: int) -> None:
+        """Count a preemption and its victims."""
+        self.meters.preemption_attempts.inc()
+        self.meters.preemption_victims.observe(victims)
+
     def scheduled(self, pod: InFlight, now: float) -> None:
         """Count a bound pod."""
         queued, meters = pod.queued, self.meters

@@ -6,10 +6,13 @@ Each member needs a reason; most plugins use none of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import PodIndex
+from scheduler.state.tracker import Tracker
+
+TrackerT = TypeVar("TrackerT", bound=Tracker)
 
 
 class Handle(Protocol):
@@ -27,6 +30,14 @@ class Handle(Protocol):
 
     def objects(self, kind: str) -> Mapping[str, Any]:
         """Return the known objects of a kind (`Service`) by `namespace/name` or `name`."""
+        ...
+
+    def is_preempting(self, uid: str) -> bool:
+        """Return whether evictions for this pod are under way; preemption's pre-enqueue asks."""
+        ...
+
+    def tracker(self, kind: type[TrackerT]) -> TrackerT:
+        """Return the one tracker of a class, making it on first use."""
         ...
 
     def waiting_pods(self) -> Sequence[Pod]:

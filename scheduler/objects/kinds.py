@@ -12,6 +12,7 @@ import msgspec
 
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
+from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.workloads import (
     Namespace,
     ReplicaSet,
@@ -59,6 +60,7 @@ WATCHED: tuple[Kind, ...] = (
     Kind("ReplicationController", "", "v1", "replicationcontrollers", ReplicationController),
     Kind("ReplicaSet", "apps", "v1", "replicasets", ReplicaSet),
     Kind("StatefulSet", "apps", "v1", "statefulsets", StatefulSet),
+    Kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", PodDisruptionBudget),
 )
 
 BY_KIND: dict[str, Kind] = {kind.kind: kind for kind in WATCHED}
