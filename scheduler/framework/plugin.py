@@ -58,6 +58,10 @@ class Plugin(Generic[ArgsT]):
     on_the_spot: ClassVar[tuple[str, ...]] = ()
     normalize: Any = "none"
 
+    # Whether the state of pre-filter (of pre-filter or pre-score) is passed on: asked for every pod.
+    takes_state: ClassVar[bool] = False
+    takes_score_state: ClassVar[bool] = False
+
     if TYPE_CHECKING:
         # Shapes only: subclasses define the points they serve. `...` lets a subclass leave out the
         # trailing state argument.
@@ -84,6 +88,8 @@ class Plugin(Generic[ArgsT]):
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
+        cls.takes_state = cls.serves("pre_filter")
+        cls.takes_score_state = cls.takes_state or cls.serves("pre_score")
         for base in getattr(cls, "__orig_bases__", ()):
             for argument in get_args(base):
                 if isinstance(argument, type) and issubclass(argument, Args):

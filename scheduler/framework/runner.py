@@ -141,10 +141,10 @@ class Runner:
             rejected = self._call_filter(bound, cycle, nodes, states)
             if rejected is not None:
                 fresh = rejected.rows & feasible
-                if fresh.any():
+                if np.count_nonzero(fresh):
                     rejections.append(Rejection(bound.name, fresh, rejected))
                     feasible = feasible & ~fresh
-                    return not feasible.any()
+                    return not np.count_nonzero(feasible)
             return False
 
         bounds = self.profile.filter
@@ -269,7 +269,7 @@ class Runner:
     def _call_score(self, bound: Bound, cycle: Cycle, nodes: Nodes, states: States) -> IntColumn:
         if bound.name in self._missing_state["score"]:
             self._catch_up(bound, "pre_score", cycle, nodes, states)
-        if bound.plugin.serves("pre_score") or bound.plugin.serves("pre_filter"):
+        if bound.plugin.takes_score_state:
             raw = bound.call(cycle, nodes, states.for_score(bound.name))
         else:
             raw = bound.call(cycle, nodes)
@@ -370,7 +370,7 @@ def _plugins_without_state(profile: Profile, point: str, before: str) -> frozens
 
 def _state(bound: Bound, states: States) -> tuple[Any, ...]:
     """Return the state argument of a plugin that has a pre-filter, nothing for one without."""
-    return (states.by_plugin.get(bound.name),) if bound.plugin.serves("pre_filter") else ()
+    return (states.by_plugin.get(bound.name),) if bound.plugin.takes_state else ()
 
 
 def _attributed(status: Status, bound: Bound, point: str) -> Status:

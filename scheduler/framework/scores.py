@@ -16,6 +16,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound
 
 MAX_SCORE = 100
+_UINT64 = np.dtype(np.uint64)
 
 
 def normalize(bound: Bound, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
@@ -43,8 +44,7 @@ def check_range(plugin: str, normalized: IntColumn, nodes: Nodes) -> None:
     if is_constant(normalized):
         if 0 <= normalized.item(0) <= MAX_SCORE:
             return
-    # Seen as unsigned, negative numbers are huge: one reduction looks at both ends.
-    elif not len(normalized) or normalized.view(np.uint64).max() <= MAX_SCORE:
+    elif _largest_unsigned(normalized) <= MAX_SCORE:
         return
     low = int(normalized.min(where=nodes.feasible, initial=0))
     high = int(normalized.max(where=nodes.feasible, initial=0))
@@ -87,7 +87,12 @@ class Total:
         """Return the sum."""
         if self._column is None:
             return np.full(self._size, self._constant, dtype=np.int64)
-        return self._column + self._constant if self._constant else self._column
+        if self._constant and self._is_own:
+            self._column += self._constant
+        elif self._constant:
+            self._column = self._column + self._constant
+        self._constant, self._is_own = 0, True
+        return self._column
 
 
 def _highest(raw: IntColumn, feasible: BoolColumn) -> int:
@@ -96,3 +101,12 @@ def _highest(raw: IntColumn, feasible: BoolColumn) -> int:
     if feasible[row]:
         return max(int(raw[row]), 0)
     return int(raw.max(where=feasible, initial=0))
+
+
+def _largest_unsigned(column: IntColumn) -> int:
+    """Return the largest number, negative ones being huge: one look at both ends of a range.
+
+    Finding where the largest is costs half of finding out how large it is.
+    """
+    unsigned = column.view(_UINT64)
+    return unsigned.item(unsigned.argmax()) if len(unsigned) else 0

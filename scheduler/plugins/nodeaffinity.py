@@ -100,15 +100,14 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         added = args.added_affinity or AddedAffinity()
         self._added = nodeselection.any_of(added.required)
         self._added_preferred = added.preferred
-        self._required = PerShape(required_nodes)
-        self._preference_faults = PerShape(_preference_faults)
+        self._required = PerShape(_required_and_names)
+        self._preferred = PerShape(self._preferred_terms)
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Narrow | RequiredNodes:
         """Return what the pod requires; narrow the rows down when it names its nodes."""
-        required = self._required.of(cycle)
+        required, names = self._required.of(cycle)
         if required.allows_all and self._added is None:
             return SKIP
-        names = nodeselection.names_in(_affinity(cycle.pod).required)
         if names is None:
             return required
         if not names:
@@ -122,7 +121,8 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         rejected: Rejected | None = None
         if self._added is not None:
             rejected = reject(~self._added.mask(nodes), REASON_ADDED, final=True)
-        required = required or self._required.of(cycle)
+        if required is None:  # the profile disables pre-filter
+            required, _ = self._required.of(cycle)
         if required.allows_all:
             return rejected
         own = reject(~required.mask(nodes), REASON_POD, final=True)
@@ -130,13 +130,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
 
     def pre_score(self, cycle: Cycle, *_: object) -> Status | tuple[PreferredSchedulingTerm, ...]:
         """Return all preferred terms; Skip without any, Error if one of the pod's does not parse."""
-        preferred = _affinity(cycle.pod).preferred
-        faults = self._preference_faults.of(cycle)
-        if faults:
-            return Status(Code.ERROR, (nodeselection.joined(faults),))
-        if not preferred and not self._added_preferred:
-            return SKIP
-        return preferred + self._added_preferred
+        return self._preferred.of(cycle)
 
     def score(
         self, cycle: Cycle, nodes: Nodes, terms: tuple[PreferredSchedulingTerm, ...] | None
@@ -163,6 +157,13 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
             before is None or not self._matches(required, before)
         )
 
+    def _preferred_terms(self, pod: Pod) -> Status | tuple[PreferredSchedulingTerm, ...]:
+        own = _affinity(pod).preferred
+        faults = tuple(nodeselection.preferred_faults(own, ""))
+        if faults:
+            return Status(Code.ERROR, (nodeselection.joined(faults),))
+        return own + self._added_preferred or SKIP
+
     def _matches(self, required: RequiredNodes, node: Node) -> bool:
         return (self._added is None or self._added.matches(node)) and required.matches(node)
 
@@ -173,5 +174,6 @@ def _affinity(pod: Pod) -> Affinity:
     return affinity or Affinity()
 
 
-def _preference_faults(pod: Pod) -> tuple[nodeselection.Fault, ...]:
-    return tuple(nodeselection.preferred_faults(_affinity(pod).preferred, ""))
+def _required_and_names(pod: Pod) -> tuple[RequiredNodes, frozenset[str] | None]:
+    """Return what a pod requires of nodes, and the only names that can satisfy it."""
+    return required_nodes(pod), nodeselection.names_in(_affinity(pod).required)

@@ -61,17 +61,21 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._requested = PerShape(self._requests)
+        self._pre_scored = PerShape(self._requests_or_skip)
         self._scores = RowCache(_columns, _cells)
 
     def pre_score(self, cycle: Cycle, _nodes: Nodes) -> Status | Requested:
         """Return what the pod requests of the listed resources; Skip if nothing."""
-        requested = self._requested.of(cycle)
-        return requested if any(amount for _, amount in requested) else SKIP
+        return self._pre_scored.of(cycle)
 
     def score(self, cycle: Cycle, nodes: Nodes, _requested: object) -> IntColumn:
         """Return 0..100, 75 for a node that the pod leaves as even as it was."""
         (column,) = self._scores.columns(self._requested.of(cycle), nodes)
         return column.copy()
+
+    def _requests_or_skip(self, pod: Pod) -> Status | Requested:
+        requested = self._requests(pod)
+        return requested if any(amount for _, amount in requested) else SKIP
 
     def _requests(self, pod: Pod) -> Requested:
         requests = pod_requests(pod)
