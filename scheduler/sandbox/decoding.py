@@ -13,6 +13,7 @@ import yaml
 
 from scheduler.sandbox.amounts import canonical
 from scheduler.sandbox.kinds import Resource
+from scheduler.sandbox.protobuf import MEDIA_TYPE, read_protobuf
 from scheduler.sandbox.status import Object, StatusError, bad_request, failure
 from scheduler.sandbox.typetable import Shape, type_table
 
@@ -32,6 +33,8 @@ _GO_NAMES: Final = {
 def read_body(body: bytes, content_type: str, kind: str = "") -> Object:
     """Parse a JSON or YAML body; 400 when it is malformed, 415 for other media types."""
     media = content_type.partition(";")[0].strip().lower()
+    if media == MEDIA_TYPE:
+        return read_protobuf(body)
     if media in ("application/yaml", "application/x-yaml"):
         try:
             found = yaml.safe_load(body)

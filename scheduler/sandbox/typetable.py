@@ -7,7 +7,7 @@ documents all read it. It is data about Kubernetes' wire format; nothing here lo
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -53,13 +53,30 @@ class Field:
     atomic_map: bool = False
 
 
+class WireField(NamedTuple):
+    """A field in protobuf: its JSON name, or the struct (`inlined`) whose fields stand in its place."""
+
+    name: str
+    keeps_zero: bool
+    inlined: str
+
+
+class _Raw(msgspec.Struct, frozen=True):
+    kinds: dict[str, str]
+    types: dict[str, dict[str, str]]
+    wire: dict[str, str]
+
+
 class TypeTable:
     """All types by name, linked on first use."""
 
-    def __init__(self, raw: "dict[str, dict[str, dict[str, str]]]") -> None:
-        self._raw = raw["types"]
-        self.kinds: dict[str, str] = raw["kinds"]  # type: ignore[assignment]
+    def __init__(self, content: bytes) -> None:
+        raw = msgspec.json.decode(content, type=_Raw)
+        self.kinds = raw.kinds
+        self._raw = raw.types
+        self._raw_wire = raw.wire
         self._shapes: dict[str, Shape] = {}
+        self._wire: dict[str, dict[int, WireField]] = {}
 
     def of_resource(self, resource: Resource) -> Shape | None:
         """The type of a resource's objects, None for custom resources."""
@@ -88,6 +105,18 @@ class TypeTable:
             found.fields = {name: self._field(text) for name, text in self._raw[code].items()}
         return found
 
+    def wire(self, name: str) -> dict[int, WireField]:
+        """The protobuf fields of a struct by number; empty for an unknown one."""
+        found = self._wire.get(name)
+        if found is None:
+            found = {}
+            for entry in self._raw_wire.get(name, "").split():
+                number, _, what = entry.partition("=")
+                inlined = what[1:] if what.startswith("+") else ""
+                found[int(number)] = WireField(what.lstrip("*+"), what.startswith("*"), inlined)
+            self._wire[name] = found
+        return found
+
     def names(self) -> list[str]:
         """The names of all struct types, sorted."""
         return sorted(self._raw)
@@ -110,5 +139,4 @@ class TypeTable:
 @cache
 def type_table() -> TypeTable:
     """The table that ships with the package."""
-    text = resources.files("scheduler.sandbox").joinpath("types.json").read_bytes()
-    return TypeTable(msgspec.json.decode(text))
+    return TypeTable(resources.files("scheduler.sandbox").joinpath("types.json").read_bytes())

@@ -3,10 +3,13 @@
 Facts only: the field names of the served kinds, their types and how lists merge; no descriptions. Used by the
 case that compares the file with a real API server, and by hand when a new Kubernetes version comes:
 
-    python -m tests.apiserver.fieldtable openapi-v2.json > scheduler/sandbox/types.json
+    python -m tests.apiserver.fieldtable openapi-v2.json GO_MODULES/k8s.io > scheduler/sandbox/types.json
+
+The numbers of the fields in protobuf come from the tags in the Go types of k8s.io/api, which `make tools` has fetched.
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -53,6 +56,60 @@ def build(document):
             code = _code(schema, todo)
             fields[field] = code + _merging(schema) + ("!" if field in required else "")
     return {"kinds": dict(sorted(kinds.items())), "types": dict(sorted(types.items()))}
+
+
+_STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(
+    r'^\s*(?:(\w+)\s+)?(\S+)\s+`json:"([^"]*)".*?protobuf:"\w+,(\d+),', re.MULTILINE
+)
+
+
+def wire(table, modules):
+    """Field numbers {type: "number=name ..."}: `*` keeps zeros, `+` names a struct that is inlined."""
+    numbers = {}
+    todo = list(table["types"])
+    sources = {}
+    while todo:
+        name = todo.pop()
+        package, _, struct = name.rpartition(".")
+        if package not in sources:
+            sources[package] = _structs(modules, package)
+        fields = sources[package].get(struct)
+        if fields is None or name in numbers:
+            continue
+        parts = []
+        for kind, tag, number in fields:
+            json_name, *options = tag.split(",")
+            if "inline" in options:
+                if kind.rpartition(".")[2] == "TypeMeta":
+                    continue
+                inner = f"{package}.{kind}"
+                parts.append(f"{number}=+{inner}")
+                todo.append(inner)
+            else:
+                keeps = kind.startswith("*") or "omitempty" not in options
+                parts.append(f"{number}={'*' if keeps else ''}{json_name}")
+        numbers[name] = " ".join(parts)
+    return dict(sorted(numbers.items()))
+
+
+def _structs(modules, package):
+    group, _, version = package.partition(".")
+    roots = {
+        "meta": "apimachinery@*/pkg/apis",
+        "apiextensions": "apiextensions-apiserver@*/pkg/apis",
+    }
+    short = {"rbac": "rbac", "apiextensions": "apiextensions"}.get(group, group)
+    found = sorted(
+        modules.glob(f"{roots.get(group, 'api@*')}/{short.split('.')[0]}/{version}/types.go")
+    )
+    if not found:
+        return {}
+    text = found[0].read_text(encoding="utf-8")
+    return {
+        struct: [(kind, tag, number) for _, kind, tag, number in _FIELD.findall(body)]
+        for struct, body in _STRUCT.findall(text)
+    }
 
 
 def _code(schema, todo):
@@ -104,9 +161,13 @@ def render(table):
     parts.append(",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in table["kinds"].items()))
     parts += ["},", '"types": {']
     parts.append(",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in table["types"].items()))
+    parts += ["},", '"wire": {']
+    parts.append(",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in table["wire"].items()))
     parts += ["}", "}", ""]
     return "\n".join(parts)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render(build(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))))
+    made = build(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    made["wire"] = wire(made, Path(sys.argv[2]))
+    sys.stdout.write(render(made))
