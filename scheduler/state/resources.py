@@ -20,6 +20,10 @@ FIRST_COLUMNS = (CPU, MEMORY, EPHEMERAL, PODS)
 # What scoring assumes for a container that does not name the resource: 100m and 200Mi.
 ASSUMED_REQUESTS: Mapping[str, int] = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 
+# The most that one pod counts for: as many such pods as a node holds add up within an int64, and no
+# node offers as much (64 PiB, 7e13 CPUs). Anybody may bind a pod that asks for more.
+LARGEST = 2**56
+
 _NAMED = frozenset((CPU, MEMORY, EPHEMERAL))
 
 
@@ -156,9 +160,9 @@ def _raise(total: Amounts, floor: Mapping[str, int]) -> None:
 
 
 def counted(requests: Mapping[str, int]) -> Amounts:
-    """Keep the resources that scheduling counts, without those of amount 0."""
+    """Keep the resources that scheduling counts, without those of amount 0, at most `LARGEST`."""
     return {
-        name: amount
+        name: min(amount, LARGEST)
         for name, amount in requests.items()
         if amount and (name in _NAMED or is_counted(name))
     }

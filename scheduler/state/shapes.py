@@ -15,6 +15,7 @@ from scheduler.objects.pod import ContainerPort, Pod
 from scheduler.state.resources import (
     ASSUMED_REQUESTS,
     CPU,
+    LARGEST,
     MEMORY,
     Amounts,
     counted,
@@ -56,7 +57,7 @@ def scored(pod: Pod, *, use_status: bool, skip_pod_level: bool) -> tuple[int, in
     requests = pod_requests(
         pod, use_status=use_status, skip_pod_level=skip_pod_level, non_missing=ASSUMED_REQUESTS
     )
-    return requests.get(CPU, 0), requests.get(MEMORY, 0)
+    return min(requests.get(CPU, 0), LARGEST), min(requests.get(MEMORY, 0), LARGEST)
 
 
 def host_ports(pod: Pod) -> tuple[ContainerPort, ...]:
@@ -93,7 +94,9 @@ class Shapes:
         meta, spec = pod.metadata, pod.spec
         if spec.node_name:
             spec = msgspec.structs.replace(spec, node_name="")
-        owner = next(((o.kind, o.name) for o in meta.owner_references if o.controller), None)
+        owner = next(
+            ((o.api_version, o.kind, o.name) for o in meta.owner_references if o.controller), None
+        )
         key = _encode((meta.namespace, meta.labels, owner, spec))
         shape = self._by_key.get(key)
         if shape is None:
