@@ -134,6 +134,14 @@ class Bindings:
         self._end(pod, unschedulable("preempted"), now)
         return True
 
+    def preempt(self, uid: str, now: float) -> bool:
+        """Take a pod that is not being bound yet out of the way; return whether that was enough."""
+        pod = self._pods.get(uid)
+        if pod is None or isinstance(pod.asked, BindPod):
+            return False
+        self._end(pod, unschedulable("preempted"), now)
+        return True
+
     def answer(self, answer: Answer, now: float) -> None:
         """Take in the answer to an effect; one that nobody waits for is passed over."""
         pod = self._by_effect.pop(answer.effect, None)
@@ -271,7 +279,8 @@ class Bindings:
         if not result.ok and result.code != 404:
             pod.deadline = now + LOOK_AGAIN_S
             return
-        seen = msgspec.convert(result.body or {}, Seen) if result.ok else Seen()
+        # A pod that is not found is not given up: the watch tells whether it is really gone.
+        seen = msgspec.convert(result.body or {}, Seen) if result.ok else Seen(pod.uid)
         if seen.uid == pod.uid and seen.node_name == pod.node:
             self._advance(pod, CallResult(200), now)
             return

@@ -112,7 +112,7 @@ def test_the_pod_is_deleted_before_the_bind_is_sent():
 
 
 def test_a_404_comes_before_the_watch_tells():
-    """The look agrees, the pod is forgotten, and the late watch event changes nothing."""
+    """The look agrees, the pod waits its back-off, and the late watch event takes it away."""
     rig = rig_with()
     rig.api.remove("Pod", "default/p")
     rig.perform(place_of(rig, Bind))
@@ -120,9 +120,24 @@ def test_a_404_comes_before_the_watch_tells():
     rig.run()
     rig.perform(place_of(rig, Look))
     rig.deliver(0)
-    assert Where.GONE is rig.where("p")
+    assert Where.ERROR_BACKOFF is rig.where("p")
+    assert 0 == len(rig.engine.cluster.pods)
 
     rig.settle()
+    assert Where.GONE is rig.where("p")
+
+
+def test_a_look_that_lies_loses_no_pod():
+    """A 404 of a proxy for bind and look alike: only the watch can take a pod away."""
+    rig = rig_with()
+    rig.refuse(place_of(rig, Bind), 404)
+    rig.deliver(0)
+    rig.run()
+    rig.refuse(place_of(rig, Look), 404)
+    rig.deliver(0)
+    rig.settle()
+
+    assert "n0" == node_of(rig)
 
 
 def test_a_conflict_because_we_bound_it():

@@ -246,7 +246,11 @@ class Rig:
             q.where is Where.BACKOFF
             or (q.where is Where.ERROR_BACKOFF and not self._fails_for_ever(q.pod))
             # What a lost lease cut short is told by the next attempt, after five minutes at most.
-            or (q.where is Where.UNSCHEDULABLE and q.told is None and not self._is_told(q.pod))
+            or (
+                q.where in (Where.UNSCHEDULABLE, Where.ERROR_BACKOFF)
+                and q.told is None
+                and not self._is_told(q.pod)
+            )
             for q in queues
         )
 
