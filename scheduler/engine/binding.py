@@ -134,14 +134,6 @@ class Bindings:
         self._end(pod, unschedulable("preempted"), now)
         return True
 
-    def preempt(self, uid: str, now: float) -> bool:
-        """Take a pod that is not being bound yet out of the way; return whether that was enough."""
-        pod = self._pods.get(uid)
-        if pod is None or isinstance(pod.asked, BindPod):
-            return False
-        self._end(pod, unschedulable("preempted"), now)
-        return True
-
     def answer(self, answer: Answer, now: float) -> None:
         """Take in the answer to an effect; one that nobody waits for is passed over."""
         pod = self._by_effect.pop(answer.effect, None)
