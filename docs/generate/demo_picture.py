@@ -42,7 +42,7 @@ async def draw() -> str:
     console.print(Group(table, Panel(text, border_style="dim")))
     # The fonts that rich names lie on somebody's server; the reader's own will do.
     return re.sub(
-        r"@font-face \{.*?\}\s*", "", console.export_svg(title="trellis demo"), flags=re.S
+        r"@font-face \{.*?\}\s*", "", console.export_svg(title="trellis demo"), flags=re.DOTALL
     )
 
 
