@@ -1,0 +1,272 @@
+"""The sandbox as an `Api` in memory, and the accidents that can befall requests on their way.
+
+The answers come from the sandbox's own code, which the cases of tests/apiserver hold against a real API
+server; only the connection is replaced. With `looptime` hours pass in milliseconds.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import msgspec
+
+from scheduler.kube.api import JSON, MERGE, REQUEST_TIMEOUT_S, Response, failure
+from scheduler.sandbox import reading, subresources, watching, writing
+from scheduler.sandbox.request import Call, PathNotFoundError, parse
+from scheduler.sandbox.start import new_store
+from scheduler.sandbox.status import StatusError
+from scheduler.sandbox.store import Store
+from scheduler.sandbox.typetable import type_table
+
+type_table()  # reads a file, which nobody may do while a loop runs
+START = 1_700_000_000.0
+LOST = Response(0, reason="ConnectionFailed", message="the connection broke")
+UNSENT = Response(0, reason="NotSent", message="nobody is there", was_sent=False)
+
+
+class LoopClock:
+    """The time of the running loop, as seconds since the epoch; `offset_s` models a skewed clock."""
+
+    def __init__(self, offset_s: float = 0.0) -> None:
+        self._start = START + offset_s
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        try:
+            return self._start + asyncio.get_running_loop().time()
+        except RuntimeError:
+            return self._start
+
+
+@dataclass
+class Accident:
+    """What happens to a request: `is_applied` says whether the server still carries it out."""
+
+    response: Response
+    is_applied: bool = False
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request that reached the server."""
+
+    at: float
+    method: str
+    path: str
+    body: Any
+
+
+@dataclass
+class Flow:
+    """An open watch: what a test may do to it."""
+
+    silence_s: float
+    chunk_bytes: float = inf
+    is_cut: bool = False
+    is_dead: bool = False
+    extra: bytes = b""
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def cut(self) -> None:
+        """Break the connection."""
+        self.is_cut = True
+        self.woken.set()
+
+    def die(self) -> None:
+        """Bring no more bytes, without breaking: a peer that is gone."""
+        self.is_dead = True
+        self.woken.set()
+
+    def inject(self, data: bytes) -> None:
+        """Send bytes that the server did not send."""
+        self.extra += data
+        self.woken.set()
+
+
+class MemoryApi:
+    """An `Api` around a store; `accident` is asked before each request and each watch."""
+
+    def __init__(self, store: Store | None = None, *, history: int = 16_384) -> None:
+        self.clock = LoopClock()
+        self.store = store or new_store(self.clock, seed=1, with_crds=False, history=history)
+        self.accident: Callable[[str, str], Accident | None] = lambda _method, _path: None
+        self.seen: list[Seen] = []
+        self.flows: list[Flow] = []
+        self.chunk_bytes: float = inf
+        self.running = 0
+        self.most_running = 0
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        content_type: str = JSON,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> Response:
+        """Answer as the sandbox would, unless an accident comes first."""
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._answer(method, path, body, content_type)
+        except TimeoutError:
+            return Response(0, reason="Timeout", message="no answer in time")
+        finally:
+            self.running -= 1
+
+    async def _answer(self, method: str, path: str, body: bytes, content_type: str) -> Response:
+        accident = self.accident(method, path)
+        if accident is None:
+            await asyncio.sleep(0)
+            return self._serve(method, path, body, content_type)
+        if accident.is_applied:
+            self._serve(method, path, body, content_type)
+        await asyncio.sleep(accident.delay_s)
+        if accident.response.code == 200:
+            return self._serve(method, path, body, content_type)
+        return accident.response
+
+    def _serve(self, method: str, path: str, body: bytes, content_type: str) -> Response:
+        self.seen.append(
+            Seen(self.clock.now(), method, path, msgspec.json.decode(body) if body else None)
+        )
+        try:
+            call = self._call(method, path)
+            call.body, call.content_type = body, content_type
+            return _dispatch(self.store, call)
+        except StatusError as fault:
+            return failure(fault.code, msgspec.json.encode(fault.status))
+        except PathNotFoundError:
+            return failure(404, b"404 page not found")
+
+    def _call(self, method: str, path: str) -> Call:
+        plain, _, query = path.partition("?")
+        return parse(self.store.kinds, method, plain, query)
+
+    @asynccontextmanager
+    async def stream(self, path: str, *, silence_s: float) -> AsyncIterator["_Stream"]:
+        """Open a watch of the sandbox."""
+        accident = self.accident("WATCH", path)
+        if accident is not None:
+            await asyncio.sleep(accident.delay_s)
+            yield _Stream(accident.response)
+            return
+        flow = Flow(silence_s, self.chunk_bytes)
+        try:
+            call = self._call("GET", path)
+            source = watching.Stream(self.store, call, flow.woken.set)
+        except StatusError as fault:
+            yield _Stream(failure(fault.code, msgspec.json.encode(fault.status)))
+            return
+        except PathNotFoundError:
+            yield _Stream(failure(404, b"404 page not found"))
+            return
+        self.flows.append(flow)
+        try:
+            yield _Stream(Response(200), source, flow, call.number("timeoutSeconds"))
+        finally:
+            self.flows.remove(flow)
+            source.close()
+
+    def get(self, path: str) -> Any:
+        """Return an object as it is now."""
+        response = self._serve("GET", path, b"", JSON)
+        self.seen.pop()
+        return msgspec.json.decode(response.body) if response.ok else None
+
+    def put(self, path: str, obj: Any) -> Any:
+        """Create an object; the test's own doing is not recorded."""
+        response = self._serve("POST", path, msgspec.json.encode(obj), JSON)
+        self.seen.pop()
+        assert response.ok, response
+        return msgspec.json.decode(response.body)
+
+    def change(self, path: str, patch: Any) -> Any:
+        """Merge a patch into an object, as somebody else; not recorded."""
+        response = self._serve("PATCH", path, msgspec.json.encode(patch), MERGE)
+        self.seen.pop()
+        assert response.ok, response
+        return msgspec.json.decode(response.body)
+
+    def remove(self, path: str) -> None:
+        """Delete an object at once, as somebody else; not recorded."""
+        options = b'{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}'
+        response = self._serve("DELETE", path, options, JSON)
+        self.seen.pop()
+        assert response.ok, response
+
+    def requests(self, method: str = "") -> list[str]:
+        """Return the paths of requests so far, of one method or with the method in front."""
+        if method:
+            return [seen.path for seen in self.seen if seen.method == method]
+        return [f"{seen.method} {seen.path}" for seen in self.seen]
+
+
+class _Stream:
+    def __init__(
+        self,
+        head: Response,
+        source: watching.Stream | None = None,
+        flow: Flow | None = None,
+        limit_s: float = 0.0,
+    ) -> None:
+        self.head = head
+        self._source = source
+        self._flow = flow
+        self._ends_at = asyncio.get_running_loop().time() + limit_s
+        self._buffer = source.first() if source is not None else b""
+
+    async def read(self) -> bytes:
+        """Return what the sandbox sends next."""
+        if self._source is None or self._flow is None:
+            return b""
+        flow, loop = self._flow, asyncio.get_running_loop()
+        silent_at = loop.time() + flow.silence_s
+        while not self._buffer:
+            if flow.is_cut:
+                raise ConnectionResetError("cut")
+            # The loop's time is rounded: a timer may run a little before its moment.
+            now = loop.time() + 1e-3
+            if self._source.ended or now >= self._ends_at:
+                return b""
+            if now >= silent_at:
+                raise TimeoutError
+            try:
+                async with asyncio.timeout_at(min(silent_at, self._ends_at)):
+                    await flow.woken.wait()
+            except TimeoutError:
+                continue
+            flow.woken.clear()
+            if not flow.is_dead:
+                self._buffer, flow.extra = flow.extra + self._source.next(), b""
+        if flow.is_cut:
+            # What was on its way arrives in part.
+            self._buffer = self._buffer[: len(self._buffer) // 2]
+        size = int(min(len(self._buffer), flow.chunk_bytes))
+        data, self._buffer = self._buffer[:size], self._buffer[size:]
+        if not data:
+            raise ConnectionResetError("cut")
+        return data
+
+
+def _dispatch(store: Store, call: Call) -> Response:
+    if call.subresource and call.subresource != "status":
+        answer = subresources.handle(store, call)
+    elif call.method == "GET":
+        body = reading.get(store, call) if call.name else reading.list_objects(store, call)
+        return Response(200, body)
+    else:
+        act = {
+            "POST": writing.create,
+            "PUT": writing.update,
+            "PATCH": writing.patch,
+            "DELETE": writing.delete,
+        }[call.method]
+        answer = act(store, call)
+    return Response(answer.code, answer.body)

@@ -1,0 +1,387 @@
+"""A reflector tells the engine every object of its kind, once, whatever happens on the way."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+
+from scheduler.base.meters import Meters
+from scheduler.engine.effects import Event, Listed, Watched
+from scheduler.kube.api import Response
+from scheduler.kube.watch import Reflector, WatchSettings
+from scheduler.kube.watches import Watches
+from scheduler.objects.kinds import NODE, POD, Kind
+from scheduler.objects.workloads import Namespace
+from tests.unit.kube.memoryapi import LOST, Accident, MemoryApi
+
+pytestmark = pytest.mark.looptime
+
+NODES = "/api/v1/nodes"
+SETTINGS = WatchSettings(page_limit=2)
+WIDGET = Kind("Widget", "example.com", "v1", "widgets", Namespace, namespaced=False)
+
+
+class Run:
+    """A reflector at work on a sandbox in memory, and what it has emitted."""
+
+    def __init__(self, kind: Kind = NODE, settings: WatchSettings = SETTINGS) -> None:
+        self.api = MemoryApi()
+        self.events: list[Event] = []
+        self.meters = Meters()
+        self.reflector = Reflector(
+            kind,
+            self.api,
+            self.events.append,
+            random=Random(1),
+            meters=self.meters,
+            settings=settings,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Run"]:
+        task = asyncio.create_task(self.reflector.run())
+        try:
+            await asyncio.sleep(1)
+            assert not task.done(), task.exception()
+            yield self
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def node(self, name: str, **labels: str) -> None:
+        self.api.put(NODES, {"metadata": {"name": name, "labels": labels}})
+
+    def told(self) -> list[str]:
+        """Return what was emitted, shortened to what matters."""
+        return [
+            f"{event.verb} {event.object.metadata.name}"
+            if isinstance(event, Watched)
+            else f"listed {' '.join(obj.metadata.name for obj in event.objects)}".strip()
+            for event in self.events
+            if isinstance(event, Watched | Listed)
+        ]
+
+    def restarts(self, reason: str) -> float:
+        return self.meters.watch_restarts.labels(self.reflector.kind.kind, reason).value
+
+
+async def test_it_lists_once_and_then_follows():
+    """The list comes whole, although it was read in pages; each change comes after it, once."""
+    run = Run()
+    for name in "abcde":
+        run.node(name)
+
+    async with run.running():
+        run.node("f")
+        await asyncio.sleep(1)
+        await run.api.request("DELETE", f"{NODES}/a")
+        await asyncio.sleep(1)
+
+    assert ["listed a b c d e", "ADDED f", "DELETED a"] == run.told()
+    assert 3 == sum("continue=" in path or "limit=" in path for path in run.api.requests("GET"))
+
+
+async def test_a_list_that_expires_between_pages_begins_anew():
+    """The half of a list that the server forgot is not told to anybody."""
+    run = Run()
+    for name in "abcde":
+        run.node(name)
+    expired = [Accident(Response(410, reason="Expired", message="too old"))]
+    run.api.accident = lambda _, path: expired.pop() if "continue" in path and expired else None
+
+    async with run.running():
+        pass
+
+    assert ["listed a b c d e"] == run.told()
+
+
+async def test_only_kinds_that_finish_are_filtered():
+    """Pods that have run to their end are left out by the server; other kinds have no filter."""
+    run = Run(POD)
+
+    async with run.running():
+        pass
+
+    assert "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed" in str(
+        run.api.requests("GET")
+    )
+
+
+async def test_a_watch_goes_on_where_it_ended():
+    """After a cut connection nothing is lost and nothing comes twice, without a new list."""
+    run = Run()
+    run.node("a")
+
+    async with run.running():
+        run.node("b")
+        await asyncio.sleep(1)
+        run.api.flows[0].cut()
+        run.node("c")
+        await asyncio.sleep(5)
+        run.node("d")
+        await asyncio.sleep(1)
+
+    assert ["listed a", "ADDED b", "ADDED c", "ADDED d"] == run.told()
+    assert 1 == run.restarts("error")
+
+
+async def test_the_time_limit_of_a_watch_is_no_failure():
+    """A quiet watch ends after minutes and is begun again at once, from the last version."""
+    run = Run(settings=WatchSettings(silence_s=3600))
+
+    async with run.running():
+        await asyncio.sleep(3600)
+        run.node("a")
+        await asyncio.sleep(1)
+
+    assert ["listed", "ADDED a"] == run.told()
+    assert 6 <= run.restarts("closed") <= 12
+    assert 0 == run.restarts("error")
+
+
+async def test_a_silent_connection_is_taken_for_dead():
+    """A peer that is gone without a word is noticed, and what it owed is fetched."""
+    run = Run()
+
+    async with run.running():
+        run.api.flows[0].die()
+        run.node("a")
+        await asyncio.sleep(SETTINGS.silence_s + 5)
+
+    assert ["listed", "ADDED a"] == run.told()
+
+
+async def test_a_forgotten_version_makes_a_new_list():
+    """When the server has forgotten where we were (410 in the stream), the list says what is gone."""
+    run = Run()
+    run.node("a")
+    run.node("b")
+
+    async with run.running():
+        run.api.accident = lambda method, _: Accident(LOST) if method == "WATCH" else None
+        run.api.flows[0].cut()
+        await asyncio.sleep(1)
+        await run.api.request("DELETE", f"{NODES}/a")
+        run.node("c")
+        run.api.store.forget_history()
+        run.api.accident = lambda _, __: None
+        await asyncio.sleep(60)
+        run.node("d")
+        await asyncio.sleep(1)
+
+    assert ["listed a b", "listed b c", "ADDED d"] == run.told()
+    assert 1 == run.restarts("expired")
+
+
+@pytest.mark.parametrize("code", [410, 500])
+async def test_a_refused_watch_does_not_hammer(code: int):
+    """A server that lists but refuses to watch is asked ever more seldom."""
+    run = Run()
+    refused = Accident(Response(code, reason="Whatever", message="no"))
+    run.api.accident = lambda method, _: refused if method == "WATCH" else None
+
+    async with run.running():
+        await asyncio.sleep(600)
+
+    assert run.restarts("expired") + run.restarts("error") < 60
+
+
+async def test_a_busy_server_is_given_the_time_it_asks_for():
+    """429 with Retry-After: the next request comes no earlier."""
+    run = Run()
+    busy = [Accident(Response(429, reason="TooManyRequests", retry_after_s=20.0))]
+    run.api.accident = lambda _, __: busy.pop() if busy else None
+    begun = run.api.clock.now()
+
+    async with run.running():
+        await asyncio.sleep(30)
+
+    assert 20 <= run.api.seen[0].at - begun <= 21.5
+    assert ["listed"] == run.told()
+
+
+async def test_an_unreachable_server_is_asked_ever_more_seldom():
+    """While nobody answers the delays double up to the limit, with jitter, for ever."""
+    run = Run()
+    asked: list[float] = []
+
+    def down(_method: str, _path: str) -> Accident | None:
+        asked.append(run.api.clock.now())
+        return Accident(LOST) if len(asked) < 20 else None
+
+    run.api.accident = down
+    async with run.running():
+        await asyncio.sleep(900)
+
+    delays = [later - earlier for earlier, later in pairwise(asked[:20])]
+    assert 0.25 <= delays[0] <= 0.5
+    assert all(15 <= delay <= 30 for delay in delays[7:])
+    assert len({round(delay, 3) for delay in delays}) > 10
+    assert ["listed"] == run.told()
+
+
+async def test_a_kind_that_is_not_offered_is_empty_until_it_appears():
+    """Others need not wait for it; it is asked for again and picked up."""
+    run = Run(WIDGET)
+
+    async with run.running():
+        assert run.reflector.is_synced
+        assert ["listed"] == run.told()
+        await asyncio.sleep(100)
+        assert 3 <= len(run.api.seen) <= 6
+        await define_widgets(run.api)
+        run.api.put("/apis/example.com/v1/widgets", {"metadata": {"name": "w"}})
+        await asyncio.sleep(40)
+
+    assert ["listed", "listed w"] == run.told()
+
+
+async def test_looking_again_can_be_asked_for():
+    """Who knows that a kind has just been defined need not wait for the next look."""
+    run = Run(WIDGET)
+
+    async with run.running():
+        await define_widgets(run.api)
+        run.api.put("/apis/example.com/v1/widgets", {"metadata": {"name": "w"}})
+        run.reflector.look_again()
+        await asyncio.sleep(1)
+
+    assert ["listed", "listed w"] == run.told()
+
+
+async def test_a_kind_that_goes_away_is_empty_again():
+    """When the definition of a kind is deleted, so are its objects, as far as we are concerned."""
+    run = Run(WIDGET)
+    await define_widgets(run.api)
+    run.api.put("/apis/example.com/v1/widgets", {"metadata": {"name": "w"}})
+    gone = Accident(Response(404, reason="NotFound", message="no such kind"))
+
+    async with run.running():
+        run.api.accident = lambda _, __: gone
+        run.api.flows[0].cut()
+        await asyncio.sleep(10)
+        assert run.reflector.statistics().is_offered is False
+        run.api.accident = lambda _, __: None
+        await asyncio.sleep(40)
+
+    assert ["listed w", "listed", "listed w"] == run.told()
+
+
+async def test_an_unreadable_object_is_left_out_and_the_rest_goes_on():
+    """It is reported with its key and what is wrong, counted, and hurts nobody else."""
+    run = Run()
+    bad = b'{"type":"ADDED","object":{"metadata":{"name":"bad","resourceVersion":"%s"},"spec":3}}\n'
+
+    async with run.running():
+        run.api.flows[0].inject(bad % str(run.api.store.version).encode())
+        run.node("a")
+        await asyncio.sleep(1)
+        statistics = run.reflector.statistics()
+
+    assert ["listed", "ADDED a"] == run.told()
+    assert 1 == statistics.faults == run.meters.watch_decode_errors.labels("Node").value
+    assert ["bad"] == [fault.key for fault in statistics.unreadable]
+    assert "$.spec" in statistics.unreadable[0].message
+
+
+async def test_garbage_in_a_watch_is_survived():
+    """Bytes that are no JSON end the connection, not the stream of changes."""
+    run = Run()
+
+    async with run.running():
+        run.node("a")
+        await asyncio.sleep(1)
+        run.api.flows[0].inject(b'{"type":"ADDED","obj\xff\n')
+        run.node("b")
+        await asyncio.sleep(5)
+
+    assert ["listed", "ADDED a", "ADDED b"] == run.told()
+    assert 1 == run.restarts("decode")
+
+
+async def test_garbage_at_the_same_place_twice_makes_a_new_list():
+    """When going on meets the same garbage, only a list gets past it."""
+    run = Run()
+
+    async with run.running():
+        for _ in range(2):
+            run.api.flows[0].inject(b"<html>\n")
+            await asyncio.sleep(5)
+        run.node("a")
+        await asyncio.sleep(5)
+
+    assert ["listed", "listed", "ADDED a"] == run.told()
+
+
+async def test_lines_may_be_cut_anywhere():
+    """The pieces in which bytes arrive make no difference."""
+    run = Run()
+    run.api.chunk_bytes = 7
+
+    async with run.running():
+        for name in "abc":
+            run.node(name, zone="z" * 50)
+        await asyncio.sleep(1)
+
+    assert ["listed", "ADDED a", "ADDED b", "ADDED c"] == run.told()
+
+
+async def test_what_arrives_together_is_told_together():
+    """All changes of one piece are emitted before anybody else has a turn."""
+    run = Run()
+    turns: list[int] = []
+
+    async with run.running():
+        for number in range(50):
+            run.node(f"n{number}")
+
+        async def watch_turns() -> None:
+            while len(run.events) < 51:
+                turns.append(len(run.events))
+                await asyncio.sleep(0)
+
+        await watch_turns()
+
+    assert {1} == set(turns)
+
+
+async def test_a_leader_knows_what_is_missing():
+    """`unsynced` names the kinds about which nothing is known, and empties as they come."""
+    api, events, meters = MemoryApi(), [], Meters()
+    late = Accident(Response(200), delay_s=50.0)
+    api.accident = lambda _, path: late if "pods" in path else None
+    watches = Watches((NODE, POD), api, events.append, random=Random(1), meters=meters)
+    assert ["Node", "Pod"] == watches.unsynced()
+
+    task = asyncio.create_task(watches.run())
+    await asyncio.sleep(10)
+    after_some: Any = watches.unsynced(), meters.watch_synced.labels("Node").value
+    await asyncio.sleep(50)
+    after_all = watches.unsynced(), [s.is_synced for s in watches.statistics()]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert (["Pod"], 1) == after_some
+    assert ([], [True, True]) == after_all
+    assert 0 == meters.watch_synced.labels("Node").value
+
+
+async def define_widgets(api: MemoryApi) -> None:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    api.put(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        {
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com",
+                "scope": "Cluster",
+                "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+                "versions": [version],
+            },
+        },
+    )
