@@ -1,0 +1,509 @@
+"""The executor carries every effect out once, tells how it ended, and stops when it must."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.base.meters import Meters
+from scheduler.engine.effects import (
+    Answer,
+    Bind,
+    Call,
+    Effect,
+    Event,
+    Evict,
+    Look,
+    Record,
+    Seen,
+    SetStatus,
+)
+from scheduler.kube.api import Response
+from scheduler.kube.effects import Executor, Limits
+from scheduler.kube.fence import Fence
+from scheduler.kube.recorder import Recorder
+from scheduler.kube.sender import Sender
+from scheduler.objects.pod import PodCondition
+from tests.unit.kube.memoryapi import LOST, UNSENT, Accident, MemoryApi
+
+pytestmark = pytest.mark.looptime
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Run:
+    """An executor at work on a sandbox in memory, and the answers it has brought back."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.api = MemoryApi()
+        self.meters = Meters()
+        self.fence = Fence(self.api.clock)
+        self.events: list[Event] = []
+        random = Random(1)
+        sender = Sender(self.api, self.fence, random, self.meters)
+        self.recorder = Recorder(sender, "host", meters=self.meters)
+        self.executor = Executor(
+            self.api,
+            self.events.append,
+            self.recorder,
+            fence=self.fence,
+            clock=self.api.clock,
+            random=random,
+            meters=self.meters,
+            limits=limits,
+        )
+        self.api.put("/api/v1/nodes", {"metadata": {"name": "n1"}})
+
+    def pod(self, name: str) -> str:
+        """Create a pod and return its uid."""
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        return str(
+            self.api.put(PODS, {"metadata": {"name": name}, "spec": spec})["metadata"]["uid"]
+        )
+
+    def answers(self) -> list[Answer]:
+        return [event for event in self.events if isinstance(event, Answer)]
+
+    def codes(self) -> dict[int, int]:
+        return {answer.effect: answer.code for answer in self.answers()}
+
+    def accidents(self, *accidents: Accident, on: str = "") -> None:
+        """Let these befall the next requests whose method and path contain `on`."""
+        left = list(accidents)
+
+        def next_one(method: str, path: str) -> Accident | None:
+            return left.pop(0) if left and on in f"{method} {path}" else None
+
+        self.api.accident = next_one
+
+    async def carry_out(self, *effects: Effect, time_s: float = 1.0) -> None:
+        self.executor.submit(effects)
+        await asyncio.sleep(time_s)
+
+
+@asynccontextmanager
+async def running(limits: Limits | None = None) -> AsyncIterator[Run]:
+    run = Run(limits)
+    try:
+        yield run
+    finally:
+        await run.executor.close()
+
+
+def status(uid: str, name: str, message: str, nominated: str | None = None) -> SetStatus:
+    condition = PodCondition(
+        type="PodScheduled",
+        status="False",
+        reason="Unschedulable",
+        message=message,
+        observed_generation=1,
+        last_transition_time="2026-01-01T00:00:00Z",
+    )
+    return SetStatus("default", name, uid, condition, nominated)
+
+
+def refused(code: int, **more: Any) -> Accident:
+    return Accident(Response(code, reason="Whatever", message="no", **more))
+
+
+async def test_a_bind_is_one_post_with_the_uid():
+    """The binding names pod, uid and node, and the answer says that it happened."""
+    async with running() as run:
+        uid = run.pod("a")
+        await run.carry_out(Bind(7, "default", "a", uid, "n1"))
+        pod = run.api.get(f"{PODS}/a")
+        seen = run.api.seen
+
+    assert {7: 201} == run.codes()
+    assert "n1" == pod["spec"]["nodeName"]
+    assert [f"POST {PODS}/a/binding"] == [f"{s.method} {s.path}" for s in seen]
+    assert {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "a", "namespace": "default", "uid": uid},
+        "target": {"kind": "Node", "name": "n1"},
+    } == seen[0].body
+
+
+async def test_refused_binds_are_answered_as_they_are():
+    """Bound already, gone and replaced are definite answers, and counted by what they are."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.pod("c")
+        effects = (
+            Bind(1, "default", "a", uid, "n1"),
+            Bind(2, "default", "b", "no-such-uid", "n1"),
+            Bind(3, "default", "c", "of-another", "n1"),
+        )
+        await run.carry_out(effects[0])
+        await run.carry_out(*effects)
+        conflicts = {
+            sample.labels[0]: sample.value for sample in run.meters.bind_conflicts.samples()
+        }
+
+    assert [(1, 201), (1, 409), (2, 404), (3, 409)] == sorted(
+        (answer.effect, answer.code) for answer in run.answers()
+    )
+    assert {"bound": 1, "gone": 1, "replaced": 1} == conflicts
+
+
+@pytest.mark.parametrize(
+    "accident", [Accident(LOST), Accident(LOST, is_applied=True), refused(500), refused(504)]
+)
+async def test_a_doubtful_bind_is_answered_as_doubtful(accident: Accident):
+    """Whether it happened or not: nobody sends it again, the engine is told 0 and looks."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(accident, on="binding")
+        await run.carry_out(Bind(1, "default", "a", uid, "n1"))
+        await run.carry_out(Look(2, "default", "a"))
+
+    assert {1: 0, 2: 200} == run.codes()
+    node = "n1" if accident.is_applied else ""
+    assert Seen(uid, node) == run.answers()[1].body
+    assert accident.is_applied == (1 == run.api.requests("POST").count(f"{PODS}/a/binding"))
+
+
+@pytest.mark.parametrize("accident", [Accident(UNSENT), refused(429, retry_after_s=3.0)])
+async def test_what_certainly_did_not_happen_is_sent_again(accident: Accident):
+    """Without a connection, and when the server is busy, a bind is repeated, not sooner than asked."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(accident, accident, on="binding")
+        begun = run.api.clock.now()
+        await run.carry_out(Bind(1, "default", "a", uid, "n1"), time_s=10)
+        waited = run.api.seen[0].at - begun
+
+    assert {1: 201} == run.codes()
+    assert waited >= 2 * (accident.response.retry_after_s or 0.025)
+
+
+async def test_a_bind_is_given_up_before_the_engine_gives_it_up():
+    """After 45 seconds it is answered 0 and not sent any more: the engine may decide anew."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(*[Accident(UNSENT)] * 1000, on="binding")
+        await run.carry_out(Bind(1, "default", "a", uid, "n1"), time_s=59)
+        run.accidents()
+        await asyncio.sleep(100)
+        pod = run.api.get(f"{PODS}/a")
+
+    assert {1: 0} == run.codes()
+    assert "nodeName" not in pod["spec"]
+
+
+async def test_looking_goes_on_until_the_answer_is_definite():
+    """However long the server is away, a look ends with what is there."""
+    async with running() as run:
+        run.accidents(*[Accident(LOST), refused(503)] * 30, on="GET")
+        await run.carry_out(Look(1, "default", "gone"), time_s=900)
+
+    assert {1: 404} == run.codes()
+
+
+async def test_not_more_at_a_time_than_allowed():
+    """Binds beyond the limit wait their turn; none is forgotten."""
+    async with running(Limits(binds=5)) as run:
+        uids = {f"p{n}": run.pod(f"p{n}") for n in range(40)}
+        binds = [Bind(i, "default", n, uid, "n1") for i, (n, uid) in enumerate(uids.items())]
+        await run.carry_out(*binds)
+
+    assert dict.fromkeys(range(40), 201) == run.codes()
+    assert 5 == run.api.most_running
+
+
+async def test_a_full_queue_asks_to_wait():
+    """`wait_room` returns when there is room again; until then nothing new should be decided."""
+    async with running(Limits(binds=1, room=3)) as run:
+        run.accidents(*[Accident(Response(200), delay_s=1.0)] * 10, on="binding")
+        for number in range(5):
+            run.executor.submit([Bind(number, "default", "x", "u", "n1")])
+        begun = run.api.clock.now()
+        await asyncio.wait_for(run.executor.wait_room(), 60)
+        waited = run.api.clock.now() - begun
+        await asyncio.sleep(10)
+
+    assert 1 <= waited <= 4
+    assert 5 == len(run.answers())
+
+
+async def test_a_status_patch_says_only_what_it_is_about():
+    """The condition and the nomination go out field by field as kube-scheduler sends them."""
+    async with running() as run:
+        uid = run.pod("a")
+        await run.carry_out(status(uid, "a", "0/1 nodes are available: 1 no."))
+        await run.carry_out(SetStatus("default", "a", uid, None, "n1"))
+        await run.carry_out(SetStatus("default", "a", uid, None, ""))
+        pod = run.api.get(f"{PODS}/a")
+        bodies = [seen.body for seen in run.api.seen]
+
+    assert {
+        "metadata": {"uid": uid},
+        "status": {
+            "conditions": [
+                {
+                    "lastProbeTime": None,
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": "0/1 nodes are available: 1 no.",
+                    "observedGeneration": 1,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }
+            ]
+        },
+    } == bodies[0]
+    assert {"metadata": {"uid": uid}, "status": {"nominatedNodeName": "n1"}} == bodies[1]
+    assert {"metadata": {"uid": uid}, "status": {"nominatedNodeName": None}} == bodies[2]
+    assert "nominatedNodeName" not in pod["status"]
+    assert [] == run.answers()
+
+
+async def test_patches_of_a_pod_keep_their_order_and_merge():
+    """While one is under way the next ones wait and become one; the newest news win."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(Accident(Response(200), delay_s=5.0), on="PATCH")
+        run.executor.submit([status(uid, "a", "first")])
+        await asyncio.sleep(1)
+        run.executor.submit([status(uid, "a", "second", "n1"), status(uid, "a", "third")])
+        await asyncio.sleep(10)
+        pod = run.api.get(f"{PODS}/a")
+
+    assert 2 == len(run.api.seen)
+    assert "third" == pod["status"]["conditions"][0]["message"]
+    assert "n1" == pod["status"]["nominatedNodeName"]
+    assert 1 == run.executor.statistics().merged
+
+
+@pytest.mark.parametrize("code", [0, 409, 429, 500, 503])
+async def test_a_status_patch_is_repeated(code: int):
+    """Conflicts, busy and broken servers: it is sent until it is written."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(refused(code), refused(code), on="PATCH")
+        await run.carry_out(status(uid, "a", "told"), time_s=10)
+        pod = run.api.get(f"{PODS}/a")
+
+    assert "told" == pod["status"]["conditions"][0]["message"]
+
+
+async def test_a_status_never_reaches_another_pod_of_the_name():
+    """The uid in the patch keeps it off a pod that was created anew; it is not repeated."""
+    async with running() as run:
+        run.pod("a")
+        await run.carry_out(status("of-the-old-one", "a", "told"), time_s=60)
+        pod = run.api.get(f"{PODS}/a")
+        results = run.meters.effects.labels("SetStatus", "gone").value
+
+    assert "conditions" not in pod["status"]
+    assert 1 == len(run.api.seen)
+    assert 1 == results
+
+
+async def test_a_bind_comes_after_the_status_that_was_under_way():
+    """A late "unschedulable" would overwrite what the binding says; news not sent are left out."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(Accident(Response(200), delay_s=5.0), on="PATCH")
+        run.executor.submit([status(uid, "a", "first")])
+        await asyncio.sleep(1)
+        run.executor.submit([status(uid, "a", "late"), Bind(1, "default", "a", uid, "n1")])
+        await asyncio.sleep(10)
+        pod = run.api.get(f"{PODS}/a")
+
+    assert ["PATCH", "POST"] == [seen.method for seen in run.api.seen]
+    assert [("PodScheduled", "True")] == [
+        (c["type"], c["status"]) for c in pod["status"]["conditions"]
+    ]
+    assert 1 == run.executor.statistics().superseded
+
+
+async def test_a_bind_does_not_wait_for_a_patch_that_keeps_failing():
+    """Repeating a patch ends when the pod is about to be bound."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(*[refused(500)] * 100, on="PATCH")
+        run.executor.submit([status(uid, "a", "first")])
+        await asyncio.sleep(20)
+        await run.carry_out(Bind(1, "default", "a", uid, "n1"))
+
+    assert {1: 201} == run.codes()
+
+
+async def test_a_victim_is_marked_and_then_deleted():
+    """The mark tells who did it; the deletion carries the uid and no grace period of ours."""
+    async with running() as run:
+        uid = run.pod("a")
+        await run.carry_out(Evict(1, "default", "a", uid, "trellis: preempting"))
+        mark, deletion = (s.body for s in run.api.seen if s.method != "GET")
+
+    assert {1: 200} == run.codes()
+    condition = mark["status"]["conditions"][0]
+    assert ("DisruptionTarget", "True", "PreemptionByScheduler", "trellis: preempting") == tuple(
+        condition[name] for name in ("type", "status", "reason", "message")
+    )
+    assert {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": uid},
+    } == deletion
+    assert run.api.get(f"{PODS}/a") is None
+
+
+async def test_evicting_again_marks_only_once():
+    """A victim that carries the mark is deleted without another patch; a gone one is no error."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(*[refused(403)], on="DELETE")
+        await run.carry_out(Evict(1, "default", "a", uid, "m"))
+        await run.carry_out(Evict(2, "default", "a", uid, "m"))
+        await run.carry_out(Evict(3, "default", "a", uid, "m"))
+        await run.carry_out(Evict(4, "default", "b", "u", "m"))
+
+    assert {1: 403, 2: 200, 3: 404, 4: 404} == run.codes()
+    assert 1 == len(run.api.requests("PATCH"))
+
+
+async def test_an_eviction_spares_a_pod_that_took_the_name():
+    """The victim of that uid is gone; the new pod of the name is left alone."""
+    async with running() as run:
+        run.pod("a")
+        await run.carry_out(Evict(1, "default", "a", "of-the-old-one", "m"))
+
+    assert {1: 404} == run.codes()
+    assert run.api.get(f"{PODS}/a") is not None
+
+
+async def test_a_call_brings_its_answer_back_decoded():
+    """A plugin's request goes out as it is; the body comes back as plain data."""
+    async with running() as run:
+        body = {"metadata": {"name": "n2"}}
+        await run.carry_out(Call(1, "POST", "/api/v1/nodes", body=body))
+        await run.carry_out(Call(2, "GET", "/api/v1/nodes/n2"))
+        await run.carry_out(Call(3, "POST", "/api/v1/nodes", body=body))
+        run.accidents(refused(500))
+        await run.carry_out(Call(4, "GET", "/api/v1/nodes/n2"))
+
+    assert {1: 201, 2: 200, 3: 409, 4: 0} == run.codes()
+    assert ["n2", "n2"] == [answer.body["metadata"]["name"] for answer in run.answers()[:2]]
+    assert "AlreadyExists" == run.answers()[2].reason
+
+
+async def test_after_the_fence_nothing_is_sent_any_more():
+    """What is under way is abandoned, what waits is dropped and counted, and nobody is answered."""
+    async with running(Limits(binds=1)) as run:
+        uid = run.pod("a")
+        run.accidents(Accident(Response(200), delay_s=5.0), on="binding")
+        run.executor.submit([Bind(n, "default", "a", uid, "n1") for n in range(3)])
+        run.executor.submit([status(uid, "b", "x")])
+        await asyncio.sleep(1)
+        before = len(run.api.seen)
+        left = run.executor.fence()
+        await run.carry_out(Bind(9, "default", "a", uid, "n1"), time_s=100)
+        dropped = run.executor.statistics().dropped
+        pod = run.api.get(f"{PODS}/a")
+
+    assert 3 == left
+    assert 4 == dropped
+    assert before == len(run.api.seen)
+    assert {} == run.codes()
+    assert "nodeName" not in pod["spec"]
+
+
+async def test_the_fence_holds_before_anybody_has_noticed():
+    """A process that slept past its deadline sends nothing, though no timer has told it yet."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.fence.open_until(run.api.clock.now() - 1)
+        await run.carry_out(Bind(1, "default", "a", uid, "n1"), status("u", "b", "x"))
+
+    assert [] == run.api.seen
+    assert {} == run.codes()
+    assert 2 == run.executor.statistics().dropped
+
+
+async def test_work_goes_on_after_a_new_term():
+    """Who leads again carries effects out again."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.executor.fence()
+        run.fence.open_until(run.api.clock.now() + 100)
+        run.executor.resume()
+        await run.carry_out(Bind(1, "default", "a", uid, "n1"))
+
+    assert {1: 201} == run.codes()
+
+
+async def test_draining_finishes_what_is_under_way():
+    """At the end everything handed in is carried out, also what follows from answers."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(Accident(Response(200), delay_s=5.0), on="binding")
+        run.executor.submit([Bind(1, "default", "a", uid, "n1")])
+        draining = asyncio.create_task(run.executor.drain(30))
+        await asyncio.sleep(4)
+        run.executor.submit(
+            [Record("default", "a", uid, "1", "t", "Normal", "Scheduled", "b", "n", 1.0)]
+        )
+        left = await draining
+
+    assert 0 == left
+    assert {1: 201} == run.codes()
+    assert 1 == run.recorder.statistics().created
+
+
+async def test_draining_ends_at_its_deadline():
+    """What is not done by then is dropped and counted."""
+    async with running() as run:
+        run.accidents(*[Accident(LOST)] * 1000, on="GET")
+        run.executor.submit([Look(1, "default", "a")])
+        begun = run.api.clock.now()
+        left = await run.executor.drain(20)
+
+    assert 1 == left
+    assert 19.9 <= run.api.clock.now() - begun <= 21
+
+
+@pytest.mark.allow_blocking("the log of the fault reads source lines")
+async def test_a_fault_of_ours_is_answered_too():
+    """An effect that cannot even be sent is answered 0, and the others go on."""
+    async with running() as run:
+        uid = run.pod("a")
+        await run.carry_out(
+            Call(1, "POST", "/api/v1/nodes", body=object()), Bind(2, "default", "a", uid, "n1")
+        )
+
+    assert {1: 0, 2: 201} == run.codes()
+
+
+async def test_what_happened_is_counted():
+    """Results, durations and retries by effect; what waits and what is under way now."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(refused(429), on="binding")
+        await run.carry_out(Bind(1, "default", "a", uid, "n1"), Look(2, "default", "b"))
+        meters = run.meters
+
+    assert 1 == meters.effects.labels("Bind", "ok").value
+    assert 1 == meters.effects.labels("Look", "gone").value
+    assert 1 == meters.effect_duration.labels("Bind").count
+    assert 1 == meters.effect_retries.labels("Bind", "Whatever").value
+    assert {"Bind", "Look", "Evict", "Call", "SetStatus", "Record"} == {
+        sample.labels[0] for sample in meters.effects_queued.samples()
+    }
+
+
+async def test_answers_can_be_logged_and_replayed():
+    """Answers are plain records: what a decision log reads back is equal."""
+    async with running() as run:
+        run.pod("a")
+        await run.carry_out(Look(2, "default", "a"))
+        (answer,) = run.answers()
+
+    again = msgspec.json.decode(msgspec.json.encode(answer), type=Answer)
+    assert msgspec.convert(again.body, Seen) == answer.body
