@@ -20,6 +20,7 @@ from scheduler.engine.failure import nomination_patch
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.permit import WaitingPods
 from scheduler.engine.queues import QueuedPod
+from scheduler.engine.wakeups import PREEMPTED
 from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, WaitUntil
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runner import Runner, States
@@ -43,6 +44,7 @@ class InFlight:
         "node",
         "queued",
         "runner",
+        "seen_on",
         "started_s",
         "states",
         "steps",
@@ -65,6 +67,7 @@ class InFlight:
         self.failure = CallResult(0)
         self.is_looking = False
         self.is_lost = False
+        self.seen_on = ""
         self.tells_nomination = False
 
     @property
@@ -131,7 +134,7 @@ class Bindings:
         pod = self._pods.get(uid)
         if pod is None or isinstance(pod.asked, BindPod):
             return False
-        self._end(pod, unschedulable("preempted"), now)
+        self._end(pod, Status(Code.UNSCHEDULABLE, ("preempted",), PREEMPTED), now)
         return True
 
     def answer(self, answer: Answer, now: float) -> None:
@@ -277,6 +280,7 @@ class Bindings:
             self._advance(pod, CallResult(200), now)
             return
         pod.is_lost = seen.uid != pod.uid or bool(seen.node_name)
+        pod.seen_on = seen.node_name if seen.uid == pod.uid else ""
         self._advance(pod, pod.failure, now)
 
     def _expect(self, pod: InFlight, now: float) -> int:

@@ -232,6 +232,9 @@ class Engine:
                 queued, rejected=False, message=status.message, started_s=pod.started_s
             )
             self.intake.wake(freed, now)
+            if pod.seen_on and freed.kind:
+                # The watch is behind: until it has caught up, the pod counts where it was found.
+                self.intake.announce(self.cluster.assume(queued.pod, pod.seen_on), now)
             return
         text = failure.rejected_after_choice(status) if status.is_rejected else status.message
         decision = Decision(status=status, message=text, nominated_node="")
@@ -246,6 +249,7 @@ class Engine:
         if decision.nominated_node is not None:
             self.nominations.put(queued.pod, decision.nominated_node)
         if decision.victims and decision.nominated_node:
+            self.queues.track(queued)  # what goes at once must not go unnoticed
             self.preemptions.begin(queued.pod, decision.nominated_node, decision.victims, now)
         self._outbox.put(
             failure.status_patch(queued, reason, message, decision.nominated_node, now)

@@ -20,9 +20,12 @@ from scheduler.state.change import Change
 if TYPE_CHECKING:
     from scheduler.engine.queues import QueuedPod
 
-# A rejecting "plugin" without a class: pods that found no node at all, or that an extender rejected.
+# Rejecting "plugins" without a class: no node at all, an extender, a preemption in our own memory. Of
+# the latter two nobody knows what would help, so everything may.
 NO_NODES = "NoNodes"
 EXTENDER = "Extender"
+PREEMPTED = "Preempted"
+_BY_ANYTHING = (EXTENDER, PREEMPTED)
 
 Complain = Callable[[str, str, Exception], None]
 
@@ -72,7 +75,7 @@ class Wakeups:
         for name in _held_by(queued):
             plugin = plugins.get(name)
             if plugin is None:
-                if name == EXTENDER or facts.NODE_ADDED in change.facts:
+                if name in _BY_ANYTHING or facts.NODE_ADDED in change.facts:
                     return True
             elif change.facts.intersection(plugin.reads) and self._hint(plugin, change, queued):
                 return True
@@ -88,7 +91,7 @@ class Wakeups:
             return True
 
     def _plugins_reading(self, changed: Iterable[str]) -> list[str]:
-        names: dict[str, None] = {EXTENDER: None, NO_NODES: None}
+        names: dict[str, None] = dict.fromkeys((*_BY_ANYTHING, NO_NODES))
         for fact in sorted(changed):
             names.update(dict.fromkeys(self._readers.get(fact, ())))
         return list(names)

@@ -165,6 +165,27 @@ def test_a_conflict_because_another_bound_it():
     assert "True" == rig.api.pods["default/p"].status.conditions[0].status
 
 
+def test_an_old_watch_event_comes_after_the_look():
+    """The look found the pod elsewhere; an older event that shows it unbound brings it not back."""
+    rig = rig_with(nodes=2)
+    bind = rig.wire[place_of(rig, Bind)]
+    assert isinstance(bind, Bind)
+    other = "n1" if bind.node == "n0" else "n0"
+    rig.api.put("Pod", with_status(rig.api.pods["default/p"], start_time="2026-01-01T00:00:00Z"))
+    rig.api.bind_foreign("default/p", other)
+    rig.perform(place_of(rig, Bind))
+    rig.deliver(0)
+    rig.run()
+    rig.perform(place_of(rig, Look))
+    rig.deliver(0)
+    assert [other] == [placed.node for placed in rig.engine.cluster.pods]
+    rig.watch("Pod", 1)
+
+    assert Where.GONE is rig.where("p")
+    rig.settle()
+    assert (other, 1) == (node_of(rig), binds(rig))
+
+
 def test_a_conflict_because_the_pod_is_being_deleted():
     """It cannot be bound any more: the attempt fails, and at its next turn the pod is dropped."""
     rig = rig_with()

@@ -42,6 +42,9 @@ LABELS: tuple[dict[str, str], ...] = (
     {"prebind": "both"},
     {"needs": "s1"},
     {"permit": "wait", "prebind": "both"},
+    {"preempt": "yes"},
+    {"preempt": "yes"},
+    {"preempt": "yes", "apart": "x"},
 )
 POINTS = (
     "pre_enqueue", "hint", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize",

@@ -219,6 +219,7 @@ class Rig:
             while self.answers:
                 self.deliver(0)
                 moved = True
+            self._end_terminating()
             for kind in KINDS:
                 moved = moved or self.behind(kind) > 0
                 self.watch(kind)
@@ -232,6 +233,12 @@ class Rig:
         else:
             raise AssertionError("the engine does not come to rest")
         self.check_rest()
+
+    def _end_terminating(self) -> None:
+        """Let the kubelets finish with the bound pods that are to go."""
+        for key, pod in list(self.api.pods.items()):
+            if pod.is_terminating and pod.spec.node_name:
+                self.api.remove("Pod", key)
 
     def _give_up_hopeless(self) -> None:
         """Delete the pods that always fail: their coming and going wakes others for ever."""

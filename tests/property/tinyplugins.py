@@ -2,7 +2,7 @@
 
     zone=a            only nodes with label zone=a           apart=x     no two of them on a node
     reserve=reject    Ledger rejects at reserve              permit=wait|reject|opens|shuts
-    prebind=call|wait|both                                   raise=filter.unreserve, times=2
+    prebind=call|wait|both       preempt=yes                  raise=filter.unreserve, times=2
 
 `Trouble` serves every point and raises where `raise` says, `times` times each ("always" for ever).
 What they keep is in the instances, so that a run can be replayed in another process.
@@ -22,6 +22,7 @@ from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, Wa
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINTS, Plugin
+from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.profile import Listed, ProfileSpec
 from scheduler.framework.registry import Registry
 from scheduler.framework.status import (
@@ -155,6 +156,43 @@ class Apart(Plugin[NoArgs]):
         return reject(state.counts > 0, "node(s) had a pod of the group")
 
 
+class Evictor(Plugin[NoArgs]):
+    """Make room on the first node where evicting lower pods is enough."""
+
+    reads = ("pod.deleted", "self.labels")
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold the pod while its evictions are under way."""
+        if self.handle.is_preempting(pod.metadata.uid):
+            return unschedulable("waiting for evictions")
+        return None
+
+    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> PostFiltered:
+        """Evict all lower pods of a node if the pod fits without them."""
+        pod = cycle.pod
+        if label(pod, "preempt") != "yes":
+            return PostFiltered(unschedulable(), text="not asked to")
+        promised = nodes.row(pod.status.nominated_node_name)
+        if promised is not None and any(
+            placed.pod.is_terminating and placed.pod.priority < pod.priority
+            for placed in nodes.pods_on(promised).values()
+        ):
+            return PostFiltered(unschedulable(), text="victims are leaving")
+        rows = np.flatnonzero(failure.candidates)
+        moves = [
+            (placed, int(row))
+            for row in rows
+            for placed in nodes.pods_on(int(row)).values()
+            if placed.pod.priority < pod.priority
+        ]
+        passed, _ = failure.hypothetical.filter(rows, removed=moves)
+        for row in np.flatnonzero(passed):
+            victims = tuple(placed for placed, where in moves if where == row)
+            if victims:
+                return PostFiltered(SUCCESS, nodes.name(int(row)), victims)
+        return PostFiltered(unschedulable(), nominated_node="", text="nobody to evict")
+
+
 class Ledger(Plugin[NoArgs]):
     """Book reservations, and write down every mistake in their balance."""
 
@@ -264,12 +302,10 @@ class Trouble(Plugin[NoArgs]):
         """Raise if told to."""
         self._at(cycle.pod, "filter")
 
-    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: Any) -> Any:
+    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> PostFiltered:
         """Raise if told to; otherwise find nothing."""
-        from scheduler.framework.postfilter import PostFiltered
-
         self._at(cycle.pod, "post_filter")
-        return PostFiltered(unschedulable(), text="nobody to evict")
+        return PostFiltered(unschedulable(), text="no luck")
 
     def pre_score(self, cycle: Cycle, nodes: Nodes, state: None) -> None:
         """Raise if told to."""
@@ -347,7 +383,7 @@ class Binder(Plugin[NoArgs]):
 
 # `Trouble` stands before `Bell` and after `Ledger`: what it raises must not keep them from their call.
 ALL: tuple[type[Plugin[Any]], ...] = (
-    Sort, Gates, Zone, Apart, Fit, Ledger, Trouble, Doorman, Preparer, Bell, Binder,
+    Sort, Gates, Zone, Apart, Fit, Evictor, Ledger, Trouble, Doorman, Preparer, Bell, Binder,
 )  # fmt: skip
 
 

@@ -1,0 +1,164 @@
+"""What follows from a post-filter plugin's decision to evict."""
+
+from typing import Any
+
+from scheduler.engine.effects import Bind, Evict, Record, SetStatus
+from scheduler.engine.queues import Where
+from scheduler.objects.pod import Pod
+from tests.property.making import make_node, make_pod
+from tests.property.rig import Rig
+
+
+def rig_with(*pods: Pod, cpu: int = 2) -> Rig:
+    """Return a rig with one node; each pod is tried once, in turn."""
+    rig = Rig()
+    rig.api.put("Node", make_node("n0", cpu=cpu))
+    rig.watch("Node")
+    for pod in pods:
+        rig.api.put("Pod", pod)
+        rig.watch("Pod")
+        rig.run(1)
+    return rig
+
+
+def boss() -> Pod:
+    """Return a pod of high priority that may evict."""
+    return make_pod("boss", cpu=2, priority=10, labels={"preempt": "yes"})
+
+
+def low() -> Pod:
+    """Return a pod of low priority that is bound on `n0` already."""
+    return make_pod("low", cpu=2, node="n0")
+
+
+def effects(rig: Rig, kind: type) -> list[Any]:
+    """Return the effects of a kind on the wire."""
+    return [effect for effect in rig.wire if isinstance(effect, kind)]
+
+
+def test_a_bound_victim_is_evicted_and_the_preemptor_waits():
+    """One eviction, one event, a nomination; the preemptor is gated until the answer."""
+    rig = rig_with(low(), boss())
+
+    (evict,) = effects(rig, Evict)
+    assert ("low", "uid-low") == (evict.name, evict.uid)
+    assert "trellis: preempting to accommodate a higher priority pod" == evict.message
+    (patch,) = effects(rig, SetStatus)
+    assert ("boss", "n0") == (patch.name, patch.nominated_node)
+    (record,) = [r for r in effects(rig, Record) if r.reason == "Preempted"]
+    assert "Preempted by pod uid-boss on node n0" == record.note
+    assert ("default", "boss", "uid-boss") == record.related
+    assert "n0" == rig.engine.nominations.node_of("uid-boss")
+
+    rig.settle()
+    assert "n0" == rig.api.pods["default/boss"].spec.node_name
+
+
+def test_the_preemptor_stays_out_while_evictions_run():
+    """An event that would wake it finds the gate shut; the answer opens it."""
+    rig = rig_with(low(), boss())
+    rig.api.put("Pod", make_pod("f", node="n0", scheduler="another"))
+    rig.api.remove("Pod", "default/f")
+    rig.watch("Pod")
+    rig.pass_time(1)
+    rig.run()
+    assert Where.GATED is rig.where("boss")
+
+    rig.perform(rig.wire.index(effects(rig, Evict)[0]))
+    rig.deliver(0)
+    assert Where.ACTIVE is rig.where("boss")
+
+
+def test_a_failed_eviction_lets_the_preemptor_try_again():
+    """Not found is as good as done; anything else makes the pod active at once."""
+    rig = rig_with(low(), boss())
+    rig.refuse(rig.wire.index(effects(rig, Evict)[0]), 403)
+    rig.deliver(0)
+
+    assert Where.ACTIVE is rig.where("boss")
+    assert not rig.engine.preemptions.is_running("uid-boss")
+
+
+def test_an_unanswered_eviction_ends_after_a_minute():
+    """Nobody waits for ever for an answer that was lost."""
+    rig = rig_with(low(), boss())
+    rig.wire.clear()
+    assert rig.now + 60 == rig.engine.preemptions.next_deadline()
+    rig.pass_time(60)
+    rig.run(0)
+
+    assert Where.ACTIVE is rig.where("boss")
+    rig.settle()
+    assert "n0" == rig.api.pods["default/boss"].spec.node_name
+
+
+def test_a_victim_that_was_not_bound_yet_goes_at_once():
+    """No call is needed; the preemptor is tried again and does not sleep through its chance."""
+    waiting = make_pod("low", cpu=2, labels={"permit": "wait"})
+    rig = rig_with(waiting, boss())
+
+    assert [] == effects(rig, Evict)
+    assert Where.UNSCHEDULABLE is rig.where("low")
+    (record,) = [r for r in effects(rig, Record) if r.reason == "Preempted"]
+    assert record.note.endswith("on node n0 (in kube-scheduler memory).")
+    assert Where.BACKOFF is rig.where("boss")
+    rig.run()
+    assert ["boss"] == [effect.name for effect in effects(rig, Bind)]
+
+
+def test_a_victim_in_memory_is_tried_again_soon():
+    """Nobody knows what would help it, so the next change of anything does."""
+    waiting = make_pod("low", cpu=2, labels={"permit": "wait"})
+    rig = rig_with(waiting, boss())
+    rig.run()
+    assert Where.UNSCHEDULABLE is rig.where("low")
+    rig.perform(rig.wire.index(effects(rig, Bind)[0]))
+    rig.watch("Pod")
+
+    assert Where.BACKOFF is rig.where("low")
+
+
+def test_a_victim_whose_bind_is_under_way_is_evicted():
+    """What may be bound already cannot be taken back in memory."""
+    rig = rig_with(make_pod("low", cpu=2), boss())
+
+    assert ["low"] == [effect.name for effect in effects(rig, Evict)]
+    rig.settle()
+
+
+def test_victims_that_leave_already_are_not_evicted_again():
+    """Nothing is sent for them, and lower promises stay, as in kube-scheduler."""
+    rig = rig_with(low())
+    rig.api.terminate("default/low")
+    rig.watch("Pod")
+    rig.api.put("Pod", boss())
+    rig.watch("Pod")
+    rig.run()
+
+    assert [] == effects(rig, Evict)
+    assert "n0" == rig.engine.nominations.node_of("uid-boss")
+
+
+def test_lower_promises_are_taken_back():
+    """A lower pod nominated to the node looks for another place at once."""
+    rig = rig_with(low())
+    small = make_pod("small", priority=5, cpu=2, nominated="n0", gates=["g"])
+    rig.api.put("Pod", small)
+    rig.watch("Pod")
+    rig.api.put("Pod", boss())
+    rig.watch("Pod")
+    rig.run()
+
+    assert "" == rig.engine.nominations.node_of("uid-small")
+    assert ("small", "") in [(e.name, e.nominated_node) for e in effects(rig, SetStatus)]
+
+
+def test_a_preemptor_that_goes_leaves_nothing():
+    """Its evictions are answered to nobody."""
+    rig = rig_with(low(), boss())
+    rig.api.remove("Pod", "default/boss")
+    rig.watch("Pod")
+    rig.settle()
+
+    assert not rig.engine.preemptions.is_running("uid-boss")
+    assert 0 == len(rig.engine.nominations)
