@@ -74,6 +74,8 @@ class Lane(Generic[T]):
 
     def stop(self) -> int:
         """Begin nothing more and abandon what is under way; return how much was left undone."""
+        if self._is_stopped:
+            return 0
         self._is_stopped = True
         left = len(self._queue) + self.in_flight
         self.dropped += left

@@ -351,7 +351,8 @@ async def test_what_arrives_together_is_told_together():
 
 async def test_a_leader_knows_what_is_missing():
     """`unsynced` names the kinds about which nothing is known, and empties as they come."""
-    api, events, meters = MemoryApi(), [], Meters()
+    api, meters = MemoryApi(), Meters()
+    events: list[Event] = []
     late = Accident(Response(200), delay_s=50.0)
     api.accident = lambda _, path: late if "pods" in path else None
     watches = Watches((NODE, POD), api, events.append, random=Random(1), meters=meters)
