@@ -37,10 +37,11 @@ from scheduler.engine.preemption import Preemptions
 from scheduler.engine.queues import QueuedPod, Queues, SortKey
 from scheduler.engine.wakeups import Wakeups
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.measure import Stopwatch
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Profile, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
-from scheduler.framework.runner import Runner, States, Stopwatch
+from scheduler.framework.runner import Runner, States
 from scheduler.framework.status import Code, Status
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
@@ -80,7 +81,7 @@ class Engine:
             spec.scheduler_name: build_profile(spec, registry, self._handle) for spec in specs
         }
         self._runners = {
-            name: Runner(profile, stopwatch=stopwatch, observe=self.observation.for_profile(name))
+            name: Runner(profile, self.observation.for_profile(name))
             for name, profile in self.profiles.items()
         }
         self._first_rows = dict.fromkeys(self.profiles, 0)
@@ -112,7 +113,7 @@ class Engine:
             lambda pod, now: self.intake.announce(room_freed(pod), now),
         )
         self._connect_handle()
-        self.observation.watch(self.queues, wakeups, self.profiles)
+        self.observation.watch(self.queues, wakeups, self.profiles, self.bindings, self.cluster)
         self._now = 0.0
 
     def handle(self, event: Event, now: float) -> None:

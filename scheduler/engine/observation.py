@@ -9,23 +9,50 @@ from collections.abc import Callable
 from functools import partial
 
 from scheduler.base.meters import Meters
-from scheduler.engine.binding import InFlight
+from scheduler.engine.binding import Bindings, InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.queues import QueuedPod, Queues, Where
 from scheduler.engine.wakeups import Wakeups
+from scheduler.framework.measure import Instruments, Stopwatch
 from scheduler.framework.plugin import POINTS
 from scheduler.framework.profile import Profile
-from scheduler.framework.runner import Observe, Stopwatch
+from scheduler.state.cluster import Cluster
 
 OnDecision = Callable[[QueuedPod, Decision], None]
 OnEnd = Callable[[QueuedPod, str, str], None]
 OnFault = Callable[[str, str, Exception], None]
 
-_POINT_LABEL = {method: point[0].upper() + point[1:] for method, point in POINTS.items()}
+_POINT_LABEL = {method: point[0].upper() + point[1:] for method, point in POINTS.items()} | {
+    "unreserve": "Unreserve"
+}
 
 
 def _standing_still() -> float:
     return 0.0
+
+
+class ProfileInstruments:
+    """Measures the plugins of one profile (`framework.runner.Instruments`)."""
+
+    def __init__(self, meters: Meters, stopwatch: Stopwatch, profile: str) -> None:
+        self.stopwatch = stopwatch
+        self._meters = meters
+        self._profile = profile
+
+    def point(self, point: str, seconds: float, status: str) -> None:
+        """Note how long all plugins of an extension point took."""
+        family = self._meters.framework_extension_point_duration
+        family.labels(_POINT_LABEL[point], status, self._profile).observe(seconds)
+
+    def plugin(self, point: str, plugin: str, seconds: float, status: str) -> None:
+        """Note how long one plugin took."""
+        family = self._meters.plugin_execution_duration
+        family.labels(plugin, _POINT_LABEL[point], status).observe(seconds)
+
+    def evaluations(self, point: str, plugin: str) -> Callable[[], None]:
+        """Return what counts the calls of a plugin at a point."""
+        family = self._meters.plugin_evaluation
+        return family.labels(plugin, _POINT_LABEL[point], self._profile).inc
 
 
 class Observation:
@@ -39,14 +66,11 @@ class Observation:
         self.on_end: OnEnd = lambda _queued, _result, _text: None
         self.on_fault: OnFault = lambda _plugin, _point, _error: None
 
-    def for_profile(self, profile: str) -> Observe:
-        """Return what times the extension points of a profile."""
-        family = self.meters.framework_extension_point_duration
-
-        def observe(point: str, seconds: float, status: str) -> None:
-            family.labels(_POINT_LABEL.get(point, "Unreserve"), status, profile).observe(seconds)
-
-        return observe
+    def for_profile(self, profile: str) -> Instruments | None:
+        """Return what measures the plugins of a profile; None without a stopwatch."""
+        if self.stopwatch is None:
+            return None
+        return ProfileInstruments(self.meters, self.stopwatch, profile)
 
     def incoming(self, queue: str, event: str) -> None:
         """Count a pod that enters a queue."""
@@ -90,7 +114,14 @@ class Observation:
         duration = self.meters.scheduling_attempt_duration.labels(result, queued.profile)
         duration.observe(self.now_s() - started_s)
 
-    def watch(self, queues: Queues, wakeups: Wakeups, profiles: dict[str, Profile]) -> None:
+    def watch(
+        self,
+        queues: Queues,
+        wakeups: Wakeups,
+        profiles: dict[str, Profile],
+        bindings: Bindings,
+        cluster: Cluster,
+    ) -> None:
         """Let the gauges read the queues when they are scraped."""
         pending = self.meters.pending_pods
         pending.labels("active").read_from(partial(queues.count, Where.ACTIVE))
@@ -98,6 +129,13 @@ class Observation:
         pending.labels("gated").read_from(partial(queues.count, Where.GATED))
         pending.labels("backoff").read_from(
             lambda: queues.count(Where.BACKOFF) + queues.count(Where.ERROR_BACKOFF)
+        )
+        self.meters.goroutines.labels("binding").read_from(lambda: len(bindings))
+        cache = self.meters.cache_size
+        cache.labels("nodes").read_from(lambda: len(cluster.table))
+        cache.labels("pods").read_from(lambda: len(cluster.pods))
+        cache.labels("assumed_pods").read_from(
+            lambda: sum(placed.assumed for placed in cluster.pods)
         )
         self.meters.unschedulable_pods.read_from(
             lambda: {

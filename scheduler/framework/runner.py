@@ -17,6 +17,7 @@ from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.base.errors import PluginError
 from scheduler.framework.calls import BindStep, CallResult
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.measure import Instruments, Measure
 from scheduler.framework.narrow import Narrow, none_left
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound, Profile
@@ -28,13 +29,6 @@ if TYPE_CHECKING:
     from scheduler.framework.postfilter import FitFailure, PostFiltered
 
 _INT64 = np.dtype(np.int64)
-
-Observe = Callable[[str, float, str], None]
-Stopwatch = Callable[[], float]
-
-
-def no_observer(_point: str, _seconds: float, _status: str) -> None:
-    """Measure nothing."""
 
 
 class States:
@@ -83,16 +77,9 @@ class Scored(msgspec.Struct, frozen=True):
 class Runner:
     """Runs the plugins of one profile."""
 
-    def __init__(
-        self,
-        profile: Profile,
-        *,
-        stopwatch: Stopwatch | None = None,
-        observe: Observe = no_observer,
-    ) -> None:
+    def __init__(self, profile: Profile, instruments: Instruments | None = None) -> None:
         self.profile = profile
-        self._stopwatch = stopwatch
-        self._observe = observe
+        self._measure = Measure(profile, instruments) if instruments is not None else None
         self._missing_state = {
             point: _plugins_without_state(profile, point, before)
             for point, before in (("filter", "pre_filter"), ("score", "pre_score"))
@@ -322,8 +309,11 @@ class Runner:
         """Call `step` for each plugin in order until it returns True or, mostly, raises."""
         if not bounds:
             return
-        watch = self._stopwatch
-        started = watch() if watch is not None else 0.0
+        measure = self._measure
+        started_s = 0.0
+        if measure is not None:
+            step = measure.around(point, step)
+            started_s = measure.now_s()
         result = "Error"
         faults: list[PluginError] = []
         try:
@@ -342,8 +332,8 @@ class Runner:
                 raise faults[0]
             result = outcome()
         finally:
-            if watch is not None:
-                self._observe(point, watch() - started, result)
+            if measure is not None:
+                measure.point(point, measure.now_s() - started_s, result)
 
 
 _GO_NAME = {

@@ -457,18 +457,56 @@ class TestBind:
         assert Status(Code.UNSCHEDULABLE, ("full",), "P") == answering_with(unschedulable("full"))
 
 
+class Ticking:
+    """Instruments whose stopwatch moves by one at each look."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[str, float, str]] = []
+        self.plugins: list[tuple[str, str, str]] = []
+        self.evaluated: list[tuple[str, str]] = []
+        self._ticks = iter(range(10_000))
+
+    def stopwatch(self) -> float:
+        return float(next(self._ticks))
+
+    def point(self, *args) -> None:
+        self.points.append(args)
+
+    def plugin(self, point, plugin, seconds, status) -> None:
+        self.plugins.append((point, plugin, status))
+
+    def evaluations(self, point, plugin):
+        return lambda: self.evaluated.append((point, plugin))
+
+
+def measured_stage(*plugins) -> tuple[Stage, Ticking]:
+    """Return a stage whose runner has instruments."""
+    stage, ticking = Stage(*plugins), Ticking()
+    stage.runner = Runner(stage.runner.profile, ticking)
+    return stage, ticking
+
+
 def test_every_point_is_timed_once_with_its_outcome():
     """One measurement per call of a point, whatever the number of plugins."""
-    seen: list[tuple[str, float, str]] = []
-    ticks = iter(range(100))
-    stage = Stage(
+    stage, ticking = measured_stage(
         answering("A", "pre_filter", unschedulable("x")),
         made("B", reserve=lambda *_: 1 / 0, pre_filter=lambda *_: None),
     )
-    stage.runner._stopwatch = lambda: float(next(ticks))
-    stage.runner._observe = lambda *args: seen.append(args)
     stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
     with pytest.raises(PluginError, match="division by zero"):
         stage.runner.reserve(stage.cycle, "n0", stage.states)
 
-    assert [("pre_filter", 1.0, "Unschedulable"), ("reserve", 1.0, "Error")] == seen
+    assert [("pre_filter", 1.0, "Unschedulable"), ("reserve", 1.0, "Error")] == ticking.points
+
+
+def test_each_call_is_counted_and_one_attempt_in_ten_is_timed_by_plugin():
+    """Twenty attempts: forty evaluations, and two attempts' worth of single timings."""
+    stage, ticking = measured_stage(
+        answering("A", "pre_filter", None), answering("B", "pre_filter", None)
+    )
+    for _ in range(20):
+        stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
+
+    assert 20 * [("pre_filter", "A"), ("pre_filter", "B")] == ticking.evaluated
+    timed = [("pre_filter", "A", "Success"), ("pre_filter", "B", "Success")]
+    assert 2 * timed == ticking.plugins

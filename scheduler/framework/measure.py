@@ -1,0 +1,82 @@
+"""Measuring the plugins of a profile: how often each is called, how long points and plugins take.
+
+The runner calls `Measure` around its steps; where the numbers go is the business of `Instruments`.
+Nothing here reaches a decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from scheduler.framework.profile import Bound, Profile
+
+Stopwatch = Callable[[], float]
+SAMPLED = 10
+
+
+class Instruments(Protocol):
+    """What measures the plugins of a profile; nothing it does reaches a decision."""
+
+    stopwatch: Stopwatch
+
+    def point(self, point: str, seconds: float, status: str) -> None:
+        """Note how long all plugins of an extension point took."""
+        ...
+
+    def plugin(self, point: str, plugin: str, seconds: float, status: str) -> None:
+        """Note how long one plugin took; one attempt in `SAMPLED` is measured."""
+        ...
+
+    def evaluations(self, point: str, plugin: str) -> Callable[[], None]:
+        """Return what counts the calls of a plugin at a point."""
+        ...
+
+
+Step = Callable[[Bound], bool]
+
+
+class Measure:
+    """Measures the runner's steps with the instruments of a profile."""
+
+    def __init__(self, profile: Profile, instruments: Instruments) -> None:
+        self._instruments = instruments
+        self.now_s = instruments.stopwatch
+        self.point = instruments.point
+        self._attempts = 0
+        self._counts = {
+            point: {
+                bound.name: instruments.evaluations(point, bound.name)
+                for bound in getattr(profile, point)
+            }
+            for point in ("pre_filter", "filter", "pre_score", "score")
+        }
+
+    def around(self, point: str, step: Step) -> Step:
+        """Return `step` with its plugin counted, and timed in one attempt of `SAMPLED`."""
+        counts = self._counts.get(point)
+        if point == "pre_filter":
+            self._attempts += 1
+        if self._attempts % SAMPLED == 0:
+            step = self._timed(point, step)
+        if counts is None:
+            return step
+
+        def counted(bound: Bound) -> bool:
+            counts[bound.name]()
+            return step(bound)
+
+        return counted
+
+    def _timed(self, point: str, step: Step) -> Step:
+        def timed(bound: Bound) -> bool:
+            started_s = self.now_s()
+            status = "Error"
+            try:
+                answer = step(bound)
+                status = "Success"
+            finally:
+                self._instruments.plugin(point, bound.name, self.now_s() - started_s, status)
+            return answer
+
+        return timed
