@@ -13,6 +13,7 @@ from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import PostFiltered
+from scheduler.framework.runner import Runner
 from scheduler.framework.status import (
     SKIP,
     SUCCESS,
