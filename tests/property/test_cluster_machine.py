@@ -299,9 +299,9 @@ class ClusterMachine(RuleBasedStateMachine):
             other.drop_pod(one.pod.metadata.uid)
         moves = []
         for pod in added:
-            pod = with_spec(make_pod(f"x{pod.metadata.uid}"), containers=pod.spec.containers)
+            new = with_spec(make_pod(f"x{pod.metadata.uid}"), containers=pod.spec.containers)
             name = data.draw(st.sampled_from(sorted(self.nodes)))
-            record = other.assume(pod, name).after
+            record = other.assume(new, name).after
             assert record is not None
             moves.append((record, self.cluster.table.rows[name]))
         self.compare(view.hypothetical(removed, moves), Nodes(other.table, other.pods))
@@ -344,9 +344,9 @@ class ClusterMachine(RuleBasedStateMachine):
         fresh = Cluster()
         for node in self.nodes.values():
             fresh.put_node(node)
-        for pod, node, assumed in self.pods.values():
+        for pod, name, assumed in self.pods.values():
             if assumed:
-                fresh.assume(pod, node)
+                fresh.assume(pod, name)
             else:
                 fresh.put_pod(pod)
         return fresh
@@ -363,7 +363,10 @@ class ClusterMachine(RuleBasedStateMachine):
         for image in IMAGES:
             # The size is the first one seen, and who saw it first depends on the way here.
             share = image_holders(table)[image] / max(len(table), 1)
-            assert table.images.spread_bytes(image, len(table)) in {int(10 * share), int(20 * share)}
+            assert table.images.spread_bytes(image, len(table)) in {
+                int(10 * share),
+                int(20 * share),
+            }
 
     @invariant()
     def freed_rows_are_empty(self) -> None:
@@ -409,4 +412,3 @@ _NAMES = ("cpu", "memory", "pods", "example.com/gpu", "hugepages-2Mi")
 
 TestCluster = ClusterMachine.TestCase
 TestCluster.settings = settings(max_examples=40, stateful_step_count=30)
-
