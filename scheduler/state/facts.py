@@ -9,6 +9,7 @@ plugin's `hint` narrows it down further.
     node.features      its declared features
     pod.added          a bound pod appears         pod.deleted        a bound or nominated pod goes
     pod.labels         a bound pod's labels        pod.requests       a bound pod asks for less
+    pod.terminating    somebody asked for a bound pod's deletion
     self.labels  self.tolerations  self.gates  self.requests  self.claims   the waiting pod itself
     <Kind>             any change of a kind without columns: Service, PersistentVolume, …
 
@@ -32,6 +33,7 @@ POD_ADDED = "pod.added"
 POD_DELETED = "pod.deleted"
 POD_LABELS = "pod.labels"
 POD_REQUESTS = "pod.requests"
+POD_TERMINATING = "pod.terminating"
 SELF_LABELS = "self.labels"
 SELF_TOLERATIONS = "self.tolerations"
 SELF_GATES = "self.gates"
@@ -89,6 +91,8 @@ def placed_facts(old: Placed, new: Placed) -> frozenset[str]:
         changed.append(POD_LABELS)
     if any(amount > new.requests.get(name, 0) for name, amount in old.requests.items()):
         changed.append(POD_REQUESTS)
+    if new.pod.is_terminating and not old.pod.is_terminating:
+        changed.append(POD_TERMINATING)
     return frozenset(changed)
 
 

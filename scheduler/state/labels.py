@@ -14,6 +14,7 @@ from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn
 from scheduler.objects.pod import NodeSelectorRequirement
 from scheduler.objects.selectors import parse_int, value_matches
 from scheduler.state.columns import Column
+from scheduler.state.domains import Domains, domains_of
 
 MISSING = -1
 _MOST_MASKS = 4096
@@ -71,6 +72,7 @@ class LabelIndex:
         self._columns: dict[str, LabelColumn] = {}
         self._masks: dict[_Key, tuple[int, BoolColumn]] = {}
         self._integers: dict[tuple[str, int], tuple[int, IntColumn]] = {}
+        self._domains: dict[str, tuple[int, Domains]] = {}
 
     def set(self, row: int, labels: Mapping[str, str]) -> None:
         """Write the labels of one row; `{}` clears it."""
@@ -123,6 +125,15 @@ class LabelIndex:
         result.flags.writeable = False
         self._integers[key, default] = (column.generation, result)
         return result
+
+    def domains(self, key: str) -> Domains:
+        """Return the rows by the value of a label."""
+        column = self.column(key)
+        cached = self._domains.get(key)
+        if cached is None or cached[0] != column.generation:
+            domains = domains_of(key, column.ids, len(column.values))
+            cached = self._domains[key] = (column.generation, domains)
+        return cached[1]
 
     def copy(self) -> LabelIndex:
         """Return an independent copy."""

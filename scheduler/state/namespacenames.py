@@ -1,0 +1,77 @@
+"""`NamespaceNames`: which namespaces a namespace selector means, until a namespace changes.
+
+Many pods bring the same few selectors; a cluster has many namespaces, and they rarely change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from scheduler.objects.selectors import requirements_match
+from scheduler.state.change import Change
+
+if TYPE_CHECKING:
+    from scheduler.state.cluster import Cluster
+    from scheduler.state.selection import Expressions
+
+_NONE: Mapping[str, str] = {}
+_MOST = 1024
+
+
+class NamespaceNames:
+    """Labels of namespaces, and the names that selectors mean."""
+
+    kinds: tuple[str, ...] = ("Namespace",)
+
+    def __init__(self) -> None:
+        self._labels: dict[str, Mapping[str, str]] = {}
+        self._matching: dict[Expressions, frozenset[str]] = {}
+
+    def labels(self, name: str) -> Mapping[str, str]:
+        """Return the labels of a namespace; none if it is not known."""
+        return self._labels.get(name, _NONE)
+
+    def matching(self, expressions: Expressions) -> frozenset[str]:
+        """Return the names of the namespaces whose labels satisfy all expressions."""
+        found = self._matching.get(expressions)
+        if found is None:
+            if len(self._matching) >= _MOST:
+                self._matching.clear()
+            found = self._matching[expressions] = frozenset(
+                name
+                for name, labels in self._labels.items()
+                if requirements_match(expressions, labels)
+            )
+        return found
+
+    def rebuild(self, cluster: Cluster) -> None:
+        """Start afresh from what `cluster` holds."""
+        self._labels = {
+            name: namespace.metadata.labels
+            for name, namespace in cluster.store.of("Namespace").items()
+        }
+        self._matching.clear()
+
+    def apply(self, change: Change) -> None:
+        """Follow one change."""
+        if change.kind != "Namespace":
+            return
+        if change.new is None:
+            self._labels.pop(change.old.metadata.name, None)
+        else:
+            meta = change.new.metadata
+            if self._labels.get(meta.name) == meta.labels:
+                return
+            self._labels[meta.name] = meta.labels
+        self._matching.clear()
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return the labels by namespace."""
+        return {name: sorted(labels.items()) for name, labels in self._labels.items()}
+
+    def copy(self) -> NamespaceNames:
+        """Return an independent copy."""
+        twin = NamespaceNames()
+        twin._labels = dict(self._labels)
+        return twin

@@ -1,0 +1,95 @@
+"""`RowTracker`: the half of a tracker that knows which pod sits on which row.
+
+For trackers that count something of placed pods: they say what a pod adds to a row and takes off
+again. Pods on nodes that are not known count from the moment their node appears, and stop counting
+when it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from scheduler.state.change import Change
+from scheduler.state.podindex import Placed
+
+if TYPE_CHECKING:
+    from scheduler.state.cluster import Cluster
+
+
+class RowTracker:
+    """Follows changes and calls `hold` and `release`; subclasses define those and `clear`."""
+
+    kinds: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self._cluster: Cluster | None = None
+        self._rows: dict[str, int] = {}
+
+    def hold(self, placed: Placed, row: int) -> None:
+        """Count a pod on a row."""
+        raise NotImplementedError
+
+    def release(self, placed: Placed, row: int) -> None:
+        """Stop counting a pod on a row."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Forget everything."""
+        raise NotImplementedError
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return what is held by name."""
+        raise NotImplementedError
+
+    def is_same(self, before: Placed, after: Placed) -> bool:
+        """Whether two records of a pod on one node count alike."""
+        return before.shape is after.shape and before.pod.is_terminating == after.pod.is_terminating
+
+    def rebuild(self, cluster: Cluster) -> None:
+        """Start afresh from what `cluster` holds."""
+        self.clear()
+        self._cluster = cluster
+        self._rows = dict(cluster.table.rows)
+        for name in self._rows:
+            self._node(name, appears=True)
+
+    def apply(self, change: Change) -> None:
+        """Follow one change."""
+        if change.kind == "Pod":
+            self._pod(change.before, change.after)
+        elif change.kind == "Node" and change.verb == "add" and self._cluster is not None:
+            name = change.node.metadata.name
+            self._rows[name] = self._cluster.table.rows[name]
+            self._node(name, appears=True)
+        elif change.kind == "Node" and change.verb == "delete":
+            name = change.node.metadata.name
+            self._node(name, appears=False)
+            del self._rows[name]
+
+    def copy(self) -> Self:
+        """Return an independent copy; as dear as `rebuild`."""
+        twin = type(self)()
+        if self._cluster is not None:
+            twin.rebuild(self._cluster)
+        return twin
+
+    def _pod(self, before: Placed | None, after: Placed | None) -> None:
+        if (
+            before is not None
+            and after is not None
+            and before.node == after.node
+            and self.is_same(before, after)
+        ):
+            return
+        if before is not None and before.node in self._rows:
+            self.release(before, self._rows[before.node])
+        if after is not None and after.node in self._rows:
+            self.hold(after, self._rows[after.node])
+
+    def _node(self, name: str, *, appears: bool) -> None:
+        if self._cluster is None:
+            return
+        move = self.hold if appears else self.release
+        for placed in self._cluster.pods.on(name).values():
+            move(placed, self._rows[name])

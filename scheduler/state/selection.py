@@ -1,0 +1,125 @@
+"""`Selection`: which pods are meant, by namespace and labels; and finding selections that mean a pod.
+
+A selection is canonical and hashable, so that equal ones from different pods are one. The index keeps
+things under one label pair of their selection each: a pod meets only what one of its labels leads
+to, never everything there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+import msgspec
+
+from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement
+from scheduler.objects.selectors import requirements_match
+
+Expressions = tuple[LabelSelectorRequirement, ...]
+Pair = tuple[str, str]
+
+ItemT = TypeVar("ItemT")
+_Place = tuple[str | None, Pair | None]
+
+
+def pair(key: str, value: str) -> LabelSelectorRequirement:
+    """Return the expression "label `key` is `value`"."""
+    return LabelSelectorRequirement(key, "In", (value,))
+
+
+def canonical(expressions: Iterable[LabelSelectorRequirement]) -> Expressions:
+    """Return expressions, ANDed, in their one order and each once."""
+    distinct = {
+        LabelSelectorRequirement(e.key, e.operator, tuple(sorted(set(e.values))))
+        for e in expressions
+    }
+    return tuple(sorted(distinct, key=lambda e: (e.key, e.operator, e.values)))
+
+
+def expressions_of(selector: LabelSelector) -> Expressions:
+    """Return a label selector as expressions alone."""
+    pairs = [pair(key, value) for key, value in selector.match_labels.items()]
+    return canonical([*pairs, *selector.match_expressions])
+
+
+def pairs_of(expressions: Expressions) -> tuple[Pair, ...]:
+    """Return label pairs of which every matching pod has one; empty if there are none to name."""
+    lists = [e for e in expressions if e.operator == "In"]
+    if not lists:
+        return ()
+    shortest = min(lists, key=lambda e: len(e.values))
+    return tuple((shortest.key, value) for value in shortest.values)
+
+
+class Selection(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """Pods of `namespaces` (None: of all) whose labels satisfy all `expressions`.
+
+    `terminating` says whether pods that are being deleted are meant as well.
+    """
+
+    namespaces: frozenset[str] | None
+    expressions: Expressions
+    terminating: bool = True
+
+    def matches(
+        self, namespace: str, labels: Mapping[str, str], *, is_terminating: bool = False
+    ) -> bool:
+        """Whether a pod with these properties is meant."""
+        return (
+            (self.namespaces is None or namespace in self.namespaces)
+            and (self.terminating or not is_terminating)
+            and requirements_match(self.expressions, labels)
+        )
+
+    def and_also(self, other: Selection) -> Selection:
+        """Return the selection of the pods that both mean."""
+        if self.namespaces is None or other.namespaces is None:
+            namespaces = other.namespaces if self.namespaces is None else self.namespaces
+        else:
+            namespaces = self.namespaces & other.namespaces
+        return Selection(
+            namespaces,
+            canonical([*self.expressions, *other.expressions]),
+            self.terminating and other.terminating,
+        )
+
+
+class SelectionIndex(Generic[ItemT]):
+    """Things by their selections: which of them may mean a pod."""
+
+    def __init__(self) -> None:
+        self._items: dict[_Place, dict[ItemT, None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def add(self, selection: Selection, item: ItemT) -> None:
+        """Add a thing under its selection."""
+        for place in _places(selection):
+            self._items.setdefault(place, {})[item] = None
+
+    def remove(self, selection: Selection, item: ItemT) -> None:
+        """Remove a thing that was added under this selection."""
+        for place in _places(selection):
+            items = self._items[place]
+            del items[item]
+            if not items:
+                del self._items[place]
+
+    def candidates(self, namespace: str, labels: Mapping[str, str]) -> list[ItemT]:
+        """Return all things whose selection may mean a pod, each once; some may turn out not to."""
+        found: list[ItemT] = []
+        for where in (namespace, None):
+            for place in ((where, None), *((where, label) for label in labels.items())):
+                items = self._items.get(place)
+                if items is not None:
+                    found += items
+        return found
+
+
+def _places(selection: Selection) -> Iterator[_Place]:
+    """Yield where a selection is kept: a pod that it means comes by exactly one of the places."""
+    pairs = pairs_of(selection.expressions) or (None,)
+    for namespace in (None,) if selection.namespaces is None else selection.namespaces:
+        for label in pairs:
+            yield namespace, label
