@@ -8,11 +8,12 @@ masks; nothing here may be written to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, HashColumn, IdColumn, IntColumn, IntMatrix, Rows
@@ -20,6 +21,7 @@ from scheduler.base.errors import StateError
 from scheduler.framework.delta import Delta
 from scheduler.objects.node import Node
 from scheduler.objects.pod import ContainerPort, NodeSelectorRequirement, NodeSelectorTerm
+from scheduler.state.domains import Domains
 from scheduler.state.podindex import Placed, PodIndex
 from scheduler.state.table import NodeTable
 from scheduler.state.taints import TaintSet
@@ -163,6 +165,17 @@ class Nodes:
         """Return the texts that the ids of `label_ids` stand for."""
         return self._table.labels.column(key).values
 
+    def domains(self, key: str) -> Domains:
+        """Return the rows by the value of a label; its numbers are those of all rows of the table."""
+        domains = self._table.labels.domains(key)
+        if self._rows is None:
+            return domains
+        return replace(domains, slots=domains.slots[self._rows])
+
+    def label_id(self, key: str, value: str) -> int:
+        """Return the id of a label's value, or -2 if no node ever had it."""
+        return self._table.labels.column(key).id_of(value)
+
     def label_int(self, key: str, default: int = 0) -> IntColumn:
         """Return a label read as integers, `default` where it is missing or is none."""
         return self._cut(self._table.labels.integers(key, default))
@@ -213,6 +226,13 @@ class Nodes:
         return self._table.images.spread_bytes(name, self.count)
 
     # Other views.
+
+    def moves(self) -> Iterator[tuple[Placed, int, int]]:
+        """Yield the pods that a hypothetical view takes away (-1) or adds (1), with their rows."""
+        if self._delta is not None:
+            for pods, sign in ((self._delta.removed, -1), (self._delta.added, 1)):
+                for row, placed in pods.items():
+                    yield from ((one, row, sign) for one in placed.values())
 
     def among(self, feasible: BoolColumn) -> Nodes:
         """Return the same columns with another `feasible` mask."""

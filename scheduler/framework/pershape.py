@@ -1,20 +1,31 @@
-"""`PerShape`: what a plugin works out from a pod's spec alone, kept as long as such pods exist.
+"""`PerShape` and `PerPod`: what a plugin works out from a pod's spec alone, kept for the next question.
 
 Replicas share a shape, so a plugin that parses selectors or sums requests does it once per workload.
-Nothing that depends on nodes or on other pods belongs in here.
+Hints are asked about waiting pods without a cycle and go by pod. Nothing that depends on nodes or on
+other pods belongs in here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from scheduler.framework.cycle import Cycle
 from scheduler.objects.pod import Pod
 from scheduler.state.shapes import Shape
 
 ValueT = TypeVar("ValueT")
+
+_MOST_PODS = 65536
+
+
+class Shaped(Protocol):
+    """A cycle or a placed pod."""
+
+    @property
+    def pod(self) -> Pod: ...
+    @property
+    def shape(self) -> Shape: ...
 
 
 class PerShape(Generic[ValueT]):
@@ -24,10 +35,28 @@ class PerShape(Generic[ValueT]):
         self._make = make
         self._values: WeakKeyDictionary[Shape, ValueT] = WeakKeyDictionary()
 
-    def of(self, cycle: Cycle) -> ValueT:
-        """Return the value for the cycle's pod."""
-        shape = cycle.shape
+    def of(self, shaped: Shaped) -> ValueT:
+        """Return the value for the pod of a cycle, or for a placed one."""
+        shape = shaped.shape
         value = self._values.get(shape)
         if value is None:
-            value = self._values[shape] = self._make(cycle.pod)
+            value = self._values[shape] = self._make(shaped.pod)
         return value
+
+
+class PerPod(Generic[ValueT]):
+    """One value per pod object; a new version of a pod is worked out anew."""
+
+    def __init__(self, make: Callable[[Pod], ValueT]) -> None:
+        self._make = make
+        self._values: dict[str, tuple[Pod, ValueT]] = {}
+
+    def of(self, pod: Pod) -> ValueT:
+        """Return the value for a pod."""
+        uid = pod.metadata.uid
+        known = self._values.get(uid)
+        if known is None or known[0] is not pod:
+            if len(self._values) >= _MOST_PODS:
+                self._values.clear()
+            known = self._values[uid] = (pod, self._make(pod))
+        return known[1]
