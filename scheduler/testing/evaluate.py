@@ -30,7 +30,8 @@ class Evaluation(msgspec.Struct, frozen=True):
     `node_names` are the existing nodes that pre-filter narrowed the search down to, None if it did
     not. `filter` has every node, each judged in isolation (not narrowed). `raw` and `normalized`
     have the nodes that were scored: empty when pre-filter rejected the pod, when pre-score skipped
-    or failed, and for a plugin that does not score.
+    or failed, and for a plugin that does not score. `pre_score` shows an error that pre-score finds
+    even when pre-filter rejected the pod.
     """
 
     pre_filter: Status
@@ -82,7 +83,7 @@ def look(
         mask = _mask(nodes, feasible_nodes)
         pre_score, raw, normalized = _score(scene, cycle, nodes.among(mask), states)
     else:
-        pre_score, raw, normalized = SUCCESS, {}, {}
+        pre_score, raw, normalized = _fault_of_scoring(scene, cycle, nodes, states), {}, {}
     return Evaluation(
         pre_filter=status,
         node_names=_names(nodes, pre_filter),
@@ -131,6 +132,15 @@ def _score(
         raw = {nodes.name(row): int(scored.raw[row]) for row in rows}
         return SUCCESS, raw, {nodes.name(row): int(scored.normalized[row]) for row in rows}
     return SUCCESS, {}, {}
+
+
+def _fault_of_scoring(scene: Scene, cycle: Cycle, nodes: Nodes, states: States) -> Status:
+    """Return the error of a pre-score that finds one without the state of pre-filter."""
+    try:
+        pre_score, _, _ = _score(scene, cycle, nodes, states)
+    except PluginError:
+        return SUCCESS  # it needs what pre-filter did not leave behind
+    return pre_score if pre_score.code is Code.ERROR else SUCCESS
 
 
 def _mask(nodes: Nodes, names: Iterable[str] | None) -> BoolColumn:

@@ -66,8 +66,11 @@ class Scene:
         namespaces: Iterable[Any] = (),
         objects: Iterable[Any] = (),
     ) -> None:
-        """Take manifests in; ObjectError names the one that is wrong."""
-        for raw in (*namespaces, *objects):
+        """Take manifests in; ObjectError names the one that is wrong.
+
+        Among `objects`, one without a name is given one: a test rarely cares.
+        """
+        for raw in (*namespaces, *(_with_name(raw, n) for n, raw in enumerate(objects))):
             kind, obj = read_object(raw)
             if kind.kind in ("Pod", "Node"):
                 raise ObjectError(f"give it as one of the {kind.plural}", where=kind.kind)
@@ -117,6 +120,13 @@ def plugin_class(plugin: str | PluginClass) -> PluginClass:
             f'plugin "{plugin}" does not exist{did_you_mean(plugin, registry.names())}'
         )
     return found
+
+
+def _with_name(raw: Any, number: int) -> Any:
+    meta = raw.get("metadata", {}) if isinstance(raw, Mapping) else None
+    if not isinstance(meta, Mapping) or meta.get("name"):
+        return raw
+    return {**raw, "metadata": {**meta, "name": f"unnamed-{number}"}}
 
 
 def read_args(cls: PluginClass, args: Mapping[str, Any] | Args | None) -> Args:
