@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.framework.plugin import Plugin
+from scheduler.plugins.affinity import InterPodAffinity
 from scheduler.plugins.defaultbinder import DefaultBinder
 from scheduler.plugins.imagelocality import ImageLocality
 from scheduler.plugins.nodeaffinity import NodeAffinity
@@ -15,6 +16,7 @@ from scheduler.plugins.noderesourcesfit import NodeResourcesFit
 from scheduler.plugins.nodeunschedulable import NodeUnschedulable
 from scheduler.plugins.prioritysort import PrioritySort
 from scheduler.plugins.schedulinggates import SchedulingGates
+from scheduler.plugins.spread import PodTopologySpread
 from scheduler.plugins.tainttoleration import TaintToleration
 
 IN_TREE: tuple[type[Plugin[Any]], ...] = (
@@ -26,6 +28,8 @@ IN_TREE: tuple[type[Plugin[Any]], ...] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    PodTopologySpread,
+    InterPodAffinity,
     NodeResourcesBalancedAllocation,
     ImageLocality,
     DefaultBinder,

@@ -15,12 +15,8 @@ DATA = Path(__file__).parent / "data"
 # Files, or the cases of one plugin in a file of several, whose subject does not exist yet. Only for
 # the time until it does: whoever adds a plugin takes it out here, and a test insists on that.
 LATER = {
-    "kube-scheduler/cycle.json": ("VolumeBinding", "PodTopologySpread", "InterPodAffinity"),
+    "kube-scheduler/cycle.json": ("VolumeBinding",),
     "kube-scheduler/defaultpreemption.json": ("DefaultPreemption",),
-    "kube-scheduler/interpodaffinity-filter.json": ("InterPodAffinity",),
-    "kube-scheduler/interpodaffinity-score.json": ("InterPodAffinity",),
-    "kube-scheduler/podtopologyspread-filter.json": ("PodTopologySpread",),
-    "kube-scheduler/podtopologyspread-score.json": ("PodTopologySpread",),
     "kube-scheduler/volumes-and-node-basics.json": (
         "VolumeZone",
         "VolumeRestrictions",

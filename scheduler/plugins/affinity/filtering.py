@@ -1,0 +1,148 @@
+"""The filter of InterPodAffinity: which domains hold pods that attract or repel the incoming one.
+
+Everything is kept per domain, not per row: a hypothetical pod changes a few numbers, and a view of a
+few rows is answered from the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.status import Rejected, reject
+from scheduler.objects.pod import Pod
+from scheduler.plugins.affinity.terms import Labels, Term
+from scheduler.state.podcounts import PodCounts
+from scheduler.state.rowcounts import RowCounts
+from scheduler.state.selection import Selection
+
+REASON_AFFINITY = "node(s) didn't match pod affinity rules"
+REASON_ANTI = "node(s) didn't match pod anti-affinity rules"
+REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+Sums: TypeAlias = dict[str, IntColumn]
+
+_NOBODY = RowCounts()
+
+
+class AffinityState:
+    """Numbers of pods per topology key and domain; slot 0 of each means nothing.
+
+    `near` counts the pods that match all required terms of the incoming pod, `far` those that match
+    one of its anti-affinity terms, `repelling` the terms of placed pods that mean it. `own` and
+    `avoided` are the selections behind the first two.
+    """
+
+    __slots__ = ("avoided", "far", "is_first", "near", "nodes", "own", "pod", "repelling", "scope")
+
+    def __init__(self, pod: Pod, namespace_labels: Labels, nodes: Nodes) -> None:
+        self.pod = pod
+        self.scope = namespace_labels
+        self.nodes = nodes
+        self.own: Selection | None = None
+        self.is_first = False
+        self.avoided: tuple[tuple[str, Selection], ...] = ()
+        self.near: Sums = {}
+        self.far: Sums = {}
+        self.repelling: Sums = {}
+
+    def attract(self, terms: Sequence[Term], own: Selection | None, counts: PodCounts) -> None:
+        """Take in the required affinity: `own` are the pods that match all terms at once."""
+        meta = self.pod.metadata
+        self.own = own
+        self.is_first = own is not None and own.matches(meta.namespace, meta.labels)
+        holders = None if own is None else counts.count(own)
+        for key in {term.key: None for term in terms}:
+            self._add(self.near, key, holders)
+
+    def avoid(self, key: str, selection: Selection, counts: PodCounts) -> None:
+        """Take in one anti-affinity term."""
+        self.avoided += ((key, selection),)
+        self._add(self.far, key, counts.count(selection))
+
+    def repel(self, term: Term, holders: RowCounts) -> None:
+        """Take in an anti-affinity term of placed pods that means the incoming one."""
+        self._add(self.repelling, term.key, holders)
+
+    def is_repelled(self) -> bool:
+        """Whether a placed pod's term keeps the pod off some node."""
+        return any(sums[1:].any() for sums in self.repelling.values())
+
+    def move(self, pod: Pod, anti_affinity: Iterable[Term], row: int, sign: int) -> None:
+        """Count a pod with its anti-affinity terms that lands on (1) or leaves (-1) a row."""
+        meta = pod.metadata
+        if self.own is not None and self.own.matches(meta.namespace, meta.labels):
+            for key in self.near:
+                self._count(self.near, key, row, sign)
+        for key, selection in self.avoided:
+            if selection.matches(meta.namespace, meta.labels):
+                self._count(self.far, key, row, sign)
+        for term in anti_affinity:
+            if term.matches(self.pod, self.scope):
+                self._count(self.repelling, term.key, row, sign)
+
+    def copy(self) -> AffinityState:
+        """Return an independent copy."""
+        twin = AffinityState(self.pod, self.scope, self.nodes)
+        twin.own, twin.is_first, twin.avoided = self.own, self.is_first, self.avoided
+        twin.near, twin.far = _copied(self.near), _copied(self.far)
+        twin.repelling = _copied(self.repelling)
+        return twin
+
+    def _add(self, sums: Sums, key: str, holders: RowCounts | None) -> None:
+        domains = self.nodes.domains(key)
+        found = (holders or _NOBODY).sums(domains)
+        found[0] = 0
+        sums[key] = sums[key] + found if key in sums else found
+
+    def _count(self, sums: Sums, key: str, row: int, sign: int) -> None:
+        domains = self.nodes.domains(key)
+        if key not in sums:
+            sums[key] = np.zeros(domains.size, dtype=np.int64)
+        slot = domains.slots[row]
+        if slot:
+            sums[key][slot] += sign
+
+
+def rejected(nodes: Nodes, state: AffinityState) -> Rejected | None:
+    """Return the rows that affinity, anti-affinity or placed pods' anti-affinity reject."""
+    found: Rejected | None = None
+    if state.near:
+        found = reject(_far_from_all(nodes, state), REASON_AFFINITY, final=True)
+    for sums, reason in ((state.far, REASON_ANTI), (state.repelling, REASON_EXISTING)):
+        rows = _in_any(nodes, sums)
+        if rows is not None:
+            one = reject(rows, reason)
+            found = one if found is None else found.otherwise(one)
+    return found
+
+
+def _far_from_all(nodes: Nodes, state: AffinityState) -> BoolColumn:
+    """Return the rows that lack a key, or a domain of which holds no pod to be near to."""
+    # The first pod of a group that is near to itself may go anywhere, as there is nobody yet.
+    may_be_first = state.is_first and not any(sums.any() for sums in state.near.values())
+    far: BoolColumn | None = None
+    for key, sums in state.near.items():
+        slots = nodes.domains(key).slots
+        rows = slots == 0 if may_be_first else (sums <= 0).take(slots)
+        far = rows if far is None else far | rows
+    return np.zeros(nodes.size, dtype=np.bool_) if far is None else far
+
+
+def _in_any(nodes: Nodes, sums: Sums) -> BoolColumn | None:
+    """Return the rows in a domain with a number above 0; None if there is none."""
+    found: BoolColumn | None = None
+    for key, numbers in sums.items():
+        held = numbers > 0
+        if held.any():
+            rows = held.take(nodes.domains(key).slots)
+            found = rows if found is None else found | rows
+    return found
+
+
+def _copied(sums: Sums) -> Sums:
+    return {key: column.copy() for key, column in sums.items()}

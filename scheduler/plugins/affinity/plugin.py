@@ -1,0 +1,147 @@
+"""InterPodAffinity: put pods near to, or far from, other pods, as both sides ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerPod, PerShape
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import SKIP, Code, Rejected, Status, unresolvable
+from scheduler.objects.pod import Pod
+from scheduler.plugins.affinity import filtering, scoring, waking
+from scheduler.plugins.affinity.args import InterPodAffinityArgs
+from scheduler.plugins.affinity.filtering import AffinityState
+from scheduler.plugins.affinity.holders import NEAR, Held, TermHolders, held_by
+from scheduler.plugins.affinity.scoring import Weighing, Weights
+from scheduler.plugins.affinity.terms import PodTerms, Term, pod_terms
+from scheduler.state.change import Change
+from scheduler.state.namespacenames import NamespaceNames
+from scheduler.state.podcounts import PodCounts
+from scheduler.state.podindex import Placed
+from scheduler.state.selection import Selection
+
+
+class InterPodAffinity(Plugin[InterPodAffinityArgs]):
+    """Reject by required terms of the pod and of placed ones; score by preferred terms of both."""
+
+    reads = (
+        "node",
+        "node.deleted",
+        "node.labels",
+        "pod.added",
+        "pod.deleted",
+        "pod.labels",
+        "self.labels",
+        "Namespace",
+    )
+
+    def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._counts = handle.tracker(PodCounts)
+        self._holders = handle.tracker(TermHolders)
+        self._names = handle.tracker(NamespaceNames)
+        self._terms: PerShape[PodTerms] = PerShape(pod_terms)
+        self._terms_of: PerPod[PodTerms] = PerPod(pod_terms)
+        self._held: PerShape[tuple[Held, ...]] = PerShape(held_by)
+
+    def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | AffinityState:
+        """Count who attracts and who repels the pod; Skip when nobody does."""
+        pod, terms = cycle.pod, self._terms.of(cycle)
+        if terms.fault:
+            return unresolvable(f"parsing pod: {terms.fault}")
+        labels = self._names.labels(pod.metadata.namespace)
+        repelling = self._holders.repelling(pod, labels)
+        moves = list(nodes.moves())
+        if not (terms.has_required or repelling or moves):
+            return SKIP
+        state = AffinityState(pod, labels, nodes)
+        if terms.affinity:
+            state.attract(terms.affinity, self._all(terms.affinity), self._counts)
+        for term in terms.anti_affinity:
+            selection = term.selection(self._names.matching)
+            if selection is not None:
+                state.avoid(term.key, selection, self._counts)
+        for held, holders in repelling:
+            state.repel(held.term, holders)
+        for placed, row, sign in moves:
+            state.move(placed.pod, self._terms.of(placed).anti_affinity, row, sign)
+        if not terms.has_required and not state.is_repelled():
+            return SKIP
+        return state
+
+    def filter(self, _cycle: Cycle, nodes: Nodes, state: AffinityState) -> Rejected | None:
+        """Reject nodes away from those to be near to, and nodes near to those to keep off."""
+        return filtering.rejected(nodes, state)
+
+    def add_pod(self, state: AffinityState, placed: Placed, row: int) -> None:
+        """Count a hypothetical pod."""
+        state.move(placed.pod, self._terms.of(placed).anti_affinity, row, 1)
+
+    def remove_pod(self, state: AffinityState, placed: Placed, row: int) -> None:
+        """Stop counting a pod, hypothetically."""
+        state.move(placed.pod, self._terms.of(placed).anti_affinity, row, -1)
+
+    def pre_score(
+        self, cycle: Cycle, nodes: Nodes, _state: AffinityState | None = None
+    ) -> Status | Weights:
+        """Sum the weights per domain; Skip when nothing weighs anything."""
+        terms = self._terms.of(cycle)
+        if self.args.ignore_preferred_terms_of_existing_pods and not terms.has_preferred:
+            return SKIP
+        if terms.fault:
+            return Status(Code.ERROR, (f"failed to parse pod: {terms.fault}",))
+        labels = self._names.labels(cycle.pod.metadata.namespace)
+        weighing = Weighing(nodes)
+        wanted = [
+            (term.key, selection, weight)
+            for term, weight in terms.preferred
+            if (selection := term.selection(self._names.matching)) is not None
+        ]
+        for key, selection, weight in wanted:
+            weighing.add(key, self._counts.count(selection), weight)
+        for held, holders in self._holders.scoring(cycle.pod, labels):
+            if self._weighs(held):
+                weighing.add(held.term.key, holders, self._weight(held))
+        for placed, row, sign in nodes.moves():
+            meta = placed.pod.metadata
+            for key, selection, weight in wanted:
+                if selection.matches(meta.namespace, meta.labels):
+                    weighing.move(key, row, sign * weight)
+            for held in self._held.of(placed):
+                if self._weighs(held) and held.term.matches(cycle.pod, labels):
+                    weighing.move(held.term.key, row, sign * self._weight(held))
+        weights = weighing.weights()
+        return SKIP if weights is None else weights
+
+    def score(self, _cycle: Cycle, nodes: Nodes, weights: Weights) -> IntColumn:
+        """Return the sum of the weights of each node's domains."""
+        return scoring.raw(nodes, weights)
+
+    def normalize(self, _cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
+        """Stretch the scores onto 0..100."""
+        return scoring.normalized(nodes, raw)
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether a change brings a pod to be near to, or takes one away that was in the way."""
+        terms = self._terms_of.of(pod)
+        waiting = waking.Waiting(pod, terms, self._names, self._holders)
+        return waking.may_help(change, waiting)
+
+    def _all(self, terms: Sequence[Term]) -> Selection | None:
+        """Return the pods that match all terms at once; None for no pod at all."""
+        selections = [term.selection(self._names.matching) for term in terms]
+        known = [selection for selection in selections if selection is not None]
+        if len(known) < len(selections):
+            return None
+        return reduce(Selection.and_also, known)
+
+    def _weighs(self, held: Held) -> bool:
+        return held.kind != NEAR or self.args.hard_pod_affinity_weight > 0
+
+    def _weight(self, held: Held) -> int:
+        return self.args.hard_pod_affinity_weight if held.kind == NEAR else held.weight

@@ -1,0 +1,86 @@
+"""The score of InterPodAffinity: what placed pods in a node's domains weigh for the incoming pod.
+
+The pod's own preferred terms count placed pods, and terms of placed pods count when they mean the
+pod: both directions are summed per topology key and domain, over all nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.nodes import Nodes
+from scheduler.state.domains import Domains
+from scheduler.state.rowcounts import RowCounts
+
+MOST = 100
+
+Weights: TypeAlias = Mapping[str, IntColumn]
+
+
+class Weighing:
+    """Adds up weights per topology key and domain."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._weights: dict[str, IntColumn] = {}
+        self._seen = False
+
+    def add(self, key: str, holders: RowCounts, weight: int) -> None:
+        """Add `weight` for each of `holders` to its domain."""
+        if not holders:
+            return
+        domains = self._nodes.domains(key)
+        sums = holders.sums(domains)
+        sums[0] = 0
+        self._seen = self._seen or bool(sums.any())
+        if weight != 1:
+            sums *= weight
+        weights = self._weights.get(key)
+        self._weights[key] = sums if weights is None else weights + sums
+
+    def move(self, key: str, row: int, weight: int) -> None:
+        """Add `weight` to the domain of one row, for a hypothetical pod."""
+        domains = self._nodes.domains(key)
+        slot = domains.slots[row]
+        if slot:
+            self._seen = True
+            weights = self._weights.setdefault(key, _nothing(domains))
+            weights[slot] += weight
+
+    def weights(self) -> Weights | None:
+        """Return the sums; None if nothing was added to any domain."""
+        return self._weights if self._seen else None
+
+
+def raw(nodes: Nodes, weights: Weights) -> IntColumn:
+    """Return for each row the sum of the weights of its domains."""
+    total: IntColumn | None = None
+    for key, sums in weights.items():
+        if sums.any():
+            part = sums.take(nodes.domains(key).slots)
+            total = part if total is None else total + part
+    return nodes.constant(0) if total is None else total
+
+
+def normalized(nodes: Nodes, scores: IntColumn) -> IntColumn:
+    """Stretch scores onto 0..100; all 0 when they are equal."""
+    feasible = nodes.feasible
+    kept = scores[feasible]
+    if not len(kept):
+        return nodes.constant(0)
+    least, most = int(kept.min()), int(kept.max())
+    if least == most:
+        return nodes.constant(0)
+    # As kube-scheduler computes it: a share as a float, times 100, cut.
+    shares = (scores - least) / (most - least)
+    shares *= MOST
+    # Rows that are not in the running may lie anywhere; the framework wants 0..100 on all.
+    return np.where(feasible, shares.astype(np.int64), 0)
+
+
+def _nothing(domains: Domains) -> IntColumn:
+    return np.zeros(domains.size, dtype=np.int64)

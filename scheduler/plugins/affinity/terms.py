@@ -1,0 +1,168 @@
+"""Affinity terms as the plugin works with them, read from a pod's spec.
+
+Nothing here depends on nodes or on other pods, so it is worked out once per shape of pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from scheduler.objects.meta import LabelSelector
+from scheduler.objects.pod import Pod, PodAffinity, PodAffinityTerm
+from scheduler.objects.selectors import requirements_match
+from scheduler.plugins.podselection import selector_fault, with_label_keys
+from scheduler.state.selection import Expressions, Selection, expressions_of
+
+Labels: TypeAlias = Mapping[str, str]
+
+NO_LABELS: Labels = {}
+
+
+class Term(msgspec.Struct, frozen=True, cache_hash=True):
+    """Pods of some namespaces with some labels, in the domains of one topology key.
+
+    `namespace_selector` None names no further namespaces; `expressions` None means no pod at all.
+    """
+
+    key: str
+    namespaces: frozenset[str]
+    namespace_selector: Expressions | None
+    expressions: Expressions | None
+
+    def matches(self, pod: Pod, namespace_labels: Labels) -> bool:
+        """Whether a pod, in a namespace with these labels, is meant."""
+        meta = pod.metadata
+        return (
+            self.expressions is not None
+            and (
+                meta.namespace in self.namespaces
+                or (
+                    self.namespace_selector is not None
+                    and requirements_match(self.namespace_selector, namespace_labels)
+                )
+            )
+            and requirements_match(self.expressions, meta.labels)
+        )
+
+    def means(self, pod: Pod, namespace_labels: Labels) -> bool:
+        """Whether an incoming pod's own term means a pod; see `selection` for the difference."""
+        return self.matches(pod, namespace_labels) or (
+            self.namespace_selector is not None and self.matches(pod, NO_LABELS)
+        )
+
+    def selection(self, matching: Callable[[Expressions], frozenset[str]]) -> Selection | None:
+        """Return the pods that an incoming pod's own term means; None for no pod at all.
+
+        `matching` gives the names of the namespaces that satisfy expressions.
+        """
+        if self.expressions is None:
+            return None
+        selector = self.namespace_selector
+        if selector is None:
+            return Selection(self.namespaces, self.expressions)
+        # kube-scheduler resolves the selector to names, yet later also holds it against no labels at
+        # all: what is satisfied by those means every namespace.
+        if requirements_match(selector, NO_LABELS):
+            return Selection(None, self.expressions)
+        return Selection(self.namespaces | matching(selector), self.expressions)
+
+    def place(self) -> Selection:
+        """Return a selection that means at least all pods that the term may mean, to index it by."""
+        everywhere = self.namespace_selector is not None
+        return Selection(None if everywhere else self.namespaces, self.expressions or ())
+
+
+Weighted = tuple[Term, int]
+
+
+class PodTerms(msgspec.Struct, frozen=True):
+    """All terms of a pod; `preferred` weights are negative for anti-affinity.
+
+    A kind of which one term does not parse is left out; `fault` says what is wrong.
+    """
+
+    affinity: tuple[Term, ...] = ()
+    anti_affinity: tuple[Term, ...] = ()
+    preferred: tuple[Weighted, ...] = ()
+    has_preferred: bool = False
+    fault: str = ""
+
+    @property
+    def has_required(self) -> bool:
+        """Whether some term is required."""
+        return bool(self.affinity or self.anti_affinity)
+
+
+NO_TERMS = PodTerms()
+_NONE = PodAffinity()
+
+
+def pod_terms(pod: Pod) -> PodTerms:
+    """Return the terms of a pod's spec."""
+    affinity = pod.spec.affinity
+    if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
+        return NO_TERMS
+    near, far = affinity.pod_affinity or _NONE, affinity.pod_anti_affinity or _NONE
+    faults: list[str] = []
+    required = _terms(pod, near.required, "requiredAffinityTerms", faults)
+    anti = _terms(pod, far.required, "requiredAntiAffinityTerms", faults)
+    preferred: list[Weighted] = []
+    for one, sign, name in (
+        (near, 1, "preferredAffinityTerms"),
+        (far, -1, "preferredAntiAffinityTerms"),
+    ):
+        terms = _terms(
+            pod, [weighted.pod_affinity_term for weighted in one.preferred], name, faults
+        )
+        weights = [sign * weighted.weight for weighted in one.preferred]
+        preferred += zip(terms, weights, strict=False)
+    return PodTerms(
+        required,
+        anti,
+        tuple(preferred),
+        bool(near.preferred or far.preferred),
+        ", ".join(faults) if len(faults) < 2 else f"[{', '.join(faults)}]",
+    )
+
+
+def _terms(
+    pod: Pod, written: Sequence[PodAffinityTerm], name: str, faults: list[str]
+) -> tuple[Term, ...]:
+    """Read terms of one kind; with a fault in one of them there are none."""
+    for one in written:
+        fault = selector_fault(one.label_selector) or selector_fault(one.namespace_selector)
+        if fault:
+            faults.append(f"{name}: {fault}")
+            return ()
+    return tuple(_term(pod, one) for one in written)
+
+
+def _term(pod: Pod, written: PodAffinityTerm) -> Term:
+    meta = pod.metadata
+    selector = written.namespace_selector
+    names = written.namespaces
+    if not names and selector is None:
+        names = (meta.namespace,)
+    same = _unmerged(written.match_label_keys, written.label_selector)
+    other = _unmerged(written.mismatch_label_keys, written.label_selector)
+    return Term(
+        written.topology_key,
+        frozenset(names),
+        None if selector is None else expressions_of(selector),
+        with_label_keys(written.label_selector, meta.labels, same, other),
+    )
+
+
+def _unmerged(keys: Sequence[str], selector: LabelSelector | None) -> list[str]:
+    """Return the label keys that the API server has not merged into the selector yet.
+
+    It merges them when the pod is created, with the labels of that time; a key may not stand in both
+    places otherwise.
+    """
+    if not keys or selector is None:
+        return []
+    written = {expression.key for expression in selector.match_expressions}
+    return [key for key in keys if key not in written and key not in selector.match_labels]

@@ -1,0 +1,99 @@
+"""Which changes may let a pod pass that InterPodAffinity rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.plugins.affinity.holders import TermHolders
+from scheduler.plugins.affinity.terms import NO_LABELS, PodTerms, Term, pod_terms
+from scheduler.state.change import Change
+from scheduler.state.namespacenames import NamespaceNames
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A waiting pod with its terms, and what is known of namespaces and placed pods' terms."""
+
+    pod: Pod
+    terms: PodTerms
+    names: NamespaceNames
+    holders: TermHolders
+
+    def wants(self, pod: Pod | None) -> bool:
+        """Whether a pod is one to be near to: it matches all required terms at once."""
+        terms = self.terms.affinity
+        return pod is not None and bool(terms) and all(self._means(terms, pod))
+
+    def avoids(self, pod: Pod) -> set[Term]:
+        """Return the anti-affinity terms, of either pod, that keep the two apart."""
+        terms = self.terms.anti_affinity
+        found = {term for term, means in zip(terms, self._means(terms, pod), strict=True) if means}
+        if pod.spec.affinity is not None:
+            labels = self.names.labels(self.pod.metadata.namespace)
+            found |= {t for t in pod_terms(pod).anti_affinity if t.matches(self.pod, labels)}
+        return found
+
+    def topology_keys(self) -> Iterable[str]:
+        """Yield the topology keys of all required terms that speak of the pod."""
+        for term in (*self.terms.affinity, *self.terms.anti_affinity):
+            yield term.key
+        labels = self.names.labels(self.pod.metadata.namespace)
+        for held, _ in self.holders.repelling(self.pod, labels):
+            yield held.term.key
+
+    def _means(self, terms: Iterable[Term], pod: Pod) -> Iterable[bool]:
+        labels = self.names.labels(pod.metadata.namespace)
+        return (term.means(pod, labels) for term in terms)
+
+
+def may_help(change: Change, waiting: Waiting) -> bool:
+    """Whether a change may let a rejected pod pass."""
+    if change.kind == "Namespace":
+        return _namespace_helps(change, waiting)
+    if change.kind == "Node":
+        return _node_helps(change, waiting)
+    if change.pod.metadata.uid == waiting.pod.metadata.uid:
+        old, new = change.old, change.new
+        return old is None or new is None or old.metadata.labels != new.metadata.labels
+    return _pod_helps(change, waiting)
+
+
+def _pod_helps(change: Change, waiting: Waiting) -> bool:
+    old: Pod | None = change.old
+    new: Pod | None = change.new
+    before, after = change.before, change.after
+    has_moved = before is not None and after is not None and before.node != after.node
+    if has_moved or old is None or new is None:
+        return waiting.wants(new) or (old is not None and _is_rid_of(old, None, waiting))
+    comes = waiting.wants(new) and not waiting.wants(old)
+    return comes or _is_rid_of(old, new, waiting)
+
+
+def _is_rid_of(old: Pod, new: Pod | None, waiting: Waiting) -> bool:
+    """Whether a pod is in the way no longer."""
+    if waiting.wants(old) and not waiting.wants(new) and waiting.wants(waiting.pod):
+        return True  # if it was the last of the group, the waiting one may be the first again
+    in_the_way = waiting.avoids(old)
+    return bool(in_the_way) and (new is None or not in_the_way <= waiting.avoids(new))
+
+
+def _node_helps(change: Change, waiting: Waiting) -> bool:
+    old: Node | None = change.old
+    new: Node | None = change.new
+    if old is None and new is not None:
+        near = [term.key for term in waiting.terms.affinity]
+        return not near or any(key in new.metadata.labels for key in near)
+    before = NO_LABELS if old is None else old.metadata.labels
+    after = NO_LABELS if new is None else new.metadata.labels
+    return any(before.get(key) != after.get(key) for key in waiting.topology_keys())
+
+
+def _namespace_helps(change: Change, waiting: Waiting) -> bool:
+    terms = (*waiting.terms.affinity, *waiting.terms.anti_affinity)
+    if any(term.namespace_selector is not None for term in terms):
+        return True
+    namespace = change.new if change.new is not None else change.old
+    return bool(namespace.metadata.name == waiting.pod.metadata.namespace)

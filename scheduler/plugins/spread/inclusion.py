@@ -1,0 +1,74 @@
+"""Which nodes count for a constraint: those with the labels, and those its policies include.
+
+`None` stands for "all of them", the usual answer, which spares every later operation a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerShape
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.plugins.nodeselection import RequiredNodes, required_nodes
+from scheduler.plugins.spread.constraints import Constraint
+from scheduler.plugins.tainttoleration import Verdicts
+
+Mask = BoolColumn | None
+
+
+class Inclusion:
+    """The inclusion policies, for pods on columns of nodes and for one node at a time."""
+
+    def __init__(self, judge: Callable[[Pod], Verdicts]) -> None:
+        self._judge = judge
+        self._required: PerShape[RequiredNodes] = PerShape(required_nodes)
+        self._verdicts: PerShape[Verdicts] = PerShape(judge)
+
+    def mask(self, cycle: Cycle, nodes: Nodes, constraint: Constraint, labelled: Mask) -> Mask:
+        """Return the rows of `labelled` that the constraint's policies include."""
+        mask = labelled
+        if constraint.honors_affinity:
+            required = self._required.of(cycle)
+            if not required.allows_all:
+                mask = both(mask, required.mask(nodes))
+        if constraint.honors_taints:
+            rejected = self._verdicts.of(cycle).catch_up(nodes.taint_sets).rejected
+            if any(rejected):
+                mask = both(mask, ~nodes.taint_flags(rejected))
+        return mask
+
+    def includes(self, pod: Pod, node: Node, constraint: Constraint) -> bool:
+        """Whether a constraint's policies include one node."""
+        if constraint.honors_affinity and not required_nodes(pod).matches(node):
+            return False
+        if constraint.honors_taints:
+            return not self._judge(pod).catch_up((node.spec.taints,)).rejected[0]
+        return True
+
+
+def both(mask: Mask, other: Mask) -> Mask:
+    """Return the rows of both masks."""
+    if mask is None or other is None:
+        return other if mask is None else mask
+    return mask & other
+
+
+def labelled(nodes: Nodes, keys: Sequence[str]) -> Mask:
+    """Return the rows that have all the labels."""
+    mask: Mask = None
+    for key in keys:
+        domains = nodes.domains(key)
+        if domains.labelled != nodes.count:
+            mask = both(mask, domains.slots > 0)
+    return mask
+
+
+def all_of(mask: Mask, nodes: Nodes) -> BoolColumn:
+    """Return a mask as a column."""
+    return np.ones(nodes.size, dtype=np.bool_) if mask is None else mask

@@ -1,0 +1,106 @@
+"""PodTopologySpread: keep pods of a kind evenly spread over zones, hosts or any other label."""
+
+from __future__ import annotations
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerPod, PerShape
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import SKIP, Code, Rejected, Status
+from scheduler.objects.pod import Pod
+from scheduler.plugins.spread import filtering, scoring, waking
+from scheduler.plugins.spread.args import PodTopologySpreadArgs
+from scheduler.plugins.spread.constraints import HARD, SOFT, Constraints, own_constraints
+from scheduler.plugins.spread.defaults import Defaults
+from scheduler.plugins.spread.filtering import SpreadState
+from scheduler.plugins.spread.inclusion import Inclusion
+from scheduler.plugins.tainttoleration import COMPARISON_GATE, Verdicts
+from scheduler.state.change import Change
+from scheduler.state.podcounts import PodCounts
+from scheduler.state.podindex import Placed
+
+
+class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
+    """Reject nodes whose domains have too many pods of the kind; prefer those with few."""
+
+    reads = (
+        "node",
+        "node.deleted",
+        "node.labels",
+        "node.taints",
+        "pod.added",
+        "pod.deleted",
+        "pod.labels",
+        "pod.terminating",
+        "self.labels",
+        "self.tolerations",
+    )
+
+    def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._counts = handle.tracker(PodCounts)
+        self._inclusion = Inclusion(self._judge)
+        self._scorer = scoring.Scorer(self._inclusion, self._counts)
+        self._defaults = Defaults(args, handle)
+        self._hard: PerShape[Constraints] = PerShape(lambda pod: own_constraints(pod, HARD))
+        self._hard_of: PerPod[Constraints] = PerPod(lambda pod: own_constraints(pod, HARD))
+        self._soft: PerShape[Constraints] = PerShape(lambda pod: own_constraints(pod, SOFT))
+
+    def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | SpreadState:
+        """Count the pods of the kind per domain; Skip without a hard constraint."""
+        constraints = self._constraints(cycle, HARD)
+        if constraints.fault:
+            text = f"obtaining pod's hard topology spread constraints: {constraints.fault}"
+            return Status(Code.ERROR, (text,))
+        if not constraints.items:
+            return SKIP
+        return filtering.spread_state(
+            cycle, nodes, constraints.items, self._inclusion, self._counts
+        )
+
+    def filter(self, _cycle: Cycle, nodes: Nodes, state: SpreadState) -> Rejected | None:
+        """Reject nodes without the labels, and those in a domain that is ahead by too much."""
+        return filtering.rejected(nodes, state)
+
+    def add_pod(self, state: SpreadState, placed: Placed, row: int) -> None:
+        """Count a hypothetical pod."""
+        state.move(placed.pod, row, 1)
+
+    def remove_pod(self, state: SpreadState, placed: Placed, row: int) -> None:
+        """Stop counting a pod, hypothetically."""
+        state.move(placed.pod, row, -1)
+
+    def pre_score(self, cycle: Cycle, *_: object) -> Status | Constraints:
+        """Return the soft constraints; Skip without any."""
+        constraints = self._constraints(cycle, SOFT)
+        if constraints.fault:
+            text = f"calculating preScoreState: {constraints.fault}"
+            return Status(Code.ERROR, (text,))
+        return constraints if constraints.items else SKIP
+
+    def score(self, cycle: Cycle, nodes: Nodes, constraints: Constraints) -> IntColumn:
+        """Return the weighted number of pods of the kind in each node's domains."""
+        return self._scorer.raw(cycle, nodes, constraints)
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether a change moves a count or a domain of the pod's hard constraints."""
+        if pod.spec.topology_spread_constraints:
+            constraints = self._hard_of.of(pod)
+        else:
+            constraints = self._defaults.of_pod(pod, HARD)
+        return waking.may_help(change, pod, constraints, self._inclusion)
+
+    def normalize(self, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
+        """Turn the scores around and onto 0..100."""
+        return scoring.normalized(nodes, self._constraints(cycle, SOFT), raw)
+
+    def _constraints(self, cycle: Cycle, action: str) -> Constraints:
+        if cycle.pod.spec.topology_spread_constraints:
+            return (self._hard if action == HARD else self._soft).of(cycle)
+        return self._defaults.of(cycle, action)
+
+    def _judge(self, pod: Pod) -> Verdicts:
+        compares = bool(self.handle.feature_gates.get(COMPARISON_GATE))
+        return Verdicts(pod.spec.tolerations, compares=compares)

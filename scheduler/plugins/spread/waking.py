@@ -1,0 +1,66 @@
+"""Which changes may let a pod pass that PodTopologySpread rejected.
+
+Pods of its kind that come, go or change their labels move the counts; a node matters by the domains
+it belongs to and by whether the pod's policies include it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.plugins.spread.constraints import Constraint, Constraints
+from scheduler.plugins.spread.inclusion import Inclusion
+from scheduler.state.change import Change
+
+
+def may_help(change: Change, pod: Pod, constraints: Constraints, inclusion: Inclusion) -> bool:
+    """Whether a change may let a rejected pod pass."""
+    if not constraints.items:
+        return True  # nothing rejects it any more
+    if change.kind == "Node":
+        return _node_helps(change, pod, constraints, inclusion)
+    if change.pod.metadata.uid == pod.metadata.uid:
+        return _own_change_helps(change, constraints)
+    if change.pod.metadata.namespace != pod.metadata.namespace:
+        return False
+    old, new = change.old, change.new
+    before, after = change.before, change.after
+    if before is not None and after is not None and before.node != after.node:
+        return any(_counts(c, old) or _counts(c, new) for c in constraints.items)
+    return any(_counts(c, old) != _counts(c, new) for c in constraints.items)
+
+
+def _counts(constraint: Constraint, pod: Pod | None) -> bool:
+    return pod is not None and constraint.counts(pod)
+
+
+def _own_change_helps(change: Change, constraints: Constraints) -> bool:
+    old, new = change.old, change.new
+    if old is None or new is None or old.metadata.labels != new.metadata.labels:
+        return True
+    return old.spec.tolerations != new.spec.tolerations and any(
+        constraint.honors_taints for constraint in constraints.items
+    )
+
+
+def _node_helps(change: Change, pod: Pod, constraints: Constraints, inclusion: Inclusion) -> bool:
+    before, after = (
+        None if node is None else _place(node, pod, constraints, inclusion)
+        for node in (change.old, change.new)
+    )
+    return before != after
+
+
+def _place(
+    node: Node, pod: Pod, constraints: Constraints, inclusion: Inclusion
+) -> tuple[Any, ...] | None:
+    """Return a node's domains and whether they count; None if it lacks a label."""
+    labels = node.metadata.labels
+    if any(constraint.key not in labels for constraint in constraints.items):
+        return None
+    return tuple(
+        (labels[constraint.key], inclusion.includes(pod, node, constraint))
+        for constraint in constraints.items
+    )
