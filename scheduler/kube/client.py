@@ -252,12 +252,12 @@ class ApiClient:
             self._refreshing = asyncio.create_task(self._refresh(force=False))
 
     async def _refresh(self, *, force: bool) -> bool:
+        """Look for new credentials; return whether they differ from those that we used."""
         await self._credentials.refresh(force=force)
         # Not what `refresh` returns: somebody who shares the credentials may have been first.
-        if self._credentials.access is self._in_use:
-            return False
-        self._set_access(self._credentials.access)
-        return True
+        before, now = self._in_use, self._credentials.access
+        self._set_access(now)
+        return now.authorization != before.authorization or now.tls is not before.tls
 
     def _delay(self, text: str | None) -> float | None:
         """Read a Retry-After header: seconds, or a date."""

@@ -11,6 +11,7 @@ import asyncio
 import os
 import ssl
 import urllib.request
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -147,7 +148,7 @@ class _KubeconfigSource:
                 config_persister=merger.save_changes,
             )
         found = Configuration()
-        asyncio.run(self._loader.load_and_set(found))
+        _complete(self._loader.load_and_set(found), needs_loop=_has_plugin(self._loader))
         self._access = _access(found, self._tls, self._namespace())
         return self._access
 
@@ -193,11 +194,23 @@ def _load(source: Source, *, force: bool) -> Access:
 
     try:
         return source.load(force=force)
-    except ConfigException as error:
+    except (ConfigError, ConfigException) as error:
         raise ConfigError(str(error)) from error
-    except (OSError, ValueError, KeyError, TypeError, AssertionError, ssl.SSLError) as error:
+    except Exception as error:
         text = str(error) or type(error).__name__
         raise ConfigError(f"the kubeconfig cannot be used: {text}") from error
+
+
+def _complete(loading: Coroutine[Any, Any, None], *, needs_loop: bool) -> None:
+    """Run the loader to its end; only plugins really wait for something."""
+    if needs_loop:
+        asyncio.run(loading)
+        return
+    try:
+        loading.send(None)
+    except StopIteration:
+        return
+    raise ConfigError("the kubeconfig asks for something that is not known here")
 
 
 def _has_plugin(loader: Any) -> bool:

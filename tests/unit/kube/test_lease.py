@@ -60,7 +60,11 @@ class _Link(MemoryApi):
     def __init__(self, candidate: Candidate) -> None:
         super().__init__(candidate.api.store)
         self.seen = candidate.api.seen
-        self.accident = lambda method, path: candidate.link(method, path)
+
+        def on_the_way(method: str, path: str) -> Accident | None:
+            return candidate.link(method, path)  # the link as it is then, not as it is now
+
+        self.accident = on_the_way
 
 
 def spec(api: MemoryApi) -> Any:

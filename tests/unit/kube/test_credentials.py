@@ -1,0 +1,280 @@
+"""The daemon finds its API server and proves who it is, by every way that kubectl knows."""
+
+import asyncio
+import os
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.base.clock import ManualClock, RealClock
+from scheduler.base.errors import ConfigError
+from scheduler.kube import credentials
+from scheduler.kube.credentials import CHECK_EVERY_S, Credentials
+from scheduler.sandbox.certificates import make_certificates
+
+PLUGIN = """#!/bin/sh
+echo x >> {folder}/runs
+printf '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",'
+printf '"status": {{"token": "%s"{expiry}}}}}' "$(cat {folder}/token)"
+"""
+
+
+def kubeconfig(folder: Path, user: dict[str, Any], **cluster: Any) -> Path:
+    """Write a kubeconfig with two contexts, `one` being the current one."""
+    path = folder / "kubeconfig"
+    server = {"server": "https://one.example:6443", **cluster}
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [
+                    {"name": "one", "cluster": server},
+                    {"name": "two", "cluster": {"server": "http://two.example/below/"}},
+                ],
+                "users": [{"name": "u", "user": user}, {"name": "v", "user": {"token": "v-token"}}],
+                "contexts": [
+                    {"name": "one", "context": {"cluster": "one", "user": "u"}},
+                    {
+                        "name": "two",
+                        "context": {"cluster": "two", "user": "v", "namespace": "there"},
+                    },
+                ],
+                "current-context": "one",
+            }
+        )
+    )
+    return path
+
+
+async def load(path: Path | str, context: str = "") -> Credentials:
+    return await Credentials.load(RealClock(), str(path), context)
+
+
+@pytest.fixture
+def nothing_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Hide whatever this machine knows of clusters and proxies."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HTTPS_PROXY", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return monkeypatch
+
+
+async def test_a_token_of_the_current_context(tmp_path: Path):
+    """Without a choice the current context counts: its server, its user."""
+    access = (await load(kubeconfig(tmp_path, {"token": "secret"}))).access
+
+    assert ("https://one.example:6443", "Bearer secret") == (access.server, access.authorization)
+    assert access.tls is not None
+    assert ssl.CERT_REQUIRED == access.tls.verify_mode
+
+
+async def test_another_context(tmp_path: Path):
+    """A context by name: another server, another user, a namespace."""
+    access = (await load(kubeconfig(tmp_path, {}), "two")).access
+
+    assert ("http://two.example/below", "Bearer v-token", "there", None) == (
+        access.server,
+        access.authorization,
+        access.namespace,
+        access.tls,
+    )
+
+
+async def test_name_and_password(tmp_path: Path):
+    """Basic authentication, for those who still have it."""
+    access = (await load(kubeconfig(tmp_path, {"username": "a", "password": "b"}))).access
+
+    assert "Basic YTpi" == access.authorization
+
+
+async def test_certificates(tmp_path: Path):
+    """A client certificate and an authority go into the TLS context; a name may be overridden."""
+    made = await asyncio.to_thread(make_certificates, RealClock().now(), ["localhost"])
+    (tmp_path / "ca.crt").write_bytes(made.authority)
+    (tmp_path / "client.crt").write_bytes(made.certificate)
+    (tmp_path / "client.key").write_bytes(made.key)
+    user = {"client-certificate": "client.crt", "client-key": "client.key"}
+    path = kubeconfig(
+        tmp_path, user, **{"certificate-authority": "ca.crt", "tls-server-name": "other"}
+    )
+
+    access = (await load(path)).access
+
+    assert access.tls is not None
+    assert 1 == access.tls.cert_store_stats()["x509_ca"]
+    assert "other" == access.server_hostname
+
+
+async def test_no_verification_when_asked_for(tmp_path: Path):
+    """`insecure-skip-tls-verify` is obeyed."""
+    path = kubeconfig(tmp_path, {}, **{"insecure-skip-tls-verify": True})
+
+    access = (await load(path)).access
+
+    assert access.tls is not None
+    assert ssl.CERT_NONE == access.tls.verify_mode
+
+
+async def test_a_token_file_is_read_again(tmp_path: Path):
+    """A token that somebody rotates is taken up within a minute, its line end left out."""
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    clock = ManualClock()
+    found = await Credentials.load(clock, str(kubeconfig(tmp_path, {"tokenFile": str(token)})), "")
+    before = found.access
+    token.write_text("new\n")
+    due = [found.is_due]
+    clock.advance(CHECK_EVERY_S)
+    due.append(found.is_due)
+    changed = await found.refresh()
+
+    assert "Bearer old" == before.authorization
+    assert ([False, True], True) == (due, changed)
+    assert "Bearer new" == found.access.authorization
+    assert before.tls is found.access.tls
+
+
+async def test_a_refused_token_is_read_again_at_once(tmp_path: Path):
+    """After a 401 the source is looked at before the minute is over, but not at every 401."""
+    token = tmp_path / "token"
+    token.write_text("old")
+    clock = ManualClock()
+    found = await Credentials.load(clock, str(kubeconfig(tmp_path, {"tokenFile": str(token)})), "")
+    token.write_text("new")
+
+    assert await found.refresh(force=True)
+    token.write_text("newer")
+    assert not await found.refresh(force=True)
+    clock.advance(10)
+    assert await found.refresh(force=True)
+    assert "Bearer newer" == found.access.authorization
+
+
+async def test_a_source_that_breaks_leaves_the_old_access(tmp_path: Path):
+    """A kubeconfig that cannot be read for a moment ends nothing."""
+    path = kubeconfig(tmp_path, {"token": "secret"})
+    found = await load(path)
+    path.write_text("{")
+
+    assert not await found.refresh()
+    assert "Bearer secret" == found.access.authorization
+
+
+@pytest.mark.allow_blocking("a thread of its own, with a loop of its own, runs the plugin")
+@pytest.mark.parametrize(
+    ("expiry", "runs"),
+    [
+        ("", 1),
+        (',"expirationTimestamp": "2099-01-01T00:00:00Z"', 1),
+        (',"expirationTimestamp": "2001-01-01T00:00:00Z"', 2),
+    ],
+)
+async def test_a_plugin_is_run_when_its_token_ends(tmp_path: Path, expiry: str, runs: int):
+    """An exec plugin is asked again when its token has expired, and after a 401; not before."""
+    (tmp_path / "token").write_text("first")
+    plugin = tmp_path / "plugin"
+    plugin.write_text(PLUGIN.format(folder=tmp_path, expiry=expiry))
+    plugin.chmod(0o700)
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": str(plugin),
+            "interactiveMode": "Never",
+        }
+    }
+    clock = ManualClock()
+    found = await Credentials.load(clock, str(kubeconfig(tmp_path, user)), "")
+    first = found.access.authorization
+    await found.refresh()
+    runs_before = len((tmp_path / "runs").read_text().split())
+    (tmp_path / "token").write_text("second")
+    await found.refresh(force=True)
+
+    assert "Bearer first" == first
+    assert runs == runs_before
+    assert "Bearer second" == found.access.authorization
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster", "context"),
+    [
+        ({}, {}, "three"),
+        ({"client-certificate": "missing.crt", "client-key": "missing.key"}, {}, ""),
+        ({}, {"certificate-authority-data": "bm8gY2VydGlmaWNhdGU="}, ""),
+    ],
+)
+async def test_what_is_wrong_is_told(
+    tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any], context: str
+):
+    """A context, file or certificate that is not there ends with one line, not a traceback."""
+    with pytest.raises(ConfigError):
+        await load(kubeconfig(tmp_path, user, **cluster), context)
+
+
+@pytest.mark.parametrize("text", ["{", "", "[]", "just text", "clusters: 3\n"])
+async def test_a_file_that_is_no_kubeconfig_is_told(tmp_path: Path, text: str):
+    """Any file content ends with one line, not a traceback."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError):
+        await load(path)
+
+
+async def test_where_a_kubeconfig_is_looked_for(tmp_path: Path, nothing_around: pytest.MonkeyPatch):
+    """The path that is given, else KUBECONFIG (several), else the one at home, else the pod we are."""
+    with pytest.raises(ConfigError, match="no cluster"):
+        await load("")
+    with pytest.raises(ConfigError, match="does not exist"):
+        await load(tmp_path / "missing")
+    (tmp_path / ".kube").mkdir()
+    kubeconfig(tmp_path, {"token": "home"}).rename(tmp_path / ".kube" / "config")
+    at_home = await load("")
+    other = kubeconfig(tmp_path, {"token": "other"})
+    nothing_around.setenv("KUBECONFIG", os.pathsep.join(("/missing", str(other))))
+    by_variable = await load("")
+
+    assert "Bearer home" == at_home.access.authorization
+    assert "Bearer other" == by_variable.access.authorization
+
+
+async def test_inside_a_pod(tmp_path: Path, nothing_around: pytest.MonkeyPatch):
+    """The service account's token, authority and namespace; the kubelet rotates the token."""
+    made = await asyncio.to_thread(make_certificates, RealClock().now(), ["localhost"])
+    (tmp_path / "token").write_text("pod-token")
+    (tmp_path / "ca.crt").write_bytes(made.authority)
+    (tmp_path / "namespace").write_text("trellis-system")
+    from kubernetes_asyncio.config import incluster_config
+
+    nothing_around.setattr(credentials, "SERVICE_TOKEN", tmp_path / "token")
+    nothing_around.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    nothing_around.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    nothing_around.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    nothing_around.setenv("KUBERNETES_SERVICE_PORT", "443")
+
+    found = await load("")
+    before = found.access
+    (tmp_path / "token").write_text("rotated")
+    await found.refresh()
+
+    assert ("https://10.0.0.1:443", "Bearer pod-token", "trellis-system") == (
+        before.server,
+        before.authorization,
+        before.namespace,
+    )
+    assert "Bearer rotated" == found.access.authorization
+
+
+async def test_a_proxy_from_the_environment(tmp_path: Path, nothing_around: pytest.MonkeyPatch):
+    """HTTPS_PROXY counts, NO_PROXY too, and what the kubeconfig says comes first."""
+    nothing_around.setenv("HTTPS_PROXY", "http://proxy:3128")
+    by_variable = (await load(kubeconfig(tmp_path, {}))).access.proxy
+    by_file = (await load(kubeconfig(tmp_path, {}, **{"proxy-url": "http://p:1"}))).access.proxy
+    nothing_around.setenv("NO_PROXY", "one.example")
+    without = (await load(kubeconfig(tmp_path, {}))).access.proxy
+
+    assert ("http://proxy:3128", "http://p:1", None) == (by_variable, by_file, without)
