@@ -10,9 +10,19 @@ from typing import Any
 
 import msgspec
 
+from scheduler.objects.devices import DeviceClass, ResourceClaim
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.policy import PodDisruptionBudget
+from scheduler.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from scheduler.objects.workloads import (
     Namespace,
     ReplicaSet,
@@ -46,6 +56,14 @@ class Kind(msgspec.Struct, frozen=True):
         return f"{root}/{self.version}/{self.plural}"
 
 
+def _optional(
+    group: str, version: str, plural: str, struct: type[Any], *, namespaced: bool = True
+) -> Kind:
+    """Return a kind without which everything that does not use it works."""
+    name = struct.__name__
+    return Kind(name, group, version, plural, struct, namespaced=namespaced, required=False)
+
+
 POD = Kind(
     "Pod", "", "v1", "pods", Pod,
     field_selector="status.phase!=Succeeded,status.phase!=Failed",
@@ -61,6 +79,15 @@ WATCHED: tuple[Kind, ...] = (
     Kind("ReplicaSet", "apps", "v1", "replicasets", ReplicaSet),
     Kind("StatefulSet", "apps", "v1", "statefulsets", StatefulSet),
     Kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", PodDisruptionBudget),
+    _optional("", "v1", "persistentvolumes", PersistentVolume, namespaced=False),
+    _optional("", "v1", "persistentvolumeclaims", PersistentVolumeClaim),
+    _optional("storage.k8s.io", "v1", "storageclasses", StorageClass, namespaced=False),
+    _optional("storage.k8s.io", "v1", "csinodes", CSINode, namespaced=False),
+    _optional("storage.k8s.io", "v1", "csidrivers", CSIDriver, namespaced=False),
+    _optional("storage.k8s.io", "v1", "csistoragecapacities", CSIStorageCapacity),
+    _optional("storage.k8s.io", "v1", "volumeattachments", VolumeAttachment, namespaced=False),
+    _optional("resource.k8s.io", "v1", "deviceclasses", DeviceClass, namespaced=False),
+    _optional("resource.k8s.io", "v1", "resourceclaims", ResourceClaim),
 )
 
 BY_KIND: dict[str, Kind] = {kind.kind: kind for kind in WATCHED}

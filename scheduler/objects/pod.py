@@ -30,6 +30,12 @@ class ContainerPort(Object, frozen=True):
     protocol: str = "TCP"
 
 
+class RestartRule(Object, frozen=True):
+    """What happens when a container exits in a certain way."""
+
+    action: str = ""
+
+
 class Container(Object, frozen=True):
     """A container or init container; `restart_policy` Always marks a sidecar."""
 
@@ -38,6 +44,7 @@ class Container(Object, frozen=True):
     restart_policy: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
+    restart_policy_rules: tuple[RestartRule, ...] = ()
 
 
 class Toleration(Object, frozen=True):
@@ -156,11 +163,12 @@ class EphemeralSource(Object, frozen=True):
 
 
 class DiskSource(Object, frozen=True):
-    """The identity of an in-tree disk: only the fields that conflict rules compare."""
+    """The identity of an in-tree disk: only the fields by which two of them are the same."""
 
     pd_name: str = ""
     volume_id: str = msgspec.field(name="volumeID", default="")
     disk_name: str = ""
+    disk_uri: str = msgspec.field(name="diskURI", default="")
     iqn: str = ""
     monitors: tuple[str, ...] = ()
     pool: str = ""
@@ -187,7 +195,10 @@ class Volume(Object, frozen=True):
     iscsi: DiskSource | None = None
     rbd: DiskSource | None = None
     azure_disk: DiskSource | None = None
+    azure_file: DiskSource | None = None
     cinder: DiskSource | None = None
+    portworx_volume: DiskSource | None = None
+    vsphere_volume: DiskSource | None = None
     image: ImageSource | None = None
 
 
@@ -218,6 +229,7 @@ class PodSpec(Object, frozen=True):
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
+    host_users: bool | None = None
 
 
 class PodCondition(Object, frozen=True):
