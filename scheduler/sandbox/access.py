@@ -5,10 +5,13 @@ version; an unknown token is 401. TokenReview and the access reviews answer acco
 one `Access` per cluster.
 """
 
+import math
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from scheduler.base.clock import Clock
 from scheduler.sandbox.kinds import (
     LOCALSUBJECTACCESSREVIEWS,
     SELFSUBJECTACCESSREVIEWS,
@@ -44,29 +47,42 @@ class User:
 
 
 class Access:
-    """The tokens of one cluster."""
+    """The tokens of one cluster; `clock` decides when one has expired."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._users: dict[str, User] = {}
         self._names: dict[str, User] = {}
+        self._ends: dict[str, float] = {}
 
-    def add(self, token: str, user: User) -> None:
-        """Let `token` speak for `user`."""
+    def add(self, token: str, user: User, end_s: float = math.inf) -> None:
+        """Let `token` speak for `user` until `end_s` (Unix seconds)."""
         self._users[token] = user
         self._names[user.name] = user
+        self._ends[token] = end_s
+
+    def issue(self, namespace: str, account: str, uid: str, lifetime_s: int) -> tuple[str, float]:
+        """A new token for a ServiceAccount, and when it ends."""
+        name = f"system:serviceaccount:{namespace}:{account}"
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+        token, end_s = new_token(), self._clock.now() + lifetime_s
+        self.add(token, User(name, groups, uid), end_s)
+        return token, end_s
 
     def user_of(self, authorization: str) -> User | None:
         """The user behind an Authorization header, None for anonymous; 401 for unknown tokens."""
         if not authorization:
             return None
         scheme, _, token = authorization.partition(" ")
-        user = self._users.get(token.strip()) if scheme.lower() == "bearer" else None
+        user = self.find_token(token.strip()) if scheme.lower() == "bearer" else None
         if user is None:
             raise failure(401, "Unauthorized", "Unauthorized")
         return user
 
     def find_token(self, token: str) -> User | None:
-        """The user whom a token speaks for."""
+        """The user whom a token speaks for, None when it is unknown or has expired."""
+        if token in self._users and self._ends[token] <= self._clock.now():
+            del self._users[token], self._ends[token]
         return self._users.get(token)
 
     def knows(self, name: object) -> bool:
@@ -128,6 +144,13 @@ _REVIEWS: Final[dict[str, Callable[[Access, Object, User], Object]]] = {
     SELFSUBJECTRULESREVIEWS.storage: _self_rules,
     SELFSUBJECTREVIEWS.storage: _self_subject,
 }
+
+
+def new_token() -> str:
+    """A bearer token that nobody can guess."""
+    return secrets.token_urlsafe(32)
+
+
 REVIEWS: Final = frozenset(_REVIEWS)
 
 

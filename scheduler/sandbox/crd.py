@@ -107,6 +107,7 @@ def prepare_definition(obj: Object, now: str) -> None:
     names.setdefault("listKind", f"{kind}List")
     spec.setdefault("conversion", {"strategy": "None"})
     check_definition(obj)
+    unevaluated = _unevaluated(spec)
     finalizers = list(obj["metadata"].get("finalizers") or ())
     obj["metadata"]["finalizers"] = [*finalizers, CLEANUP]
     obj["status"] = {
@@ -115,10 +116,27 @@ def prepare_definition(obj: Object, now: str) -> None:
             _condition(
                 "Established", "InitialNamesAccepted", "the initial names have been accepted", now
             ),
+            *_told_unevaluated(unevaluated, now),
         ],
         "acceptedNames": dict(names),
         "storedVersions": [item["name"] for item in spec["versions"] if item.get("storage")],
     }
+
+
+def _unevaluated(spec: Object) -> list[str]:
+    """Where the schemas hold CEL rules, which the sandbox does not evaluate."""
+    return [
+        f"{version['name']}: {path}"
+        for version in spec["versions"]
+        for path in Schema(version["schema"]["openAPIV3Schema"]).unevaluated
+    ]
+
+
+def _told_unevaluated(paths: list[str], now: str) -> list[Object]:
+    if not paths:
+        return []
+    text = "the sandbox does not evaluate x-kubernetes-validations at " + ", ".join(paths)
+    return [{**_condition("RulesEvaluated", "SandboxLimit", text, now), "status": "False"}]
 
 
 def _condition(type_: str, reason: str, message: str, now: str) -> Object:

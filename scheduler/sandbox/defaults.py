@@ -90,7 +90,7 @@ class ApiRules:
         elif resource.storage == SERVICES.storage:
             self._addresses.assign(store, obj)
             obj["status"] = {"loadBalancer": {}}
-        self._check(resource, obj, None)
+        self._check(resource, obj, None, "")
 
     def prepare_update(
         self, store: "Store", resource: Resource, new: Object, old: Object, subresource: str
@@ -106,6 +106,8 @@ class ApiRules:
             elif resource is PODS:
                 new["status"] = podadmission.completed_status(new.get("status") or {})
             return
+        if resource is PODS and subresource:
+            podadmission.keep_to_part(new, old, subresource)
         if resource is PODS:
             new["spec"].setdefault("nodeName", old["spec"].get("nodeName", ""))
             if not new["spec"]["nodeName"]:
@@ -113,7 +115,7 @@ class ApiRules:
         self._default(store, resource, new, old)
         if resource.storage == SERVICES.storage:
             self._addresses.keep(new, old)
-        self._check(resource, new, old)
+        self._check(resource, new, old, subresource)
 
     def grace_period_s(self, resource: Resource, obj: Object, asked: int | None) -> int | None:
         """Seconds a pod has to stop; everything else knows no grace."""
@@ -180,7 +182,7 @@ class ApiRules:
             crd.prepare_custom(served, obj, old)
 
     @staticmethod
-    def _check(resource: Resource, obj: Object, old: Object | None) -> None:
+    def _check(resource: Resource, obj: Object, old: Object | None, subresource: str) -> None:
         causes: list[Cause] = list(podchecks.check_labels(obj["metadata"]))
         if "ownerReferences" in obj["metadata"]:
             causes += owner_faults(obj["metadata"])
@@ -188,7 +190,7 @@ class ApiRules:
             if old is None:
                 causes += podchecks.check_spec(obj["spec"], "spec")
             elif obj["spec"] != old["spec"]:
-                causes += podchecks.check_update(obj, old)
+                causes += podchecks.check_update(obj, old, subresource)
         else:
             causes += objectchecks.check(resource, obj, old)
         if causes:

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.sandbox.amounts import value
-from scheduler.sandbox.kinds import LIMITRANGES, PODS, PRIORITYCLASSES, RUNTIMECLASSES
+from scheduler.sandbox.kinds import LIMITRANGES, NODES, PODS, PRIORITYCLASSES, RUNTIMECLASSES
 from scheduler.sandbox.status import Object, forbidden
 
 if TYPE_CHECKING:
     from scheduler.sandbox.store import Store
 
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _EVICTION_DELAY_S: Final = 300
 
 
@@ -29,6 +30,17 @@ def admit(store: "Store", pod: Object) -> None:
     _apply_runtime_class(store, pod)
     _apply_priority(store, pod)
     merge_match_label_keys(pod)
+    if spec.get("nodeName"):
+        labels = topology_labels(store, spec["nodeName"])
+        if labels:
+            pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
+
+
+def topology_labels(store: "Store", node: str) -> dict[str, Any]:
+    """kube-apiserver: a pod takes its node's zone and region labels when it is assigned."""
+    stored = store.find(NODES, "", node)
+    labels = (stored.obj["metadata"].get("labels") or {}) if stored else {}
+    return {name: labels[name] for name in _TOPOLOGY_LABELS if name in labels}
 
 
 def first_status(pod: Object, now: str) -> Object:
@@ -54,6 +66,25 @@ def completed_status(status: Object) -> Object:
     if address and not status.get("podIPs"):
         return {**status, "podIPs": [{"ip": address}]}
     return status
+
+
+def keep_to_part(new: Object, old: Object, subresource: str) -> None:
+    """Reduce a write through `resize` or `ephemeralcontainers` to what it may change, in place."""
+    sent, spec = new["spec"], dict(old["spec"])
+    if subresource == "ephemeralcontainers":
+        spec["ephemeralContainers"] = sent.get("ephemeralContainers") or []
+    elif subresource == "resize":
+        for part in ("containers", "initContainers"):
+            resources = {held["name"]: held.get("resources") or {} for held in sent.get(part) or ()}
+            if part in spec:
+                spec[part] = [
+                    {**held, "resources": resources.get(held["name"], held.get("resources", {}))}
+                    for held in spec[part]
+                ]
+        if "resources" in sent:
+            spec["resources"] = sent["resources"]
+    new["spec"] = spec
+    new["metadata"] = {**old["metadata"], "resourceVersion": new["metadata"]["resourceVersion"]}
 
 
 def qos_class(spec: Object) -> str:

@@ -258,8 +258,13 @@ def check_labels(meta: Object) -> Iterator[Cause]:
             yield invalid_value("metadata.labels", text, _value_text(text))
 
 
-def check_update(new: Object, old: Object) -> list[Cause]:
-    """Faults of a change of a pod's spec; most of it is fixed at creation."""
+def check_update(new: Object, old: Object, subresource: str = "") -> list[Cause]:
+    """Faults of a change of a pod's spec; most of it is fixed at creation.
+
+    `resize` may change resources and `ephemeralcontainers` may add such containers; nothing else comes through them.
+    """
+    if subresource:
+        return check_spec(new["spec"], "spec")
     causes: list[Cause] = []
     after, before = dict(new["spec"]), dict(old["spec"])
     old_gates = [gate["name"] for gate in before.pop("schedulingGates", None) or ()]

@@ -25,6 +25,8 @@ def fill_spec(spec: Object) -> None:
         _fill_container(container, spec)
     for container in spec.get("containers") or ():
         _fill_container(container, spec)
+    for container in spec.get("ephemeralContainers") or ():
+        _fill_container(container, spec)
     for volume in spec.get("volumes") or ():
         _fill_volume(volume)
     _fill_pod_resources(spec)

@@ -2,7 +2,7 @@
 
 A `Schema` is compiled once per served version of a CRD (`crd.py`) and applied to every write of an object of it. Values
 are checked by jsonschema-rs and the findings told in kube-apiserver's words. CEL rules
-(`x-kubernetes-validations`) are not evaluated: `unevaluated` names where they stand, and the CRD's status says so.
+(`x-kubernetes-validations`) are not evaluated: `unevaluated` names where they stand, and a condition of the CRD says so.
 """
 
 import copy

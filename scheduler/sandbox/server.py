@@ -20,7 +20,7 @@ from typing import Final, Self
 import msgspec
 
 from scheduler.sandbox import access, reading, subresources, writing
-from scheduler.sandbox.access import REVIEWS, Access, User
+from scheduler.sandbox.access import REVIEWS, Access, User, new_token
 from scheduler.sandbox.certificates import make_certificates
 from scheduler.sandbox.collector import Collector
 from scheduler.sandbox.decoding import read_body
@@ -30,7 +30,6 @@ from scheduler.sandbox.kinds import BINDINGS, Kinds
 from scheduler.sandbox.kubeconfig import write_kubeconfig
 from scheduler.sandbox.openapi import OpenApi
 from scheduler.sandbox.request import Call, PathNotFoundError, not_allowed, parse
-from scheduler.sandbox.start import new_token
 from scheduler.sandbox.status import StatusError, failure
 from scheduler.sandbox.store import Store
 from scheduler.sandbox.streaming import Watcher
@@ -58,7 +57,7 @@ class ApiServer:
     ) -> None:
         self.store = store
         self.token = token or new_token()
-        self.access = Access()
+        self.access = Access(store.clock)
         self.access.add(self.token, _ADMIN)
         self._host = host
         self._port = port
@@ -196,6 +195,8 @@ class ApiServer:
 
     def _write(self, call: Call, user: User) -> Answer:
         store, method = self.store, call.method
+        if call.subresource == "token" and method == "POST":
+            return subresources.issue_token(store, self.access, call)
         if call.subresource and call.subresource != "status":
             return subresources.handle(store, call)
         if method == "POST" and not call.name:

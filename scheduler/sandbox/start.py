@@ -3,7 +3,6 @@
 store = new_store(RealClock())
 """
 
-import uuid
 from functools import cache
 from importlib import resources
 from typing import Final
@@ -73,11 +72,6 @@ def _definitions() -> tuple[Object, ...]:
             text = entry.read_text(encoding="utf-8")
             found += [document for document in yaml.load_all(text, loader) if document]
     return tuple(found)
-
-
-def new_token() -> str:
-    """A bearer token that nobody can guess."""
-    return uuid.uuid4().hex + uuid.uuid4().hex
 
 
 def _kubernetes_service() -> dict[str, object]:

@@ -358,7 +358,7 @@ def _split_status(resource: Resource, new: Object, old: Object, subresource: str
                 new[key] = old[key]
             else:
                 del new[key]
-    elif resource.has_status and not subresource:
+    elif resource.has_status:
         if "status" in old:
             new["status"] = old["status"]
         else:

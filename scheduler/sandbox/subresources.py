@@ -4,13 +4,16 @@
 schedulers and drains react to.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from scheduler.base.clock import rfc3339
 from scheduler.sandbox import budgets, metadata, scaling
+from scheduler.sandbox.access import Access
 from scheduler.sandbox.decoding import clean, read_body
-from scheduler.sandbox.kinds import BINDINGS, NAMESPACES, NODES, PODS, SERVICEACCOUNTS, Resource
+from scheduler.sandbox.kinds import BINDINGS, NAMESPACES, PODS, SERVICEACCOUNTS, Resource
+from scheduler.sandbox.podadmission import topology_labels
 from scheduler.sandbox.request import Call, not_allowed
 from scheduler.sandbox.status import (
     Cause,
@@ -19,6 +22,8 @@ from scheduler.sandbox.status import (
     bad_request,
     conflict,
     failure,
+    invalid,
+    invalid_value,
     not_supported,
     precondition,
     required,
@@ -30,8 +35,12 @@ _encode = msgspec.json.Encoder().encode
 _BOUND: Final = _encode(
     {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 )
+_TOKEN_REQUEST: Final = Resource(
+    "authentication.k8s.io", "v1", "TokenRequest", "tokenrequests", "tokenrequest"
+)
+_TOKEN_LIFETIME_S: Final = 3600
+_SHORTEST_TOKEN_S: Final = 600
 _POD_BINDING: Final = Resource("", "v1", "Binding", "pods/binding", "binding")
-_TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 def handle(store: Store, call: Call) -> Answer:
@@ -49,8 +58,6 @@ def handle(store: Store, call: Call) -> Answer:
     if call.subresource == "log" and call.method == "GET":
         store.get(call.resource, call.namespace, call.name)
         return Answer(200, b"")
-    if call.subresource == "token" and call.resource is SERVICEACCOUNTS:
-        raise not_allowed()
     raise not_allowed()
 
 
@@ -86,7 +93,7 @@ def bind(store: Store, call: Call, binding: Object) -> Answer:
     kept = dict(pod["metadata"])
     if meta.get("annotations"):
         kept["annotations"] = {**(kept.get("annotations") or {}), **meta["annotations"]}
-    labels = _topology_labels(store, target["name"])
+    labels = topology_labels(store, target["name"])
     if labels:
         kept["labels"] = {**(kept.get("labels") or {}), **labels}
     new = {
@@ -156,11 +163,27 @@ def _scheduled(conditions: list[Object], now: str) -> list[Object]:
     return [*others, condition]
 
 
-def _topology_labels(store: Store, node: str) -> dict[str, Any]:
-    """kube-apiserver: a pod takes its node's zone and region labels when it is bound."""
-    stored = store.find(NODES, "", node)
-    labels = (stored.obj["metadata"].get("labels") or {}) if stored else {}
-    return {name: labels[name] for name in _TOPOLOGY_LABELS if name in labels}
+def issue_token(store: Store, access: Access, call: Call) -> Answer:
+    """POST of a TokenRequest: a token that speaks for the ServiceAccount until it expires."""
+    body = read_body(call.body, call.content_type)
+    account = store.get(SERVICEACCOUNTS, call.namespace, call.name)
+    spec = {"expirationSeconds": _TOKEN_LIFETIME_S, **(body.get("spec") or {})}
+    lifetime_s = spec["expirationSeconds"]
+    if lifetime_s < _SHORTEST_TOKEN_S:
+        cause = invalid_value(
+            "spec.expirationSeconds", lifetime_s, "may not specify a duration less than 10 minutes"
+        )
+        raise invalid(_TOKEN_REQUEST, "", [cause])
+    spec.setdefault("audiences", ["https://kubernetes.default.svc"])
+    token, end_s = access.issue(call.namespace, call.name, account.uid, lifetime_s)
+    answer = {
+        "kind": _TOKEN_REQUEST.kind,
+        "apiVersion": _TOKEN_REQUEST.api_version,
+        "metadata": {"name": call.name, "namespace": call.namespace},
+        "spec": spec,
+        "status": {"token": token, "expirationTimestamp": rfc3339(end_s)},
+    }
+    return Answer(201, _encode(answer))
 
 
 def finalize(store: Store, call: Call) -> Answer:

@@ -73,7 +73,7 @@ class TypeTable:
     def __init__(self, content: bytes) -> None:
         raw = msgspec.json.decode(content, type=_Raw)
         self.kinds = raw.kinds
-        self._raw = raw.types
+        self.raw = raw.types
         self._raw_wire = raw.wire
         self._shapes: dict[str, Shape] = {}
         self._wire: dict[str, dict[int, WireField]] = {}
@@ -102,7 +102,7 @@ class TypeTable:
             found = self._shapes[code] = Shape(code)
         else:
             found = self._shapes[code] = Shape(code)
-            found.fields = {name: self._field(text) for name, text in self._raw[code].items()}
+            found.fields = {name: self._field(text) for name, text in self.raw[code].items()}
         return found
 
     def wire(self, name: str) -> dict[int, WireField]:
@@ -119,7 +119,7 @@ class TypeTable:
 
     def names(self) -> list[str]:
         """The names of all struct types, sorted."""
-        return sorted(self._raw)
+        return sorted(self.raw)
 
     def _field(self, text: str) -> Field:
         required = text.endswith("!")

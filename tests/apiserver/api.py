@@ -76,7 +76,7 @@ class Reply:
 
     @property
     def message(self) -> str:
-        return self.body["message"]
+        return str(self.body["message"])
 
 
 class Stream:

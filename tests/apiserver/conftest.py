@@ -22,14 +22,15 @@ _numbers = itertools.count(1)
 @pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
 def server_kind(request: pytest.FixtureRequest) -> str:
     """Which server a case runs on."""
-    return request.param
+    return str(request.param)
 
 
 @pytest.fixture
 def server(server_kind: str, request: pytest.FixtureRequest) -> ApiServer | RealCluster:
     """The server itself; made outside of the loop, since it reads files."""
     if server_kind == "real":
-        return request.getfixturevalue("real_cluster")
+        found: RealCluster = request.getfixturevalue("real_cluster")
+        return found
     return ApiServer(new_store(RealClock(), with_crds=False), token=ADMIN_TOKEN)
 
 
@@ -83,7 +84,7 @@ def compared(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item):  # type: ignore[no-untyped-def]
+def pytest_runtest_makereport(item: pytest.Item):
     """Leave a note for `compared`: a failed case has no transcript worth comparing."""
     report = yield
     if report.when == "call" and report.failed:

@@ -44,7 +44,7 @@ def build(document):
             if key in wanted or (gvk["kind"] in _EXTRA and name.startswith("io.k8s.api.")):
                 kinds["/".join(key)] = _short(name)
                 todo.append(name)
-    types = {}
+    types: dict[str, dict[str, str]] = {}
     while todo:
         name = todo.pop()
         if _short(name) in types or name in _LEAVES:

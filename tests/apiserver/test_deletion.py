@@ -13,7 +13,7 @@ async def bound(api: Api, name: str = "p", **spec: Any) -> None:
 
 
 async def next_type(stream: Stream) -> str:
-    return (await stream.next(record=False))["type"]
+    return str((await stream.next(record=False))["type"])
 
 
 async def test_an_unassigned_pod_goes_at_once(api: Api):

@@ -1,5 +1,7 @@
 """Creating, reading, replacing and deleting objects."""
 
+from typing import Any
+
 import pytest
 
 from tests.apiserver.api import Api
@@ -308,7 +310,7 @@ async def test_unknown_fields_can_be_ignored(api: Api):
         {"terminationGracePeriodSeconds": "x"},
     ],
 )
-async def test_wrong_types_are_refused(api: Api, spec: dict[str, object]):
+async def test_wrong_types_are_refused(api: Api, spec: dict[str, Any]):
     """400 that names field and type."""
     assert 400 == (await api.post("pods", pod(**spec))).code
 
@@ -360,7 +362,7 @@ async def test_lease_renewals_are_plain_updates(api: Api):
 
 
 @pytest.mark.parametrize("spec", [{"leaseDurationSeconds": 0}, {"leaseTransitions": -1}])
-async def test_malformed_leases_are_refused(api: Api, spec: dict[str, object]):
+async def test_malformed_leases_are_refused(api: Api, spec: dict[str, Any]):
     """Durations are positive."""
     assert 422 == (await api.post("leases", lease(**spec))).code
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.api import STRATEGIC_PATCH, Api
-from tests.apiserver.manifests import container, pod
+from tests.apiserver.manifests import container, node, pod
 
 DEFAULTED: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -434,3 +434,42 @@ async def test_qos_and_phase_cannot_be_chosen_at_creation(api: Api):
 
     assert "Pending" == made.body["status"]["phase"]
     assert "podIP" not in made.body["status"]
+
+
+async def test_resources_change_by_resize(api: Api):
+    """In place, through the subresource only; the generation counts."""
+    requests = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    await api.post("nodes", node(api.name("n")), record=False)
+    assigned = pod(containers=[container(resources=requests)], nodeName=api.name("n"))
+    await api.post("pods", assigned)
+    change = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}}
+    refused = await api.patch("pods/p", change, kind=STRATEGIC_PATCH, record=False)
+    resized = await api.patch("pods/p/resize", change, kind=STRATEGIC_PATCH)
+
+    assert 422 == refused.code
+    assert "2" == resized.body["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    assert 2 == resized.meta["generation"]
+
+
+async def test_resize_changes_nothing_else(api: Api):
+    """Labels and images sent along are dropped."""
+    requests = {"requests": {"cpu": "1"}}
+    await api.post("nodes", node(api.name("n")), record=False)
+    assigned = pod(containers=[container(resources=requests)], nodeName=api.name("n"))
+    await api.post("pods", assigned)
+    change = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]},
+    }
+    resized = await api.patch("pods/p/resize", change, kind=STRATEGIC_PATCH)
+
+    assert "a" not in resized.meta["labels"]
+
+
+async def test_ephemeral_containers_are_added(api: Api):
+    """As kubectl debug does."""
+    await api.post("pods", pod(nodeName="n1"))
+    change = {"spec": {"ephemeralContainers": [{"name": "debug", "image": "busybox:1"}]}}
+    got = await api.patch("pods/p/ephemeralcontainers", change, kind=STRATEGIC_PATCH)
+
+    assert "debug" == got.body["spec"]["ephemeralContainers"][0]["name"]

@@ -6,8 +6,8 @@ import pytest
 from scheduler.base.clock import RealClock
 from scheduler.sandbox.server import ApiServer
 from scheduler.sandbox.start import new_store
-from tests.apiserver.api import APPLY_PATCH, Api
-from tests.apiserver.manifests import Json, config, deployment, pod
+from tests.apiserver.api import APPLY_PATCH, Api, Reply
+from tests.apiserver.manifests import Json, config, deployment, pod, widgets
 from tests.apiserver.realcluster import ADMIN_TOKEN
 
 COMPARED = False
@@ -20,8 +20,8 @@ def server(server_kind: str) -> ApiServer:
     return ApiServer(new_store(RealClock()), token=ADMIN_TOKEN, bookmark_s=0.05)
 
 
-def gone(reply: object) -> bool:
-    return reply.code == 404  # type: ignore[attr-defined]
+def gone(reply: Reply) -> bool:
+    return reply.code == 404
 
 
 async def owned(api: Api, name: str, owner: Json, **reference: object) -> None:
@@ -194,6 +194,26 @@ async def test_the_projects_own_kinds_are_served(api: Api):
     assert "networktopologies.networktopology.diktyo.x-k8s.io" in names
 
 
+async def test_rules_that_are_not_evaluated_are_named(api: Api):
+    """A definition with CEL rules says in its status that they are not looked at."""
+    rule = {"rule": "self.size > 3", "message": "too small"}
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {"size": {"type": "integer"}},
+                "x-kubernetes-validations": [rule],
+            }
+        },
+    }
+    made = await api.post("customresourcedefinitions", widgets("ruled", "Ruled", schema))
+    said = [c for c in made.body["status"]["conditions"] if c["type"] == "RulesEvaluated"]
+
+    assert "False" == said[0]["status"]
+    assert "v1: spec" in said[0]["message"]
+
+
 async def test_a_foreign_update_does_not_stop_an_apply(api: Api):
     """Limit of the plain form: only appliers own fields, an ordinary update never conflicts."""
     await api.patch("configmaps/c", config(a="1"), APPLY_PATCH, fieldManager="one")
@@ -205,8 +225,7 @@ async def test_a_foreign_update_does_not_stop_an_apply(api: Api):
 
 async def test_the_server_stops_with_watchers_open(api: Api, server: ApiServer):
     """A stop drops every connection; a watcher sees that its stream was cut."""
-    stream = await api.watch("leases", resourceVersion="0")
-    await server.stop()
-
-    with pytest.raises(aiohttp.ClientPayloadError):
-        await stream.next()
+    async with await api.watch("leases", resourceVersion="0") as stream:
+        await server.stop()
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await stream.next()

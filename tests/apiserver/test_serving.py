@@ -375,3 +375,21 @@ async def test_a_bound_pod_in_a_table(api: Api):
     await api.post("pods", pod(), record=False)
     await api.post("pods/p/binding", binding("p", "n7"), record=False)
     await show(api, "pods")
+
+
+async def test_tokens_of_service_accounts(api: Api):
+    """A TokenRequest gives a token that a TokenReview knows."""
+    await api.post("serviceaccounts", {"metadata": {"name": "robot"}})
+    body = {"spec": {"expirationSeconds": 3600}}
+    made = await api.post("serviceaccounts/robot/token", body, record=False)
+    short = await api.post(
+        "serviceaccounts/robot/token", {"spec": {"expirationSeconds": 5}}, record=False
+    )
+    review = {"spec": {"token": made.body["status"]["token"]}}
+    known = await api.post("/apis/authentication.k8s.io/v1/tokenreviews", review, record=False)
+
+    assert 201 == made.code
+    assert made.body["status"]["expirationTimestamp"]
+    assert 422 == short.code
+    assert f"system:serviceaccount:{api.ns}:robot" == known.body["status"]["user"]["username"]
+    assert "system:serviceaccounts" in known.body["status"]["user"]["groups"]

@@ -5,7 +5,7 @@ from tests.apiserver.manifests import binding, config, pod
 
 
 async def version_of(api: Api, where: str = "configmaps") -> str:
-    return (await api.get(where, record=False)).meta["resourceVersion"]
+    return str((await api.get(where, record=False)).meta["resourceVersion"])
 
 
 async def test_changes_arrive_in_order(api: Api):
