@@ -246,8 +246,11 @@ def _scalar(event: Any, at: Position) -> Any:
     if event.tag not in (*_SCALAR_TAGS, f"{_TAG}str"):
         raise _UnreadableError(f'the tag "{event.tag}" is not allowed', at)
     is_plain = event.implicit[0] or event.tag in _SCALAR_TAGS[:4]
-    if not is_plain:
-        return text
+    return plain_scalar(text) if is_plain else text
+
+
+def plain_scalar(text: str) -> Any:
+    """Return what an unquoted scalar means: null, bool, int, float or text."""
     if text in _NULLS:
         return None
     if text.lower() in _BOOLS and text in (text.lower(), text.upper(), text.capitalize()):
