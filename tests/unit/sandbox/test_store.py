@@ -8,8 +8,8 @@ from scheduler.sandbox.status import StatusError
 from scheduler.sandbox.store import Deletion, Store
 
 
-def make_store(**options: int) -> Store:
-    store = Store(ManualClock(1_000_000.0), seed=1, **options)
+def make_store(history: int = 1000) -> Store:
+    store = Store(ManualClock(1_000_000.0), seed=1, history=history)
     store.create(NAMESPACES, {"metadata": {"name": "default"}})
     return store
 
