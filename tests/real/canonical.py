@@ -14,7 +14,8 @@ Json = dict[str, Any]
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 MICRO_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
-OWN_MANAGERS = ("trellis-tests", "curl", "python")
+OWN_MANAGERS = ("trellis-tests",)
+PROGRAMS = ("kube-scheduler", "trellis")
 
 
 def pod_record(pod: Json, pools: dict[str, str]) -> Json:
@@ -87,7 +88,7 @@ def _managers(pod: Json) -> list[Json]:
     """Return who else than the test wrote which fields."""
     found = [
         {
-            "manager": entry.get("manager"),
+            "manager": _program(entry.get("manager")),
             "operation": entry["operation"],
             "subresource": entry.get("subresource"),
             "apiVersion": entry["apiVersion"],
@@ -105,7 +106,7 @@ def _event_metadata(metadata: Json, pod: str) -> Json:
     record["name"] = _if(rf"^{re.escape(pod)}\.[0-9a-f]{{16}}$", metadata["name"], "<pod>.<hex>")
     record["managedFields"] = [
         {
-            "manager": entry.get("manager"),
+            "manager": _program(entry.get("manager")),
             "operation": entry["operation"],
             "apiVersion": entry["apiVersion"],
         }
@@ -120,6 +121,11 @@ def _instance(instance: Any, controller: str) -> Any:
         instance,
         "<reportingController>-<hostname>",
     )
+
+
+def _program(manager: Any) -> Any:
+    """Return a field manager; the one of a scheduler is its program's own name."""
+    return "<program>" if manager in PROGRAMS else manager
 
 
 def _shaped(shape: re.Pattern[str], value: Any) -> Any:

@@ -13,10 +13,11 @@ import msgspec
 
 from tests.real.canonical import event_record, flat, kind_of, pod_record
 from tests.real.exposition import FamilyText, parse
-from tests.real.playing import Recording, Snapshot
+from tests.real.playing import EARLY, FREED, NO_NODES, Recording, Snapshot
+from tests.real.population import waiting
 
 ABSENT = "(absent)"
-MANY = "(several)"
+ERRORS = {kind.name for kind in waiting() if kind.settles == "error"}
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,7 +44,7 @@ def compare(peer: Recording, ours: Recording) -> Compared:
     result = Compared(0, [])
     for phase, snapshot in peer.snapshots.items():
         other = ours.snapshots[phase]
-        _compare_groups(result, phase, "pod", _pods(snapshot, peer.pools), _pods(other, ours.pools))
+        _compare_groups(result, phase, "pod", _pods(snapshot, peer), _pods(other, ours))
         events = _events(snapshot, phase), _events(other, phase)
         _compare_groups(result, phase, "event", *events)
         _compare_metrics(result, phase, parse(snapshot.metrics), parse(other.metrics))
@@ -53,10 +54,10 @@ def compare(peer: Recording, ours: Recording) -> Compared:
 Groups = dict[str, Counter[str]]
 
 
-def _pods(snapshot: Snapshot, pools: dict[str, str]) -> Groups:
+def _pods(snapshot: Snapshot, recording: Recording) -> Groups:
     groups: Groups = defaultdict(Counter)
     for pod in snapshot.pods.values():
-        groups[kind_of(pod)][_text(pod_record(pod, pools))] += 1
+        groups[kind_of(pod)][_text(pod_record(pod, recording.pools))] += 1
     return groups
 
 
@@ -64,7 +65,8 @@ def _events(snapshot: Snapshot, phase: str) -> Groups:
     """Return the events by kind of pod and reason, each once per pod.
 
     How often an attempt failed on the way to the last state, and what it counted in that moment, is
-    a matter of timing: in the last phase a failure is compared without its text and its number.
+    a matter of timing: left out are the early pod's failures while nodes came one by one, how often
+    pods in error were tried, and the text of failures in the last phase.
     """
     groups: Groups = defaultdict(Counter)
     seen = set()
@@ -72,12 +74,13 @@ def _events(snapshot: Snapshot, phase: str) -> Groups:
         name = event["regarding"]["name"]
         kind = name.rpartition("-")[0]
         record = event_record(event, snapshot.pods)
-        if phase == "freed" and event["reason"] == "FailedScheduling":
-            record = {k: v for k, v in record.items() if k not in ("note", "series")}
-            managers = record["metadata"]["managedFields"]
-            record["metadata"]["managedFields"] = [
-                e for e in managers if e["operation"] == "Update"
-            ]
+        if event["reason"] == "FailedScheduling":
+            if kind == EARLY.name and phase != NO_NODES:
+                continue
+            if phase == FREED or kind in ERRORS:
+                record.pop("series", None)
+            if phase == FREED:
+                del record["note"]
         text = _text(record)
         if (name, text) not in seen:
             seen.add((name, text))
@@ -91,14 +94,27 @@ def _compare_groups(result: Compared, phase: str, about: str, peer: Groups, ours
         result.values += sum(len(flat(json.loads(text))) for text in theirs | mine)
         if theirs == mine:
             continue
-        only_theirs, only_mine = theirs - mine, mine - theirs
-        if len(only_theirs) == len(only_mine) == 1:
-            first, second = json.loads(next(iter(only_theirs))), json.loads(next(iter(only_mine)))
-            _compare_records(result, phase, about, kind, first, second)
-            if only_theirs.total() == only_mine.total():
+        left = list((mine - theirs).elements())
+        alone = []
+        for text in (theirs - mine).elements():
+            first = json.loads(text)
+            nearest = min(left, key=lambda other: _distance(first, json.loads(other)), default=None)
+            if nearest is None:
+                alone.append(text)
                 continue
-        values = (_brief(only_theirs), _brief(only_mine))
-        result.differences.append(Difference(phase, about, kind, "*", *values))
+            left.remove(nearest)
+            _compare_records(result, phase, about, kind, first, json.loads(nearest))
+        for path, peer_side, our_side in (("+", alone, []), ("-", [], left)):
+            if peer_side or our_side:
+                values = _brief(Counter(peer_side)), _brief(Counter(our_side))
+                result.differences.append(Difference(phase, about, kind, path, *values))
+
+
+def _distance(first: Any, second: Any) -> int:
+    theirs, mine = flat(first), flat(second)
+    return sum(
+        theirs.get(path, ABSENT) != mine.get(path, ABSENT) for path in theirs.keys() | mine.keys()
+    )
 
 
 def _compare_records(
@@ -116,23 +132,31 @@ Families = dict[str, FamilyText]
 
 
 def _compare_metrics(result: Compared, phase: str, peer: Families, ours: Families) -> None:
+    counted = LASTING if phase == FREED else LASTING | PASSING
     names = sorted(name for name in peer.keys() | ours.keys() if name.startswith("scheduler_"))
     for name in names:
         theirs, mine = peer.get(name), ours.get(name)
         if theirs is None or mine is None:
-            result.values += 1
-            sides = ("(there)" if theirs else ABSENT, "(there)" if mine else ABSENT)
-            result.differences.append(Difference(phase, "metric", name, "", *sides))
+            # A metric without a value does not show: only at the end can one be missing.
+            if phase == FREED:
+                result.values += 1
+                sides = ("(there)" if theirs else ABSENT, "(there)" if mine else ABSENT)
+                result.differences.append(Difference(phase, "metric", name, "", *sides))
             continue
         facts: dict[str, tuple[Any, Any]] = {
             "type": (theirs.kind, mine.kind),
             "labels": (sorted(theirs.label_names), sorted(mine.label_names)),
             "buckets": (list(theirs.bounds), list(mine.bounds)),
         }
-        for labels in COUNTED.get(name, ()):
-            first, second = theirs.by(*labels), mine.by(*labels)
+        if name in counted:
+            first, second = theirs.by(*counted[name]), mine.by(*counted[name])
             for key in sorted(first.keys() | second.keys()):
                 facts[f"{{{','.join(key)}}}"] = (first.get(key, 0.0), second.get(key, 0.0))
+        if name in NAMED:
+            first, second = theirs.by(*NAMED[name]), mine.by(*NAMED[name])
+            for key in sorted(first.keys() | second.keys()):
+                there = ["(there)" if side.get(key) else ABSENT for side in (first, second)]
+                facts[f"{{{','.join(key)}}}"] = (there[0], there[1])
         result.values += len(facts)
         result.differences += [
             Difference(phase, "metric", name, what, *sides)
@@ -141,16 +165,23 @@ def _compare_metrics(result: Compared, phase: str, peer: Families, ours: Familie
         ]
 
 
-# Metrics whose values must agree, summed by these labels.
-COUNTED: dict[str, tuple[tuple[str, ...], ...]] = {
-    "scheduler_schedule_attempts_total": (("result", "profile"),),
-    "scheduler_pod_scheduling_attempts": ((),),
-    "scheduler_pod_scheduling_sli_duration_seconds": (("attempts",),),
-    "scheduler_scheduling_attempt_duration_seconds": (("result", "profile"),),
-    "scheduler_pending_pods": (("queue",),),
-    "scheduler_unschedulable_pods": (("plugin", "profile"),),
-    "scheduler_cache_size": (("type",),),
-    "scheduler_queue_incoming_pods_total": (("queue", "event"),),
+# Metrics whose values must agree, summed by these labels: always, and while nothing was retried.
+LASTING: dict[str, tuple[str, ...]] = {
+    "scheduler_pending_pods": ("queue",),
+    "scheduler_unschedulable_pods": ("plugin", "profile"),
+    "scheduler_cache_size": ("type",),
+    "scheduler_pod_scheduling_attempts": (),
+}
+PASSING: dict[str, tuple[str, ...]] = {
+    "scheduler_schedule_attempts_total": ("result", "profile"),
+    "scheduler_pod_scheduling_sli_duration_seconds": ("attempts",),
+    "scheduler_scheduling_attempt_duration_seconds": ("result", "profile"),
+    "scheduler_queue_incoming_pods_total": ("queue", "event"),
+}
+# Metrics that must have the same values of labels; how often depends on how the work is cut.
+NAMED: dict[str, tuple[str, ...]] = {
+    "scheduler_framework_extension_point_duration_seconds": ("extension_point", "status"),
+    "scheduler_plugin_evaluation_total": ("plugin", "extension_point"),
 }
 
 

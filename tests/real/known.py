@@ -11,17 +11,38 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tests.real.comparison import ABSENT, Difference
+from tests.real.playing import NO_NODES, WAITING
 
 # What the peer appends when plugins that we do not have yet could not help either.
 SUFFIX = re.compile(r"^( no new claims to deallocate,)? ?(preemption: .*)?( ?not found)?$")
 
+NO_PREEMPTION = "DefaultPreemption and DynamicResources do not exist here yet, nor their text"
+NO_BATCHES = "OpportunisticBatching does not exist here: every pod is scored on its own"
+RETRIES_WITHOUT_NODES = (
+    "kube-scheduler tries a pod that met no nodes again by back-off; ours waits for the first node"
+)
+ERRORS_GO_ON = "pods in error are tried again by back-off for as long as the run lasts"
+MISSING_PLUGINS = "plugins that do not exist here yet"
+NOT_YET = (
+    "DefaultPreemption",
+    "DynamicResources",
+    "InterPodAffinity",
+    "NodeDeclaredFeatures",
+    "NodeVolumeLimits",
+    "PodTopologySpread",
+    "VolumeBinding",
+    "VolumeRestrictions",
+    "VolumeZone",
+)
+
 
 class Known(NamedTuple):
-    """A rule: regular expressions for about, kind and path; `holds` looks at both values."""
+    """A rule: `where` is a regular expression for "phase / about / kind / path".
 
-    about: str
-    kind: str
-    path: str
+    `holds` looks at both values.
+    """
+
+    where: str
     holds: Callable[[Any, Any], bool]
     why: str
 
@@ -36,32 +57,54 @@ def missing(_peer: Any, ours: Any) -> bool:
     return bool(ours == ABSENT)
 
 
-def added(peer: Any, _ours: Any) -> bool:
-    """Hold where only ours has something."""
-    return bool(peer == ABSENT)
-
-
 def has_suffix(peer: Any, ours: Any) -> bool:
     """Hold where the peer says the same and then what its other plugins could not do."""
-    if not (isinstance(peer, str) and isinstance(ours, str) and peer.startswith(ours)):
+    if not (isinstance(peer, str) and isinstance(ours, str)):
         return False
-    return bool(SUFFIX.match(peer[len(ours) :]))
+    cut = ours.removesuffix(" ...")
+    return peer.startswith(cut) and (cut != ours or bool(SUFFIX.match(peer[len(ours) :])))
 
 
 RULES: tuple[Known, ...] = (
+    Known(r".* / (pod|event) / .* / (conditions\[\d+\]\.message|note)", has_suffix, NO_PREEMPTION),
     Known(
-        "pod|event",
-        ".*",
-        r"conditions\[\d+\]\.message|note",
-        has_suffix,
-        "DefaultPreemption and DynamicResources do not exist here yet, so their part of the text",
+        r".* / metric / scheduler_(batch_\w+|get_node_hint\w+|store_schedule_results\w+) / ",
+        missing,
+        NO_BATCHES,
     ),
     Known(
-        "pod|event",
-        ".*",
-        r".*\.?(managedFields|managers)\[\d+\]\.manager",
-        lambda peer, ours: (peer, ours) == ("kube-scheduler", "trellis"),
-        "The field manager is the program's own name",
+        rf"{NO_NODES} / metric / scheduler_(schedule_attempts_total|pending_pods|"
+        r"queue_incoming_pods_total|scheduling_attempt_duration_seconds) / .*",
+        always,
+        RETRIES_WITHOUT_NODES,
+    ),
+    Known(
+        rf"{WAITING} / metric / scheduler_queue_incoming_pods_total / "
+        r"\{((active|backoff),NodeAdd|active,PopFromBackoffQ|unschedulable,ScheduleAttemptFailure)\}",
+        lambda peer, ours: 0 < ours - peer < 10,
+        RETRIES_WITHOUT_NODES,
+    ),
+    Known(
+        rf"{WAITING} / metric / scheduler_queue_incoming_pods_total / "
+        r"\{(active,BackoffComplete|backoff,ScheduleAttemptFailure)\}",
+        always,
+        ERRORS_GO_ON,
+    ),
+    Known(
+        r".* / metric / scheduler_framework_extension_point_duration_seconds / \{Sign,.*\}",
+        missing,
+        NO_BATCHES,
+    ),
+    Known(
+        r".* / metric / scheduler_(schedule_attempts_total|scheduling_attempt_duration_seconds)"
+        r" / \{error,.*\}",
+        always,
+        ERRORS_GO_ON,
+    ),
+    Known(
+        rf".* / metric / .* / \{{({'|'.join(NOT_YET)}),.*\}}",
+        missing,
+        MISSING_PLUGINS,
     ),
 )
 
@@ -72,12 +115,8 @@ def classify(differences: Iterable[Difference]) -> list[Difference]:
 
 
 def _why(difference: Difference) -> str:
+    where = f"{difference.phase} / {difference.about} / {difference.kind} / {difference.path}"
     for rule in RULES:
-        if (
-            re.fullmatch(rule.about, difference.about)
-            and re.fullmatch(rule.kind, difference.kind)
-            and re.fullmatch(rule.path, difference.path)
-            and rule.holds(difference.peer, difference.ours)
-        ):
+        if re.fullmatch(rule.where, where) and rule.holds(difference.peer, difference.ours):
             return rule.why
     return ""

@@ -26,6 +26,7 @@ EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PATIENCE_S = 120.0
 QUIET_S = 2.0
+NO_NODES, WAITING, FREED = "no nodes", "waiting", "freed"
 EARLY = Kind("early", population.in_pool("general"), count=1)
 
 
@@ -129,7 +130,7 @@ async def play(
             async with background(stage.follow(version)):
                 await stage.create([EARLY], name)
                 await stage.settled([EARLY])
-                recording.snapshots["no nodes"] = await stage.snapshot()
+                recording.snapshots[NO_NODES] = await stage.snapshot()
                 objects = list(population.nodes(nodes))
                 recording.pools = {n["metadata"]["name"]: pool_of(n) for n in objects}
                 await api.create_all("/api/v1/nodes", encoded(iter(objects)))
@@ -138,11 +139,11 @@ async def play(
                 await stage.settled(fitting)
                 await stage.create(waiting, name)
                 await stage.settled(waiting)
-                recording.snapshots["waiting"] = await stage.snapshot()
+                recording.snapshots[WAITING] = await stage.snapshot()
                 for change in CHANGES:
                     await change(stage)
                 recording.pools["big"] = "big"
-                recording.snapshots["freed"] = await stage.snapshot()
+                recording.snapshots[FREED] = await stage.snapshot()
     return recording
 
 

@@ -1,6 +1,7 @@
 """What our scheduler writes is what kube-scheduler writes, field by field, for the same objects."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -74,7 +75,7 @@ def markdown(summary: dict[str, int], differences: Sequence[Difference]) -> str:
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for each in differences:
         why = each.why or "**unknown**"
-        key = (each.about, each.path, brief(each.peer), brief(each.ours), why)
+        key = (each.about, each.path, *shortened(each.peer, each.ours), why)
         rows[key].append(f"{each.kind} ({each.phase})")
     lines = [
         "# Differences between kube-scheduler and ours",
@@ -89,6 +90,16 @@ def markdown(summary: dict[str, int], differences: Sequence[Difference]) -> str:
         shown = ", ".join(kinds[:4]) + (f" and {len(kinds) - 4} more" if len(kinds) > 4 else "")
         lines.append(f"| {' | '.join([*cells, shown])} |")
     return "\n".join(lines) + "\n"
+
+
+def shortened(peer: Any, ours: Any) -> tuple[str, str]:
+    """Return both values as cells; where one begins with the other, only what follows."""
+    if isinstance(peer, str) and isinstance(ours, str) and len(ours) > 40:
+        cut = ours.removesuffix(" ...")
+        if peer.startswith(cut):
+            suffix = re.sub(r"\d+", "N", peer[len(cut) :])
+            return brief(f"…{suffix}"), f"…{ours[len(cut) :]}"
+    return brief(peer), brief(ours)
 
 
 def brief(value: Any) -> str:
