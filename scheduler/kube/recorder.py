@@ -212,6 +212,8 @@ class Recorder:
 def _key(record: Record) -> Key:
     """Return what makes two events the same but for the time: everything except the note."""
     return (
+        record.namespace,
+        record.name,
         record.uid,
         record.resource_version,
         record.type,

@@ -329,4 +329,6 @@ class Reflector:
 
 
 def _failed(response: Response) -> _End:
-    return _End.EXPIRED if response.code == 410 else _End.ERROR
+    # A server that was restored from a backup is behind what we know: it would never catch up.
+    is_ahead = response.code == 504 and response.message.startswith("Too large resource version")
+    return _End.EXPIRED if is_ahead or response.code == 410 else _End.ERROR

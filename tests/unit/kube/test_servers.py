@@ -1,0 +1,437 @@
+"""The same cases on the sandbox over HTTPS and on a real kube-apiserver: both take what we send."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.base.clock import RealClock
+from scheduler.base.meters import Meters
+from scheduler.engine.effects import (
+    Answer,
+    Bind,
+    Event,
+    Evict,
+    Listed,
+    Look,
+    Record,
+    Seen,
+    SetStatus,
+    Watched,
+)
+from scheduler.kube.api import MERGE
+from scheduler.kube.client import ApiClient
+from scheduler.kube.effects import Executor
+from scheduler.kube.fence import Fence
+from scheduler.kube.lease import Election
+from scheduler.kube.leaserecord import LeaseSettings
+from scheduler.kube.recorder import Recorder
+from scheduler.kube.sender import Sender
+from scheduler.kube.watch import Reflector, WatchSettings
+from scheduler.objects.kinds import POD, Kind
+from scheduler.objects.pod import PodCondition
+from scheduler.objects.workloads import Namespace
+from scheduler.sandbox.server import ApiServer
+from scheduler.sandbox.start import new_store
+from tests.apiserver.realcluster import NOBODY_TOKEN, RealCluster
+from tests.unit.kube.waiting import wait_until
+
+NOW = RealClock().now()
+_numbers = itertools.count(1)
+
+
+class World:
+    """A server, a client, a namespace of its own, and the room's parts at work on them."""
+
+    def __init__(self, client: ApiClient, namespace: str) -> None:
+        self.client = client
+        self.ns = namespace
+        self.clock = RealClock()
+        self.meters = Meters()
+        self.random = Random(1)
+        self.events: list[Event] = []
+        self.fence = Fence(self.clock)
+        sender = Sender(client, self.fence, self.random, self.meters)
+        self.recorder = Recorder(sender, "host", meters=self.meters)
+        self.executor = Executor(
+            client,
+            self.events.append,
+            self.recorder,
+            fence=self.fence,
+            clock=self.clock,
+            random=self.random,
+            meters=self.meters,
+        )
+
+    @property
+    def pods(self) -> str:
+        return f"/api/v1/namespaces/{self.ns}/pods"
+
+    async def ask(self, method: str, path: str, body: Any = None, kind: str = MERGE) -> Any:
+        """Send a request of the test itself; it must go well."""
+        content_type = kind if method == "PATCH" else "application/json"
+        data = b"" if body is None else msgspec.json.encode(body)
+        response = await self.client.request(method, path, data, content_type=content_type)
+        assert response.ok, (method, path, response)
+        return msgspec.json.decode(response.body)
+
+    async def pod(self, name: str) -> Any:
+        spec = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0}
+        return await self.ask("POST", self.pods, {"metadata": {"name": name}, "spec": spec})
+
+    async def node(self, name: str) -> None:
+        await self.ask("POST", "/api/v1/nodes", {"metadata": {"name": name}})
+
+    async def answers(self, count: int) -> dict[int, Answer]:
+        """Wait for so many answers and return all by effect."""
+        await wait_until(lambda: len(self._answers()) >= count)
+        return {answer.effect: answer for answer in self._answers()}
+
+    def _answers(self) -> list[Answer]:
+        return [event for event in self.events if isinstance(event, Answer)]
+
+    def reflector(self, kind: Kind, **settings: Any) -> Reflector:
+        return Reflector(
+            kind,
+            self.client,
+            self.events.append,
+            random=self.random,
+            meters=self.meters,
+            settings=WatchSettings(**settings),
+        )
+
+
+@pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
+def target(request: pytest.FixtureRequest) -> ApiServer | RealCluster:
+    """Which server; made outside of the loop, since it reads files."""
+    if request.param == "real":
+        found: RealCluster = request.getfixturevalue("real_cluster")
+        return found
+    return ApiServer(new_store(RealClock(), with_crds=False))
+
+
+@pytest.fixture
+async def kubeconfig(target: ApiServer | RealCluster, tmp_path: Path) -> AsyncIterator[Path]:
+    """How to reach it; the sandbox runs until the test ends."""
+    if isinstance(target, RealCluster):
+        yield target.kubeconfig
+        return
+    async with target:
+        yield await asyncio.to_thread(target.kubeconfig, tmp_path / "kubeconfig")
+
+
+@pytest.fixture
+async def world(kubeconfig: Path) -> AsyncIterator[World]:
+    """A namespace of its own on the server."""
+    client = await ApiClient.connect(str(kubeconfig), clock=RealClock(), meters=Meters())
+    world = World(client, f"kube-{os.getpid()}-{next(_numbers)}")
+    await world.ask("POST", "/api/v1/namespaces", {"metadata": {"name": world.ns}})
+    yield world
+    await world.executor.close()
+    await client.request("DELETE", f"/api/v1/namespaces/{world.ns}")
+    await client.close()
+
+
+@asynccontextmanager
+async def at_work(work: Any) -> AsyncIterator[asyncio.Task[None]]:
+    """Run something until the block ends."""
+    task: asyncio.Task[None] = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_pods_are_listed_in_pages_and_followed(world: World):
+    """The list is whole, each change arrives once, and a finished pod looks deleted."""
+    for name in ("a", "b", "c", "d", "e"):
+        await world.pod(name)
+
+    def told() -> list[str]:
+        return [
+            f"{event.verb} {event.object.metadata.name}"
+            for event in world.events
+            if isinstance(event, Watched) and event.object.metadata.namespace == world.ns
+        ]
+
+    reflector = world.reflector(POD, page_limit=2)
+    async with at_work(reflector.run()):
+        await wait_until(lambda: reflector.is_synced)
+        await world.pod("f")
+        await world.ask("PATCH", f"{world.pods}/a/status", {"status": {"phase": "Succeeded"}})
+        await wait_until(lambda: "DELETED a" in told())
+        await world.ask("DELETE", f"{world.pods}/b?gracePeriodSeconds=0")
+        await wait_until(lambda: "DELETED b" in told())
+
+    (listed,) = [event for event in world.events if isinstance(event, Listed)]
+    names = [pod.metadata.name for pod in listed.objects if pod.metadata.namespace == world.ns]
+    assert ["a", "b", "c", "d", "e"] == sorted(names)
+    assert ["ADDED f", "DELETED a", "DELETED b"] == told()
+    assert 0 == reflector.statistics().faults
+
+
+async def test_a_version_from_the_future_does_not_stop_us(world: World):
+    """When the server was restored from a backup our version means nothing to it: list anew."""
+    await world.pod("a")
+    reflector = world.reflector(POD, first_delay_s=0.01)
+    reflector._version = "999999999"
+    async with at_work(reflector._follow()) as task:
+        await wait_until(task.done)
+
+    assert task.exception() is None
+
+
+async def test_a_kind_is_picked_up_when_it_is_defined(world: World):
+    """Until its definition comes the kind is empty; then its objects are there."""
+    group = f"g{os.getpid()}x{next(_numbers)}.example.com"
+    kind = Kind("Gadget", group, "v1", "gadgets", Namespace, namespaced=False)
+    reflector = world.reflector(kind, look_again_s=0.1)
+
+    def lists() -> list[list[str]]:
+        return [
+            [obj.metadata.name for obj in event.objects]
+            for event in world.events
+            if isinstance(event, Listed)
+        ]
+
+    async with at_work(reflector.run()):
+        await wait_until(lambda: lists() == [[]])
+        await define(world, group)
+        await wait_until(lambda: len(lists()) == 2)
+        await world.ask(
+            "POST",
+            kind.path,
+            {"apiVersion": f"{group}/v1", "kind": "Gadget", "metadata": {"name": "g"}},
+        )
+        await wait_until(lambda: any(isinstance(event, Watched) for event in world.events))
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    await world.ask("DELETE", f"{definitions}/gadgets.{group}")
+
+    assert [[], []] == lists()
+
+
+async def test_binds_and_their_refusals(world: World):
+    """Done, bound already, gone, replaced: each with its code; a look tells what is there."""
+    pod = await world.pod("a")
+    await world.pod("b")
+    uid = pod["metadata"]["uid"]
+    world.executor.submit([Bind(1, world.ns, "a", uid, "some-node")])
+    await world.answers(1)
+    world.executor.submit(
+        [
+            Bind(2, world.ns, "a", uid, "other-node"),
+            Bind(3, world.ns, "gone", uid, "some-node"),
+            Bind(4, world.ns, "b", uid, "some-node"),
+            Look(5, world.ns, "a"),
+            Look(6, world.ns, "gone"),
+        ]
+    )
+    answers = await world.answers(6)
+
+    codes = {number: answer.code for number, answer in answers.items()}
+    assert {1: 201, 2: 409, 3: 404, 4: 409, 5: 200, 6: 404} == codes
+    assert Seen(uid, "some-node") == answers[5].body
+    conflicts = {sample.labels[0]: sample.value for sample in world.meters.bind_conflicts.samples()}
+    assert {"bound": 1, "gone": 1, "replaced": 1} == conflicts
+
+
+async def test_a_status_is_written_and_cleared(world: World):
+    """The condition stands as sent, the nomination comes and goes, another uid is left alone."""
+    pod = await world.pod("a")
+    uid = pod["metadata"]["uid"]
+    condition = PodCondition(
+        type="PodScheduled",
+        status="False",
+        reason="Unschedulable",
+        message="0/0 nodes are available: none.",
+        observed_generation=1,
+        last_transition_time="2026-01-01T00:00:00Z",
+    )
+    lane = world.executor._statuses.lane
+    stored = []
+    for effect in (
+        SetStatus(world.ns, "a", uid, condition, "some-node"),
+        SetStatus(world.ns, "a", uid, None, ""),
+        SetStatus(world.ns, "a", "of-another", condition, "other-node"),
+        SetStatus(world.ns, "gone", uid, condition),
+    ):
+        world.executor.submit([effect])
+        await wait_until(lambda: lane.is_idle)
+        stored.append((await world.ask("GET", f"{world.pods}/a"))["status"])
+
+    (written,) = [c for c in stored[0]["conditions"] if c["type"] == "PodScheduled"]
+    assert {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/0 nodes are available: none.",
+        "observedGeneration": 1,
+        "lastProbeTime": None,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    } == written
+    assert "some-node" == stored[0]["nominatedNodeName"]
+    assert "nominatedNodeName" not in stored[1]
+    assert stored[1] == stored[2] == stored[3]
+    effects = world.meters.effects
+    assert (2, 2) == (
+        effects.labels("SetStatus", "ok").value,
+        effects.labels("SetStatus", "gone").value,
+    )
+    assert [] == world.meters.effect_retries.samples()
+
+
+async def test_a_victim_goes(world: World):
+    """Marked and deleted; a pod that took its name stays."""
+    pod = await world.pod("a")
+    await world.pod("b")
+    world.executor.submit(
+        [
+            Evict(1, world.ns, "a", pod["metadata"]["uid"], "trellis: preempting"),
+            Evict(2, world.ns, "b", "of-another", "trellis: preempting"),
+        ]
+    )
+    answers = await world.answers(2)
+
+    assert (200, 404) == (answers[1].code, answers[2].code)
+    assert 404 == (await world.client.request("GET", f"{world.pods}/a")).code
+    assert 200 == (await world.client.request("GET", f"{world.pods}/b")).code
+
+
+async def test_events_are_taken(world: World):
+    """Created, counted up as a series, with a related pod, with the longest note and name."""
+    pod = await world.pod("a")
+    meta = pod["metadata"]
+    failed = Record(
+        namespace=world.ns,
+        name="a",
+        uid=meta["uid"],
+        resource_version=meta["resourceVersion"],
+        scheduler_name="trellis",
+        type="Warning",
+        reason="FailedScheduling",
+        action="Scheduling",
+        note="0/1 nodes are available: 1 no.",
+        now=NOW,
+    )
+    replace = msgspec.structs.replace
+    records = [
+        failed,
+        replace(failed, now=NOW + 1),
+        replace(failed, reason="Preempted", related=(world.ns, "b", "uid-b"), note="x" * 3000),
+        replace(failed, name="a" * 253, uid="u2", reason="Scheduled", action="Binding"),
+    ]
+    for record in records:
+        world.executor.submit([record])
+        await wait_until(lambda: world.recorder.lane.is_idle)
+    world.recorder.put(replace(failed, namespace="no-such-namespace"))
+    await wait_until(lambda: world.recorder.lane.is_idle)
+    path = f"/apis/events.k8s.io/v1/namespaces/{world.ns}/events"
+    events = {e["reason"]: e for e in (await world.ask("GET", path))["items"]}
+
+    assert {"FailedScheduling", "Preempted", "Scheduled"} == set(events)
+    assert 2 == events["FailedScheduling"]["series"]["count"]
+    assert "uid-b" == events["Preempted"]["related"]["uid"]
+    assert 1024 == len(events["Preempted"]["note"])
+    assert (3, 1, 0, 1) == world.recorder.statistics()[:4]
+
+
+async def test_a_lease_is_taken_kept_and_given_back(world: World):
+    """Two candidates: one leads, the other waits; when the first leaves the second leads soon."""
+    candidates = [Candidate(world, f"candidate-{number}") for number in range(2)]
+    async with at_work(candidates[0].election.run()) as first:
+        await wait_until(lambda: candidates[0].election.is_leader)
+        async with at_work(candidates[1].election.run()):
+            path = f"/apis/coordination.k8s.io/v1/namespaces/{world.ns}/leases/it"
+            begun = await world.ask("GET", path)
+            renewed = begun
+            while renewed["spec"]["renewTime"] == begun["spec"]["renewTime"]:
+                renewed = await world.ask("GET", path)
+            assert not candidates[1].election.is_leader
+            candidates[0].election.leave()
+            await wait_until(first.done)
+            await wait_until(lambda: candidates[1].election.is_leader)
+            taken = await world.ask("GET", path)
+        events = await world.ask("GET", f"/api/v1/namespaces/{world.ns}/events")
+
+    assert first.exception() is None
+    assert ("candidate-0", "candidate-1") == (
+        begun["spec"]["holderIdentity"],
+        taken["spec"]["holderIdentity"],
+    )
+    assert 1 == taken["spec"]["leaseTransitions"]
+    said = {event["message"] for event in events["items"]}
+    assert {"candidate-0 became leader", "candidate-0 stopped leading"} <= said
+
+
+async def test_who_may_not_is_told(target: ApiServer | RealCluster, world: World, tmp_path: Path):
+    """A wrong token is 401, a user without rights 403: values both, with the server's words."""
+    config = await asyncio.to_thread(_kubeconfig_of, world, target, tmp_path, "no-such-token")
+    stranger = await ApiClient.connect(str(config), clock=RealClock(), meters=Meters())
+    refused = await stranger.request("GET", "/api/v1/pods")
+    async with stranger.stream("/api/v1/pods?watch=1", silence_s=5) as watch:
+        refused_watch = watch.head
+    await stranger.close()
+    assert [(401, "Unauthorized")] * 2 == [(r.code, r.reason) for r in (refused, refused_watch)]
+
+    if isinstance(target, RealCluster):
+        nobody = await ApiClient.connect(
+            str(target.nobody_kubeconfig), clock=RealClock(), meters=Meters()
+        )
+        forbidden = await nobody.request("GET", "/api/v1/pods")
+        await nobody.close()
+        assert (403, "Forbidden") == (forbidden.code, forbidden.reason)
+        assert NOBODY_TOKEN
+
+
+class Candidate:
+    """Takes part in the election on the lease `it` of a world's namespace."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.election = Election(
+            world.client,
+            Fence(world.clock),
+            LeaseSettings(world.ns, "it", name, lease_s=3, renew_deadline_s=2, retry_s=0.1),
+            clock=world.clock,
+            random=world.random,
+            meters=Meters(),
+            on_lead=lambda: None,
+            on_lost=lambda: None,
+        )
+
+
+def _kubeconfig_of(world: World, target: Any, folder: Path, token: str) -> Path:
+    del world
+    if isinstance(target, ApiServer):
+        return target.kubeconfig(folder / "other", token)
+    text = target.kubeconfig.read_text()
+    path = folder / "other"
+    path.write_text(text.replace("token: admin-token", f"token: {token}"))
+    return path
+
+
+async def define(world: World, group: str) -> None:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    await world.ask(
+        "POST",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"gadgets.{group}"},
+            "spec": {
+                "group": group,
+                "scope": "Cluster",
+                "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
+                "versions": [version],
+            },
+        },
+    )
