@@ -6,17 +6,47 @@ pods "this node with them". Rows are independent of each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn, Rows
 from scheduler.objects.pod import ContainerPort
 from scheduler.state.podindex import Placed
 from scheduler.state.ports import HostPorts, ports_conflict
 from scheduler.state.resources import CPU, MEMORY, PODS
 
 _SCORED = (CPU, MEMORY)
+
+ScalarT = TypeVar("ScalarT", bound=np.generic)
+
+
+class Differences(Protocol):
+    """What a hypothetical view changes. `rows` are those of the view, None for all of the table."""
+
+    def requested(self, resource: str, column: IntColumn, rows: Rows | None) -> IntColumn:
+        """Return the rows' part of `column` with the differences of a resource's requests."""
+        ...
+
+    def scored(self, resource: str, column: IntColumn, rows: Rows | None) -> IntColumn:
+        """Return the rows' part of `column` with the differences of the assumed requests."""
+        ...
+
+    def ports_taken(
+        self, taken: BoolColumn, used: HostPorts, ports: Sequence[ContainerPort], rows: Rows | None
+    ) -> BoolColumn:
+        """Return the rows' part of `taken` as it is after the change."""
+        ...
+
+    def pods_on(self, row: int, pods: Mapping[str, Placed]) -> Mapping[str, Placed]:
+        """Return the pods of one row of the table after the change."""
+        ...
+
+    def moves(self) -> Iterator[tuple[Placed, int, int]]:
+        """Yield the pods that leave (-1) or come (1), with their rows of the table."""
+        ...
 
 
 class Delta:
@@ -42,25 +72,31 @@ class Delta:
         """Return the rows that differ, in order."""
         return sorted({*self.removed, *self.added})
 
-    def requested(self, resource: str, column: IntColumn) -> IntColumn:
-        """Return `column` with the differences of a resource's requests."""
-        return _plus(column, self._amounts.get(resource))
+    def requested(self, resource: str, column: IntColumn, rows: Rows | None) -> IntColumn:
+        """Return the rows' part of `column` with the differences of a resource's requests."""
+        return _part(_plus(column, self._amounts.get(resource)), rows)
 
-    def scored(self, resource: str, column: IntColumn) -> IntColumn:
-        """Return `column` with the differences of the assumed requests."""
-        return _plus(column, self._scored.get(resource))
+    def scored(self, resource: str, column: IntColumn, rows: Rows | None) -> IntColumn:
+        """Return the rows' part of `column` with the differences of the assumed requests."""
+        return _part(_plus(column, self._scored.get(resource)), rows)
 
     def ports_taken(
-        self, taken: BoolColumn, used: HostPorts, ports: Sequence[ContainerPort]
+        self, taken: BoolColumn, used: HostPorts, ports: Sequence[ContainerPort], rows: Rows | None
     ) -> BoolColumn:
-        """Return `taken` as it is without the removed and with the added pods."""
+        """Return the rows' part of `taken` without the removed and with the added pods."""
         changed = taken.copy()
         for row in self.rows():
             changed[row] = any(self._port_is_held(row, used, port) for port in ports)
-        return changed
+        return _part(changed, rows)
+
+    def moves(self) -> Iterator[tuple[Placed, int, int]]:
+        """Yield the pods that are taken away (-1) or added (1), with their rows."""
+        for pods, sign in ((self.removed, -1), (self.added, 1)):
+            for row, placed in pods.items():
+                yield from ((one, row, sign) for one in placed.values())
 
     def pods_on(self, row: int, pods: Mapping[str, Placed]) -> Mapping[str, Placed]:
-        """Return the pods of one row after the change."""
+        """Return the pods of one row of the table after the change."""
         gone = self.removed.get(row, {})
         kept = {uid: placed for uid, placed in pods.items() if uid not in gone}
         return kept | self.added.get(row, {})
@@ -87,3 +123,7 @@ def _plus(column: IntColumn, cells: Mapping[int, int] | None) -> IntColumn:
     changed = column.copy()
     changed[np.fromiter(cells, dtype=np.intp)] += np.fromiter(cells.values(), dtype=np.int64)
     return changed
+
+
+def _part(column: NDArray[ScalarT], rows: Rows | None) -> NDArray[ScalarT]:
+    return column if rows is None else column[rows]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, HashColumn, IdColumn, IntColumn, IntMatrix, Rows
 from scheduler.base.errors import StateError
-from scheduler.framework.delta import Delta
+from scheduler.framework.delta import Delta, Differences
 from scheduler.objects.node import Node
 from scheduler.objects.pod import ContainerPort, NodeSelectorRequirement, NodeSelectorTerm
 from scheduler.state.domains import Domains
@@ -43,7 +43,7 @@ class Nodes:
         feasible: BoolColumn | None = None,
         *,
         rows: Rows | None = None,
-        delta: Delta | None = None,
+        delta: Differences | None = None,
     ) -> None:
         self._table = table
         self._pods = pods
@@ -107,14 +107,14 @@ class Nodes:
         """Return what pods request on each node; for `pods` their number."""
         column = self._table.requested(resource)
         if self._delta is not None:
-            column = self._delta.requested(resource, column)
+            return self._delta.requested(resource, column, self._rows)
         return self._cut(column)
 
     def scored(self, resource: str) -> IntColumn:
         """Return requests of cpu or memory with assumed amounts for containers naming none."""
         column = self._table.scored(resource)
         if self._delta is not None:
-            column = self._delta.scored(resource, column)
+            return self._delta.scored(resource, column, self._rows)
         return self._cut(column)
 
     def ports_taken(self, ports: Sequence[ContainerPort]) -> BoolColumn:
@@ -122,7 +122,7 @@ class Nodes:
         used = self._table.ports
         taken = used.conflicts(ports, self._table.size)
         if self._delta is not None:
-            taken = self._delta.ports_taken(taken, used, ports)
+            return self._delta.ports_taken(taken, used, ports, self._rows)
         return self._cut(taken)
 
     def offers(self, resources: Sequence[str]) -> IntMatrix:
@@ -227,12 +227,17 @@ class Nodes:
 
     # Other views.
 
+    def part(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
+        """Return this view's entries of a column that a tracker keeps over all rows of the table."""
+        return self._cut(column)
+
     def moves(self) -> Iterator[tuple[Placed, int, int]]:
-        """Yield the pods that a hypothetical view takes away (-1) or adds (1), with their rows."""
+        """Yield the pods that a hypothetical view takes away (-1) or adds (1), with their rows.
+
+        The rows are those of the table, also in a view of a few.
+        """
         if self._delta is not None:
-            for pods, sign in ((self._delta.removed, -1), (self._delta.added, 1)):
-                for row, placed in pods.items():
-                    yield from ((one, row, sign) for one in placed.values())
+            yield from self._delta.moves()
 
     def among(self, feasible: BoolColumn) -> Nodes:
         """Return the same columns with another `feasible` mask."""
@@ -253,14 +258,22 @@ class Nodes:
         The changes of different rows are independent: one pass over the columns answers "each node
         without ITS victims". Must be asked of a view that is not hypothetical itself.
         """
-        if self._delta is not None:
-            raise StateError("a hypothetical view cannot be changed again")
+        self._must_be_real()
         rows = self._table.rows
         gone = [(placed, rows[placed.node]) for placed in removed if placed.node in rows]
         more = [(placed, self._table_row(row)) for placed, row in added]
         return Nodes(
             self._table, self._pods, self.feasible, rows=self._rows, delta=Delta(gone, more)
         )
+
+    def with_differences(self, rows: Rows, delta: Differences) -> Nodes:
+        """Return these rows of a view of all nodes as they would be after a change."""
+        self._must_be_real()
+        return Nodes(self._table, self._pods, self.exists[rows], rows=rows, delta=delta)
+
+    def _must_be_real(self) -> None:
+        if self._delta is not None:
+            raise StateError("a hypothetical view cannot be changed again")
 
     def _cut(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
         return column if self._rows is None else column[self._rows]

@@ -1,0 +1,84 @@
+"""`Crowd`: the pods on some rows, flat, with what they request as columns over the pods.
+
+Preemption asks what would be if some of them were gone. All pods of the first row come first, then
+those of the second, and so on; `index` says for each pod which entry of `rows` it stands on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from scheduler.base.arrays import IntColumn, Rows
+from scheduler.state.podindex import Placed
+from scheduler.state.resources import CPU, MEMORY, PODS
+
+_SCORED = {CPU: 0, MEMORY: 1}
+
+
+class Crowd:
+    """Pods on `rows`; those of `rows[i]` are the numbers `starts[i]` to `starts[i + 1]`.
+
+    `counts` is the number of pods per row, `find` returns a pod by its number, `known` holds amounts
+    that somebody has worked out already.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        counts: IntColumn,
+        find: Callable[[int], Placed],
+        known: Mapping[str, IntColumn] | None = None,
+    ) -> None:
+        self.rows = rows
+        self.counts = counts
+        self.pod = find
+        self.index: Rows = np.repeat(np.arange(len(rows)), counts)
+        self.starts: IntColumn = np.concatenate(([0], counts.cumsum()))
+        self._amounts = dict(known or {})
+        self._scored: dict[str, IntColumn] = {}
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def pods_of(self, place: int) -> range:
+        """Return the numbers of the pods on `rows[place]`."""
+        return range(int(self.starts[place]), int(self.starts[place + 1]))
+
+    def amounts(self, resource: str) -> IntColumn:
+        """Return what each pod requests of a resource; 1 each for `pods`."""
+        column = self._amounts.get(resource)
+        if column is None:
+            if resource == PODS:
+                column = np.ones(len(self), dtype=np.int64)
+            else:
+                pods = map(self.pod, range(len(self)))
+                column = _column((pod.requests.get(resource, 0) for pod in pods), len(self))
+            self._amounts[resource] = column
+        return column
+
+    def scored(self, resource: str) -> IntColumn:
+        """Return what each pod requests of cpu or memory, with assumed amounts where it names none."""
+        column = self._scored.get(resource)
+        if column is None:
+            part = _SCORED[resource]
+            pods = map(self.pod, range(len(self)))
+            column = _column((pod.scored_requests[part] for pod in pods), len(self))
+            self._scored[resource] = column
+        return column
+
+
+def crowd_of(rows: Rows, moves: Iterable[tuple[Placed, int]]) -> Crowd:
+    """Return the crowd of these pods with their rows; pods on other rows are left out."""
+    on: dict[int, list[Placed]] = {row: [] for row in rows.tolist()}
+    for placed, row in moves:
+        if row in on:
+            on[row].append(placed)
+    pods = [placed for standing in on.values() for placed in standing]
+    counts = _column((len(standing) for standing in on.values()), len(on))
+    return Crowd(rows, counts, pods.__getitem__)
+
+
+def _column(numbers: Iterable[int], length: int) -> IntColumn:
+    return np.fromiter(numbers, dtype=np.int64, count=length)
