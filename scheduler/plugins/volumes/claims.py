@@ -1,0 +1,86 @@
+"""The claims of a pod and what their objects say: the words that all volume plugins share.
+
+Looks objects up and compares fields; decides nothing about nodes and keeps nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from scheduler.objects.pod import Pod
+from scheduler.objects.storage import (
+    BETA_CLASS,
+    BIND_COMPLETED,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+
+CLAIM, VOLUME, CLASS = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
+
+Claims = Mapping[str, PersistentVolumeClaim]
+
+
+class ClaimUse(msgspec.Struct, frozen=True):
+    """A volume of a pod that uses a claim; the claim of an ephemeral one is made for the pod."""
+
+    name: str
+    key: str
+    is_ephemeral: bool = False
+
+
+def claim_uses(pod: Pod) -> Iterator[ClaimUse]:
+    """Yield the claims that a pod uses, in the order of its volumes."""
+    namespace = pod.metadata.namespace
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            name = volume.persistent_volume_claim.claim_name
+            yield ClaimUse(name, f"{namespace}/{name}")
+        elif volume.ephemeral is not None:
+            name = f"{pod.metadata.name}-{volume.name}"
+            yield ClaimUse(name, f"{namespace}/{name}", is_ephemeral=True)
+
+
+def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Whether a pod uses the claim, through an ephemeral volume or directly."""
+    return any(use.key == claim.key for use in claim_uses(pod))
+
+
+def not_found(claim: str) -> str:
+    """Return what is said of a claim that does not exist."""
+    return f'persistentvolumeclaim "{claim}" not found'
+
+
+def is_for_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
+    """Whether the claim was made for an ephemeral volume of this very pod."""
+    return claim.metadata.namespace == pod.metadata.namespace and any(
+        owner.controller and owner.uid == pod.metadata.uid
+        for owner in claim.metadata.owner_references
+    )
+
+
+def not_for_pod(claim: PersistentVolumeClaim, pod: Pod) -> str:
+    """Return what is said of a claim whose name an ephemeral volume takes, made by others."""
+    return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
+
+
+def class_of(obj: PersistentVolumeClaim | PersistentVolume) -> str:
+    """Return the storage class of a claim or volume, empty for none."""
+    beta = obj.metadata.annotations.get(BETA_CLASS)
+    return beta if beta is not None else obj.spec.storage_class_name or ""
+
+
+def is_bound(claim: PersistentVolumeClaim) -> bool:
+    """Whether claim and volume know of each other."""
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
+
+
+def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether the volume is bound to the claim, or set aside for one of that name."""
+    ref = volume.spec.claim_ref
+    return (
+        ref is not None
+        and (ref.namespace, ref.name) == (claim.metadata.namespace, claim.metadata.name)
+        and ref.uid in ("", claim.metadata.uid)
+    )

@@ -1,0 +1,140 @@
+"""`DisksInUse`: which in-tree disks and which claims the pods of each node use.
+
+Fed by every change of a placed pod; VolumeRestrictions asks it. Keeps names of nodes, not rows: disks
+and single-pod claims are on few nodes, and pods may name a node before it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from scheduler.objects.pod import Pod, Volume
+from scheduler.state.change import Change
+from scheduler.state.podindex import Placed
+
+if TYPE_CHECKING:
+    from scheduler.state.cluster import Cluster
+
+# What makes two volumes the same disk: a kind and its identity.
+Disk = tuple[str, ...]
+
+
+def disks_of(volume: Volume) -> tuple[tuple[Disk, bool], ...]:
+    """Return the disks of a volume, each with whether it is only read.
+
+    An RBD image counts once per monitor, since one shared monitor makes two images the same.
+    """
+    if volume.gce_persistent_disk is not None:
+        source = volume.gce_persistent_disk
+        return ((("gce", source.pd_name), source.read_only),)
+    if volume.aws_elastic_block_store is not None:
+        # kube-scheduler: two pods may not even read the same EBS volume.
+        return ((("ebs", volume.aws_elastic_block_store.volume_id), False),)
+    if volume.iscsi is not None:
+        return ((("iscsi", volume.iscsi.iqn), volume.iscsi.read_only),)
+    if volume.rbd is not None:
+        rbd = volume.rbd
+        return tuple(
+            (("rbd", monitor, rbd.pool, rbd.image), rbd.read_only)
+            for monitor in dict.fromkeys(rbd.monitors)
+        )
+    return ()
+
+
+def pod_disks(pod: Pod) -> tuple[tuple[Disk, bool], ...]:
+    """Return the disks of a pod, each with whether it is only read."""
+    return tuple(disk for volume in pod.spec.volumes for disk in disks_of(volume))
+
+
+def pod_claims(pod: Pod) -> tuple[str, ...]:
+    """Return the claims, as `namespace/name`, that a pod names itself (not its ephemeral ones)."""
+    namespace = pod.metadata.namespace
+    return tuple(
+        f"{namespace}/{volume.persistent_volume_claim.claim_name}"
+        for volume in pod.spec.volumes
+        if volume.persistent_volume_claim is not None
+    )
+
+
+class DisksInUse:
+    """Disk → node → how often it is written and read there; claim → node → number of uses."""
+
+    kinds: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self._cluster: Cluster | None = None
+        self._disks: dict[Disk, dict[str, tuple[int, int]]] = {}
+        self._claims: dict[str, dict[str, int]] = {}
+
+    def rebuild(self, cluster: Cluster) -> None:
+        """Start afresh from what `cluster` holds."""
+        self._cluster = cluster
+        self._disks, self._claims = {}, {}
+        for placed in cluster.pods:
+            self._count(placed, 1)
+
+    def apply(self, change: Change) -> None:
+        """Follow one change."""
+        if change.kind != "Pod":
+            return
+        before, after = change.before, change.after
+        if before is not None and after is not None and before.node == after.node:
+            return  # the volumes of a pod never change
+        if before is not None:
+            self._count(before, -1)
+        if after is not None:
+            self._count(after, 1)
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return the numbers by disk or claim and node."""
+        found: dict[str, Any] = {}
+        for disk, nodes in self._disks.items():
+            found.update({f"{' '.join(disk)} on {node}": both for node, both in nodes.items()})
+        for claim, users in self._claims.items():
+            found.update({f"{claim} on {node}": number for node, number in users.items()})
+        return found
+
+    def copy(self) -> DisksInUse:
+        """Return an independent copy; as dear as `rebuild`."""
+        twin = DisksInUse()
+        if self._cluster is not None:
+            twin.rebuild(self._cluster)
+        return twin
+
+    def users(self, disk: Disk) -> Mapping[str, tuple[int, int]]:
+        """Return node → (how often it is written, how often read) for one disk."""
+        return self._disks.get(disk, {})
+
+    def claim_users(self, claim: str) -> Mapping[str, int]:
+        """Return node → number of uses of one claim by pods."""
+        return self._claims.get(claim, {})
+
+    def _count(self, placed: Placed, sign: int) -> None:
+        if not placed.pod.spec.volumes:
+            return
+        node = placed.node
+        for disk, is_read in pod_disks(placed.pod):
+            nodes = self._disks.setdefault(disk, {})
+            written, read = nodes.get(node, (0, 0))
+            nodes[node] = (written, read + sign) if is_read else (written + sign, read)
+            _tidy(self._disks, disk, node, is_empty=nodes[node] == (0, 0))
+        for claim in pod_claims(placed.pod):
+            users = self._claims.setdefault(claim, {})
+            users[node] = users.get(node, 0) + sign
+            _tidy(self._claims, claim, node, is_empty=not users[node])
+
+
+def conflicts(wanted: Iterable[tuple[Disk, bool]], other: Pod) -> bool:
+    """Whether a pod with these disks cannot be on a node with `other`."""
+    held = pod_disks(other)
+    return any(
+        disk == own and not (reads and is_read) for disk, is_read in wanted for own, reads in held
+    )
+
+
+def _tidy(table: dict[Any, dict[str, Any]], key: Any, node: str, *, is_empty: bool) -> None:
+    if is_empty:
+        del table[key][node]
+        if not table[key]:
+            del table[key]

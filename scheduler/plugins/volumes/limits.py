@@ -1,0 +1,161 @@
+"""NodeVolumeLimits: a node takes only so many volumes of each CSI driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.framework.args import NoArgs
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import SKIP, Rejected, Status, reject
+from scheduler.objects.pod import Pod
+from scheduler.objects.storage import CSINode
+from scheduler.plugins.volumes.attached import ATTACHMENT, CSI_NODE, AttachedVolumes
+from scheduler.plugins.volumes.claims import (
+    CLAIM,
+    VOLUME,
+    claim_uses,
+    is_for_pod,
+    not_for_pod,
+    not_found,
+)
+from scheduler.plugins.volumes.handles import Volume
+from scheduler.plugins.volumes.migration import is_inline_migratable
+from scheduler.state.change import Change
+
+REASON = "node(s) exceed max volume count"
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """The volumes that a pod brings, each once; or that a claim is missing, or somebody else's."""
+
+    volumes: tuple[Volume, ...] = ()
+    missing: str = ""
+    foreign: str = ""
+
+
+class NodeVolumeLimits(Plugin[NoArgs]):
+    """Reject nodes on which a CSI driver would have more volumes than the CSINode allows.
+
+    Volumes that pods on the node use already cost nothing.
+    """
+
+    reads = (CSI_NODE, "pod.deleted", CLAIM, VOLUME, ATTACHMENT)
+    local = True
+
+    def __init__(self, args: NoArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._attached = handle.tracker(AttachedVolumes)
+
+    def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Wanted:
+        """Return the pod's volumes, Skip for a pod without volumes that could count."""
+        pod = cycle.pod
+        if not _has_countable(pod):
+            return SKIP
+        claims = self.handle.objects(CLAIM)
+        for use in claim_uses(pod):
+            claim = claims.get(use.key)
+            if claim is None:
+                return Wanted(missing=f"looking up PVC {use.key}: {not_found(use.name)}")
+            if use.is_ephemeral and not is_for_pod(claim, pod):
+                return Wanted(foreign=not_for_pod(claim, pod))
+        return Wanted(tuple(dict.fromkeys(self._attached.volumes_of(pod))))
+
+    def filter(self, _cycle: Cycle, nodes: Nodes, wanted: Wanted) -> Rejected | None:
+        """Reject the nodes where a driver's volumes would be too many."""
+        if wanted.missing:
+            return reject(np.ones(nodes.size, dtype=np.bool_), wanted.missing, final=True)
+        if wanted.foreign:
+            raise ValueError(wanted.foreign)
+        drivers = dict.fromkeys(volume.driver for volume in wanted.volumes)
+        limited = [driver for driver in drivers if self._attached.is_limited(driver)]
+        if not limited:
+            return None
+        moved = self._moved(nodes)
+        full: BoolColumn | None = None
+        for driver in limited:
+            own = [volume for volume in wanted.volumes if volume.driver == driver]
+            rows = self._full(driver, own, moved)
+            full = rows if full is None else full | rows
+        if full is None or not full.any():
+            return None
+        return reject(nodes.part(full), REASON)
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether a limit grew, volumes went away, or a claim of the pod means something else."""
+        if change.kind == CSI_NODE:
+            return self._limit_grew(change.old, change.new, pod)
+        if change.kind == "Pod":
+            gone: Pod = change.before.pod if change.before is not None else change.old
+            return _has_countable(gone)
+        if change.kind == ATTACHMENT:
+            return change.verb == "delete" and change.old.spec.attacher in self._drivers(pod)
+        if change.verb == "delete":
+            return False
+        uses = tuple(claim_uses(pod))
+        if change.kind == CLAIM:
+            return any(use.key == change.new.key for use in uses) and (
+                change.old is None or change.old.spec.volume_name != change.new.spec.volume_name
+            )
+        claims = self.handle.objects(CLAIM)
+        found = (claims.get(use.key) for use in uses)
+        names = (claim.spec.volume_name for claim in found if claim is not None)
+        return change.old is None and change.new.metadata.name in names
+
+    def _full(
+        self, driver: str, wanted: Sequence[Volume], moved: dict[int, dict[Volume, int]]
+    ) -> BoolColumn:
+        """Return the rows of the table where these volumes of one driver are too many."""
+        used, limit = self._attached.used(driver), self._attached.limit(driver)
+        full: BoolColumn = used > limit - len(wanted)
+        special = {row for volume in wanted for row in self._attached.rows_with(volume)}
+        for row in special | moved.keys():
+            on = self._attached.on_row(row)
+            changes = moved.get(row, {})
+            count = int(used[row])
+            for volume, number in changes.items():
+                by_pods, attached = on.get(volume, (0, 0))
+                if volume.driver == driver:
+                    was_there = by_pods + attached > 0
+                    count += int(by_pods + number + attached > 0) - int(was_there)
+            new = sum(on.get(v, (0, 0))[0] + changes.get(v, 0) <= 0 for v in wanted)
+            # kube-scheduler: a volume that is attached but used by no pod counts as new once more.
+            full[row] = new > 0 and count + new > limit[row]
+        return full
+
+    def _moved(self, nodes: Nodes) -> dict[int, dict[Volume, int]]:
+        """Return row → volume → how many pods more (or fewer) use it in a hypothetical view."""
+        moved: dict[int, dict[Volume, int]] = {}
+        for placed, row, sign in nodes.moves():
+            changes = moved.setdefault(row, {})
+            for volume in self._attached.volumes_of(placed.pod):
+                changes[volume] = changes.get(volume, 0) + sign
+        return moved
+
+    def _limit_grew(self, old: CSINode | None, new: CSINode | None, pod: Pod) -> bool:
+        if old is None:
+            return True
+        before, after = old.limits, new.limits if new is not None else {}
+        return any(
+            driver in before and (driver not in after or after[driver] > before[driver])
+            for driver in self._drivers(pod)
+        )
+
+    def _drivers(self, pod: Pod) -> set[str]:
+        return {volume.driver for volume in self._attached.volumes_of(pod)}
+
+
+def _has_countable(pod: Pod) -> bool:
+    """Whether a pod has claims or volumes that a CSI driver serves."""
+    return any(
+        volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        or is_inline_migratable(volume)
+        for volume in pod.spec.volumes
+    )
