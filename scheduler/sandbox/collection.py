@@ -58,6 +58,10 @@ class Stored:
             tail = self._converted[form] = _encode(rest)[1:]
         return tail
 
+    def forget_encoded(self) -> None:
+        """Free the bytes; they are made again should somebody still ask for this version."""
+        self._tail = self._converted = None
+
     @property
     def name(self) -> str:
         """`metadata.name`."""
@@ -77,17 +81,15 @@ class Stored:
 class Change:
     """One write: what happened, the version it made and the one before it (None for ADDED).
 
-    For DELETED `stored` is the last state under the deletion's own version. `lines` belongs to the server: it keeps
-    the bytes of the watch line there, so that all watchers send the same bytes.
+    For DELETED `stored` is the last state under the deletion's own version.
     """
 
-    __slots__ = ("lines", "previous", "stored", "type")
+    __slots__ = ("previous", "stored", "type")
 
     def __init__(self, type_: str, stored: Stored, previous: Stored | None) -> None:
         self.type = type_
         self.stored = stored
         self.previous = previous
-        self.lines: dict[str, bytes] = {}
 
     @property
     def version(self) -> int:
@@ -162,6 +164,8 @@ class Collection:
     def commit(self, change: Change) -> None:
         """Take one write into the current state and the history, then wake the watches."""
         stored = change.stored
+        if change.previous is not None:
+            change.previous.forget_encoded()
         if change.type == DELETED:
             del self.items[stored.key]
             del self.keys[bisect_left(self.keys, stored.key)]

@@ -21,7 +21,7 @@ import msgspec
 
 from scheduler.sandbox import access, reading, subresources, writing
 from scheduler.sandbox.access import REVIEWS, Access, User, new_token
-from scheduler.sandbox.certificates import make_certificates
+from scheduler.sandbox.certificates import Certificates, make_certificates
 from scheduler.sandbox.collector import Collector
 from scheduler.sandbox.decoding import read_body
 from scheduler.sandbox.discovery import VERSION, Discovery
@@ -53,6 +53,7 @@ class ApiServer:
         host: str = "127.0.0.1",
         port: int = 0,
         token: str = "",
+        certificates: Certificates | None = None,
         bookmark_s: float = _BOOKMARK_S,
     ) -> None:
         self.store = store
@@ -65,7 +66,7 @@ class ApiServer:
         self._discovery = Discovery(store.kinds)
         self._openapi = OpenApi(store)
         names = dict.fromkeys((host, "127.0.0.1", "localhost", "kubernetes.default.svc"))
-        self._certificates = make_certificates(store.clock.now(), list(names))
+        self._certificates = certificates or make_certificates(store.clock.now(), list(names))
         self._http = HttpServer(self._handle, body_limit_bytes=_BODY_LIMIT_BYTES)
         self._collecting: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()

@@ -1,7 +1,7 @@
 """watch: the stream of changes of a kind, from any kept version, filtered, with bookmarks.
 
-`server.py` opens a `Stream` per watch request and sends what `first` and `next` return. Each change is encoded once
-and the same bytes go to all watchers; what arrives between two sends goes out in one write. Nothing
+`server.py` opens a `Stream` per watch request and sends what `first` and `next` return. Each version is encoded once
+for all watchers; what arrives between two sends goes out in one write. Nothing
 here awaits: the server waits for `Stream.wake` and for the time limit.
 """
 
@@ -22,6 +22,9 @@ from scheduler.sandbox.store import Store
 
 _encode = msgspec.json.Encoder().encode
 BOOKMARK: Final = "BOOKMARK"
+_HEADS: Final = {
+    type_: f'{{"type":"{type_}","object":'.encode() for type_ in (ADDED, MODIFIED, DELETED)
+}
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -71,7 +74,7 @@ class Stream:
         if self._failed is not None:
             return self.error(self._failed)
         lines = [
-            self._line(ADDED, stored, None)
+            self._line(ADDED, stored)
             for stored in self._initial or ()
             if self._accepts is None or self._accepts(stored.obj)
         ]
@@ -125,7 +128,7 @@ class Stream:
             self._failed = fault
             return [self.error(fault)]
         if self._accepts is None:
-            return [self._line(change.type, change.stored, change) for change in changes]
+            return [self._line(change.type, change.stored) for change in changes]
         return [line for change in changes if (line := self._filtered(change, self._accepts))]
 
     def _filtered(self, change: Change, accepts: Matcher) -> bytes | None:
@@ -133,28 +136,23 @@ class Stream:
         now = change.type != DELETED and accepts(change.stored.obj)
         before = change.previous is not None and accepts(change.previous.obj)
         if now and before:
-            return self._line(MODIFIED, change.stored, change)
+            return self._line(MODIFIED, change.stored)
         if now:
-            return self._line(ADDED, change.stored, change)
+            return self._line(ADDED, change.stored)
         if before and change.previous is not None:
             if change.type == DELETED:
-                return self._line(DELETED, change.stored, change)
-            return self._line(DELETED, _restamped(change.previous, change.version), None)
+                return self._line(DELETED, change.stored)
+            return self._line(DELETED, _restamped(change.previous, change.version))
         return None
 
-    def _line(self, type_: str, stored: Stored, change: Change | None) -> bytes:
+    def _line(self, type_: str, stored: Stored) -> bytes:
         if self._form == tables.TABLE:
             return self._table_line(type_, stored)
         if self._form == tables.METADATA:
             return b'{"type":"' + type_.encode() + b'","object":' + metadata_of(stored) + b"}\n"
-        resource = self._resource
-        if change is None:
-            return _plain_line(type_, resource, stored)
-        key = f"{type_}{resource.api_version}"
-        line = change.lines.get(key)
-        if line is None:
-            line = change.lines[key] = _plain_line(type_, resource, stored)
-        return line
+        return b"".join(
+            (_HEADS[type_], self._resource.head, tail_of(self._resource, stored), b"}\n")
+        )
 
     def _table_line(self, type_: str, stored: Stored) -> bytes:
         columns = tables.columns_of(self._store, self._resource)
@@ -191,19 +189,6 @@ def check_options(call: Call) -> None:
 
 def _refused(field: str, text: str) -> StatusError:
     return bad_options("ListOptions", forbidden_field(field, text))
-
-
-def _plain_line(type_: str, resource: Resource, stored: Stored) -> bytes:
-    return b"".join(
-        (
-            b'{"type":"',
-            type_.encode(),
-            b'","object":',
-            resource.head,
-            tail_of(resource, stored),
-            b"}\n",
-        )
-    )
 
 
 def _restamped(stored: Stored, version: int) -> Stored:

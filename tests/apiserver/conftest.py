@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from scheduler.base.clock import RealClock
+from scheduler.sandbox.certificates import Certificates, make_certificates
 from scheduler.sandbox.server import ApiServer
 from scheduler.sandbox.start import new_store
 from tests.apiserver.api import Api, trusting
@@ -25,13 +26,23 @@ def server_kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(scope="session")
+def certificates() -> Certificates:
+    """Made once: signing them is most of what a server costs to make."""
+    return make_certificates(RealClock().now(), ["127.0.0.1"])
+
+
 @pytest.fixture
-def server(server_kind: str, request: pytest.FixtureRequest) -> ApiServer | RealCluster:
+def server(
+    server_kind: str, certificates: Certificates, request: pytest.FixtureRequest
+) -> ApiServer | RealCluster:
     """The server itself; made outside of the loop, since it reads files."""
     if server_kind == "real":
         found: RealCluster = request.getfixturevalue("real_cluster")
         return found
-    return ApiServer(new_store(RealClock(), with_crds=False), token=ADMIN_TOKEN)
+    return ApiServer(
+        new_store(RealClock(), with_crds=False), token=ADMIN_TOKEN, certificates=certificates
+    )
 
 
 @pytest.fixture
