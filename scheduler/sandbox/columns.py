@@ -8,14 +8,38 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scheduler.base.clock import parse_rfc3339
-from scheduler.sandbox.ages import age, duration
+from scheduler.sandbox.ages import age
+from scheduler.sandbox.cells import (
+    NONE,
+    address,
+    bound_modes,
+    budget_field,
+    claim_of,
+    event_count,
+    event_first,
+    event_object,
+    event_seen,
+    event_source,
+    external,
+    job_completions,
+    job_duration,
+    job_status,
+    kernel,
+    modes,
+    node_roles,
+    node_status,
+    pairs,
+    ports,
+    ratio,
+    selector,
+    size,
+    template,
+)
 from scheduler.sandbox.collection import field
 from scheduler.sandbox.podcells import pod_phase, pod_ready, pod_restarts
 from scheduler.sandbox.status import Object
 
 Cell = Callable[[Object, float], Any]
-_NONE: Final = "<none>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,178 +89,13 @@ def _when(name: str, *path: str) -> Column:
 _AGE: Final = _when("Age", "metadata", "creationTimestamp")
 
 
-def _node_status(obj: Object) -> str:
-    words = [
-        "Ready" if condition.get("status") == "True" else "NotReady"
-        for condition in field(obj, "status", "conditions") or ()
-        if condition.get("type") == "Ready"
-    ] or ["Unknown"]
-    if field(obj, "spec", "unschedulable"):
-        words.append("SchedulingDisabled")
-    return ",".join(words)
-
-
-def _kernel(obj: Object) -> str:
-    info = field(obj, "status", "nodeInfo") or {}
-    version, machine = info.get("kernelVersion"), info.get("architecture")
-    if not version:
-        return "<unknown>"
-    return f"{version} ({machine})" if machine else str(version)
-
-
-def _node_roles(obj: Object) -> str:
-    labels = obj["metadata"].get("labels") or {}
-    roles = {
-        key.removeprefix("node-role.kubernetes.io/")
-        for key in labels
-        if key.startswith("node-role.kubernetes.io/")
-    }
-    if labels.get("kubernetes.io/role"):
-        roles.add(labels["kubernetes.io/role"])
-    return ",".join(sorted(roles)) or _NONE
-
-
-def _address(kind: str) -> Callable[[Object], str]:
-    def cell(obj: Object) -> str:
-        for entry in field(obj, "status", "addresses") or ():
-            if entry.get("type") == kind:
-                return str(entry.get("address"))
-        return _NONE
-
-    return cell
-
-
-def _ratio(top: tuple[str, ...], bottom: tuple[str, ...]) -> Callable[[Object], str]:
-    return lambda obj: f"{field(obj, *top) or 0}/{field(obj, *bottom) or 0}"
-
-
-def _template(part: str) -> Callable[[Object], str]:
-    def cell(obj: Object) -> str:
-        found = field(obj, "spec", "template", "spec", "containers") or ()
-        return ",".join(str(container.get(part, "")) for container in found)
-
-    return cell
-
-
-def _selector(obj: Object) -> str:
-    selector = field(obj, "spec", "selector") or {}
-    pairs = selector.get("matchLabels", selector)
-    if not isinstance(pairs, dict) or not pairs:
-        return _NONE
-    return ",".join(f"{key}={pairs[key]}" for key in sorted(pairs) if isinstance(pairs[key], str))
-
-
-def _pairs(*path: str) -> Callable[[Object], str]:
-    def cell(obj: Object) -> str:
-        found = field(obj, *path) or {}
-        return ",".join(f"{key}={found[key]}" for key in sorted(found)) or _NONE
-
-    return cell
-
-
-def _ports(obj: Object) -> str:
-    shown = []
-    for port in field(obj, "spec", "ports") or ():
-        outside = f":{port['nodePort']}" if port.get("nodePort") else ""
-        shown.append(f"{port.get('port')}{outside}/{port.get('protocol', 'TCP')}")
-    return ",".join(shown) or _NONE
-
-
-def _external(obj: Object) -> str:
-    spec = obj.get("spec") or {}
-    if spec.get("type") == "ExternalName":
-        return str(spec.get("externalName", ""))
-    if spec.get("externalIPs"):
-        return ",".join(spec["externalIPs"])
-    return "<pending>" if spec.get("type") == "LoadBalancer" else _NONE
-
-
-def _job_status(obj: Object) -> str:
-    for condition in field(obj, "status", "conditions") or ():
-        if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
-            return str(condition["type"])
-    if "deletionTimestamp" in obj["metadata"]:
-        return "Terminating"
-    return "Suspended" if field(obj, "spec", "suspend") else "Running"
-
-
-def _job_duration(obj: Object, now: float) -> str:
-    start = parse_rfc3339(field(obj, "status", "startTime"))
-    if start is None:
-        return ""
-    end = parse_rfc3339(field(obj, "status", "completionTime"))
-    return duration((now if end is None else end) - start)
-
-
-def _job_completions(obj: Object) -> str:
-    done, wanted = field(obj, "status", "succeeded") or 0, field(obj, "spec", "completions")
-    return f"{done}/{wanted}" if wanted is not None else f"{done}/1"
-
-
-def _size(*names: str) -> Callable[[Object], int]:
-    return lambda obj: sum(len(obj.get(name) or ()) for name in names)
-
-
-def _budget_field(name: str) -> Callable[[Object], str]:
-    def cell(obj: Object) -> str:
-        found = field(obj, "spec", name)
-        return "N/A" if found is None else str(found)
-
-    return cell
-
-
-def _event_object(obj: Object) -> str:
-    about = obj.get("involvedObject") or {}
-    return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
-
-
-def _event_seen(obj: Object, now: float) -> str:
-    series = obj.get("series") or {}
-    last = series.get("lastObservedTime") or obj.get("lastTimestamp") or obj.get("eventTime")
-    return age(last, now)
-
-
-def _event_first(obj: Object, now: float) -> str:
-    return age(obj.get("firstTimestamp") or obj.get("eventTime"), now)
-
-
-def _event_count(obj: Object) -> int:
-    return field(obj, "series", "count") or obj.get("count") or 1
-
-
-def _event_source(obj: Object) -> str:
-    source = obj.get("source") or {}
-    name = source.get("component") or obj.get("reportingComponent") or ""
-    host = source.get("host") or obj.get("reportingInstance")
-    return f"{name}, {host}" if host else name
-
-
-def _modes(obj: Object) -> str:
-    short = {
-        "ReadWriteOnce": "RWO",
-        "ReadOnlyMany": "ROX",
-        "ReadWriteMany": "RWX",
-        "ReadWriteOncePod": "RWOP",
-    }
-    return ",".join(short.get(mode, mode) for mode in field(obj, "spec", "accessModes") or ())
-
-
-def _bound_modes(obj: Object) -> str:
-    return _modes(obj) if field(obj, "spec", "volumeName") else ""
-
-
-def _claim_of(obj: Object) -> str:
-    claim = field(obj, "spec", "claimRef")
-    return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
-
-
 _CREATED: Final = Column(
     "Created At", "date", lambda obj, _now: obj["metadata"].get("creationTimestamp")
 )
 _TEMPLATE_WIDE: Final = (
-    _made("Containers", _template("name"), wide=True),
-    _made("Images", _template("image"), wide=True),
-    _made("Selector", _selector, wide=True),
+    _made("Containers", template("name"), wide=True),
+    _made("Images", template("image"), wide=True),
+    _made("Selector", selector, wide=True),
 )
 
 COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
@@ -245,20 +104,20 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _made("Status", pod_phase),
         Column("Restarts", "string", pod_restarts),
         _AGE,
-        _text("IP", "status", "podIP", empty=_NONE, wide=True),
-        _text("Node", "spec", "nodeName", empty=_NONE, wide=True),
-        _text("Nominated Node", "status", "nominatedNodeName", empty=_NONE, wide=True),
-        _made("Readiness Gates", lambda _obj: _NONE, wide=True),
+        _text("IP", "status", "podIP", empty=NONE, wide=True),
+        _text("Node", "spec", "nodeName", empty=NONE, wide=True),
+        _text("Nominated Node", "status", "nominatedNodeName", empty=NONE, wide=True),
+        _made("Readiness Gates", lambda _obj: NONE, wide=True),
     ),
     "nodes": (
-        _made("Status", _node_status),
-        _made("Roles", _node_roles),
+        _made("Status", node_status),
+        _made("Roles", node_roles),
         _AGE,
         _text("Version", "status", "nodeInfo", "kubeletVersion"),
-        _made("Internal-IP", _address("InternalIP"), wide=True),
-        _made("External-IP", _address("ExternalIP"), wide=True),
+        _made("Internal-IP", address("InternalIP"), wide=True),
+        _made("External-IP", address("ExternalIP"), wide=True),
         _text("OS-Image", "status", "nodeInfo", "osImage", empty="<unknown>", wide=True),
-        _made("Kernel-Version", _kernel, wide=True),
+        _made("Kernel-Version", kernel, wide=True),
         _text(
             "Container-Runtime",
             "status",
@@ -271,14 +130,14 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "namespaces": (_text("Status", "status", "phase"), _AGE),
     "services": (
         _text("Type", "spec", "type"),
-        _text("Cluster-IP", "spec", "clusterIP", empty=_NONE),
-        _made("External-IP", _external),
-        _made("Port(s)", _ports),
+        _text("Cluster-IP", "spec", "clusterIP", empty=NONE),
+        _made("External-IP", external),
+        _made("Port(s)", ports),
         _AGE,
-        _made("Selector", _pairs("spec", "selector"), wide=True),
+        _made("Selector", pairs("spec", "selector"), wide=True),
     ),
     "deployments.apps": (
-        _made("Ready", _ratio(("status", "readyReplicas"), ("spec", "replicas"))),
+        _made("Ready", ratio(("status", "readyReplicas"), ("spec", "replicas"))),
         _count("Up-to-date", "status", "updatedReplicas", kind="string"),
         _count("Available", "status", "availableReplicas", kind="string"),
         _AGE,
@@ -292,7 +151,7 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         *_TEMPLATE_WIDE,
     ),
     "statefulsets.apps": (
-        _made("Ready", _ratio(("status", "readyReplicas"), ("spec", "replicas"))),
+        _made("Ready", ratio(("status", "readyReplicas"), ("spec", "replicas"))),
         _AGE,
         *_TEMPLATE_WIDE[:2],
     ),
@@ -302,36 +161,36 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _count("Ready", "status", "numberReady"),
         _count("Up-to-date", "status", "updatedNumberScheduled"),
         _count("Available", "status", "numberAvailable"),
-        _made("Node Selector", _pairs("spec", "template", "spec", "nodeSelector")),
+        _made("Node Selector", pairs("spec", "template", "spec", "nodeSelector")),
         _AGE,
         *_TEMPLATE_WIDE,
     ),
     "jobs.batch": (
-        _made("Status", _job_status),
-        _made("Completions", _job_completions),
-        Column("Duration", "string", _job_duration),
+        _made("Status", job_status),
+        _made("Completions", job_completions),
+        Column("Duration", "string", job_duration),
         _AGE,
         *_TEMPLATE_WIDE,
     ),
     "cronjobs.batch": (
         _text("Schedule", "spec", "schedule"),
-        _text("Timezone", "spec", "timeZone", empty=_NONE),
+        _text("Timezone", "spec", "timeZone", empty=NONE),
         _made("Suspend", lambda obj: "True" if field(obj, "spec", "suspend") else "False"),
         _made("Active", lambda obj: len(field(obj, "status", "active") or ()), "integer"),
         Column(
             "Last Schedule",
             "string",
             lambda obj, now: (
-                age(t, now) if (t := field(obj, "status", "lastScheduleTime")) else _NONE
+                age(t, now) if (t := field(obj, "status", "lastScheduleTime")) else NONE
             ),
         ),
         _AGE,
     ),
-    "configmaps": (_made("Data", _size("data", "binaryData"), "string"), _AGE),
-    "secrets": (_text("Type", "type"), _made("Data", _size("data"), "string"), _AGE),
+    "configmaps": (_made("Data", size("data", "binaryData"), "string"), _AGE),
+    "secrets": (_text("Type", "type"), _made("Data", size("data"), "string"), _AGE),
     "poddisruptionbudgets.policy": (
-        _made("Min Available", _budget_field("minAvailable")),
-        _made("Max Unavailable", _budget_field("maxUnavailable")),
+        _made("Min Available", budget_field("minAvailable")),
+        _made("Max Unavailable", budget_field("maxUnavailable")),
         _count("Allowed Disruptions", "status", "disruptionsAllowed"),
         _AGE,
     ),
@@ -343,22 +202,22 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "leases.coordination.k8s.io": (_text("Holder", "spec", "holderIdentity"), _AGE),
     "events": (
-        Column("Last Seen", "string", _event_seen),
+        Column("Last Seen", "string", event_seen),
         _text("Type", "type"),
         _text("Reason", "reason"),
-        _made("Object", _event_object),
+        _made("Object", event_object),
         _text("Subobject", "involvedObject", "fieldPath", wide=True),
-        _made("Source", _event_source, wide=True),
+        _made("Source", event_source, wide=True),
         _text("Message", "message"),
-        Column("First Seen", "string", _event_first, priority=1),
-        _made("Count", _event_count, wide=True),
+        Column("First Seen", "string", event_first, priority=1),
+        _made("Count", event_count, wide=True),
         Column("Name", "string", lambda obj, _now: obj["metadata"]["name"], "name", 1),
     ),
     "persistentvolumeclaims": (
         _text("Status", "status", "phase"),
         _text("Volume", "spec", "volumeName"),
         _text("Capacity", "status", "capacity", "storage"),
-        _made("Access Modes", _bound_modes),
+        _made("Access Modes", bound_modes),
         _text("StorageClass", "spec", "storageClassName"),
         _text("VolumeAttributesClass", "spec", "volumeAttributesClassName", empty="<unset>"),
         _AGE,
@@ -366,10 +225,10 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "persistentvolumes": (
         _text("Capacity", "spec", "capacity", "storage"),
-        _made("Access Modes", _modes),
+        _made("Access Modes", modes),
         _text("Reclaim Policy", "spec", "persistentVolumeReclaimPolicy"),
         _text("Status", "status", "phase"),
-        _made("Claim", _claim_of),
+        _made("Claim", claim_of),
         _text("StorageClass", "spec", "storageClassName"),
         _AGE,
     ),
