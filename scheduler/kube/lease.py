@@ -130,7 +130,9 @@ class Election:
                 return True
             try:
                 async with asyncio.timeout(self._left_s()):
-                    await self._try()
+                    # A process that was stopped finds its time up: not even a renewal goes out.
+                    if self._left_s() > 0:
+                        await self._try()
             except TimeoutError:
                 pass
             if self._left_s() <= 0 or not self._record.is_ours:

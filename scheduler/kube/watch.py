@@ -71,6 +71,7 @@ class _End(Enum):
 
     CLOSED = "closed"
     EXPIRED = "expired"
+    SILENT = "silent"
     ERROR = "error"
     GARBAGE = "decode"
 
@@ -152,7 +153,7 @@ class Reflector:
         token = ""
         backoff = self._new_backoff()
         while True:
-            page = await self._page(token)
+            page = await self._page(self._list_path(token))
             if isinstance(page, Page):
                 objects += page.objects
                 token = page.continue_token
@@ -173,8 +174,8 @@ class Reflector:
         self._emit(Listed(self.kind.kind, tuple(objects)))
         return True
 
-    async def _page(self, token: str) -> Page | Response:
-        response = await self._api.request("GET", self._list_path(token), timeout_s=LIST_TIMEOUT_S)
+    async def _page(self, path: str) -> Page | Response:
+        response = await self._api.request("GET", path, timeout_s=LIST_TIMEOUT_S)
         if not response.ok:
             return response
         try:
@@ -194,6 +195,8 @@ class Reflector:
             if why is not None and not is_expected:
                 await self._pause("watch", why, self._backoff)
             if end is _End.EXPIRED or (why is not None and not why.is_transient):
+                return
+            if end is _End.SILENT and await self._is_server_behind():
                 return
             if end is _End.GARBAGE:
                 if self._garbage_at == self._version:
@@ -215,7 +218,7 @@ class Reflector:
             except GarbageError as error:
                 return _End.GARBAGE, Response(0, reason="Garbage", message=str(error))
             except TimeoutError:
-                return _End.ERROR, None
+                return _End.SILENT, None
             except OSError as error:
                 return _End.ERROR, Response(0, reason="Disconnected", message=str(error))
             finally:
@@ -227,6 +230,14 @@ class Reflector:
             # It ended at once and brought nothing: the server is going down, or coming up.
             return _End.CLOSED, Response(0, reason="Closed", message="closed at once")
         return _End.CLOSED, None
+
+    async def _is_server_behind(self) -> bool:
+        """Whether the server knows less than we do: restored from a backup, it stays silent for ever."""
+        page = await self._page(f"{self.kind.path}?limit=1")
+        if isinstance(page, Response):
+            return False
+        known, theirs = self._version, page.resource_version
+        return known.isdecimal() and theirs.isdecimal() and int(theirs) < int(known)
 
     async def _read(self, stream: Stream) -> Response | None:
         """Read until the stream ends; return the failure with which the server ended it, if any."""

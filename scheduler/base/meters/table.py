@@ -206,7 +206,7 @@ class Meters:
     watch_restarts = counters(
         "trellis_watch_restarts_total",
         "kind reason",
-        "Watches begun again: closed, expired (410, listed anew), error, decode.",
+        "Watches begun again: closed, expired (410, listed anew), silent, error, decode.",
     )
     watch_decode_errors = counters(
         "trellis_watch_decode_errors_total",

@@ -155,6 +155,23 @@ async def test_a_silent_connection_is_taken_for_dead():
     assert ["listed", "ADDED a"] == run.told()
 
 
+async def test_a_server_restored_from_a_backup_is_listed_anew():
+    """One that knows less than we do stays silent for ever; after a silence we look for that."""
+    run = Run()
+    run.node("a")
+
+    async with run.running():
+        run.reflector._version = "999999"
+        run.api.flows[0].die()
+        run.api.accident = lambda method, _: None
+        await asyncio.sleep(SETTINGS.silence_s + 5)
+        run.node("b")
+        await asyncio.sleep(1)
+
+    assert ["listed a", "listed a", "ADDED b"] == run.told()
+    assert 1 == run.restarts("silent")
+
+
 async def test_a_forgotten_version_makes_a_new_list():
     """When the server has forgotten where we were (410 in the stream), the list says what is gone."""
     run = Run()
