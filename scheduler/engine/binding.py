@@ -77,16 +77,18 @@ class InFlight:
 
 
 Finish = Callable[[InFlight, Status, float], None]
+Waited = Callable[[Code, float], None]
 Complain = Callable[[str, str, Exception], None]
 
 
 class Bindings:
     """All pods between decision and binding, by uid."""
 
-    def __init__(self, outbox: Outbox, finish: Finish, complain: Complain) -> None:
+    def __init__(self, outbox: Outbox, finish: Finish, complain: Complain, waited: Waited) -> None:
         self._outbox = outbox
         self._finish = finish
         self._complain = complain
+        self._waited = waited
         self._pods: dict[str, InFlight] = {}
         self._by_effect: dict[int, InFlight] = {}
         self._until: dict[str, WaitUntil] = {}
@@ -120,14 +122,20 @@ class Bindings:
     def allow(self, uid: str, plugin: str, now: float) -> None:
         """Let a waiting pod pass as far as `plugin` is concerned."""
         if self.waiting.allow(uid, plugin):
-            self.waiting.drop(uid)
+            self._leave_permit(uid, Code.SUCCESS, now)
             self._proceed(self._pods[uid], now)
 
     def reject(self, uid: str, plugin: str, reason: str, now: float) -> None:
         """Reject a waiting pod in the name of `plugin`."""
-        if self.waiting.drop(uid) is not None:
+        if self._leave_permit(uid, Code.UNSCHEDULABLE, now):
             status = Status(Code.UNSCHEDULABLE, (reason,), plugin)
             self._end(self._pods[uid], status, now)
+
+    def _leave_permit(self, uid: str, code: Code, now: float) -> bool:
+        waiting = self.waiting.drop(uid)
+        if waiting is not None:
+            self._waited(code, now - waiting.since)
+        return waiting is not None
 
     def preempt(self, uid: str, now: float) -> bool:
         """Take a pod that is not being bound yet out of the way; return whether that was enough."""
@@ -302,7 +310,7 @@ class Bindings:
     def _end(self, pod: InFlight, status: Status, now: float) -> None:
         self._forget_effect(pod)
         self._until.pop(pod.uid, None)
-        self.waiting.drop(pod.uid)
+        self._leave_permit(pod.uid, status.code, now)
         del self._pods[pod.uid]
         if pod.steps is not None:
             try:

@@ -86,7 +86,12 @@ class Engine:
         }
         self._first_rows = dict.fromkeys(self.profiles, 0)
         self._outbox = Outbox()
-        wakeups = Wakeups(self.profiles, self.observation.fault)
+        wakeups = Wakeups(
+            self.profiles,
+            self.observation.fault,
+            hinted=self.observation.hinted if stopwatch is not None else None,
+            now_s=self.observation.now_s,
+        )
         self.queues = Queues(
             sort_key=_sort_key(self.profiles, self.observation.fault),
             gate=self._gate,
@@ -94,7 +99,9 @@ class Engine:
             backoff=self.settings.backoff,
             incoming=self.observation.incoming,
         )
-        self.bindings = Bindings(self._outbox, self._finish, self.observation.fault)
+        self.bindings = Bindings(
+            self._outbox, self._finish, self.observation.fault, self.observation.waited
+        )
         self.intake = Intake(
             self.cluster,
             self.queues,
@@ -102,6 +109,8 @@ class Engine:
             self.nominations,
             self.profiles,
             self.observation.fault,
+            handled=self.observation.handled if stopwatch is not None else None,
+            now_s=self.observation.now_s,
         )
         self.intake.trackers = self._handle.trackers
         self.preemptions = Preemptions(

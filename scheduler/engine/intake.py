@@ -25,6 +25,8 @@ from scheduler.state.tracker import Tracker
 from scheduler.state.view import LiveView
 
 Complain = Callable[[str, str, Exception], None]
+# The label of a change, and how long taking it in took in seconds.
+Handled = Callable[[str, float], None]
 
 
 class Intake:
@@ -38,6 +40,9 @@ class Intake:
         nominations: Nominations,
         schedulers: Iterable[str],
         complain: Complain,
+        *,
+        handled: Handled | None = None,
+        now_s: Callable[[], float] = float,
     ) -> None:
         self._cluster = cluster
         self._queues = queues
@@ -45,16 +50,22 @@ class Intake:
         self._nominations = nominations
         self._schedulers = frozenset(schedulers)
         self._complain = complain
+        self._handled = handled
+        self._now_s = now_s
+        self._label = ""
         self.trackers: dict[str, Tracker] = {}
         self.view = LiveView(cluster)
         self.synced: set[str] = set()
 
     def watched(self, event: Watched, now: float) -> None:
         """Take in one added, modified or deleted object; a bad one changes nothing."""
+        started_s, self._label = self._now_s(), ""
         try:
             self._take(event.kind, event.object, now, is_deleted=event.verb == "DELETED")
         except ObjectError as error:
             self._complain(event.kind, object_key(event.object), error)
+        if self._handled is not None and self._label:
+            self._handled(self._label, self._now_s() - started_s)
 
     def listed(self, event: Listed, now: float) -> None:
         """Take in a full list: what we know and it does not name is gone."""
@@ -76,6 +87,7 @@ class Intake:
 
     def follow(self, change: Change) -> None:
         """Let trackers and views follow a change."""
+        self._label = self._label or change.label
         if change.kind:
             for tracker in self.trackers.values():
                 tracker.apply(change)

@@ -16,6 +16,7 @@ from scheduler.engine.wakeups import Wakeups
 from scheduler.framework.measure import Instruments, Stopwatch
 from scheduler.framework.plugin import POINTS
 from scheduler.framework.profile import Profile
+from scheduler.framework.status import Code
 from scheduler.state.cluster import Cluster
 
 OnDecision = Callable[[QueuedPod, Decision], None]
@@ -86,6 +87,19 @@ class Observation:
         self.meters.scheduling_algorithm_duration.observe(self.now_s() - started_s)
         self.on_decision(queued, decision)
 
+    def waited(self, code: Code, seconds: float) -> None:
+        """Measure a wait at permit."""
+        self.meters.permit_wait_duration.labels(code).observe(seconds)
+
+    def hinted(self, plugin: str, event: str, seconds: float, said: str) -> None:
+        """Measure a plugin's word on whether a change may help a pod."""
+        family = self.meters.queueing_hint_execution_duration
+        family.labels(plugin, event, said).observe(seconds)
+
+    def handled(self, event: str, seconds: float) -> None:
+        """Measure how long taking in a change took."""
+        self.meters.event_handling_duration.labels(event).observe(seconds)
+
     def preempted(self, victims: int) -> None:
         """Count a preemption and its victims."""
         self.meters.preemption_attempts.inc()
@@ -99,6 +113,8 @@ class Observation:
         attempts = str(queued.attempts) if queued.attempts < 15 else "15+"
         since = queued.first_active_at if queued.first_active_at is not None else now
         meters.pod_scheduling_sli_duration.labels(attempts).observe(now - since)
+        if queued.was_flushed:
+            meters.pod_scheduled_after_flush.inc()
         self.on_end(queued, "scheduled", pod.node)
 
     def not_scheduled(
@@ -129,6 +145,9 @@ class Observation:
         pending.labels("gated").read_from(partial(queues.count, Where.GATED))
         pending.labels("backoff").read_from(
             lambda: queues.count(Where.BACKOFF) + queues.count(Where.ERROR_BACKOFF)
+        )
+        self.meters.inflight_events.read_from(
+            lambda: {(label,): number for label, number in queues.in_flight_changes().items()}
         )
         self.meters.goroutines.labels("binding").read_from(lambda: len(bindings))
         cache = self.meters.cache_size

@@ -59,6 +59,7 @@ class QueuedPod:
         "sequence",
         "ticket",
         "told",
+        "was_flushed",
         "where",
     )
 
@@ -80,6 +81,7 @@ class QueuedPod:
         self.nominated: str | None = None
         self.where = Where.GONE
         self.ticket = 0
+        self.was_flushed = False
 
     @property
     def uid(self) -> str:
@@ -261,8 +263,13 @@ class Queues:
         if self._next_flush is not None and self._next_flush <= now:
             for queued in self._wakeups.parked():
                 if now - queued.queued_at > LONGEST_UNSCHEDULABLE_S:
+                    queued.was_flushed = True
                     self._requeue(queued, "UnschedulableTimeout", now)
             self._next_flush = now + FLUSH_EVERY_S if self._wakeups.parked() else None
+
+    def in_flight_changes(self) -> dict[str, int]:
+        """Return how many changes are kept for pods in flight, by label."""
+        return self._in_flight.count()
 
     def next_deadline(self) -> float | None:
         """Return when `flush` will next have something to do, or None."""

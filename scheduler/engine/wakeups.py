@@ -8,7 +8,7 @@ that no wake-up is lost.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +28,25 @@ PREEMPTED = "Preempted"
 _BY_ANYTHING = (EXTENDER, PREEMPTED)
 
 Complain = Callable[[str, str, Exception], None]
+# Plugin, event, how long its hint took in seconds, and what it said.
+Hinted = Callable[[str, str, float, str], None]
 
 
 class Wakeups:
     """The unschedulable pods, findable by what may help them."""
 
-    def __init__(self, profiles: Mapping[str, Profile], complain: Complain) -> None:
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        complain: Complain,
+        *,
+        hinted: Hinted | None = None,
+        now_s: Callable[[], float] = float,
+    ) -> None:
         self._profiles = profiles
         self._complain = complain
+        self._hinted = hinted
+        self._now_s = now_s
         self._parked: dict[str, dict[str, QueuedPod]] = {}
         self._all: dict[str, QueuedPod] = {}
         self._readers = _readers(profiles)
@@ -84,11 +95,16 @@ class Wakeups:
     def _hint(self, plugin: Plugin[Any], change: Change, queued: QueuedPod) -> bool:
         if not plugin.serves("hint"):
             return True
+        started_s = self._now_s()
+        helps, said = True, "Error"
         try:
-            return plugin.hint(change, queued.pod)
+            helps = plugin.hint(change, queued.pod)
+            said = "Queue" if helps else "QueueSkip"
         except Exception as error:  # noqa: BLE001 - a broken hint must not lose a wake-up
             self._complain(plugin.name, "QueueingHint", error)
-            return True
+        if self._hinted is not None:
+            self._hinted(plugin.name, change.label, self._now_s() - started_s, said)
+        return helps
 
     def _plugins_reading(self, changed: Iterable[str]) -> list[str]:
         names: dict[str, None] = dict.fromkeys((*_BY_ANYTHING, NO_NODES))
@@ -119,6 +135,10 @@ class InFlightChanges:
         if self._since:
             self._number += 1
             self._changes.append((self._number, change, uid))
+
+    def count(self) -> dict[str, int]:
+        """Return how many changes are kept, by label."""
+        return Counter(change.label for _, change, *_ in self._changes)
 
     def leave(self, uid: str) -> list[Change]:
         """Return the changes that a pod missed, and stop keeping them for it."""
