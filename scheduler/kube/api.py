@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -66,8 +67,13 @@ class Api(Protocol):
         *,
         content_type: str = JSON,
         timeout_s: float = REQUEST_TIMEOUT_S,
+        guard: Callable[[], None] | None = None,
     ) -> Response:
-        """Send one request and return its outcome; `path` begins with `/` and is percent-encoded."""
+        """Send one request and return its outcome; `path` begins with `/` and is percent-encoded.
+
+        `guard` is asked right before the request leaves, however long it waited for a connection;
+        what it raises comes through and nothing is sent.
+        """
         ...
 
     def stream(self, path: str, *, silence_s: float) -> AbstractAsyncContextManager[Stream]:

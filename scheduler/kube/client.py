@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
@@ -28,6 +28,8 @@ CONNECTIONS = 256
 CONNECT_TIMEOUT_S = 10.0
 # How much of a watch is taken in one piece: small enough to decode within a few milliseconds.
 READ_BYTES = 128 * 1024
+
+Guard = Callable[[], None]
 
 
 class ApiClient:
@@ -120,17 +122,21 @@ class ApiClient:
         *,
         content_type: str = JSON,
         timeout_s: float = REQUEST_TIMEOUT_S,
+        guard: Guard | None = None,
     ) -> Response:
-        """Send one request and return its outcome; `path` begins with `/` and is percent-encoded."""
+        """Send one request and return its outcome; `path` begins with `/` and is percent-encoded.
+
+        `guard` may raise to keep the request from leaving; it is asked when a connection is there.
+        """
         if not path.isascii() or " " in path or not path.isprintable():
             raise ValueError(f"not a percent-encoded path: {path!r}")
         if self._rate_limit is not None:
             await self._rate_limit.wait()
         if self._credentials.is_due:
             self._refresh_soon()
-        response = await self._send(method, path, body, content_type, timeout_s)
+        response = await self._send(method, path, body, content_type, timeout_s, guard)
         if response.code == 401 and await self._refresh(force=True):
-            return await self._send(method, path, body, content_type, timeout_s)
+            return await self._send(method, path, body, content_type, timeout_s, guard)
         return response
 
     @asynccontextmanager
@@ -155,13 +161,21 @@ class ApiClient:
             await self._refresh(force=True)
 
     async def _send(
-        self, method: str, path: str, body: bytes, content_type: str, timeout_s: float
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        content_type: str,
+        timeout_s: float,
+        guard: Guard | None,
     ) -> Response:
         started = perf_s()
         try:
             if self._credentials.access.proxy is None:
-                response = await self._over_wire(method, path, body, content_type, timeout_s)
+                response = await self._over_wire(method, path, body, content_type, timeout_s, guard)
             else:
+                if guard is not None:
+                    guard()
                 response = await self._over_session(method, path, body, content_type, timeout_s)
         except NotSentError as error:
             response = Response(0, reason="NotSent", message=str(error), was_sent=False)
@@ -174,7 +188,13 @@ class ApiClient:
         return response
 
     async def _over_wire(
-        self, method: str, path: str, body: bytes, content_type: str, timeout_s: float
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        content_type: str,
+        timeout_s: float,
+        guard: Guard | None,
     ) -> Response:
         head = f"{method} {self._base_path}{path} HTTP/1.1\r\n".encode()
         if body:
@@ -184,7 +204,7 @@ class ApiClient:
         else:
             entity = b"Content-Length: 0\r\n\r\n"
         request = b"".join((head, self._fixed_head, entity, body))
-        answer = await self._wire.exchange(request, timeout_s)
+        answer = await self._wire.exchange(request, timeout_s, guard)
         if 200 <= answer.code < 300:
             return Response(answer.code, answer.body)
         after = header(answer.head, b"retry-after")

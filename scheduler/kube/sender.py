@@ -38,7 +38,11 @@ class Sender:
         self._retries = meters.effect_retries
 
     async def once(self, request: Request, timeout_s: float = REQUEST_TIMEOUT_S) -> Response:
-        """Send a request once."""
+        """Send a request once.
+
+        The fence is asked once more when a connection is there: a stopped process may have waited
+        for one past its deadline.
+        """
         self._fence.check()
         return await self._api.request(
             request.method,
@@ -46,6 +50,7 @@ class Sender:
             request.body,
             content_type=request.content_type,
             timeout_s=timeout_s,
+            guard=self._fence.check,
         )
 
     async def repeatedly(self, request: Request, tries: float = inf) -> Response:

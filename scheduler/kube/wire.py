@@ -56,11 +56,14 @@ class Wire:
         self._opened = 0
         self._is_closed = False
 
-    async def exchange(self, request: bytes, timeout_s: float) -> Answer:
+    async def exchange(
+        self, request: bytes, timeout_s: float, guard: Callable[[], None] | None = None
+    ) -> Answer:
         """Send a request (head and body) and return its answer.
 
         Raises NotSentError, TimeoutError, or another ConnectionError when nobody knows whether the
-        server carried it out. Cancelling drops the connection.
+        server carried it out; whatever `guard` raises, asked right before the first byte, when waiting
+        for a connection is over. Cancelling drops the connection.
         """
         while True:
             connection = await self._acquire()
@@ -68,6 +71,8 @@ class Wire:
             if connection.is_usable:
                 break
         try:
+            if guard is not None:
+                guard()
             answer = await connection.ask(request, timeout_s)
         except BaseException:
             connection.abort()

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 KILLS = 20
 PODS = 2000
 BATCH = PODS // KILLS
-EVENTS = "/apis/events.k8s.io/v1/events"
+EVENTS = f"/apis/events.k8s.io/v1/namespaces/{load.NAMESPACE}/events"
 
 
 async def test_kill_at_any_moment(audited_cluster, audit, scheduler, report):

@@ -113,7 +113,7 @@ async def test_a_stopped_leader_writes_nothing_when_it_goes_on(
     """
     async with Api(audited_cluster) as api, Pair(api, audited_cluster, scheduler) as pair:
         await pair.create(200)
-        await until(lambda: pair.history.bound >= 50, 60, "some binds")
+        await until(lambda: pair.history.bound >= 20, 60, "some binds")
         pair.leader.send(signal.SIGSTOP)
         bound_at_stop = pair.history.bound
         await pair.create(200)

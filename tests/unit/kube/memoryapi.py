@@ -108,8 +108,11 @@ class MemoryApi:
         *,
         content_type: str = JSON,
         timeout_s: float = REQUEST_TIMEOUT_S,
+        guard: Callable[[], None] | None = None,
     ) -> Response:
         """Answer as the sandbox would, unless an accident comes first."""
+        if guard is not None:
+            guard()
         self.running += 1
         self.most_running = max(self.most_running, self.running)
         try:

@@ -199,3 +199,31 @@ async def test_closing_ends_all_waiting():
     assert all(isinstance(outcome, ConnectionError) for outcome in outcomes)
     with pytest.raises(NotSentError):
         await pool.exchange(REQUEST, 1)
+
+
+async def test_the_guard_is_asked_when_a_connection_is_there():
+    """What waited for a connection while the fence closed is not sent any more."""
+    is_open = True
+    release = asyncio.Event()
+
+    def guard() -> None:
+        if not is_open:
+            raise NotSentError("fenced")
+
+    async def late(_: Asked, to: Conversation) -> None:
+        await release.wait()
+        await to.answer(200, b"fine")
+
+    async with scripted(late) as server:
+        pool = wire(server.url, limit=1)
+        first = asyncio.create_task(pool.exchange(REQUEST, 5, guard))
+        await wait_until(lambda: pool.statistics().busy == 1)
+        second = asyncio.create_task(pool.exchange(REQUEST, 5, guard))
+        await wait_until(lambda: pool.statistics().waiting == 1)
+        is_open = False
+        release.set()
+        answers = await asyncio.gather(first, second, return_exceptions=True)
+        await close(pool)
+
+    assert 200 == getattr(answers[0], "code", answers[0])
+    assert isinstance(answers[1], NotSentError)
