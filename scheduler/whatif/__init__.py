@@ -1,4 +1,4 @@
-"""Questions about a cluster answered without touching it: simulate, explain, diff.
+"""What would happen: the scheduler's own engine on a snapshot, without a cluster.
 
-Callers of the same engine as the daemon; no I/O.
+Texts and plain objects in, records out; reads no files and no clock.
 """

@@ -1,0 +1,79 @@
+"""The records that come out: `Simulation` and what it is made of; their JSON is a public contract.
+
+Plain data without behaviour; field order is the order in the JSON.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from scheduler.whatif.verdicts import NodeVerdict
+
+API_VERSION = "trellis.dev/v1alpha1"
+
+
+class Result(StrEnum):
+    """What became of a pod."""
+
+    SCHEDULED = "Scheduled"
+    UNSCHEDULABLE = "Unschedulable"
+    GATED = "Gated"
+    WAITING = "Waiting"
+    ERROR = "Error"
+
+
+class PodName(msgspec.Struct, frozen=True):
+    """A pod by name."""
+
+    namespace: str
+    name: str
+
+
+class PodResult(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod that was to be placed; `message` is that of its PodScheduled condition.
+
+    `nodes` is left out unless details were asked for.
+    """
+
+    namespace: str
+    name: str
+    profile: str
+    result: Result
+    node: str | None = None
+    reason: str = ""
+    message: str = ""
+    nominated_node: str | None = None
+    victims: tuple[PodName, ...] = ()
+    nodes: tuple[NodeVerdict, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def key(self) -> str:
+        """Return `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Summary(msgspec.Struct, frozen=True, rename="camel"):
+    """A simulation in numbers."""
+
+    scheduled: int
+    unschedulable: int
+    network_cost: int = 0
+
+
+class Simulation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The answer of `simulate`: pods in the order in which the queue handed them out first."""
+
+    api_version: str = API_VERSION
+    kind: str = "Simulation"
+    queue_order: tuple[str, ...]
+    pods: tuple[PodResult, ...]
+    groups: tuple[Any, ...] = ()
+    summary: Summary
+
+    @property
+    def fits(self) -> bool:
+        """Whether every pod found its place."""
+        return all(pod.result is Result.SCHEDULED for pod in self.pods)

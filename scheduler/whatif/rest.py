@@ -1,0 +1,157 @@
+"""Plugins' requests to the API server, answered from memory; and the volume controller behind it.
+
+Knows the kinds of `objects.kinds` by their URLs. What a request changes, and what the controllers make
+of it, comes back as events for the engine. Called by `World`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler.engine.effects import Answer, Call, Watched
+from scheduler.objects.kinds import WATCHED, Kind
+from scheduler.state.cluster import Cluster
+from scheduler.whatif.volumes import VolumeController
+
+MERGE_TYPES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
+JSON_PATCH = "application/json-patch+json"
+
+
+class Rest:
+    """Answers `Call` effects; reads objects from the engine's own store."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._kinds = {(kind.group, kind.plural): kind for kind in WATCHED}
+        self._volumes = VolumeController(cluster)
+
+    def call(self, call: Call) -> tuple[Answer, list[Watched]]:
+        """Return the answer to a request and what it changed, in order."""
+        found = self._named(call.path)
+        if found is None:
+            return Answer(call.id, 404, "NotFound", f"nothing is served at {call.path}"), []
+        kind, key = found
+        old = self._cluster.store.of(kind.kind).get(key)
+        if call.method == "POST":
+            return self._create(call, kind, key)
+        if old is None:
+            return Answer(call.id, 404, "NotFound", f'{kind.plural} "{key}" not found'), []
+        if call.method == "GET":
+            return Answer(call.id, 200, body=_plain(kind, old)), []
+        if call.method == "DELETE":
+            return Answer(call.id, 200), [Watched(kind.kind, "DELETED", old)]
+        try:
+            new = _changed(call, _plain(kind, old))
+            obj = msgspec.convert(new, kind.struct)
+        except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
+            return Answer(call.id, 422, "Invalid", str(error)), []
+        return self._written(call, kind, obj, "MODIFIED" if obj != old else "")
+
+    def _create(self, call: Call, kind: Kind, key: str) -> tuple[Answer, list[Watched]]:
+        body = _body(call)
+        meta = body.setdefault("metadata", {})
+        namespace = key if kind.namespaced else ""
+        name = str(meta.get("name", ""))
+        if namespace:
+            meta["namespace"] = namespace
+        full = f"{namespace}/{name}" if namespace else name
+        if full in self._cluster.store.of(kind.kind):
+            return Answer(call.id, 409, "AlreadyExists", f'{kind.plural} "{full}" exists'), []
+        try:
+            obj = msgspec.convert(body, kind.struct)
+        except msgspec.ValidationError as error:
+            return Answer(call.id, 422, "Invalid", str(error)), []
+        return self._written(call, kind, obj, "ADDED")
+
+    def _written(self, call: Call, kind: Kind, obj: Any, verb: str) -> tuple[Answer, list[Watched]]:
+        events = [Watched(kind.kind, verb, obj)] if verb else []
+        events += self._volumes.after(kind.kind, obj)
+        return Answer(call.id, 200, body=_plain(kind, obj)), events
+
+    def _named(self, path: str) -> tuple[Kind, str] | None:
+        """Return the kind that a path names, and the key of the object (a collection's namespace)."""
+        parts = path.partition("?")[0].strip("/").split("/")
+        if parts[:1] == ["api"] and len(parts) >= 3:
+            group, rest = "", parts[2:]
+        elif parts[:1] == ["apis"] and len(parts) >= 4:
+            group, rest = parts[1], parts[3:]
+        else:
+            return None
+        namespace = ""
+        if rest[0] == "namespaces" and len(rest) > 2:
+            namespace, rest = rest[1], rest[2:]
+        kind = self._kinds.get((group, rest[0]))
+        if kind is None or kind.kind in ("Pod", "Node"):
+            return None
+        name = rest[1] if len(rest) > 1 else ""
+        return kind, "/".join(part for part in (namespace, name) if part)
+
+
+def _plain(kind: Kind, obj: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(obj)
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **plain}
+
+
+def _body(call: Call) -> Any:
+    """Return a copy of the body as plain data, however the plugin gave it."""
+    body = call.body
+    if isinstance(body, str | bytes | bytearray):
+        return msgspec.json.decode(body)
+    return json.loads(msgspec.json.encode(body))
+
+
+def _changed(call: Call, old: dict[str, Any]) -> Any:
+    """Return what a PUT or PATCH makes of an object."""
+    body = _body(call)
+    if call.method == "PUT":
+        return body
+    if call.content_type == JSON_PATCH:
+        for step in body:
+            _apply(old, step)
+        return old
+    if call.content_type in MERGE_TYPES:
+        return _merged(old, body)
+    raise ValueError(f"content type {call.content_type} is none of a patch")
+
+
+def _merged(old: Any, patch: Any) -> Any:
+    """Return `old` with a merge patch applied; null takes a field away."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(old) if isinstance(old, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key), value)
+    return merged
+
+
+def _apply(document: Any, step: Mapping[str, Any]) -> None:
+    """Apply one step of a JSON patch: add, replace, remove or test."""
+    *way, last = [
+        part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:]
+    ]
+    target = document
+    for part in way:
+        target = target[int(part)] if isinstance(target, list) else target[part]
+    operation, value = step["op"], step.get("value")
+    if isinstance(target, list):
+        index = len(target) if last == "-" else int(last)
+        if operation == "add":
+            target.insert(index, value)
+        elif operation == "remove":
+            del target[index]
+        elif operation == "replace":
+            target[index] = value
+        return
+    if operation == "test" and target.get(last) != value:
+        raise ValueError(f"test of {step['path']} failed")
+    if operation == "remove":
+        del target[last]
+    elif operation in ("add", "replace"):
+        target[last] = value

@@ -1,0 +1,190 @@
+"""`simulate`: the pending pods of a snapshot, placed by the daemon's own engine without a cluster.
+
+The engine is run pod by pod, its effects are carried out in memory at once, and when only time can
+help the clock jumps to the engine's next deadline. It ends when nothing can change any more; what
+keeps coming back without anything having changed is given up after a bounded number of attempts.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.base.clock import ManualClock
+from scheduler.engine.decision import Decision
+from scheduler.engine.failure import POD_SCHEDULED
+from scheduler.engine.queues import QueuedPod, Where
+from scheduler.framework.nodes import Nodes
+from scheduler.objects.pod import Pod
+from scheduler.whatif.gates import gate_text
+from scheduler.whatif.records import PodName, PodResult, Result, Simulation, Summary
+from scheduler.whatif.snapshot import Snapshot
+from scheduler.whatif.stage import Options, Setup, Stage, staged
+from scheduler.whatif.verdicts import NodeVerdict, verdicts
+from scheduler.whatif.world import World
+
+GATED_REASON = "SchedulingGated"
+GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
+PREEMPTED_REASON = "Preempted"
+
+
+def simulate(snapshot: Snapshot, setup: Setup, options: Options | None = None) -> Simulation:
+    """Place the pending pods of `snapshot`; InputError when it cannot be used."""
+    wanted = options or Options()
+    return simulate_stage(staged(snapshot, setup, wanted), details=wanted.details)
+
+
+def simulate_stage(stage: Stage, *, details: bool = False) -> Simulation:
+    """Place the pending pods of a stage, which is used up by it."""
+    run = _Run(stage, details=details)
+    run.to_the_end()
+    return run.simulation()
+
+
+class _Course(msgspec.Struct):
+    """What happened to a pod so far; `seen` are the world's changes at its last attempt."""
+
+    result: str = ""
+    seen: int = 0
+    victims: dict[str, PodName] = {}
+    nodes: tuple[NodeVerdict, ...] = ()
+
+
+class _Run:
+    """One simulation on its way."""
+
+    def __init__(self, stage: Stage, *, details: bool) -> None:
+        self.engine = stage.engine
+        self.pending = {pod.metadata.uid: pod for pod in stage.pending}
+        self.details = details
+        self.clock = ManualClock(stage.now)
+        self.world = World(self.engine, (*stage.bound, *stage.pending))
+        # In the order of first attempts.
+        self.courses: dict[str, _Course] = {}
+        self.fruitless = 0
+        # Everybody may be woken by everybody else a few times over without anything coming of it.
+        self.patience = 4 * len(stage.pending) + 100
+        observation = self.engine.observation
+        observation.on_decision = self._decided
+        observation.on_end = self._ended
+        observation.on_fault = lambda _plugin, _point, _error: None
+
+    def to_the_end(self) -> None:
+        """Run until nothing can change any more."""
+        while self.fruitless < self.patience:
+            now, changes = self.clock.now(), self.world.changes
+            effects = self.engine.run(now, 1)
+            self.world.carry_out(effects, now)
+            if self.world.changes != changes:
+                self.fruitless = 0
+                continue
+            self.fruitless += 1
+            if not effects and not self.engine.has_work():
+                wake = self._next_moment()
+                if wake is None:
+                    return
+                self.clock.set(max(now, wake))
+
+    def simulation(self) -> Simulation:
+        """Return the result as it stands."""
+        order = [uid for uid in self.courses if uid in self.pending]
+        never = [uid for uid in self.pending if uid not in self.courses]
+        pods = tuple(self._result(self.pending[uid]) for uid in (*order, *never))
+        results = [pod.result for pod in pods]
+        return Simulation(
+            queue_order=tuple(self.pending[uid].key for uid in order),
+            pods=pods,
+            summary=Summary(
+                scheduled=results.count(Result.SCHEDULED),
+                unschedulable=results.count(Result.UNSCHEDULABLE),
+            ),
+        )
+
+    def _next_moment(self) -> float | None:
+        """Return the next deadline that may change something, or None.
+
+        Pods on their way have deadlines of their own, and one in back-off was woken for a reason. A
+        pod that met an error is worth another attempt only when the world is another one. Nobody
+        waits for the flush of unschedulable pods: without a change it helps no one.
+        """
+        queues = self.engine.queues
+        is_open = len(self.engine.bindings) or queues.count(Where.BACKOFF)
+        if not is_open and queues.count(Where.ERROR_BACKOFF):
+            is_open = any(
+                self._course(queued.uid).seen < self.world.changes
+                for queued in queues
+                if queued.where is Where.ERROR_BACKOFF
+            )
+        return self.engine.next_wakeup() if is_open else None
+
+    # What the engine tells.
+
+    def _decided(self, queued: QueuedPod, decision: Decision) -> None:
+        is_first = queued.uid not in self.courses
+        course = self._course(queued.uid)
+        course.seen = self.world.changes
+        for victim in decision.victims:
+            meta = victim.pod.metadata
+            course.victims[meta.uid] = PodName(meta.namespace, meta.name)
+        if self.details and is_first:
+            cluster = self.engine.cluster
+            course.nodes = verdicts(decision, Nodes(cluster.table, cluster.pods))
+
+    def _ended(self, queued: QueuedPod, result: str, _text: str) -> None:
+        course = self._course(queued.uid)
+        course.result, course.seen = result, self.world.changes
+
+    def _course(self, uid: str) -> _Course:
+        return self.courses.setdefault(uid, _Course())
+
+    # Results.
+
+    def _result(self, pod: Pod) -> PodResult:
+        uid, meta = pod.metadata.uid, pod.metadata
+        course = self.courses.get(uid, _Course())
+        now = self.world.pod(uid)
+        result, reason, message = self._outcome(uid, now, course)
+        is_scheduled = result is Result.SCHEDULED
+        nominated = None if now is None or is_scheduled else now.status.nominated_node_name
+        return PodResult(
+            namespace=meta.namespace,
+            name=meta.name,
+            profile=pod.spec.scheduler_name,
+            result=result,
+            node=now.spec.node_name if now is not None and is_scheduled else None,
+            reason=reason,
+            message=message,
+            nominated_node=nominated or None,
+            victims=tuple(course.victims.values()),
+            nodes=course.nodes if self.details else msgspec.UNSET,
+        )
+
+    def _outcome(self, uid: str, now: Pod | None, course: _Course) -> tuple[Result, str, str]:
+        """Return a pod's result, and the reason and message of its condition."""
+        if now is None:
+            return Result.UNSCHEDULABLE, PREEMPTED_REASON, self._preempted_text(uid)
+        if now.spec.node_name:
+            return Result.SCHEDULED, "", ""
+        queued = self.engine.queues.get(uid)
+        condition = now.condition(POD_SCHEDULED)
+        if queued is not None and queued.where is Where.GATED:
+            if now.spec.scheduling_gates:
+                return Result.GATED, GATED_REASON, GATED_MESSAGE
+            return Result.GATED, queued.gated_by, gate_text(self.engine, queued)
+        if queued is not None and (queued.where is Where.IN_FLIGHT or not course.result):
+            return Result.WAITING, "", self._waiting_text(uid)
+        result = Result.ERROR if course.result == "error" else Result.UNSCHEDULABLE
+        if condition is None:
+            return result, "", ""
+        return result, condition.reason, condition.message
+
+    def _preempted_text(self, uid: str) -> str:
+        for preemptor, course in self.courses.items():
+            if uid in course.victims and preemptor in self.pending:
+                return f"preempted by pod {self.pending[preemptor].key}"
+        return "preempted"
+
+    def _waiting_text(self, uid: str) -> str:
+        for waiting in self.engine.bindings.waiting:
+            if waiting.uid == uid:
+                return f"waiting at permit for {', '.join(waiting.until)}"
+        return "waiting"

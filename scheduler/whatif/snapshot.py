@@ -1,0 +1,254 @@
+"""Objects as found → `Snapshot`: the structs of a cluster, sorted by what becomes of them.
+
+Strict where silence would mislead: an object of a kind that Trellis reads must be readable, whole and
+there once; InputError names it, its place and the field. Kinds that Trellis does not read are passed
+over. Called by the command line and by `batch`; knows nothing of profiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.base.clock import parse_rfc3339
+from scheduler.base.errors import InputError, ObjectError
+from scheduler.objects.kinds import BY_KIND, Kind
+from scheduler.objects.node import Node
+from scheduler.objects.plain import read_as
+from scheduler.objects.pod import Pod
+from scheduler.whatif import admission
+from scheduler.whatif.admission import PRIORITY_CLASS_GROUP, PriorityClass
+from scheduler.whatif.checks import check_node, check_pod
+from scheduler.whatif.documents import Item
+
+# The moment of a snapshot that tells no time (2026-01-01T00:00:00Z).
+NO_TIME: Final = 1767225600.0
+
+_PRIORITY_CLASS: Final = Kind(
+    "PriorityClass", PRIORITY_CLASS_GROUP, "v1", "priorityclasses", PriorityClass, namespaced=False
+)
+_DECODERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {
+    kind.kind: msgspec.json.Decoder(kind.struct) for kind in (*BY_KIND.values(), _PRIORITY_CLASS)
+}
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A cluster at rest.
+
+    `objects` are (kind, struct) of everything but nodes and pods; `bound` pods sit on a node, known
+    or not; `unbound` ones do not and are not on their way out, oldest first. `given` are the uids of
+    unbound pods that were named apart from the cluster, to be placed whatever their schedulerName.
+    `taken_at` is the newest time that an object mentions, in seconds since the epoch.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    objects: tuple[tuple[str, Any], ...] = ()
+    bound: tuple[Pod, ...] = ()
+    unbound: tuple[Pod, ...] = ()
+    given: frozenset[str] = frozenset()
+    taken_at: float = NO_TIME
+    places: Mapping[tuple[str, str], str] = {}
+    notices: tuple[str, ...] = ()
+
+    def place(self, kind: str, key: str) -> str:
+        """Return what to call an object in an error: where it was found, its kind and its name."""
+        where = self.places.get((kind, key), "")
+        return f"{where}: {kind} {key}" if where else f"{kind} {key}"
+
+
+def read_snapshot(items: Iterable[Item], given: Iterable[Item] = ()) -> Snapshot:
+    """Read a cluster, and the objects `given` apart from it; InputError says what is wrong where."""
+    reading = _Reading()
+    for item in items:
+        reading.take(item, is_given=False)
+    for item in given:
+        reading.take(item, is_given=True)
+    return reading.snapshot()
+
+
+class _Reading:
+    """Collects what was found."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], Any] = {}
+        self.places: dict[tuple[str, str], str] = {}
+        self.classes = {one.metadata.name: one for one in admission.SYSTEM_CLASSES}
+        # Pods whose priority is not written out, with their class.
+        self.classless: dict[tuple[str, str], tuple[str, bool]] = {}
+        self.uids: dict[str, str] = {}
+        self.given: set[str] = set()
+        self.newest = ""
+        self.passed_over: dict[str, int] = {}
+
+    def take(self, item: Item, *, is_given: bool) -> None:
+        """Read one object."""
+        kind = _kind_of(item)
+        if kind is None:
+            name = item.head.kind or ""
+            self.passed_over[name] = self.passed_over.get(name, 0) + 1
+            return
+        try:
+            self._take(kind, item, is_given=is_given)
+        except InputError as error:
+            where = f"{item.where}: {error.where}" if error.where else item.where
+            raise ObjectError(error.message, where=where) from error
+        except RecursionError:
+            raise ObjectError("nested too deeply", where=item.where) from None
+
+    def _take(self, kind: Kind, item: Item, *, is_given: bool) -> None:
+        obj = _decoded(kind, item.raw)
+        meta = obj.metadata
+        key = (kind.kind, f"{meta.namespace}/{meta.name}" if kind.namespaced else meta.name)
+        try:
+            if kind.kind == "Pod":
+                obj = self._pod(obj, item.raw, key, is_given=is_given)
+            elif kind.kind == "Node":
+                obj = _node(obj, item.raw)
+            elif kind is _PRIORITY_CLASS:
+                self.classes[meta.name] = obj
+        except ObjectError as error:
+            raise ObjectError(error.message, where=" ".join(key)) from error
+        self._once(key, obj, item.where)
+        created = meta.creation_timestamp
+        if created is not None and created > self.newest:
+            self.newest = created
+
+    def _pod(self, pod: Pod, raw: Any, key: tuple[str, str], *, is_given: bool) -> Pod:
+        meta = pod.metadata
+        if not meta.uid:
+            pod = admission.with_defaults(pod)
+            pod = replace(pod, metadata=replace(meta, uid=f"Pod/{key[1]}"))
+        uid = pod.metadata.uid
+        if self.uids.setdefault(uid, key[1]) != key[1]:
+            raise ObjectError(f'metadata.uid: "{uid}" is that of Pod {self.uids[uid]} already')
+        check_pod(pod)
+        if pod.spec.priority is None:
+            self.classless[key] = admission.class_of(raw)
+        if is_given and not pod.spec.node_name:
+            self.given.add(uid)
+        # A pod that counts may be the last thing a snapshot tells of.
+        started = pod.status.start_time
+        if started is not None and started > self.newest:
+            self.newest = started
+        return pod
+
+    def _once(self, key: tuple[str, str], obj: Any, where: str) -> None:
+        known = self.found.setdefault(key, obj)
+        if known is obj:
+            self.places[key] = where
+        elif known != obj:
+            text = f"is there already, and different: {self.places[key]}"
+            raise ObjectError(text, where=" ".join(key))
+
+    def snapshot(self) -> Snapshot:
+        """Return what was read, priorities filled in."""
+        for key, (name, has_policy) in self.classless.items():
+            try:
+                self.found[key] = admission.with_priority(
+                    self.found[key], name, self.classes, has_policy=has_policy
+                )
+            except ObjectError as error:
+                where = f"{self.places[key]}: {' '.join(key)}"
+                raise ObjectError(error.message, where=where) from error
+        nodes: list[Node] = []
+        objects: list[tuple[str, Any]] = []
+        bound: list[Pod] = []
+        unbound: list[Pod] = []
+        leaving: list[str] = []
+        for (kind, name), obj in self.found.items():
+            if kind == "Node":
+                nodes.append(obj)
+            elif kind != "Pod":
+                if kind in BY_KIND:
+                    objects.append((kind, obj))
+            elif obj.is_finished:
+                continue
+            elif obj.spec.node_name:
+                bound.append(obj)
+            elif obj.is_terminating:
+                leaving.append(name)
+            else:
+                unbound.append(obj)
+        unbound.sort(key=lambda pod: pod.metadata.creation_timestamp or "~")
+        return Snapshot(
+            nodes=tuple(nodes),
+            objects=tuple(objects),
+            bound=tuple(bound),
+            unbound=tuple(unbound),
+            given=frozenset(self.given),
+            taken_at=_time(self.newest),
+            places=self.places,
+            notices=_notices(self.passed_over, leaving),
+        )
+
+
+def _kind_of(item: Item) -> Kind | None:
+    """Return how to read an object; None for what Trellis does not read."""
+    name = item.head.kind
+    if not name:
+        raise InputError("kind is missing", where=item.where)
+    group = (item.head.api_version or "").rpartition("/")[0]
+    kind = BY_KIND.get(name)
+    if kind is None and name == _PRIORITY_CLASS.kind:
+        kind = _PRIORITY_CLASS
+    # An object that names no version is taken at its word; one of another group is another kind.
+    if kind is not None and item.head.api_version is not None and group != kind.group:
+        return None
+    return kind
+
+
+def _decoded(kind: Kind, raw: Any) -> Any:
+    """Read an object; what the struct does not take as it is may do so without its nulls."""
+    if isinstance(raw, bytes):
+        try:
+            obj = _DECODERS[kind.kind].decode(raw)
+        except msgspec.ValidationError:
+            obj = _without_made_up_uid(kind, msgspec.json.decode(raw))
+    else:
+        try:
+            obj = msgspec.convert(raw, kind.struct)
+        except msgspec.ValidationError:
+            obj = _without_made_up_uid(kind, raw)
+    meta = obj.metadata
+    if not meta.name:
+        raise ObjectError("metadata.name is missing", where=kind.kind)
+    if kind.namespaced and not meta.namespace:
+        return replace(obj, metadata=replace(meta, namespace="default"))
+    if meta.namespace and not kind.namespaced:
+        return replace(obj, metadata=replace(meta, namespace=""))
+    return obj
+
+
+def _without_made_up_uid(kind: Kind, raw: Any) -> Any:
+    """Read the slow way; whether an object has a uid of its own must stay visible."""
+    obj = read_as(kind, raw)
+    meta = raw.get("metadata")
+    if isinstance(meta, Mapping) and meta.get("uid"):
+        return obj
+    return replace(obj, metadata=replace(obj.metadata, uid=""))
+
+
+def _node(node: Node, raw: Any) -> Node:
+    if not node.status.allocatable:
+        capacity = admission.capacity_of(raw)
+        node = replace(node, status=replace(node.status, allocatable=capacity))
+    check_node(node)
+    return node
+
+
+def _time(text: str) -> float:
+    time = parse_rfc3339(text)
+    return NO_TIME if time is None else time
+
+
+def _notices(passed_over: Mapping[str, int], leaving: list[str]) -> tuple[str, ...]:
+    notices = []
+    if passed_over:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(passed_over.items()))
+        notices.append(f"not read, as no plugin looks at them: {kinds}")
+    if leaving:
+        notices.append(f"not to be placed, as they are being deleted: {', '.join(leaving[:10])}")
+    return tuple(notices)

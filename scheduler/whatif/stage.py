@@ -1,0 +1,136 @@
+"""A snapshot on the scheduler's own engine: what `simulate` and `explain` begin with.
+
+`Setup` is what runs (profiles and their plugins), `Options` how; `staged` builds the engine and tells
+it of every object, as a watch would. Nothing is scheduled yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.base.clock import parse_rfc3339
+from scheduler.base.errors import ConfigError, InputError, ObjectError
+from scheduler.base.text import did_you_mean
+from scheduler.config import Loaded
+from scheduler.engine.backoff import Backoff
+from scheduler.engine.choose import Ties
+from scheduler.engine.effects import Event, Watched
+from scheduler.engine.engine import Engine, EngineSettings
+from scheduler.framework.registry import Registry
+from scheduler.objects.pod import Pod
+from scheduler.whatif.snapshot import Snapshot
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """What runs: a configuration and the plugins it speaks of."""
+
+    loaded: Loaded
+    registry: Registry
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How a question is answered; `now` None is the time of the snapshot."""
+
+    now: float | None = None
+    ties: Ties = Ties.NAME
+    seed: int = 0
+    details: bool = False
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """An engine that knows a snapshot; `pending` are the pods it is to place, oldest first."""
+
+    engine: Engine
+    now: float
+    bound: tuple[Pod, ...]
+    pending: tuple[Pod, ...]
+    notices: tuple[str, ...]
+
+
+def staged(snapshot: Snapshot, setup: Setup, options: Options) -> Stage:
+    """Build an engine and tell it of `snapshot`; InputError names what it cannot take."""
+    engine = _engine(setup, options)
+    now = snapshot.taken_at if options.now is None else options.now
+    faults: list[Exception] = []
+    engine.observation.on_fault = lambda _plugin, _point, error: faults.append(error)
+
+    def tell(kind: str, obj: Any, key: str, at: float = now) -> None:
+        _tell(engine, Watched(kind, "ADDED", obj), at, faults, snapshot.place(kind, key))
+
+    for kind, obj in snapshot.objects:
+        meta = obj.metadata
+        tell(kind, obj, f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
+    for node in snapshot.nodes:
+        tell("Node", node, node.key)
+    for pod in snapshot.bound:
+        tell("Pod", pod, pod.key)
+    pending, notices = _pending(snapshot, engine)
+    for pod in pending:
+        created = parse_rfc3339(pod.metadata.creation_timestamp)
+        tell("Pod", pod, pod.key, now if created is None else min(created, now))
+    return Stage(engine, now, snapshot.bound, pending, snapshot.notices + notices)
+
+
+def _engine(setup: Setup, options: Options) -> Engine:
+    loaded = setup.loaded
+    for extender in loaded.scheduler.extenders:
+        if not extender.ignorable:
+            raise ConfigError(
+                f"the extender {extender.url_prefix} cannot be asked here; "
+                "take it out, or say ignorable: true to go on without it"
+            )
+    scheduler = loaded.scheduler
+    settings = EngineSettings(
+        backoff=Backoff(scheduler.pod_initial_backoff_s, scheduler.pod_max_backoff_s),
+        ties=options.ties,
+        percentage_of_nodes_to_score=scheduler.percentage_of_nodes_to_score or 0,
+        seed=options.seed,
+        feature_gates=loaded.trellis.feature_gates,
+    )
+    return Engine(loaded.profiles, setup.registry, settings=settings)
+
+
+def _tell(engine: Engine, event: Event, at: float, faults: list[Exception], where: str) -> None:
+    """Hand the engine one event; what it cannot take is the object's fault, not the engine's."""
+    del faults[:]
+    try:
+        engine.handle(event, at)
+    except Exception as error:
+        raise ObjectError(f"cannot be used: {error}", where=where) from error
+    for fault in faults:
+        if isinstance(fault, InputError):
+            raise ObjectError(fault.message, where=where) from fault
+
+
+def _pending(snapshot: Snapshot, engine: Engine) -> tuple[tuple[Pod, ...], tuple[str, ...]]:
+    """Return the pods that a profile serves, and what to say of the others."""
+    pending: list[Pod] = []
+    foreign: dict[str, int] = {}
+    for pod in snapshot.unbound:
+        name = pod.spec.scheduler_name
+        if name in engine.profiles:
+            pending.append(pod)
+        elif pod.metadata.uid in snapshot.given:
+            pending.append(_given(pod, engine, snapshot.place("Pod", pod.key)))
+        else:
+            foreign[name] = foreign.get(name, 0) + 1
+    profiles = ", ".join(engine.profiles)
+    return tuple(pending), tuple(
+        f"left alone: {count} unbound pods of schedulerName {name} (the profiles are {profiles})"
+        for name, count in foreign.items()
+    )
+
+
+def _given(pod: Pod, engine: Engine, where: str) -> Pod:
+    """Return a pod named apart as one of ours: one that asks for no scheduler takes the first."""
+    name = pod.spec.scheduler_name
+    if name != DEFAULT_SCHEDULER:
+        hint = did_you_mean(name, engine.profiles)
+        raise ObjectError(f'spec.schedulerName: no profile is called "{name}"{hint}', where=where)
+    first = next(iter(engine.profiles))
+    return replace(pod, spec=replace(pod.spec, scheduler_name=first))

@@ -1,0 +1,77 @@
+"""What one attempt said of every node, as records: the part that `simulate` and `explain` share.
+
+Reads a `Decision` while its columns are still true: whoever wants a verdict asks in the moment of the
+decision. Nodes come in the order of their names.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.engine.decision import Decision
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.status import Code, Status
+
+
+class Score(msgspec.Struct, frozen=True, gc=False):
+    """A plugin's score of a node: as given, between 0 and 100, and as it counts."""
+
+    raw: int
+    normalized: int
+    weight: int
+    weighted: int
+
+
+class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
+    """What became of a node; `total` is None when nothing was scored."""
+
+    name: str
+    feasible: bool
+    rejected_by: str | None
+    code: str
+    reasons: tuple[str, ...]
+    scores: dict[str, Score]
+    total: int | None
+
+
+def verdicts(decision: Decision, nodes: Nodes) -> tuple[NodeVerdict, ...]:
+    """Return the verdict on every node of the view that `decision` was made on."""
+    rows = sorted((nodes.name(row), row) for row in range(nodes.size) if nodes.exists[row])
+    columns = [
+        (one.plugin, one.weight, one.raw.tolist(), one.normalized.tolist())
+        for one in decision.scores
+    ]
+    totals = decision.total.tolist() if decision.total is not None else []
+    feasible = decision.feasible.tolist() if decision.feasible is not None else []
+    found = []
+    for name, row in rows:
+        status = node_status(decision, nodes, row)
+        scores = {}
+        if columns and feasible[row]:
+            scores = {
+                plugin: Score(raw[row], normalized[row], weight, normalized[row] * weight)
+                for plugin, weight, raw, normalized in columns
+            }
+        found.append(
+            NodeVerdict(
+                name=name,
+                feasible=status.is_success,
+                rejected_by=status.plugin or None,
+                code=status.code.value,
+                reasons=status.reasons,
+                scores=scores,
+                total=totals[row] if scores else None,
+            )
+        )
+    return tuple(found)
+
+
+def node_status(decision: Decision, nodes: Nodes, row: int) -> Status:
+    """Return what a decision says of a row, whoever said it: a filter or a pre-filter."""
+    if not decision.status.is_success and not decision.rejections and decision.outside is None:
+        return decision.status
+    status = decision.node_status(nodes, row)
+    if status.code is Code.UNRESOLVABLE and not status.plugin and decision.narrowed_by:
+        # A pre-filter named the nodes to look at, and this is none of them.
+        return msgspec.structs.replace(status, plugin=decision.narrowed_by[0])
+    return status

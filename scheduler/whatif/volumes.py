@@ -1,0 +1,115 @@
+"""The volume controller and provisioners of a simulation.
+
+A scheduler only points the way: it writes a claim into a volume, or a node onto a claim, and waits.
+Here is what happens next in a cluster where storage works: the claim is bound to the volume, or a
+volume is made for it that can be reached from the node. Called by `Rest` after each write.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from scheduler.engine.effects import Watched
+from scheduler.objects.meta import AnnotatedMeta
+from scheduler.objects.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from scheduler.objects.storage import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    STORAGE,
+    CSISource,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    PhaseStatus,
+    StorageClass,
+    VolumeNodeAffinity,
+    with_annotation,
+)
+from scheduler.state.cluster import Cluster
+
+CLAIM, VOLUME, CLASS = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
+BOUND = PhaseStatus("Bound")
+
+
+class VolumeController:
+    """Binds claims and makes volumes; reads the cluster, returns what it changes as events."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def after(self, kind: str, obj: Any) -> list[Watched]:
+        """Return what follows from a write of `obj`."""
+        if kind == VOLUME:
+            return self._after_volume(obj)
+        if kind == CLAIM:
+            return self._after_claim(obj)
+        return []
+
+    def _after_volume(self, volume: PersistentVolume) -> list[Watched]:
+        wanted = volume.spec.claim_ref
+        if wanted is None or volume.status.phase == BOUND.phase:
+            return []
+        claim = self._cluster.store.of(CLAIM).get(f"{wanted.namespace}/{wanted.name}")
+        if claim is None or (wanted.uid and wanted.uid != claim.metadata.uid):
+            return []
+        return _bound(claim, volume)
+
+    def _after_claim(self, claim: PersistentVolumeClaim) -> list[Watched]:
+        node = claim.metadata.annotations.get(SELECTED_NODE, "")
+        if claim.spec.volume_name or not node:
+            return []
+        found = self._cluster.store.of(CLASS).get(claim.spec.storage_class_name or "")
+        if found is None or found.provisioner == NO_PROVISIONER:
+            return []
+        volume = self._provisioned(claim, found, node)
+        return [Watched(VOLUME, "ADDED", volume), *_bound(claim, volume)]
+
+    def _provisioned(
+        self, claim: PersistentVolumeClaim, of: StorageClass, node: str
+    ) -> PersistentVolume:
+        """Return the volume that the class's provisioner makes for a pod on `node`."""
+        meta, spec = claim.metadata, claim.spec
+        name = f"pvc-{meta.uid or claim.key.replace('/', '-')}"
+        return PersistentVolume(
+            metadata=AnnotatedMeta(name=name),
+            spec=PersistentVolumeSpec(
+                capacity={STORAGE: spec.resources.requests.get(STORAGE, 0)},
+                access_modes=spec.access_modes,
+                storage_class_name=of.metadata.name,
+                volume_mode=spec.volume_mode,
+                claim_ref=ObjectReference(CLAIM, meta.namespace, meta.name, meta.uid),
+                node_affinity=self._reach(of, node),
+                csi=CSISource(of.provisioner, name),
+            ),
+        )
+
+    def _reach(self, of: StorageClass, node: str) -> VolumeNodeAffinity | None:
+        """Return from where such a volume can be reached: the node's own place among those allowed."""
+        keys = {one.key for term in of.allowed_topologies for one in term.match_label_expressions}
+        row = self._cluster.table.rows.get(node)
+        there = self._cluster.table.nodes[row] if row is not None else None
+        if not keys or there is None:
+            return None
+        labels = there.metadata.labels
+        expressions = tuple(
+            NodeSelectorRequirement(key, "In", (labels[key],))
+            for key in sorted(keys)
+            if key in labels
+        )
+        return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(expressions),)))
+
+
+def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> list[Watched]:
+    """Return the events of a claim and a volume that have found each other."""
+    annotated = with_annotation(claim, BIND_COMPLETED, "yes")
+    both = replace(annotated, annotations=annotated.annotations | {BOUND_BY_CONTROLLER: "yes"})
+    spec = replace(claim.spec, volume_name=volume.metadata.name)
+    return [
+        Watched(VOLUME, "MODIFIED", replace(volume, status=BOUND)),
+        Watched(CLAIM, "MODIFIED", replace(claim, metadata=both, spec=spec, status=BOUND)),
+    ]

@@ -1,0 +1,135 @@
+"""The API server and the controllers of a simulation: effects are carried out at once, in memory.
+
+`World` answers every effect of an engine and tells it of the change as a watch would. A bind always
+succeeds, an evicted pod is gone at once, and its disruption budgets have one disruption less to give.
+Holds no rules of scheduling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from scheduler.engine.effects import (
+    Answer,
+    Bind,
+    Call,
+    Effects,
+    Evict,
+    Look,
+    Seen,
+    SetStatus,
+    Watched,
+)
+from scheduler.engine.engine import Engine
+from scheduler.objects.pod import Pod
+from scheduler.objects.policy import PodDisruptionBudget
+from scheduler.objects.selectors import selector_matches
+from scheduler.whatif.rest import Rest
+
+BUDGET = "PodDisruptionBudget"
+
+
+class World:
+    """What surrounds an engine.
+
+    `changes` counts what became different in it and may let another pod fit; `evicted` are the uids
+    of pods that had to go.
+    """
+
+    def __init__(self, engine: Engine, pods: Iterable[Pod]) -> None:
+        self._engine = engine
+        self._pods = {pod.metadata.uid: pod for pod in pods}
+        self._uids = {pod.key: pod.metadata.uid for pod in self._pods.values()}
+        self._rest = Rest(engine.cluster)
+        self.changes = 0
+        self.evicted: set[str] = set()
+
+    def pod(self, uid: str) -> Pod | None:
+        """Return a pod as it is now; None when it is gone."""
+        return self._pods.get(uid)
+
+    def carry_out(self, effects: Iterable[Effects], now: float) -> None:
+        """Do what the engine asks for, in order; it hears of everything before this returns."""
+        for effect in effects:
+            if isinstance(effect, Bind):
+                self._bind(effect, now)
+            elif isinstance(effect, SetStatus):
+                self._set_status(effect, now)
+            elif isinstance(effect, Evict):
+                self._evict(effect, now)
+            elif isinstance(effect, Call):
+                self._call(effect, now)
+            elif isinstance(effect, Look):
+                self._look(effect, now)
+
+    def _bind(self, effect: Bind, now: float) -> None:
+        pod = self._pods.get(effect.uid)
+        if pod is None:
+            self._engine.handle(Answer(effect.id, 404, "NotFound", "the pod is gone"), now)
+            return
+        bound = replace(
+            pod,
+            spec=replace(pod.spec, node_name=effect.node),
+            status=replace(pod.status, nominated_node_name=""),
+        )
+        self._engine.handle(Answer(effect.id, 200), now)
+        self._put(bound, now)
+
+    def _set_status(self, effect: SetStatus, now: float) -> None:
+        pod = self._pods.get(effect.uid)
+        if pod is None:
+            return
+        status = pod.status
+        new = effect.condition
+        if new is not None:
+            others = tuple(one for one in status.conditions if one.type != new.type)
+            status = replace(status, conditions=(*others, new))
+        if effect.nominated_node is not None:
+            status = replace(status, nominated_node_name=effect.nominated_node)
+        self._put(replace(pod, status=status), now, is_progress=False)
+
+    def _evict(self, effect: Evict, now: float) -> None:
+        victim = self._pods.pop(effect.uid, None)
+        if victim is None:
+            self._engine.handle(Answer(effect.id, 404, "NotFound", "the pod is gone"), now)
+            return
+        self.changes += 1
+        self.evicted.add(effect.uid)
+        del self._uids[victim.key]
+        self._engine.handle(Answer(effect.id, 200), now)
+        self._engine.handle(Watched("Pod", "DELETED", victim), now)
+        for budget in list(self._engine.cluster.store.of(BUDGET).values()):
+            self._charge(budget, victim, now)
+
+    def _charge(self, budget: PodDisruptionBudget, victim: Pod, now: float) -> None:
+        """Do as the disruption controller does when a pod of a budget goes away."""
+        meta, allowed = victim.metadata, budget.status.disruptions_allowed
+        if (
+            allowed > 0
+            and budget.metadata.namespace == meta.namespace
+            and selector_matches(budget.spec.selector, meta.labels)
+        ):
+            less = replace(budget.status, disruptions_allowed=allowed - 1)
+            self._engine.handle(Watched(BUDGET, "MODIFIED", replace(budget, status=less)), now)
+
+    def _call(self, effect: Call, now: float) -> None:
+        answer, events = self._rest.call(effect)
+        self.changes += len(events)
+        for event in events:
+            self._engine.handle(event, now)
+        self._engine.handle(answer, now)
+
+    def _look(self, effect: Look, now: float) -> None:
+        pod = self._pods.get(self._uids.get(f"{effect.namespace}/{effect.name}", ""))
+        if pod is None:
+            answer = Answer(effect.id, 404, "NotFound", "the pod is gone")
+        else:
+            answer = Answer(effect.id, 200, body=Seen(pod.metadata.uid, pod.spec.node_name))
+        self._engine.handle(answer, now)
+
+    def _put(self, pod: Pod, now: float, *, is_progress: bool = True) -> None:
+        self.changes += is_progress
+        self._pods[pod.metadata.uid] = pod
+        self._engine.handle(Watched("Pod", "MODIFIED", pod), now)
