@@ -30,6 +30,8 @@ from scheduler.cli.files import read_text, shown
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load
 from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.daemon.decisionfile import DecisionFile
+from scheduler.engine.decisionlog import Header
 from scheduler.kube.client import ApiClient
 from scheduler.serve.app import Address
 from scheduler.serve.certificates import Files
@@ -80,15 +82,40 @@ def run(
             "decision-log": decision_log,
         },
         # klog's 4 and up is our debug.
+        seed=SystemRandom().getrandbits(32),
         set_verbosity=lambda level: threshold.set_level("debug" if level >= 4 else log_level),
     )
-    return asyncio.run(_run(loaded, options, kubeconfig, context, decision_log))
+    log = _decision_file(decision_log or loaded.trellis.decision_log.path, config, options.seed)
+    if log is not None:
+        options = options._replace(record=log.record)
+    return asyncio.run(_logged(_run(loaded, options, kubeconfig, context), log))
 
 
-async def _run(
-    loaded: Loaded, options: DaemonOptions, kubeconfig: str, context: str, decision_log: str
-) -> int:
-    del decision_log
+def _decision_file(path: str, config: str, seed: int) -> DecisionFile | None:
+    if not path:
+        return None
+    return DecisionFile(path, Header(VERSION, read_text(config) if config else "", seed))
+
+
+async def _logged(work: Coroutine[Any, Any, int], log: DecisionFile | None) -> int:
+    """Run the daemon with its decision log being written beside it."""
+    if log is None:
+        return await work
+    try:
+        await log.open()
+    except BaseException:
+        work.close()
+        raise
+    writing = asyncio.create_task(log.run(), name="decision log")
+    try:
+        return await work
+    finally:
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        await log.close()
+
+
+async def _run(loaded: Loaded, options: DaemonOptions, kubeconfig: str, context: str) -> int:
     clock, meters = RealClock(), Meters()
     connection = loaded.scheduler.client_connection
     client = await ApiClient.connect(

@@ -14,7 +14,7 @@ from typing import Protocol
 from scheduler.base.clock import Clock, perf_s
 from scheduler.base.meters import Meters
 from scheduler.daemon.inbox import Inbox
-from scheduler.engine.effects import Effect, Event
+from scheduler.engine.effects import Effects, Event
 from scheduler.engine.engine import Engine
 
 TURN_S = 0.010
@@ -22,13 +22,13 @@ MOST_EVENTS = 400
 MOST_CYCLES = 256
 MOST_IN_FLIGHT = 1000
 
-Record = Callable[[float, list[Event], int, tuple[Effect, ...]], None]
+Record = Callable[[float, list[Event], int, tuple[Effects, ...]], None]
 
 
 class Outside(Protocol):
     """Where effects go (`kube.effects.Executor`)."""
 
-    def submit(self, effects: tuple[Effect, ...], /) -> None:
+    def submit(self, effects: tuple[Effects, ...], /) -> None:
         """Take effects in the engine's order; returns at once."""
         ...
 

@@ -67,6 +67,7 @@ class DaemonOptions(NamedTuple):
     set_verbosity: Callable[[int], None] = lambda _level: None
     operators: Operators | None = None
     operators_check: Callable[[], str | None] | None = None
+    seed: int = 0
     record: Record | None = None
 
 
@@ -91,7 +92,7 @@ class Daemon:
         self.engine = Engine(
             loaded.profiles,
             registry,
-            settings=engine_settings(loaded, seed=random.getrandbits(32)),
+            settings=engine_settings(loaded, seed=options.seed),
             meters=meters,
             stopwatch=perf_s,
         )

@@ -1,0 +1,57 @@
+"""`trellis replay`: run a decision log again and prove that the same decisions come out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from scheduler.base.errors import InputError
+from scheduler.cli.installed import registry
+from scheduler.config import default_config, load
+from scheduler.daemon.process import engine_settings
+from scheduler.engine.decisionlog import Header
+from scheduler.engine.engine import Engine
+from scheduler.whatif.replay import ReplayResult
+from scheduler.whatif.replay import replay as run_again
+
+
+def replay(
+    file: Annotated[str, typer.Argument(metavar="F", help="A log of trellis run --decision-log.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> int:
+    """Run a decision log again; exit 0 when it comes out the same, 1 when it does not."""
+    try:
+        with Path(file).open("rb") as lines:
+            result = run_again(lines, _engine, where=file)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=file) from error
+    if as_json:
+        print(msgspec.json.encode(result).decode())
+    else:
+        _tell(result, file)
+    return 0 if result.is_same else 1
+
+
+def _engine(header: Header) -> Engine:
+    known = registry()
+    loaded = (
+        load(header.config, file="(logged)", registry=known)
+        if header.config
+        else default_config(known)
+    )
+    return Engine(loaded.profiles, known, settings=engine_settings(loaded, seed=header.seed))
+
+
+def _tell(result: ReplayResult, file: str) -> None:
+    words = f"{result.turns} turns, {result.events} events, {result.binds} binds"
+    if result.difference is None:
+        end = "" if result.is_complete else "; the last line is cut off and was left out"
+        print(f"the same decisions came out: {words}{end}")
+        return
+    found = result.difference
+    print(f"{file}:{found.line}: another decision came out (after {words})", file=sys.stderr)
+    print(f"- {found.logged}\n+ {found.replayed}")

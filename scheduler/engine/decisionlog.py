@@ -1,0 +1,105 @@
+"""The decision log: what went into the engine and what came out, as JSON lines.
+
+The first line says how the engine was made, each further line is one turn: the time, the events, the
+number of pods that were tried, the effects. The same turns on an engine made alike give the same
+effects, byte for byte; `whatif.replay` proves it. This module encodes and decodes, and does no I/O.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from scheduler.base.errors import InputError
+from scheduler.engine.effects import (
+    Answer,
+    Complete,
+    Effects,
+    Event,
+    Leading,
+    Listed,
+    Watched,
+)
+from scheduler.objects.kinds import BY_KIND
+
+FORMAT = 1
+
+
+class Header(msgspec.Struct, frozen=True, rename="camel"):
+    """How the engine was made: the configuration as text (empty for the defaults) and the seed."""
+
+    version: str
+    config: str = ""
+    seed: int = 0
+    format: int = FORMAT
+
+
+class Step(msgspec.Struct, frozen=True, rename="camel"):
+    """One turn; `cycles` is the number of pods it might try, `effects` are kept as they were."""
+
+    now: float
+    events: tuple[Watched | Listed | Complete | Answer | Leading, ...]
+    cycles: int
+    effects: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Written(msgspec.Struct, frozen=True, rename="camel"):
+    now: float
+    events: list[Event]
+    cycles: int
+    effects: tuple[Effects, ...]
+
+
+_encoder = msgspec.json.Encoder()
+_header = msgspec.json.Decoder(Header)
+_step = msgspec.json.Decoder(Step)
+
+
+def encode_header(header: Header) -> bytes:
+    """Return the first line of a log."""
+    return _encoder.encode(header) + b"\n"
+
+
+def encode_step(
+    now: float, events: list[Event], cycles: int, effects: tuple[Effects, ...]
+) -> bytes:
+    """Return the line of one turn."""
+    return _encoder.encode(_Written(now, events, cycles, effects)) + b"\n"
+
+
+def encode_effects(effects: tuple[Effects, ...]) -> bytes:
+    """Return effects as they stand in a line."""
+    return _encoder.encode(effects)
+
+
+def decode_header(line: bytes, *, where: str = "") -> Header:
+    """Read the first line; InputError when it is none of ours."""
+    try:
+        header = _header.decode(line)
+    except msgspec.DecodeError as error:
+        raise InputError(f"not a decision log: {error}", where=where) from error
+    if header.format != FORMAT:
+        raise InputError(f"format {header.format} is not known, only {FORMAT}", where=where)
+    return header
+
+
+def decode_step(line: bytes, *, where: str = "") -> Step:
+    """Read the line of one turn; InputError names what is wrong in it."""
+    try:
+        step = _step.decode(line)
+        return msgspec.structs.replace(step, events=tuple(map(_typed, step.events)))
+    except (msgspec.DecodeError, msgspec.ValidationError, KeyError) as error:
+        raise InputError(f"not a turn of a decision log: {error}", where=where) from error
+
+
+def _typed(event: Any) -> Any:
+    """Give the objects of an event the structs of their kind."""
+    if isinstance(event, Watched):
+        struct = BY_KIND[event.kind].struct
+        return msgspec.structs.replace(event, object=msgspec.convert(event.object, struct))
+    if isinstance(event, Listed):
+        struct = BY_KIND[event.kind].struct
+        objects = tuple(msgspec.convert(obj, struct) for obj in event.objects)
+        return msgspec.structs.replace(event, objects=objects)
+    return event
