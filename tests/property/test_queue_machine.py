@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scheduler.engine.backoff import Backoff
 from scheduler.engine.handle import EngineHandle
 from scheduler.engine.queues import QueuedPod, Queues, Where
-from scheduler.engine.wakeups import EXTENDER, NO_NODES, Wakeups
+from scheduler.engine.wakeups import EXTENDER, NO_NODES, PREEMPTED, Wakeups
 from scheduler.framework.args import NoArgs
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.profile import build_profile
@@ -76,6 +76,22 @@ CHANGES = (
     Change("Pod", "delete", frozenset(("pod.deleted",)), "AssignedPodDelete", make_pod("broken")),
     Change("Service", "add", frozenset(("Service",)), "ServiceAdd"),
     Change("Node", "update", frozenset(), "NodeUpdate"),
+)
+OUTCOMES = st.sampled_from(
+    [
+        None,
+        None,
+        None,
+        (),
+        ((), False),
+        (("Alpha",), False),
+        (("Alpha",), True),
+        (("Beta",), False),
+        (("Alpha", "Beta"), False),
+        (("Beta", "Beta"), True),
+        ((EXTENDER,), False),
+        ((PREEMPTED,), False),
+    ]
 )
 ACTIVE, BACKOFF, ERRORS = Where.ACTIVE, Where.BACKOFF, Where.ERROR_BACKOFF
 PARKED, GATED, FLYING = Where.UNSCHEDULABLE, Where.GATED, Where.IN_FLIGHT
@@ -170,7 +186,7 @@ class QueueMachine(RuleBasedStateMachine):
     def helps(self, known: Known, change: Change) -> bool:
         """Whether a change helps a pod that waits."""
         for name in ("Gate",) if known.where is GATED else known.plugins or (NO_NODES,):
-            if name == EXTENDER or (name == NO_NODES and "node" in change.facts):
+            if name in (EXTENDER, PREEMPTED) or (name == NO_NODES and "node" in change.facts):
                 return True
             if change.facts & READS.get(name, frozenset()) and (
                 name != "Beta" or change.pod.metadata.name in ("yes", "broken")
@@ -201,7 +217,18 @@ class QueueMachine(RuleBasedStateMachine):
         self.queues.add(pod, self.now)
 
     @precondition(lambda self: self.model)
-    @rule(data=st.data())
+    @rule(
+        data=st.data(), what=st.sampled_from(["remove", "activate", "labels", "gates", "nothing"])
+    )
+    def meddle(self, data: Any, what: str) -> None:
+        """Somebody does something to one pod."""
+        if what == "remove":
+            self.remove(data)
+        elif what == "activate":
+            self.activate(data)
+        else:
+            self.update(data, what)
+
     def remove(self, data: Any) -> None:
         """A pod goes, wherever it stands."""
         uid = self.some(data)
@@ -209,9 +236,28 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queues.remove(uid) is not None
         assert self.queues.remove(uid) is None
 
-    @rule(most=st.integers(1, 3))
+    @initialize(priorities=st.lists(st.integers(0, 2), min_size=3, max_size=6))
+    def begin(self, priorities: list[int]) -> None:
+        """Start with some pods."""
+        for priority in priorities:
+            self.add(priority, gated=False)
+
+    @rule(most=st.integers(1, 3), outcome=OUTCOMES, data=st.data())
+    def attempt(self, most: int, outcome: Any, data: Any) -> None:
+        """The next pods are tried; some attempts end at once, others stay in flight."""
+        before = {uid for uid, known in self.model.items() if known.where is FLYING}
+        self.pop(most)
+        for uid in [u for u, k in self.model.items() if k.where is FLYING and u not in before]:
+            self.end(uid, outcome)
+
+    @precondition(lambda self: any(k.where is FLYING for k in self.model.values()))
+    @rule(data=st.data(), outcome=OUTCOMES)
+    def end_of_attempt(self, data: Any, outcome: Any) -> None:
+        """An attempt that took its time ends."""
+        self.end(self.some(data, FLYING), outcome)
+
     def pop(self, most: int) -> None:
-        """The next pods are tried."""
+        """Pop, and compare with whom the model names."""
         for _ in range(most):
             expected = self.expected()
             popped = self.queues.pop(self.now)
@@ -241,61 +287,45 @@ class QueueMachine(RuleBasedStateMachine):
                 return known
         return None
 
-    @precondition(lambda self: any(k.where is FLYING for k in self.model.values()))
-    @rule(
-        data=st.data(),
-        plugins=st.sampled_from(
-            [
-                (),
-                ("Alpha",),
-                ("Beta",),
-                ("Alpha", "Beta"),
-                ("Beta", "Beta"),
-                (EXTENDER,),
-                ("Other",),
-            ]
-        ),
-        pending=st.booleans(),
-    )
-    def rejected(self, data: Any, plugins: tuple[str, ...], pending: bool) -> None:
-        """Plugins reject a pod."""
-        uid = self.some(data, FLYING)
+    def end(self, uid: str, outcome: Any) -> None:
+        """End an attempt: None leaves it in flight, () is an error, else (plugins, pending)."""
+        if outcome is None:
+            return
         known = self.model[uid]
-        known.plugins, known.pending = plugins, pending
+        if outcome == ():
+            known.plugins, known.pending = (), False
+            known.errors += 1
+            known.where, known.entered = ERRORS, self.tick()
+            self.queues.failed(self.queued(uid))
+            return
+        known.plugins, known.pending = outcome
         known.rejections += 1
         known.errors = 0
-        missed = [change for change in known.missed if self.helps(known, change)]
-        if missed:
+        if any(self.helps(known, change) for change in known.missed):
             self.requeue(known)
         else:
             known.queued_at = self.now
             self.park(known, PARKED)
-        self.queues.rejected(self.queued(uid), plugins, self.now, is_pending=pending)
+        self.queues.rejected(self.queued(uid), known.plugins, self.now, is_pending=known.pending)
 
-    @precondition(lambda self: any(k.where is FLYING for k in self.model.values()))
-    @rule(data=st.data())
-    def failed(self, data: Any) -> None:
-        """An attempt ends in an error."""
-        uid = self.some(data, FLYING)
-        known = self.model[uid]
-        known.plugins, known.pending = (), False
-        known.errors += 1
-        known.where, known.entered = ERRORS, self.tick()
-        self.queues.failed(self.queued(uid))
+    @rule(changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=3), data=st.data())
+    def changes(self, changes: list[Change], data: Any) -> None:
+        """Things change."""
+        for change in changes:
+            self.wake(change, data)
 
-    @rule(change=st.sampled_from(CHANGES), data=st.data())
     def wake(self, change: Change, data: Any) -> None:
-        """Something changes; perhaps one pod's own doing."""
+        """Something changes; perhaps one pod's own doing. A change of no fact helps nobody."""
         but = self.some(data) if self.model and data.draw(st.booleans()) else ""
         for uid, known in sorted(self.model.items(), key=lambda item: int(item[0][5:])):
-            if known.where is FLYING and change.facts:
+            if not change.facts:
+                break
+            if known.where is FLYING:
                 known.missed.append(change)
             elif known.where in (PARKED, GATED) and uid != but and self.helps(known, change):
                 self.requeue(known)
         self.queues.wake(change, self.now, but=but)
 
-    @precondition(lambda self: self.model)
-    @rule(data=st.data(), what=st.sampled_from(["labels", "gates", "nothing"]))
     def update(self, data: Any, what: str) -> None:
         """A pod itself changes: in place where it waits its turn, as an event where it is parked."""
         uid = self.some(data)
@@ -316,8 +346,6 @@ class QueueMachine(RuleBasedStateMachine):
         self.queues.update(change, self.now)
         assert new is self.queued(uid).pod
 
-    @precondition(lambda self: self.model)
-    @rule(data=st.data())
     def activate(self, data: Any) -> None:
         """Somebody wants a pod to be tried at once."""
         uid = self.some(data)
@@ -326,7 +354,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.enter(known)
         self.queues.activate([uid, "uid-unknown"], self.now)
 
-    @rule(seconds=st.sampled_from([0, 0.25, 0.9, 1, 2.5, 10, 30, 400]))
+    @rule(seconds=st.sampled_from([0, 0.25, 0.9, 1, 2.5, 10, 30, 271]))
     def flush(self, seconds: float) -> None:
         """Time passes, and the queues are looked through."""
         self.now += seconds
@@ -393,4 +421,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueues = QueueMachine.TestCase
-TestQueues.settings = settings(max_examples=60, stateful_step_count=40)
+TestQueues.settings = settings(max_examples=80, stateful_step_count=80)
