@@ -211,6 +211,10 @@ class Nodes:
         """Return for each row the number of its taint set; `per_set` goes with `taint_sets`."""
         return self._cut(self._table.taints.numbers(per_set))
 
+    def declares(self, features: frozenset[str]) -> BoolColumn:
+        """Return the rows whose node declares all these features."""
+        return self._cut(self._table.features.declared(features))
+
     def image_held(self, name: str) -> BoolColumn | None:
         """Return the rows that hold the image; None if no node does."""
         column = self._table.images.held(name, self._table.size)

@@ -14,6 +14,7 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn, HashColumn, IntColumn
 from scheduler.objects.node import Node
 from scheduler.state.columns import Column
+from scheduler.state.features import FeatureIndex
 from scheduler.state.images import ImageIndex
 from scheduler.state.labels import LabelIndex
 from scheduler.state.podindex import Placed
@@ -38,6 +39,7 @@ class NodeTable:
         self.labels = LabelIndex()
         self.taints = TaintIndex()
         self.images = ImageIndex()
+        self.features = FeatureIndex()
         self.ports = HostPorts()
         self.amounts_touched = Touched()
         self._free: list[int] = []
@@ -121,6 +123,7 @@ class NodeTable:
         self.labels.set(row, node.metadata.labels)
         self.taints.set(row, node.spec.taints)
         self.images.set(row, node.status.images)
+        self.features.set(row, node.status.declared_features)
         return row
 
     def remove(self, name: str, pods: Mapping[str, Placed]) -> int:
@@ -137,6 +140,7 @@ class NodeTable:
         self.labels.set(row, {})
         self.taints.set(row, ())
         self.images.set(row, ())
+        self.features.set(row, ())
         self._free.append(row)
         return row
 
@@ -158,6 +162,7 @@ class NodeTable:
             twin.resources.column(name)
         twin.labels, twin.taints = self.labels.copy(), self.taints.copy()
         twin.images, twin.ports = self.images.copy(), self.ports.copy()
+        twin.features = self.features.copy()
         twin._allocatable = [column.copy() for column in self._allocatable]
         twin._requested = [column.copy() for column in self._requested]
         twin._scored = {name: column.copy() for name, column in self._scored.items()}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
-import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn
@@ -20,6 +20,7 @@ from scheduler.objects.storage import READ_WRITE_ONCE_POD
 from scheduler.plugins.volumes.claims import CLAIM, not_found
 from scheduler.plugins.volumes.disks import Disk, DisksInUse, conflicts, pod_claims, pod_disks
 from scheduler.state.change import Change
+from scheduler.state.podindex import Placed
 
 REASON_DISK = "node(s) had no available disk"
 REASON_CLAIM = (
@@ -28,18 +29,49 @@ REASON_CLAIM = (
 )
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """The disks that a pod wants, and whether a claim of its that allows one pod is in use."""
+class Wanted:
+    """The disks that a pod wants, and who uses its claims that allow one pod alone.
 
-    disks: tuple[tuple[Disk, bool], ...]
-    is_claim_used: bool
+    `uses` are the uses of such a claim by pods on nodes, `moved` what hypothetical moves change on
+    a node: by disk, how often it is written and how often read.
+    """
+
+    __slots__ = ("disks", "moved", "uses")
+
+    def __init__(
+        self,
+        disks: tuple[tuple[Disk, bool], ...],
+        uses: Mapping[str, int],
+        moved: Mapping[tuple[Disk, str], tuple[int, int]] | None = None,
+    ) -> None:
+        self.disks = disks
+        self.uses: Counter[str] = Counter(uses)
+        self.moved = dict(moved or {})
+
+    @property
+    def is_claim_used(self) -> bool:
+        """Whether some pod uses a claim that allows no other."""
+        return any(number > 0 for number in self.uses.values())
+
+    def copy(self) -> Wanted:
+        """Return an independent copy."""
+        return Wanted(self.disks, self.uses, self.moved)
+
+    def move(self, placed: Placed, sign: int) -> None:
+        """Count a pod on its node once more or less."""
+        for claim in pod_claims(placed.pod):
+            if claim in self.uses:
+                self.uses[claim] += sign
+        for disk, is_read in pod_disks(placed.pod):
+            written, read = self.moved.get((disk, placed.node), (0, 0))
+            changed = (written, read + sign) if is_read else (written + sign, read)
+            self.moved[disk, placed.node] = changed
 
 
 class VolumeRestrictions(Plugin[NoArgs]):
     """Reject nodes with a conflicting disk, and all nodes while a ReadWriteOncePod claim is in use.
 
-    Not local: which node the other pod of such a claim sits on decides for every node, so on
-    hypothetical nodes the pre-filter is worked out anew.
+    Not local: the node of the other pod with such a claim decides for every node.
     """
 
     reads = ("pod.deleted", "node", CLAIM)
@@ -54,27 +86,42 @@ class VolumeRestrictions(Plugin[NoArgs]):
         if not cycle.pod.spec.volumes:
             return SKIP
         claims = self.handle.objects(CLAIM)
-        single: list[str] = []
+        uses: dict[str, int] = {}
         for key in pod_claims(cycle.pod):
             claim = claims.get(key)
             if claim is None:
                 return unresolvable(not_found(key.partition("/")[2]))
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
-                single.append(key)
-        disks = self._disks.of(cycle)
-        is_used = bool(single) and self._is_used(single, nodes)
-        return Wanted(disks, is_used) if disks or is_used else SKIP
+                users = self._in_use.claim_users(key)
+                uses[key] = sum(n for node, n in users.items() if nodes.row(node) is not None)
+        wanted = Wanted(self._disks.of(cycle), uses)
+        return wanted if wanted.disks or wanted.is_claim_used else SKIP
 
     def filter(self, _cycle: Cycle, nodes: Nodes, wanted: Wanted) -> Rejected | None:
         """Reject the nodes that hold one of the disks, and all if a claim is taken."""
         rejected: Rejected | None = None
         if wanted.disks:
-            taken = self._taken(wanted.disks, nodes)
+            taken = self._taken(wanted, nodes)
             rejected = reject(taken, REASON_DISK) if taken.any() else None
         if not wanted.is_claim_used:
             return rejected
         everywhere = reject(np.ones(nodes.size, dtype=np.bool_), REASON_CLAIM)
         return everywhere if rejected is None else rejected.otherwise(everywhere)
+
+    def add_pod(self, wanted: Wanted, placed: Placed, _row: int) -> None:
+        """Count a pod that comes to a node."""
+        wanted.move(placed, 1)
+
+    def remove_pod(self, wanted: Wanted, placed: Placed, _row: int) -> None:
+        """Count a pod no longer that leaves a node."""
+        wanted.move(placed, -1)
+
+    def concerns(self, wanted: Wanted, placed: Placed) -> bool:
+        """Whether a pod uses one of the disks or claims."""
+        pod = placed.pod
+        return bool(pod.spec.volumes) and (
+            conflicts(wanted.disks, pod) or any(key in wanted.uses for key in pod_claims(pod))
+        )
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether a disk or claim of the pod was given back, a claim appeared, or a node."""
@@ -87,32 +134,11 @@ class VolumeRestrictions(Plugin[NoArgs]):
             pod_claims(gone)
         )
 
-    def _is_used(self, claims: list[str], nodes: Nodes) -> bool:
-        """Whether a pod on a node that exists uses one of the claims."""
-        uses = Counter(
-            {
-                claim: sum(
-                    number
-                    for node, number in self._in_use.claim_users(claim).items()
-                    if nodes.row(node) is not None
-                )
-                for claim in claims
-            }
-        )
-        for placed, _, sign in nodes.moves():
-            for claim in pod_claims(placed.pod):
-                uses[claim] += sign
-        return any(uses[claim] > 0 for claim in claims)
-
-    def _taken(self, wanted: tuple[tuple[Disk, bool], ...], nodes: Nodes) -> BoolColumn:
+    def _taken(self, wanted: Wanted, nodes: Nodes) -> BoolColumn:
         taken = np.zeros(nodes.size, dtype=np.bool_)
-        moved: dict[tuple[Disk, str], list[int]] = {}
-        for placed, _, sign in nodes.moves():
-            for disk, is_read in pod_disks(placed.pod):
-                moved.setdefault((disk, placed.node), [0, 0])[is_read] += sign
-        for disk, reads in wanted:
+        for disk, reads in wanted.disks:
             users = dict(self._in_use.users(disk))
-            for (other, node), (written, read) in moved.items():
+            for (other, node), (written, read) in wanted.moved.items():
                 if other == disk:
                     before = users.get(node, (0, 0))
                     users[node] = (before[0] + written, before[1] + read)

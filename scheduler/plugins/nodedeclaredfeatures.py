@@ -1,0 +1,72 @@
+"""NodeDeclaredFeatures: a pod that needs a new feature of the kubelet goes where it is declared.
+
+Features are inferred from the pod's spec. The table holds those that kube-scheduler 1.36 infers for
+scheduling; its others concern changes of running pods.
+"""
+
+from __future__ import annotations
+
+from scheduler.framework.args import NoArgs
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerShape
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import SKIP, Rejected, Status, reject
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
+
+REASON = "node(s) didn't match Pod's required features"
+
+
+class NodeDeclaredFeatures(Plugin[NoArgs]):
+    """Reject nodes that do not declare what the pod's spec asks of a kubelet."""
+
+    reads = ("node.features",)
+    local = True
+
+    def __init__(self, args: NoArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._features = PerShape(required_features)
+
+    def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | frozenset[str]:
+        """Return the features that the pod needs, Skip for none."""
+        return self._features.of(cycle) or SKIP
+
+    def filter(self, _cycle: Cycle, nodes: Nodes, features: frozenset[str]) -> Rejected | None:
+        """Reject the nodes that lack one of them."""
+        lacking = ~nodes.declares(features)
+        return reject(lacking, REASON, final=True) if lacking.any() else None
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether a node declares all the pod needs and did not before."""
+        features = required_features(pod)
+        before: Node | None = change.old
+        return features.issubset(change.node.status.declared_features) and (
+            before is None or not features.issubset(before.status.declared_features)
+        )
+
+
+def required_features(pod: Pod) -> frozenset[str]:
+    """Return the names of the features that a pod's spec needs."""
+    return frozenset(name for name, needs in _NEEDS.items() if needs(pod))
+
+
+def _restarts_all_containers(pod: Pod) -> bool:
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    return any(
+        rule.action == "RestartAllContainers"
+        for container in containers
+        for rule in container.restart_policy_rules
+    )
+
+
+def _is_user_in_host_network(pod: Pod) -> bool:
+    return pod.spec.host_network and pod.spec.host_users is False
+
+
+_NEEDS = {
+    "RestartAllContainersOnContainerExits": _restarts_all_containers,
+    "UserNamespacesHostNetworkSupport": _is_user_in_host_network,
+}

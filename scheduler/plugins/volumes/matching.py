@@ -1,0 +1,207 @@
+"""Which volumes the unbound claims of a pod would get on each node, or whether one can be made there.
+
+The rules of Kubernetes' volume binder, for all nodes at once: of the free volumes that suit a claim and
+can be reached from a node the smallest is taken, one set aside for the claim comes first, a volume
+serves one claim; where none is left, the claim's class must be able to make one. Reads only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, Rows
+from scheduler.framework.nodes import Nodes
+from scheduler.objects.quantity import quantity
+from scheduler.objects.selectors import selector_matches
+from scheduler.objects.storage import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    STORAGE,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from scheduler.plugins.volumes.catalog import VolumeCatalog
+from scheduler.plugins.volumes.claims import CLASS, class_of
+from scheduler.plugins.volumes.handles import Objects
+from scheduler.plugins.volumes.places import Places, among, mask_of
+
+DRIVER, CAPACITY = "CSIDriver", "CSIStorageCapacity"
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The volumes that one claim gets; `number` is the place in `volumes` per row, -1 for none."""
+
+    claim: PersistentVolumeClaim
+    volumes: tuple[PersistentVolume, ...]
+    number: Rows
+
+    def of(self, row: int) -> PersistentVolume | None:
+        """Return the volume that the claim gets on a row."""
+        number = int(self.number[row])
+        return self.volumes[number] if number >= 0 else None
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What becomes of the claims on each row.
+
+    `unmatched` are the rows on which some claim gets no volume, `cramped` those without the room to
+    make one. On all other rows each claim has a choice there or is one of `made` (claim, rows).
+    """
+
+    unmatched: BoolColumn
+    cramped: BoolColumn
+    choices: tuple[Choice, ...]
+    made: tuple[tuple[PersistentVolumeClaim, BoolColumn], ...]
+
+
+class Matcher:
+    """Makes plans from what is in memory."""
+
+    def __init__(self, objects: Objects, catalog: VolumeCatalog, places: Places) -> None:
+        self._objects = objects
+        self._catalog = catalog
+        self._places = places
+
+    def plan(self, nodes: Nodes, claims: Sequence[PersistentVolumeClaim]) -> Plan:
+        """Return the plan for unbound claims whose classes wait for a consumer."""
+        left = nodes.exists
+        made: list[tuple[PersistentVolumeClaim, BoolColumn]] = []
+        choices: list[Choice] = []
+        sent = [claim for claim in claims if SELECTED_NODE in claim.metadata.annotations]
+        for claim in sent:
+            # Its volume is being made for one node: no other will do.
+            left = left & nodes.rows_named((claim.metadata.annotations[SELECTED_NODE],))
+        unmatched = nodes.exists & ~left
+        made += [(claim, left) for claim in sent]
+        taken: dict[str, list[Rows | BoolColumn]] = {}
+        others = [claim for claim in claims if SELECTED_NODE not in claim.metadata.annotations]
+        for claim in sorted(others, key=requested_bytes):
+            choice = self._choose(nodes, claim, left, taken)
+            choices.append(choice)
+            needy = left & (choice.number < 0)
+            if np.count_nonzero(needy):
+                made.append((claim, needy))
+        return self._with_provisioning(nodes, unmatched, left, choices, made)
+
+    def _with_provisioning(
+        self,
+        nodes: Nodes,
+        unmatched: BoolColumn,
+        left: BoolColumn,
+        choices: list[Choice],
+        made: list[tuple[PersistentVolumeClaim, BoolColumn]],
+    ) -> Plan:
+        """Find the rows where a claim without a volume cannot get one made."""
+        cramped = np.zeros(nodes.size, dtype=np.bool_)
+        for claim, rows in made:
+            needy = rows & left
+            if not np.count_nonzero(needy):
+                continue
+            found = self._objects(CLASS).get(class_of(claim))
+            if found is None or found.provisioner in ("", NO_PROVISIONER):
+                refused = needy
+            else:
+                refused = needy & ~self._places.of_topologies(nodes, found.allowed_topologies)
+                short = needy & ~refused & ~self._with_room(nodes, claim, found)
+                cramped, left = cramped | short, left & ~short
+            unmatched, left = unmatched | refused, left & ~refused
+        return Plan(unmatched, cramped, tuple(choices), tuple(made))
+
+    def _choose(
+        self,
+        nodes: Nodes,
+        claim: PersistentVolumeClaim,
+        rows: BoolColumn,
+        taken: dict[str, list[Rows | BoolColumn]],
+    ) -> Choice:
+        """Choose a volume for one claim on each of `rows`; note in `taken` where it is gone."""
+        still_open = rows.copy()
+        number = np.full(nodes.size, -1, dtype=np.intp)
+        volumes: list[PersistentVolume] = []
+        for volume, is_set_aside in self._suitable(claim):
+            available = still_open
+            if volume.metadata.name in taken:
+                available = still_open.copy()
+                for gone in taken[volume.metadata.name]:
+                    available[gone] = False
+            affinity = volume.spec.node_affinity
+            selector = affinity.required if affinity is not None else None
+            here = among(self._places.of_affinity(nodes, selector), available)
+            if not (np.count_nonzero(here) if here.dtype == np.bool_ else len(here)):
+                if is_set_aside:
+                    still_open = _without(still_open, available)
+                continue
+            number[here] = len(volumes)
+            volumes.append(volume)
+            taken.setdefault(volume.metadata.name, []).append(here)
+            # One set aside for the claim is its volume also where it is out of reach.
+            still_open = _without(still_open, available if is_set_aside else here)
+            if not np.count_nonzero(still_open):
+                break
+        return Choice(claim, tuple(volumes), number)
+
+    def _suitable(self, claim: PersistentVolumeClaim) -> Iterator[tuple[PersistentVolume, bool]]:
+        """Yield the volumes that suit a claim, best first, each with whether it is set aside for it."""
+        size, class_name = requested_bytes(claim), class_of(claim)
+        for volume in self._catalog.reserved_for(claim):
+            is_large_enough = quantity(volume.spec.capacity.get(STORAGE, 0)) >= size
+            if is_large_enough and class_of(volume) == class_name and _is_alike(volume, claim):
+                yield volume, True
+        modes, selector = set(claim.spec.access_modes), claim.spec.selector
+        for volume in self._catalog.free(class_name, size):
+            if (
+                _is_alike(volume, claim)
+                and modes.issubset(volume.spec.access_modes)
+                and (selector is None or selector_matches(selector, volume.metadata.labels))
+            ):
+                yield volume, False
+
+    def _with_room(
+        self, nodes: Nodes, claim: PersistentVolumeClaim, found: StorageClass
+    ) -> BoolColumn:
+        """Return the rows where the class's driver has room for the claim, as far as it tells."""
+        driver = self._objects(DRIVER).get(found.provisioner)
+        if driver is None or not driver.spec.storage_capacity or not _names_size(claim):
+            return nodes.exists
+        size = requested_bytes(claim)
+        rows = np.zeros(nodes.size, dtype=np.bool_)
+        for capacity in self._objects(CAPACITY).values():
+            if (
+                capacity.storage_class_name == found.metadata.name
+                and capacity.node_topology is not None
+                and capacity.limit is not None
+                and quantity(capacity.limit) >= size
+            ):
+                here = self._places.of_labels(nodes, capacity.node_topology)
+                rows[mask_of(here, nodes.size) if here is None else here] = True
+        return rows
+
+
+def requested_bytes(claim: PersistentVolumeClaim) -> int:
+    """Return how much a claim asks for."""
+    return quantity(claim.spec.resources.requests.get(STORAGE, 0))
+
+
+def _without(mask: BoolColumn, rows: Rows | BoolColumn) -> BoolColumn:
+    left = mask.copy()
+    left[rows] = False
+    return left
+
+
+def _names_size(claim: PersistentVolumeClaim) -> bool:
+    return STORAGE in claim.spec.resources.requests
+
+
+def _is_alike(volume: Any, claim: Any) -> bool:
+    """Whether mode and attributes class agree and nobody is deleting the volume."""
+    own, wanted = volume.spec, claim.spec
+    return bool(
+        (own.volume_mode or "Filesystem") == (wanted.volume_mode or "Filesystem")
+        and own.volume_attributes_class_name == wanted.volume_attributes_class_name
+        and volume.metadata.deletion_timestamp is None
+    )

@@ -1,0 +1,257 @@
+"""What VolumeBinding writes before a pod is bound, and what it then waits for.
+
+Generators that a plugin's `pre_bind` hands on: the engine answers. A write fetches the whole object and
+puts it back with the version that the decision was made on, so the API server refuses it when somebody
+else was faster. The volume controller and provisioners do the rest; we watch them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler.framework.calls import ApiCall, BindStep, CallResult, WaitUntil
+from scheduler.framework.nodes import Nodes
+from scheduler.objects.node import Node
+from scheduler.objects.pod import NodeSelector
+from scheduler.objects.storage import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    with_annotation,
+)
+from scheduler.plugins.nodeselection import any_of
+from scheduler.plugins.volumes.catalog import VolumeCatalog
+from scheduler.plugins.volumes.claims import CLAIM, VOLUME, is_bound, is_reserved_for
+from scheduler.plugins.volumes.handles import Objects
+
+READS = (CLAIM, VOLUME, "node.labels", "node.deleted", "pod.deleted", "CSINode")
+
+Affinity = Callable[[PersistentVolume, str], NodeSelector | None]
+
+
+class BindingError(Exception):
+    """Why volumes cannot be bound; the pod is tried again."""
+
+
+class Step(msgspec.Struct):
+    """A claim that gets a volume (`volume` is as assumed), or one whose volume is made (None).
+
+    `version` is that of the object to be written, `is_due` says that there is something to write.
+    """
+
+    claim: PersistentVolumeClaim
+    volume: PersistentVolume | None
+    version: str
+    is_due: bool
+
+
+def bind_step(
+    catalog: VolumeCatalog, volume: PersistentVolume, claim: PersistentVolumeClaim
+) -> Step:
+    """Assume that a volume belongs to a claim."""
+    ref = volume.spec.claim_ref
+    version = volume.metadata.resource_version
+    if ref is not None and is_reserved_for(volume, claim) and ref.uid:
+        return Step(claim, volume, version, is_due=False)
+    meta = claim.metadata
+    owner = ObjectReference(CLAIM, meta.namespace, meta.name, meta.uid)
+    bound = msgspec.structs.replace(
+        volume,
+        metadata=volume.metadata
+        if is_reserved_for(volume, claim)
+        else with_annotation(volume, BOUND_BY_CONTROLLER, "yes"),
+        spec=msgspec.structs.replace(volume.spec, claim_ref=owner),
+    )
+    catalog.assume_volume(volume, bound)
+    return Step(claim, bound, version, is_due=True)
+
+
+def make_step(catalog: VolumeCatalog, claim: PersistentVolumeClaim, node: str) -> Step:
+    """Assume that a claim's volume is made for a node."""
+    version = claim.metadata.resource_version
+    if claim.metadata.annotations.get(SELECTED_NODE) == node:
+        return Step(claim, None, version, is_due=False)
+    sent = msgspec.structs.replace(claim, metadata=with_annotation(claim, SELECTED_NODE, node))
+    catalog.assume_claim(claim, sent)
+    return Step(sent, None, version, is_due=True)
+
+
+def undo(catalog: VolumeCatalog, steps: list[Step]) -> None:
+    """Take back what is assumed and not written; the watch will tell of what is."""
+    for step in steps:
+        if not step.is_due:
+            continue
+        if step.volume is not None:
+            catalog.forget_volume(step.volume)
+        else:
+            catalog.forget_claim(step.claim)
+
+
+def write(steps: list[Step]) -> Generator[BindStep, CallResult, None]:
+    """Write what is due, volumes first; BindingError with the API server's words."""
+    for step in sorted(steps, key=_is_made):
+        if not step.is_due:
+            continue
+        if step.volume is not None:
+            path = f"/api/v1/persistentvolumes/{step.volume.metadata.name}"
+            fields = _bound_to(step.volume, step.claim)
+        else:
+            meta = step.claim.metadata
+            path = f"/api/v1/namespaces/{meta.namespace}/persistentvolumeclaims/{meta.name}"
+            fields = {"annotations": {SELECTED_NODE: meta.annotations[SELECTED_NODE]}}
+        yield from _replace(path, step.version, fields)
+        step.is_due = False
+
+
+def wait(check: Callable[[], bool], timeout_s: float) -> Generator[BindStep, CallResult, None]:
+    """Wait until `check` holds; BindingError says why it will not."""
+    try:
+        answer = yield WaitUntil(check, READS, timeout_s)
+    except BindingError as error:
+        raise BindingError(f"binding volumes: {error}") from error
+    if not answer.ok:
+        raise BindingError(f"binding volumes: {answer.message}")
+
+
+class Progress:
+    """Whether the volumes of one pod are bound by now; asked whenever something may have changed.
+
+    As long as the catalog assumes what is to be written, ours or another pod's with the same claim,
+    the watch has not shown it.
+    """
+
+    def __init__(
+        self,
+        steps: list[Step],
+        node: str,
+        nodes: Nodes,
+        objects: Objects,
+        catalog: VolumeCatalog,
+        affinity: Affinity,
+    ) -> None:
+        self._steps = sorted(steps, key=_is_made)
+        self._node = node
+        self._nodes = nodes
+        self._objects = objects
+        self._catalog = catalog
+        self._affinity = affinity
+        self._seen: list[Any] = []
+
+    def is_done(self) -> bool:
+        """Whether all claims are bound; BindingError when they will not be."""
+        row = self._nodes.row(self._node)
+        node = self._nodes.node(row) if row is not None else None
+        seen: list[Any] = [node, self._objects("CSINode").get(self._node)]
+        for step in self._steps:
+            claim = self._catalog.claim(step.claim.key)
+            name = step.volume.metadata.name if step.volume is not None else ""
+            volume = self._catalog.volume(name or (claim.spec.volume_name if claim else ""))
+            seen += (claim, volume)
+        # Every change of any claim comes here: most of them are about others.
+        if len(seen) == len(self._seen) and all(map(_is, seen, self._seen)):
+            return False
+        self._seen = seen
+        if node is None:
+            name = self._node
+            raise BindingError(f'failed to get node "{name}": node "{name}" not found')
+        return all(
+            self._is_made(step, node) if step.volume is None else self._is_bound(step, node)
+            for step in self._steps
+        )
+
+    def _is_bound(self, step: Step, node: Node) -> bool:
+        """Whether a claim and the volume that was chosen for it are bound."""
+        name = step.volume.metadata.name if step.volume is not None else ""
+        volume: PersistentVolume | None = self._objects(VOLUME).get(name)
+        if volume is None:
+            raise BindingError(f'failed to check binding: persistentvolumes "{name}" not found')
+        claim = self._claim(step, "failed to check binding")
+        if self._catalog.volume(name) is not volume:
+            return False
+        self._check_affinity(volume, node)
+        if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
+            raise BindingError(f'ClaimRef got reset for pv "{name}"')
+        return is_bound(claim)
+
+    def _is_made(self, step: Step, node: Node) -> bool:
+        """Whether the volume of a claim has been made and bound."""
+        claim = self._claim(step, "failed to check provisioning pvc")
+        if self._catalog.claim(claim.key) is not claim:
+            return False
+        annotations, name = claim.metadata.annotations, claim.metadata.name
+        if not annotations:
+            raise BindingError(f'selectedNode annotation reset for PVC "{name}"')
+        if annotations.get(SELECTED_NODE) != self._node:
+            raise BindingError(f'provisioning failed for PVC "{name}"')
+        if claim.spec.volume_name:
+            volume = self._objects(VOLUME).get(claim.spec.volume_name)
+            if volume is None:
+                return False  # the watch of volumes is behind that of claims
+            self._check_affinity(volume, node)
+        return is_bound(claim)
+
+    def _claim(self, step: Step, doing: str) -> PersistentVolumeClaim:
+        claim: PersistentVolumeClaim | None = self._objects(CLAIM).get(step.claim.key)
+        if claim is None:
+            raise BindingError(f'{doing}: persistentvolumeclaims "{step.claim.key}" not found')
+        return claim
+
+    def _check_affinity(self, volume: PersistentVolume, node: Node) -> None:
+        terms = any_of(self._affinity(volume, self._node))
+        if terms is not None and not terms.matches(node):
+            text = f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{self._node}"'
+            raise BindingError(f"{text}: no matching NodeSelectorTerms")
+
+
+def _bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> dict[str, Any]:
+    """Return the fields of a volume that say whose it is, as Kubernetes' binder writes them."""
+    meta = claim.metadata
+    owner = {
+        "kind": CLAIM,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+        "apiVersion": "v1",
+        "resourceVersion": meta.resource_version,
+    }
+    marks = {
+        key: value
+        for key, value in volume.metadata.annotations.items()
+        if key == BOUND_BY_CONTROLLER
+    }
+    return {"annotations": marks, "claimRef": owner}
+
+
+def _replace(
+    path: str, version: str, fields: Mapping[str, Any]
+) -> Generator[BindStep, CallResult, None]:
+    """Put an object back with these fields, if it is still at `version`."""
+    body = _content((yield ApiCall("GET", path)))
+    metadata = dict(body.get("metadata") or {})
+    metadata["annotations"] = (metadata.get("annotations") or {}) | fields["annotations"]
+    if version:
+        metadata["resourceVersion"] = version
+    body = body | {"metadata": metadata}
+    if "claimRef" in fields:
+        body["spec"] = (body.get("spec") or {}) | {"claimRef": fields["claimRef"]}
+    _content((yield ApiCall("PUT", path, body)))
+
+
+def _content(answer: CallResult) -> dict[str, Any]:
+    if not answer.ok:
+        raise BindingError(answer.message or answer.reason or "no answer")
+    return answer.body if isinstance(answer.body, dict) else {}
+
+
+def _is_made(step: Step) -> bool:
+    """Whether the step's volume is made for it; volumes that exist come first."""
+    return step.volume is None
+
+
+def _is(one: Any, other: Any) -> bool:
+    return one is other

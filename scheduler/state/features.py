@@ -1,0 +1,40 @@
+"""The features that nodes declare: distinct sets get an id, so that a wish is checked once per set."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.state.columns import Column
+
+
+class FeatureIndex:
+    """The declared features of each node; written by `NodeTable` alone."""
+
+    def __init__(self) -> None:
+        self._sets: list[frozenset[str]] = [frozenset()]
+        self._id_of: dict[frozenset[str], int] = {frozenset(): 0}
+        self._ids: Column[np.int32] = Column(np.int32)
+
+    def set(self, row: int, features: tuple[str, ...]) -> None:
+        """Write the features of one row; `()` clears it."""
+        wanted = frozenset(features)
+        identity = self._id_of.setdefault(wanted, len(self._sets))
+        if identity == len(self._sets):
+            self._sets.append(wanted)
+        if row >= len(self._ids.values) or self._ids.values[row] != identity:
+            self._ids.grow(row + 1)
+            self._ids.set(row, identity)
+
+    def declared(self, features: frozenset[str]) -> BoolColumn:
+        """Return the rows that declare all of `features`."""
+        verdicts = np.array([features <= own for own in self._sets], dtype=np.bool_)
+        rows: BoolColumn = verdicts[self._ids.values]
+        return rows
+
+    def copy(self) -> FeatureIndex:
+        """Return an independent copy."""
+        twin = FeatureIndex()
+        twin._sets, twin._id_of = list(self._sets), dict(self._id_of)
+        twin._ids = self._ids.copy()
+        return twin
