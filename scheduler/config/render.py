@@ -58,7 +58,7 @@ def _profile(spec: ProfileSpec) -> dict[str, Any]:
             plugins[point] = {"enabled": [_entry(entry, point) for entry in entries]}
     plugin_config = [
         {"name": name, "args": _builtins(args)}
-        for name, args in spec.args.items()
+        for name, args in sorted(spec.args.items())
         if not isinstance(args, NoArgs)
     ]
     return {

@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn, Rows
 from scheduler.framework.nodes import Nodes
 from scheduler.state.table import stable_hash
 
@@ -33,7 +33,11 @@ def choose(
     """Return the row with the highest total among the feasible ones (at least one)."""
     kept: IntColumn = np.where(feasible, total, -1)
     best = kept == kept.max()
-    rows = best.nonzero()[0]
+    return break_tie(nodes, best.nonzero()[0], uid, ties, random)
+
+
+def break_tie(nodes: Nodes, rows: Rows, uid: str, ties: Ties, random: Random) -> int:
+    """Return one of equally good rows (at least one) for the pod `uid`."""
     if len(rows) == 1:
         return int(rows[0])
     if ties is Ties.NAME:

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn
-from scheduler.engine.choose import Ties, choose, sample
+from scheduler.engine.choose import Ties, break_tie, choose, sample
 from scheduler.engine.decision import Decision, fit_message
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.hypothetical import Hypothetical
@@ -137,7 +137,8 @@ def _post_filter(
     bounds = attempt.runner.profile.post_filter
     if not bounds:
         return []
-    candidates = attempt.nodes.exists
+    cycle, nodes = attempt.cycle, attempt.nodes
+    candidates = nodes.exists
     if failed.code in (Code.UNRESOLVABLE, Code.PENDING):
         candidates = np.zeros_like(candidates)
     for rejection in rejections:
@@ -149,8 +150,10 @@ def _post_filter(
         rejections,
         failed,
         Hypothetical(attempt.runner, attempt.cycle, attempt.nodes, attempt.states),
+        attempt.nominated,
+        lambda rows: break_tie(nodes, rows, cycle.pod.metadata.uid, attempt.ties, cycle.random),
     )
-    return attempt.runner.post_filter(attempt.cycle, attempt.nodes, failure)
+    return attempt.runner.post_filter(cycle, nodes, failure)
 
 
 def _cleared(found: list[PostFiltered]) -> str | None:

@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.fitmessage import Histogram, head
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.runner import Rejection, Scored
 from scheduler.framework.status import SUCCESS, Code, Status
@@ -71,15 +72,10 @@ def fit_message(
     narrowed_by: tuple[str, ...],
 ) -> str:
     """Return kube-scheduler's sentence on why no node fits: a histogram of reasons."""
-    head = f"0/{node_count} nodes are available:"
     if not pre_filter.is_success:
-        return f"{head} {pre_filter.message}."
-    histogram: dict[str, int] = {}
-    for rejection in rejections:
-        for text, number in rejection.rejected.histogram(rejection.rows):
-            histogram[text] = histogram.get(text, 0) + number
-    if outside is not None and outside.any():
-        text = outside_text(narrowed_by)
-        histogram[text] = histogram.get(text, 0) + int(np.count_nonzero(outside))
-    parts = sorted(f"{number} {text}" for text, number in histogram.items())
-    return f"{head} {', '.join(parts)}."
+        return f"{head(node_count)} {pre_filter.message}."
+    histogram = Histogram()
+    histogram.add_rejections(rejections)
+    if outside is not None:
+        histogram.add(outside_text(narrowed_by), int(np.count_nonzero(outside)))
+    return histogram.sentence(node_count)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
-from scheduler.base.arrays import BoolColumn
-from scheduler.framework.hypothetical import Hypothetical
+from scheduler.base.arrays import BoolColumn, Rows
+from scheduler.framework.hypothetical import Hypothetical, Moves
 from scheduler.framework.runner import Rejection
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.state.podindex import Placed
@@ -16,13 +18,16 @@ class FitFailure(msgspec.Struct, frozen=True):
 
     `candidates` are the rows whose rejection evicting pods may lift. `pre_filter` is not a success
     when the pod was rejected before any node was looked at. `hypothetical` runs the filters on
-    changed rows.
+    changed rows. `nominated` are the pods, with their rows, that this one must leave room for.
+    `break_tie` picks one of equally good rows.
     """
 
     candidates: BoolColumn
     rejections: tuple[Rejection, ...]
     pre_filter: Status
     hypothetical: Hypothetical
+    nominated: Moves
+    break_tie: Callable[[Rows], int]
 
 
 class PostFiltered(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from scheduler.plugins.nodeports import NodePorts
 from scheduler.plugins.noderesourcesbalanced import NodeResourcesBalancedAllocation
 from scheduler.plugins.noderesourcesfit import NodeResourcesFit
 from scheduler.plugins.nodeunschedulable import NodeUnschedulable
+from scheduler.plugins.preemption import DefaultPreemption
 from scheduler.plugins.prioritysort import PrioritySort
 from scheduler.plugins.schedulinggates import SchedulingGates
 from scheduler.plugins.spread import PodTopologySpread
@@ -30,6 +31,7 @@ IN_TREE: tuple[type[Plugin[Any]], ...] = (
     NodeResourcesFit,
     PodTopologySpread,
     InterPodAffinity,
+    DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,
     DefaultBinder,

@@ -16,7 +16,6 @@ DATA = Path(__file__).parent / "data"
 # the time until it does: whoever adds a plugin takes it out here, and a test insists on that.
 LATER = {
     "kube-scheduler/cycle.json": ("VolumeBinding",),
-    "kube-scheduler/defaultpreemption.json": ("DefaultPreemption",),
     "kube-scheduler/volumes-and-node-basics.json": (
         "VolumeZone",
         "VolumeRestrictions",

@@ -1,0 +1,38 @@
+"""The sentence that tells why no node fits, in kube-scheduler's words.
+
+Used for the pod's message and, by preemption, for its own part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.framework.runner import Rejection
+
+
+def head(node_count: int) -> str:
+    """Return how the sentence begins."""
+    return f"0/{node_count} nodes are available:"
+
+
+class Histogram:
+    """How many nodes have which reason; a node with several reasons counts in each."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def add(self, text: str, nodes: int) -> None:
+        """Count nodes for a reason; none are passed over."""
+        if nodes:
+            self._counts[text] = self._counts.get(text, 0) + nodes
+
+    def add_rejections(self, rejections: Iterable[Rejection]) -> None:
+        """Count the rows that plugins rejected."""
+        for rejection in rejections:
+            for text, nodes in rejection.rejected.histogram(rejection.rows):
+                self.add(text, nodes)
+
+    def sentence(self, node_count: int) -> str:
+        """Return the whole sentence; reasons are sorted as texts, their numbers included."""
+        parts = sorted(f"{nodes} {text}" for text, nodes in self._counts.items())
+        return f"{head(node_count)} {', '.join(parts)}."

@@ -1,0 +1,5 @@
+"""DefaultPreemption: make room for a pod by evicting less important ones."""
+
+from scheduler.plugins.preemption.plugin import DefaultPreemption, DefaultPreemptionArgs
+
+__all__ = ["DefaultPreemption", "DefaultPreemptionArgs"]

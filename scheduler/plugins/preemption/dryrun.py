@@ -1,0 +1,108 @@
+"""The dry run: on which nodes evicting whom would make room, and how many are worth looking at.
+
+On each node all pods of lower priority leave; if the pod then fits, they come back one by one, most
+important first, as long as it still does. All nodes of a block take each step together. Evicts
+nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn, Rows
+from scheduler.framework.fitmessage import Histogram
+from scheduler.framework.rehearsal import Rehearsal
+from scheduler.plugins.preemption.importance import Victims
+from scheduler.state.podindex import Placed
+
+
+class Block(msgspec.Struct, frozen=True):
+    """What the dry run found on some nodes.
+
+    `places` are the entries of `pods.rows` that are candidates, `leaving` the pods that would have to
+    go, `violations` how many of them violate a disruption budget, per row.
+    """
+
+    pods: Victims
+    places: Rows
+    leaving: BoolColumn
+    violations: IntColumn
+
+    def victims(self, place: int) -> tuple[Placed, ...]:
+        """Return who would have to leave `pods.rows[place]`, most important first."""
+        numbers = (number for number in self.pods.pods_of(place) if self.leaving[number])
+        return tuple(self.pods.pod(number) for number in numbers)
+
+
+class Walk:
+    """Which nodes are visited in which order, and when there are candidates enough.
+
+    Starts at `offset` and wraps. Ends when `wanted` candidates are found, at least one of them without
+    a violated budget; of others no more than `wanted` are kept.
+    """
+
+    def __init__(self, rows: Rows, offset: int, wanted: int) -> None:
+        self._rows = np.roll(rows, -offset)
+        self._wanted = wanted
+        self._clean = 0
+        self._violating = 0
+        self.is_over = False
+
+    def blocks(self) -> Iterator[Rows]:
+        """Yield the next nodes to visit until there are candidates enough."""
+        for first in range(0, len(self._rows), self._wanted):
+            if self.is_over:
+                return
+            yield self._rows[first : first + self._wanted]
+
+    def keep(self, found: Block) -> Block:
+        """Return `found` without the candidates that are past the end of the walk."""
+        is_clean = found.violations[found.places] == 0
+        clean = self._clean + is_clean.cumsum()
+        violating = self._violating + (~is_clean).cumsum()
+        enough = (clean > 0) & (clean + np.minimum(violating, self._wanted) >= self._wanted)
+        kept = is_clean | (violating <= self._wanted)
+        if enough.any():
+            self.is_over = True
+            kept[int(enough.argmax()) + 1 :] = False
+        elif len(kept):
+            self._clean, self._violating = int(clean[-1]), int(violating[-1])
+        return msgspec.structs.replace(found, places=found.places[kept])
+
+
+def examine(
+    rehearsal: Rehearsal, pods: Victims, violating: BoolColumn, reasons: Histogram
+) -> Block:
+    """Return the candidates among the rows of `pods`; why others are none goes to `reasons`."""
+    rehearsal.take(np.arange(len(pods)))
+    fits, rejections = rehearsal.verdict(np.ones(len(pods.rows), dtype=np.bool_))
+    reasons.add_rejections(rejections)
+    leaving = _without_the_spared(rehearsal, pods, violating, fits)
+    count = np.zeros(len(pods.rows), dtype=np.int64)
+    violations = np.zeros(len(pods.rows), dtype=np.int64)
+    np.add.at(count, pods.index[leaving], 1)
+    np.add.at(violations, pods.index[leaving & violating], 1)
+    return Block(pods, np.flatnonzero(fits & (count > 0)), leaving, violations)
+
+
+def _without_the_spared(
+    rehearsal: Rehearsal, pods: Victims, violating: BoolColumn, fits: BoolColumn
+) -> BoolColumn:
+    """Let pods come back one by one, on all rows at once; return who cannot."""
+    order: Rows = np.arange(len(pods))
+    if violating.any():
+        order = np.lexsort((order, ~violating, pods.index))
+    leaving = np.zeros(len(pods), dtype=np.bool_)
+    for step in range(int(pods.counts[fits].max(initial=0))):
+        among = fits & (pods.counts > step)
+        places = np.flatnonzero(among)
+        backs = order[pods.starts[places] + step]
+        rehearsal.put_back(backs)
+        spared, _ = rehearsal.verdict(among, again=True)
+        needed = backs[~spared[places]]
+        rehearsal.take_again(needed)
+        leaving[needed] = True
+    return leaving

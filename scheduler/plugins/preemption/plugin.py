@@ -1,0 +1,136 @@
+"""DefaultPreemption: when a pod fits nowhere, find the node where evicting others does least harm.
+
+Only decides; carrying it out (evictions, nominations taken back) is the engine's part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import Rows
+from scheduler.framework.args import Args
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.fitmessage import Histogram
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.postfilter import FitFailure, PostFiltered
+from scheduler.framework.status import Status, unresolvable, unschedulable
+from scheduler.objects.pod import Pod
+from scheduler.plugins.preemption.budgets import BudgetIndex
+from scheduler.plugins.preemption.choice import choose
+from scheduler.plugins.preemption.dryrun import Block, Walk, examine
+from scheduler.plugins.preemption.importance import PodsByImportance, Victims
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+TERMINATING = "not eligible due to a terminating pod on the nominated node."
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+WAITING = "waiting for the preemption for this pod to be finished"
+
+
+class DefaultPreemptionArgs(Args):
+    """How many candidates are enough: a share of the nodes that may help, at least a number."""
+
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+
+    def validate(self) -> Iterator[tuple[str, str]]:
+        """Yield the rules that do not hold, in kube-scheduler's words."""
+        share, number = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
+        names = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
+        if not 0 <= share <= 100:
+            yield names[0], f"Invalid value: {share}: not in valid range [0, 100]"
+        if number < 0:
+            yield names[1], f"Invalid value: {number}: not in valid range [0, inf)"
+        if share == number == 0:
+            for name, other in (names, names[::-1]):
+                yield name, f"Invalid value: 0: cannot be zero at the same time as {other}"
+
+    def wanted(self, nodes: int) -> int:
+        """Return how many candidates are enough among so many nodes."""
+        share = nodes * self.min_candidate_nodes_percentage // 100
+        return min(nodes, max(share, self.min_candidate_nodes_absolute))
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What the dry runs found: candidates by block, and why other nodes are none."""
+
+    blocks: tuple[Block, ...]
+    reasons: Histogram
+
+
+class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
+    """Nominate the pod to the node where the least important pods can make room for it."""
+
+    # A preemptor held back is let go by the engine when its evictions are answered.
+    reads = ()
+
+    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._ranks = handle.tracker(PodsByImportance)
+        self._budgets = handle.tracker(BudgetIndex)
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold a pod whose evictions are under way."""
+        return unresolvable(WAITING) if self.handle.is_preempting(pod.metadata.uid) else None
+
+    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> PostFiltered:
+        """Return the node to nominate and who has to leave it, or why there is none."""
+        refusal = self.refusal(cycle.pod, nodes, failure)
+        if refusal:
+            return _failed(refusal)
+        found = self.candidates(cycle, failure)
+        if any(len(block.places) for block in found.blocks):
+            row, victims = choose(found.blocks, failure.break_tie)
+            return PostFiltered(nominated_node=nodes.name(row), victims=victims)
+        helpless = nodes.count - int(np.count_nonzero(failure.candidates))
+        found.reasons.add(NOT_HELPFUL, helpless)
+        return _failed(found.reasons.sentence(nodes.count), nominated_node="")
+
+    def refusal(self, pod: Pod, nodes: Nodes, failure: FitFailure) -> str:
+        """Return why the pod may not evict anybody now, or an empty text."""
+        if pod.spec.preemption_policy == "Never":
+            return NEVER
+        row = nodes.row(pod.status.nominated_node_name)
+        if row is None or not failure.candidates[row]:
+            return ""
+        on_node = (placed.pod for placed in self._ranks.on(row).pods)
+        if any(one.priority < pod.priority and _leaves_for_us(one) for one in on_node):
+            return TERMINATING
+        return ""
+
+    def candidates(self, cycle: Cycle, failure: FitFailure) -> Found:
+        """Search the nodes that evictions may help, from a random one on."""
+        rows: Rows = np.flatnonzero(failure.candidates)
+        blocks: list[Block] = []
+        reasons = Histogram()
+        if len(rows):
+            walk = Walk(rows, cycle.random.randrange(len(rows)), self.args.wanted(len(rows)))
+            for visited in walk.blocks():
+                pods = Victims(self._ranks, visited, cycle.pod.priority)
+                reasons.add(NO_VICTIMS, len(visited) - len(pods.rows))
+                if len(pods.rows):
+                    rehearsal = failure.hypothetical.rehearse(pods, failure.nominated)
+                    violating = self._budgets.violating(pods)
+                    blocks.append(walk.keep(examine(rehearsal, pods, violating, reasons)))
+        return Found(tuple(blocks), reasons)
+
+
+def _failed(text: str, *, nominated_node: str | None = None) -> PostFiltered:
+    text = f"preemption: {text}"
+    return PostFiltered(unschedulable(text), nominated_node, text=text)
+
+
+def _leaves_for_us(pod: Pod) -> bool:
+    """Whether a pod is being deleted because a scheduler preempted it."""
+    condition = pod.condition("DisruptionTarget")
+    return (
+        pod.is_terminating
+        and condition is not None
+        and condition.status == "True"
+        and condition.reason == "PreemptionByScheduler"
+    )
