@@ -275,12 +275,16 @@ def restart(rig: Rig, pick: Pick) -> None:
     rig.restart()
 
 
-def seeded_run(seed: int, build: Callable[[], Engine] = tiny_engine) -> Rig:
+def seeded_run(
+    seed: int, build: Callable[[], Engine] = tiny_engine, *, without: tuple[Move, ...] = ()
+) -> Rig:
     """Let 60 to 120 moves happen, all chosen by `seed`; the rig has not settled."""
     random = Random(seed)
     rig = Rig(build)
     for _ in range(60 + random.randrange(60)):
-        WEIGHTED[random.randrange(len(WEIGHTED))](rig, random.randrange)
+        move = WEIGHTED[random.randrange(len(WEIGHTED))]
+        if move not in without:
+            move(rig, random.randrange)
     return rig
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from scheduler.base.errors import PluginError
+from scheduler.engine.decisionlog import Header, encode_header, encode_step
 from scheduler.engine.effects import (
     Answer,
     Bind,
@@ -95,7 +96,9 @@ class Rig:
         return Where.GONE if queued is None else queued.where
 
     def pass_time(self, seconds: float) -> None:
-        """Let time go by."""
+        """Let time go by; what came in before is a turn of its own, as in the daemon."""
+        if self._pending:
+            self.run(0)
         self.now += seconds
 
     # The wire.
@@ -180,6 +183,12 @@ class Rig:
         objects = self.api.listed(kind).objects
         self.lists[kind] = [Watched(kind, "MODIFIED", obj) for obj in objects]
         self.lists[kind].append(Complete(kind, tuple(map(identity, objects))))
+
+    def log(self) -> bytes:
+        """Return the decision log of this process so far."""
+        lines = [encode_header(Header("test"))]
+        lines += [encode_step(now, list(e), cycles, f) for now, e, cycles, f in self.steps]
+        return b"".join(lines)
 
     # The process.
 
