@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from scheduler.config.duration import seconds
 from scheduler.config.model import (
     ClientConnectionConfig,
     Extender,
@@ -21,6 +20,7 @@ from scheduler.config.model import (
 )
 from scheduler.config.notices import Notices
 from scheduler.config.settings import ClientConnection, LeaderElection, SchedulerSettings
+from scheduler.framework.duration import seconds
 
 OUR_NAME: Final = "trellis"
 KUBE_SCHEDULER_LEASE: Final = ("kube-system", "kube-scheduler")

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 
 from scheduler.base.text import did_you_mean
 from scheduler.config import fielderrors as field
-from scheduler.config.duration import canonical, seconds
 from scheduler.config.merge import point_set
 from scheduler.config.model import (
     API_VERSION,
@@ -27,6 +26,7 @@ from scheduler.config.model import (
 from scheduler.config.names import REMOVED
 from scheduler.config.trellis import TrellisConfiguration
 from scheduler.framework.args import Args
+from scheduler.framework.duration import canonical, seconds
 from scheduler.framework.plugin import POINTS
 
 Faults: TypeAlias = Iterator[tuple[str, str]]

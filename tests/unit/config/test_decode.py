@@ -6,8 +6,8 @@ import msgspec
 
 from scheduler.config.decode import decode
 from scheduler.config.document import parse
-from scheduler.config.duration import Duration
 from scheduler.config.problems import Problems
+from scheduler.framework.duration import Duration
 
 
 class Inner(msgspec.Struct, rename="camel"):

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from scheduler.config.defaults import fill
-from scheduler.config.duration import Duration, canonical, seconds
 from scheduler.config.fielderrors import is_extended_resource, qualified_name_faults
 from scheduler.config.merge import default_plugins, merge
 from scheduler.config.model import KubeSchedulerConfiguration
 from scheduler.config.notices import Notices
 from scheduler.config.validate import aggregate, scheduler_faults
+from scheduler.framework.duration import Duration, canonical, seconds
 from tests.unit.config.plugins import registry
 
 REMOVED = (
