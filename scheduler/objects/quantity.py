@@ -14,7 +14,8 @@ from scheduler.base.errors import ObjectError
 INT64_MAX = 2**63 - 1
 
 _FORM = re.compile(
-    r"([+-]?)(\d*)(?:\.(\d*))?(?:([eE][+-]?\d{1,4})|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei))?"
+    r"([+-]?)(\d*)(?:\.(\d*))?(?:([eE][+-]?\d{1,4})|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei))?",
+    re.ASCII,
 )
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}

@@ -13,7 +13,8 @@ from typing import Protocol
 
 from scheduler.objects.meta import LabelSelector
 
-_INT = re.compile(r"[+-]?\d{1,19}")
+# A label value has 63 characters at most; leading zeros are allowed.
+_INT = re.compile(r"[+-]?\d{1,63}", re.ASCII)
 
 
 class Requirement(Protocol):

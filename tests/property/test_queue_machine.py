@@ -354,7 +354,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.enter(known)
         self.queues.activate([uid, "uid-unknown"], self.now)
 
-    @rule(seconds=st.sampled_from([0, 0.25, 0.9, 1, 2.5, 10, 30, 271]))
+    @rule(seconds=st.sampled_from([0, 0.25, 0.9, 1, 2.5, 10, 30, 270]))
     def flush(self, seconds: float) -> None:
         """Time passes, and the queues are looked through."""
         self.now += seconds
