@@ -93,12 +93,13 @@ def markdown(summary: dict[str, int], differences: Sequence[Difference]) -> str:
 
 
 def shortened(peer: Any, ours: Any) -> tuple[str, str]:
-    """Return both values as cells; where one begins with the other, only what follows."""
-    if isinstance(peer, str) and isinstance(ours, str) and len(ours) > 40:
-        cut = ours.removesuffix(" ...")
-        if peer.startswith(cut):
-            suffix = re.sub(r"\d+", "N", peer[len(cut) :])
-            return brief(f"…{suffix}"), f"…{ours[len(cut) :]}"
+    """Return both values as cells; of two long texts what they begin with in common is left out."""
+    if isinstance(peer, str) and isinstance(ours, str):
+        pairs = enumerate(zip(peer, ours, strict=False))
+        common = next((at for at, (a, b) in pairs if a != b), min(len(peer), len(ours)))
+        if common > 40:
+            cells = (re.sub(r"\d+", "N", text[common:]) for text in (peer, ours))
+            return f"…{brief(next(cells))}", f"…{brief(next(cells))}"
     return brief(peer), brief(ours)
 
 

@@ -24,7 +24,7 @@ EVENTS = f"/apis/events.k8s.io/v1/namespaces/{load.NAMESPACE}/events"
 async def test_kill_at_any_moment(audited_cluster, audit, scheduler, report):
     """Killed 20 times while 2,000 pods come in that fill all nodes to the last slot.
 
-    Every second kill strikes a given time after the start, wherever that is: before the first list,
+    Every fourth kill strikes a given time after the start, wherever that is: before the first list,
     in the middle of the backlog; the others when some number of binds was seen.
     """
     random = Random(20)
@@ -38,7 +38,7 @@ async def test_kill_at_any_moment(audited_cluster, audit, scheduler, report):
                 await load.create_pods(api, batch, scheduler.scheduler_name)
                 before = history.bound
                 with scheduler.start(audited_cluster) as running:
-                    if life % 2:
+                    if life % 4 == 3:
                         await pause(random.uniform(0.05, 2.0))
                     else:
                         wanted = before + random.randint(1, BATCH - 1)
@@ -59,7 +59,7 @@ async def test_kill_at_any_moment(audited_cluster, audit, scheduler, report):
     assert {f"pod-{n:05d}" for n in range(PODS)} == {pod["metadata"]["name"] for pod in pods}
     assert history.nodes == {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods}
     assert {1} == set(binds_per_pod(audit.bindings()).values())
-    assert in_the_middle >= KILLS // 3, "too few kills struck while pods were being bound"
+    assert in_the_middle >= KILLS // 2, "too few kills struck while pods were being bound"
 
 
 async def test_sigterm_finishes_what_is_under_way(audited_cluster, audit, scheduler, report):
