@@ -71,7 +71,7 @@ class ApiClient:
         )
         self._requests = meters.rest_client_requests
         self._durations = meters.rest_client_request_duration
-        self._fixed_head = b""
+        self._fixed_head = ""
         self._set_access(access)
 
     @classmethod
@@ -196,14 +196,12 @@ class ApiClient:
         timeout_s: float,
         guard: Guard | None,
     ) -> Response:
-        head = f"{method} {self._base_path}{path} HTTP/1.1\r\n".encode()
         if body:
-            entity = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        elif method == "GET":
-            entity = b"\r\n"
+            entity = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
         else:
-            entity = b"Content-Length: 0\r\n\r\n"
-        request = b"".join((head, self._fixed_head, entity, body))
+            entity = "\r\n" if method == "GET" else "Content-Length: 0\r\n\r\n"
+        head = f"{method} {self._base_path}{path} HTTP/1.1\r\n{self._fixed_head}{entity}"
+        request = head.encode("latin-1") + body
         answer = await self._wire.exchange(request, timeout_s, guard)
         if 200 <= answer.code < 300:
             return Response(answer.code, answer.body)
@@ -263,7 +261,7 @@ class ApiClient:
     def _set_access(self, access: Access) -> None:
         self._in_use = access
         headers = {"Host": self._host, **self._headers(access)}
-        self._fixed_head = "".join(f"{k}: {v}\r\n" for k, v in headers.items()).encode("latin-1")
+        self._fixed_head = "".join(f"{k}: {v}\r\n" for k, v in headers.items())
         if access.tls is not self._wire.tls:
             self._wire.retire(access.tls)
 

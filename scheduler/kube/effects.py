@@ -30,6 +30,7 @@ from scheduler.engine.effects import (
     SetStatus,
 )
 from scheduler.kube.api import Api, Response
+from scheduler.kube.backoff import Backoff
 from scheduler.kube.bodies import binding, pod_path
 from scheduler.kube.eviction import Evictor
 from scheduler.kube.fence import Fence, FencedError
@@ -197,13 +198,14 @@ class Executor:
         await self._statuses.settle(effect.uid)
         path = pod_path(effect.namespace, effect.name) + "/binding"
         request = Request("Bind", "POST", path, binding(effect))
-        backoff = self._sender.backoff()
+        backoff: Backoff | None = None
         give_up_at = submitted_at + BIND_PATIENCE_S
         response = Response(0, reason="Timeout", message="not sent in time", was_sent=False)
         while (left := give_up_at - self._clock.now()) > 0:
             response = await self._sender.once(request, min(BIND_TIMEOUT_S, left))
             if response.was_sent and response.code != 429:
                 break
+            backoff = backoff or self._sender.backoff()
             await self._sender.pause("Bind", response, backoff)
         if not response.ok:
             self._count_conflict(response)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from scheduler.base.clock import rfc3339_micro
+from scheduler.base.clock import rfc3339
 from scheduler.base.text import cut_bytes
 from scheduler.engine.effects import Record
 
@@ -64,33 +64,48 @@ def event_path(namespace: str) -> str:
     return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
 
 
-def event(record: Record, name: str, host: str, count: int, last_s: float) -> bytes:
-    """Return the body of a new event; with `count` > 1 it begins as a series."""
-    related = None
-    if record.related is not None:
-        namespace, other, uid = record.related
-        related = _Ref("Pod", namespace, other, uid, "v1")
-    return _encode(
-        _Event(
-            api_version="events.k8s.io/v1",
-            kind="Event",
-            metadata=_Meta(name, record.namespace),
-            event_time=rfc3339_micro(record.now),
-            reporting_controller=record.scheduler_name,
-            reporting_instance=f"{record.scheduler_name}-{host}"[:INSTANCE_BYTES],
-            action=record.action,
-            reason=record.reason,
-            regarding=_Ref(
-                "Pod", record.namespace, record.name, record.uid, "v1", record.resource_version
-            ),
-            note=cut_bytes(record.note, NOTE_BYTES),
-            type=record.type,
-            related=related,
-            series=_Series(count, rfc3339_micro(last_s)) if count > 1 else None,
+class EventBodies:
+    """Writes bodies; `host` ends the name of the reporting instance."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        # The text of a second is made once for all its events: formatting it is dear.
+        self._second = -1
+        self._second_text = ""
+
+    def event(self, record: Record, name: str, count: int, last_s: float) -> bytes:
+        """Return the body of a new event; with `count` > 1 it begins as a series."""
+        related = None
+        if record.related is not None:
+            namespace, other, uid = record.related
+            related = _Ref("Pod", namespace, other, uid, "v1")
+        return _encode(
+            _Event(
+                api_version="events.k8s.io/v1",
+                kind="Event",
+                metadata=_Meta(name, record.namespace),
+                event_time=self._time(record.now),
+                reporting_controller=record.scheduler_name,
+                reporting_instance=f"{record.scheduler_name}-{self._host}"[:INSTANCE_BYTES],
+                action=record.action,
+                reason=record.reason,
+                regarding=_Ref(
+                    "Pod", record.namespace, record.name, record.uid, "v1", record.resource_version
+                ),
+                note=cut_bytes(record.note, NOTE_BYTES),
+                type=record.type,
+                related=related,
+                series=_Series(count, self._time(last_s)) if count > 1 else None,
+            )
         )
-    )
 
+    def series_patch(self, count: int, last_s: float) -> bytes:
+        """Return the patch that tells how often, and when last, an event was observed."""
+        return _encode(_SeriesPatch(_Series(count, self._time(last_s))))
 
-def series_patch(count: int, last_s: float) -> bytes:
-    """Return the patch that tells how often, and when last, an event was observed."""
-    return _encode(_SeriesPatch(_Series(count, rfc3339_micro(last_s))))
+    def _time(self, moment: float) -> str:
+        """Write a `MicroTime`."""
+        second, micros = divmod(round(moment * 1e6), 1_000_000)
+        if second != self._second:
+            self._second, self._second_text = second, rfc3339(second)[:-1]
+        return f"{self._second_text}.{micros:06d}Z"

@@ -49,6 +49,8 @@ class AnswerReader:
     def feed(self, data: bytes) -> Answer | None:
         """Take bytes; return the answer once it is complete. Raise ProtocolError on nonsense."""
         if self._code == 0:
+            if not self._pending and (answer := _whole(data)) is not None:
+                return answer
             rest = self._read_head(self._pending + data if self._pending else data)
             if rest is None:
                 return None
@@ -182,6 +184,21 @@ class _Chunks:
             self._need = size + 2
         else:
             self._in_trailer = True
+
+
+def _whole(data: bytes) -> Answer | None:
+    """Read an answer that came in one piece and needs no more care: nearly all of them do."""
+    end = data.find(b"\r\n\r\n")
+    head = data[: end + 2].lower()
+    at = head.find(b"\r\ncontent-length: ")
+    if at < 0 or head[:10] != b"http/1.1 2" or b"\r\nconnection:" in head:
+        return None
+    length = head[at + 18 : head.index(b"\r\n", at + 18)]
+    if not length.isdigit() or len(data) != end + 4 + int(length) or head[9:12] == b"204":
+        return None
+    if b"\r\ntransfer-encoding:" in head or not head[9:12].isdigit():
+        return None
+    return Answer(int(head[9:12]), head, data[end + 4 :], closes=False)
 
 
 def header(head: bytes, name: bytes) -> bytes | None:

@@ -16,7 +16,7 @@ import structlog
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Record
 from scheduler.kube.api import JSON, STRATEGIC, Response
-from scheduler.kube.eventbody import event, event_path, series_patch
+from scheduler.kube.eventbody import EventBodies, event_path
 from scheduler.kube.lane import Lane
 from scheduler.kube.sender import Request, Sender
 
@@ -64,7 +64,7 @@ class Recorder:
         self, sender: Sender, host: str, *, meters: Meters, limit: int = 32, room: int = 10_000
     ) -> None:
         self._sender = sender
-        self._host = host
+        self._bodies = EventBodies(host)
         self._writes = {
             result: meters.event_writes.labels(result) for result in ("created", "series", "error")
         }
@@ -167,7 +167,9 @@ class Recorder:
         if entry.is_created:
             result = "series"
             path = f"{event_path(entry.record.namespace)}/{entry.name}"
-            response = await self._deliver("PATCH", path, series_patch(entry.count, entry.last_s))
+            response = await self._deliver(
+                "PATCH", path, self._bodies.series_patch(entry.count, entry.last_s)
+            )
             if response.code == 404:
                 # Events live an hour; a series may well outlive its first one.
                 response = await self._create(entry)
@@ -190,7 +192,7 @@ class Recorder:
 
     async def _create(self, entry: _Entry) -> Response:
         path = event_path(entry.record.namespace)
-        body = event(entry.record, entry.name, self._host, entry.count, entry.last_s)
+        body = self._bodies.event(entry.record, entry.name, entry.count, entry.last_s)
         response = await self._deliver("POST", path, body)
         if response.code == 409 and response.reason == "AlreadyExists":
             # The name is ours alone: an earlier try arrived, only its answer did not.
@@ -200,13 +202,16 @@ class Recorder:
     async def _deliver(self, method: str, path: str, body: bytes) -> Response:
         content_type = STRATEGIC if method == "PATCH" else JSON
         request = Request("Record", method, path, body, content_type)
+        response = await self._sender.once(request)
+        if not response.is_transient:
+            return response
         backoff = self._sender.backoff()
         while True:
+            await self._sender.pause("Record", response, backoff)
             response = await self._sender.once(request)
             tries = TRIES if response.code in (0, 401, 429, 503) else TRIES_REFUSED
             if not response.is_transient or backoff.failures + 1 >= tries:
                 return response
-            await self._sender.pause("Record", response, backoff)
 
 
 def _key(record: Record) -> Key:
