@@ -141,13 +141,14 @@ class Runner:
         return feasible, rejections
 
     def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> list[PostFiltered]:
-        """Ask the post-filter plugins in order; the first that succeeds ends it."""
+        """Ask the post-filter plugins in order until one says more than "unschedulable"."""
         answers: list[PostFiltered] = []
 
         def step(bound: Bound) -> bool:
             answer: PostFiltered = bound.call(cycle, nodes, failure)
             answers.append(answer)
-            return answer.status.is_success
+            # kube-scheduler: after an error or a final "no" the others are not asked either.
+            return answer.status.code is not Code.UNSCHEDULABLE
 
         self._each("post_filter", self.profile.post_filter, step)
         return answers

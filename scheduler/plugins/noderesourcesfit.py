@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ from scheduler.framework.status import Reason, Rejected
 from scheduler.objects.names import qualified_name_problem
 from scheduler.objects.pod import Pod
 from scheduler.plugins.allocation import ResourceSpec, ScoringStrategy, Strategy, build_strategy
+from scheduler.plugins.deviceclasses import DEVICE_CLASS, class_backed
 from scheduler.state.change import Change
 from scheduler.state.resources import (
     ASSUMED_REQUESTS,
@@ -87,6 +88,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         short, final, *lacking = self._room.columns(wanted, nodes)
         if not np.count_nonzero(short):
             return None
+        devices = class_backed(self.handle.objects(DEVICE_CLASS), (name for name, _ in wanted))
+        if devices:
+            short, final, *lacking = _without_devices(wanted, devices, nodes)
         texts = (REASON_PODS, *(f"Insufficient {resource}" for resource, _ in wanted))
         reasons = tuple(
             Reason(rows.copy(), text)
@@ -171,6 +175,18 @@ def _room(wanted: Wanted, nodes: Nodes) -> Columns:
     lacking = needed > offered - nodes.requests(names)
     final = (needed[1:] > offered[1:]).any(axis=0)
     return lacking.any(axis=0), final, *lacking
+
+
+def _without_devices(wanted: Wanted, devices: Container[str], nodes: Nodes) -> Columns:
+    """Return what `_room` does, but leave `devices` to DynamicResources where no node names them."""
+    _, _, pods, *lacking = _room(wanted, nodes)
+    final = np.zeros_like(pods)
+    for place, (name, amount) in enumerate(wanted):
+        offered = nodes.allocatable(name)
+        if name in devices:
+            lacking[place] &= offered > 0
+        final |= lacking[place] & (amount > offered)
+    return np.any([pods, *lacking], axis=0), final, pods, *lacking
 
 
 def _room_cells(wanted: Wanted, nodes: Nodes) -> Cell:
