@@ -15,7 +15,7 @@ import msgspec
 from scheduler.engine.effects import Answer, Call, Watched
 from scheduler.objects.kinds import WATCHED, Kind
 from scheduler.state.cluster import Cluster
-from scheduler.whatif.volumes import VolumeController
+from scheduler.whatif.volumes import VolumeController, touched
 
 MERGE_TYPES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
 JSON_PATCH = "application/json-patch+json"
@@ -47,6 +47,14 @@ class Rest:
         try:
             new = _changed(call, _plain(kind, old))
             obj = msgspec.convert(new, kind.struct)
+            version = old.metadata.resource_version
+            if obj.metadata.resource_version not in ("", version):
+                text = (
+                    "the object has been modified; please apply your changes to the latest version"
+                )
+                return Answer(call.id, 409, "Conflict", text), []
+            if obj != old:
+                obj = touched(obj, version)
         except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
             return Answer(call.id, 422, "Invalid", str(error)), []
         return self._written(call, kind, obj, "MODIFIED" if obj != old else "")
@@ -65,7 +73,7 @@ class Rest:
             obj = msgspec.convert(body, kind.struct)
         except msgspec.ValidationError as error:
             return Answer(call.id, 422, "Invalid", str(error)), []
-        return self._written(call, kind, obj, "ADDED")
+        return self._written(call, kind, touched(obj, ""), "ADDED")
 
     def _written(self, call: Call, kind: Kind, obj: Any, verb: str) -> tuple[Answer, list[Watched]]:
         events = [Watched(kind.kind, verb, obj)] if verb else []

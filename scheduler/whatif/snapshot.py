@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError, ObjectError
-from scheduler.objects.kinds import BY_KIND, Kind
+from scheduler.objects.kinds import BY_KIND, POD, WATCHED, Kind
 from scheduler.objects.node import Node
 from scheduler.objects.plain import read_as
 from scheduler.objects.pod import Pod
@@ -27,11 +27,13 @@ from scheduler.whatif.documents import Item
 # The moment of a snapshot that tells no time (2026-01-01T00:00:00Z).
 NO_TIME: Final = 1767225600.0
 
-_PRIORITY_CLASS: Final = Kind(
+PRIORITY_CLASS: Final = Kind(
     "PriorityClass", PRIORITY_CLASS_GROUP, "v1", "priorityclasses", PriorityClass, namespaced=False
 )
+READ: Final = (*WATCHED, PRIORITY_CLASS)
+
 _DECODERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {
-    kind.kind: msgspec.json.Decoder(kind.struct) for kind in (*BY_KIND.values(), _PRIORITY_CLASS)
+    kind.kind: msgspec.json.Decoder(kind.struct) for kind in READ
 }
 
 
@@ -53,6 +55,10 @@ class Snapshot(msgspec.Struct, frozen=True):
     places: Mapping[tuple[str, str], str] = {}
     notices: tuple[str, ...] = ()
 
+    def find(self, key: str) -> Pod | None:
+        """Return the pod of that `namespace/name` that is bound or waits to be, or None."""
+        return next((pod for pod in (*self.bound, *self.unbound) if pod.key == key), None)
+
     def place(self, kind: str, key: str) -> str:
         """Return what to call an object in an error: where it was found, its kind and its name."""
         where = self.places.get((kind, key), "")
@@ -61,34 +67,36 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 def read_snapshot(items: Iterable[Item], given: Iterable[Item] = ()) -> Snapshot:
     """Read a cluster, and the objects `given` apart from it; InputError says what is wrong where."""
-    reading = _Reading()
-    for item in items:
-        reading.take(item, is_given=False)
-    for item in given:
-        reading.take(item, is_given=True)
-    return reading.snapshot()
+    reader = SnapshotReader()
+    reader.read(items)
+    reader.read(given, are_given=True)
+    return reader.snapshot()
 
 
-class _Reading:
-    """Collects what was found."""
+class SnapshotReader:
+    """Takes objects as they come, in as many parts as there are."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[str, str], Any] = {}
-        self.places: dict[tuple[str, str], str] = {}
-        self.classes = {one.metadata.name: one for one in admission.SYSTEM_CLASSES}
+        self._found: dict[tuple[str, str], Any] = {}
+        self._places: dict[tuple[str, str], str] = {}
+        self._classes = {one.metadata.name: one for one in admission.SYSTEM_CLASSES}
         # Pods whose priority is not written out, with their class.
-        self.classless: dict[tuple[str, str], tuple[str, bool]] = {}
-        self.uids: dict[str, str] = {}
-        self.given: set[str] = set()
-        self.newest = ""
-        self.passed_over: dict[str, int] = {}
+        self._classless: dict[tuple[str, str], tuple[str, bool]] = {}
+        self._uids: dict[str, str] = {}
+        self._given: set[str] = set()
+        self._newest = ""
+        self._passed_over: dict[str, int] = {}
 
-    def take(self, item: Item, *, is_given: bool) -> None:
-        """Read one object."""
-        kind = _kind_of(item)
+    def read(self, items: Iterable[Item], *, are_given: bool = False) -> None:
+        """Read objects; InputError says what is wrong where."""
+        for item in items:
+            self._read(item, is_given=are_given)
+
+    def _read(self, item: Item, *, is_given: bool) -> None:
+        kind = kind_of(item)
         if kind is None:
             name = item.head.kind or ""
-            self.passed_over[name] = self.passed_over.get(name, 0) + 1
+            self._passed_over[name] = self._passed_over.get(name, 0) + 1
             return
         try:
             self._take(kind, item, is_given=is_given)
@@ -107,14 +115,14 @@ class _Reading:
                 obj = self._pod(obj, item.raw, key, is_given=is_given)
             elif kind.kind == "Node":
                 obj = _node(obj, item.raw)
-            elif kind is _PRIORITY_CLASS:
-                self.classes[meta.name] = obj
+            elif kind is PRIORITY_CLASS:
+                self._classes[meta.name] = obj
         except ObjectError as error:
             raise ObjectError(error.message, where=" ".join(key)) from error
         self._once(key, obj, item.where)
         created = meta.creation_timestamp
-        if created is not None and created > self.newest:
-            self.newest = created
+        if created is not None and created > self._newest:
+            self._newest = created
 
     def _pod(self, pod: Pod, raw: Any, key: tuple[str, str], *, is_given: bool) -> Pod:
         meta = pod.metadata
@@ -122,43 +130,43 @@ class _Reading:
             pod = admission.with_defaults(pod)
             pod = replace(pod, metadata=replace(meta, uid=f"Pod/{key[1]}"))
         uid = pod.metadata.uid
-        if self.uids.setdefault(uid, key[1]) != key[1]:
-            raise ObjectError(f'metadata.uid: "{uid}" is that of Pod {self.uids[uid]} already')
+        if self._uids.setdefault(uid, key[1]) != key[1]:
+            raise ObjectError(f'metadata.uid: "{uid}" is that of Pod {self._uids[uid]} already')
         check_pod(pod)
         if pod.spec.priority is None:
-            self.classless[key] = admission.class_of(raw)
+            self._classless[key] = admission.class_of(raw)
         if is_given and not pod.spec.node_name:
-            self.given.add(uid)
+            self._given.add(uid)
         # A pod that counts may be the last thing a snapshot tells of.
         started = pod.status.start_time
-        if started is not None and started > self.newest:
-            self.newest = started
+        if started is not None and started > self._newest:
+            self._newest = started
         return pod
 
     def _once(self, key: tuple[str, str], obj: Any, where: str) -> None:
-        known = self.found.setdefault(key, obj)
+        known = self._found.setdefault(key, obj)
         if known is obj:
-            self.places[key] = where
+            self._places[key] = where
         elif known != obj:
-            text = f"is there already, and different: {self.places[key]}"
+            text = f"is there already, and different: {self._places[key]}"
             raise ObjectError(text, where=" ".join(key))
 
     def snapshot(self) -> Snapshot:
         """Return what was read, priorities filled in."""
-        for key, (name, has_policy) in self.classless.items():
+        for key, (name, has_policy) in self._classless.items():
             try:
-                self.found[key] = admission.with_priority(
-                    self.found[key], name, self.classes, has_policy=has_policy
+                self._found[key] = admission.with_priority(
+                    self._found[key], name, self._classes, has_policy=has_policy
                 )
             except ObjectError as error:
-                where = f"{self.places[key]}: {' '.join(key)}"
+                where = f"{self._places[key]}: {' '.join(key)}"
                 raise ObjectError(error.message, where=where) from error
         nodes: list[Node] = []
         objects: list[tuple[str, Any]] = []
         bound: list[Pod] = []
         unbound: list[Pod] = []
         leaving: list[str] = []
-        for (kind, name), obj in self.found.items():
+        for (kind, name), obj in self._found.items():
             if kind == "Node":
                 nodes.append(obj)
             elif kind != "Pod":
@@ -178,22 +186,22 @@ class _Reading:
             objects=tuple(objects),
             bound=tuple(bound),
             unbound=tuple(unbound),
-            given=frozenset(self.given),
-            taken_at=_time(self.newest),
-            places=self.places,
-            notices=_notices(self.passed_over, leaving),
+            given=frozenset(self._given),
+            taken_at=_time(self._newest),
+            places=self._places,
+            notices=_notices(self._passed_over, leaving),
         )
 
 
-def _kind_of(item: Item) -> Kind | None:
+def kind_of(item: Item) -> Kind | None:
     """Return how to read an object; None for what Trellis does not read."""
     name = item.head.kind
     if not name:
         raise InputError("kind is missing", where=item.where)
     group = (item.head.api_version or "").rpartition("/")[0]
     kind = BY_KIND.get(name)
-    if kind is None and name == _PRIORITY_CLASS.kind:
-        kind = _PRIORITY_CLASS
+    if kind is None and name == PRIORITY_CLASS.kind:
+        kind = PRIORITY_CLASS
     # An object that names no version is taken at its word; one of another group is another kind.
     if kind is not None and item.head.api_version is not None and group != kind.group:
         return None
@@ -206,27 +214,28 @@ def _decoded(kind: Kind, raw: Any) -> Any:
         try:
             obj = _DECODERS[kind.kind].decode(raw)
         except msgspec.ValidationError:
-            obj = _without_made_up_uid(kind, msgspec.json.decode(raw))
+            obj = _slowly(kind, msgspec.json.decode(raw))
     else:
         try:
             obj = msgspec.convert(raw, kind.struct)
         except msgspec.ValidationError:
-            obj = _without_made_up_uid(kind, raw)
+            obj = _slowly(kind, raw)
     meta = obj.metadata
     if not meta.name:
         raise ObjectError("metadata.name is missing", where=kind.kind)
-    if kind.namespaced and not meta.namespace:
-        return replace(obj, metadata=replace(meta, namespace="default"))
-    if meta.namespace and not kind.namespaced:
-        return replace(obj, metadata=replace(meta, namespace=""))
-    return obj
+    namespace = (meta.namespace or "default") if kind.namespaced else ""
+    # A pod keeps its lack of a uid for now: it tells that nothing was filled in.
+    uid = meta.uid or ("" if kind is POD else f"{kind.kind}/{namespace}/{meta.name}")
+    if namespace == meta.namespace and uid == meta.uid:
+        return obj
+    return replace(obj, metadata=replace(meta, namespace=namespace, uid=uid))
 
 
-def _without_made_up_uid(kind: Kind, raw: Any) -> Any:
-    """Read the slow way; whether an object has a uid of its own must stay visible."""
+def _slowly(kind: Kind, raw: Any) -> Any:
+    """Read what needs its nulls taken out; a pod without a uid stays without."""
     obj = read_as(kind, raw)
     meta = raw.get("metadata")
-    if isinstance(meta, Mapping) and meta.get("uid"):
+    if kind is not POD or (isinstance(meta, Mapping) and meta.get("uid")):
         return obj
     return replace(obj, metadata=replace(obj.metadata, uid=""))
 

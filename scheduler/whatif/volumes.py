@@ -104,12 +104,23 @@ class VolumeController:
         return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(expressions),)))
 
 
+def touched(obj: Any, version: str) -> Any:
+    """Return an object that was written over one of `version`: with the next version."""
+    following = str(int(version) + 1) if version.isdecimal() else "1"
+    return replace(obj, metadata=replace(obj.metadata, resource_version=following))
+
+
 def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> list[Watched]:
     """Return the events of a claim and a volume that have found each other."""
     annotated = with_annotation(claim, BIND_COMPLETED, "yes")
-    both = replace(annotated, annotations=annotated.annotations | {BOUND_BY_CONTROLLER: "yes"})
+    metadata = replace(annotated, annotations=annotated.annotations | {BOUND_BY_CONTROLLER: "yes"})
     spec = replace(claim.spec, volume_name=volume.metadata.name)
+    own = replace(claim, metadata=metadata, spec=spec, status=BOUND)
     return [
-        Watched(VOLUME, "MODIFIED", replace(volume, status=BOUND)),
-        Watched(CLAIM, "MODIFIED", replace(claim, metadata=both, spec=spec, status=BOUND)),
+        Watched(
+            VOLUME,
+            "MODIFIED",
+            touched(replace(volume, status=BOUND), volume.metadata.resource_version),
+        ),
+        Watched(CLAIM, "MODIFIED", touched(own, claim.metadata.resource_version)),
     ]

@@ -1,0 +1,95 @@
+"""`trellis explain POD`: node by node, why a pod is where it is, or why it is nowhere.
+
+Computed here, by the scheduler's own code: from a snapshot's files, or from what the user may read in
+the cluster. Exit code 3 when there is no node for the pod.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from scheduler.cli.asking import (
+    EXIT_DOES_NOT_FIT,
+    ConfigFlag,
+    NowFlag,
+    PodsFlag,
+    SnapshotFlag,
+    be_quick,
+    options,
+    read_files,
+    setups,
+    show_record,
+    show_tables,
+    tell,
+)
+from scheduler.cli.flags import Output, OutputFlag
+from scheduler.cli.live import Access, ContextFlag, KubeconfigFlag, TimeoutFlag, look, seconds
+from scheduler.engine.choose import Ties
+from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.explain import Answer
+from scheduler.whatif.explain import explain as explained
+from scheduler.whatif.report import explanation_line, explanation_tables
+from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader
+from scheduler.whatif.stage import Options
+
+
+def explain(
+    pod: Annotated[str, typer.Argument(metavar="POD", help="NAME or NAMESPACE/NAME.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The pod's namespace.")] = "",
+    node: Annotated[str, typer.Option("--node", metavar="N", help="Just this node.")] = "",
+    snapshot: SnapshotFlag = None,
+    filename: PodsFlag = None,
+    config: ConfigFlag = "",
+    now: NowFlag = "",
+    kubeconfig: KubeconfigFlag = "",
+    context: ContextFlag = "",
+    request_timeout: TimeoutFlag = "30s",
+    output: OutputFlag = Output.TABLE,
+) -> int:
+    """Tell why a pod is where it is, or why it is pending."""
+    be_quick()
+    given, _, name = pod.rpartition("/")
+    is_live = not snapshot and not filename
+    # Of equal nodes a live cluster's daemon takes the one that the pod's uid picks.
+    wanted = options(now, Ties.UID if is_live else Ties.NAME, None, details=True)
+    setup = setups(config).default
+    if not is_live:
+        world, home = read_files(snapshot, filename), "default"
+    else:
+        access = Access(kubeconfig, context, seconds(request_timeout), given or namespace)
+        world, home, wanted = _read_live(access, wanted)
+    key = f"{given or namespace or home}/{name}"
+    answer = explained(world, setup, key, wanted, node=node)
+    _show(answer, output, one_node=bool(node))
+    return 0 if answer.explanation.fits else EXIT_DOES_NOT_FIT
+
+
+def _read_live(access: Access, wanted: Options) -> tuple[Snapshot, str, Options]:
+    reader = SnapshotReader()
+
+    def take(page: Source) -> None:
+        reader.read(items_of(page))
+
+    seen = look(access, READ, take)
+    tell(f"notice: {notice}" for notice in seen.notices)
+    now = seen.now if wanted.now is None else wanted.now
+    answered = Options(now=now, ties=wanted.ties, seed=wanted.seed, details=wanted.details)
+    return reader.snapshot(), seen.namespace, answered
+
+
+def _show(answer: Answer, output: Output, *, one_node: bool) -> None:
+    explanation = answer.explanation
+    tell(f"notice: {notice}" for notice in answer.notices)
+    if output in (Output.JSON, Output.YAML):
+        show_record(explanation, output)
+    elif output is Output.NAME:
+        print(explanation.node or "")
+    else:
+        print(explanation_line(explanation))
+        wide = output is Output.WIDE
+        tables = explanation_tables(explanation, wide=wide, one_node=one_node)
+        if tables:
+            print()
+            show_tables(tables)

@@ -1,0 +1,150 @@
+"""A live cluster as `explain` and `snapshot` see it: lists in pages, with the rights of the user.
+
+What may not be read is left out and said. Nothing is written to the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Annotated, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+import typer
+
+from scheduler.base.clock import RealClock
+from scheduler.base.errors import ApiError, InputError
+from scheduler.base.meters import Meters
+from scheduler.cli.about import VERSION
+from scheduler.kube.api import Response
+from scheduler.kube.client import ApiClient
+from scheduler.objects.kinds import NODE, POD, Kind
+from scheduler.whatif.documents import Source
+
+PAGE = 500
+
+KubeconfigFlag = Annotated[
+    str, typer.Option("--kubeconfig", metavar="F", help="Else KUBECONFIG, else in-cluster.")
+]
+ContextFlag = Annotated[str, typer.Option("--context", help="A context of the kubeconfig.")]
+TimeoutFlag = Annotated[
+    str, typer.Option("--request-timeout", metavar="TIME", help="For one request: 30, 30s, 2m.")
+]
+
+
+class Access(NamedTuple):
+    """How to reach a cluster; `namespace` is the one to fall back on."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    timeout_s: float = 30.0
+    namespace: str = ""
+
+
+class Seen(NamedTuple):
+    """What was seen: the namespace in use, the time, and what could not be read."""
+
+    namespace: str
+    now: float
+    notices: tuple[str, ...]
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    continue_: str | None = msgspec.field(name="continue", default=None)
+
+
+class _Page(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+
+
+_page = msgspec.json.Decoder(_Page)
+
+
+def look(access: Access, kinds: Iterable[Kind], take: Callable[[Source], None]) -> Seen:
+    """List all objects of `kinds`; `take` gets each page. ApiError when the cluster cannot be read."""
+    return asyncio.run(_look(access, tuple(kinds), take))
+
+
+def seconds(text: str) -> float:
+    """Read a duration as kubectl does: `30`, `30s`, `2m`, `1h`; InputError for anything else."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    if not number.isdecimal() or not int(number):
+        raise InputError(f'"{text}" is not a duration like 30s', where="--request-timeout")
+    return int(number) * unit
+
+
+async def _look(access: Access, kinds: tuple[Kind, ...], take: Callable[[Source], None]) -> Seen:
+    clock = RealClock()
+    client = await ApiClient.connect(
+        access.kubeconfig,
+        access.context,
+        clock=clock,
+        meters=Meters(),
+        user_agent=f"trellis/{VERSION}",
+    )
+    try:
+        namespace = access.namespace or client.namespace or "default"
+        notices = []
+        for kind in kinds:
+            notice = await _list(client, kind, namespace, access.timeout_s, take)
+            if notice:
+                notices.append(notice)
+        return Seen(namespace, clock.now(), tuple(notices))
+    finally:
+        await client.close()
+
+
+async def _list(
+    client: ApiClient,
+    kind: Kind,
+    namespace: str,
+    timeout_s: float,
+    take: Callable[[Source], None],
+) -> str:
+    """List one kind; return what to say of it when it could not be read as a whole."""
+    failed = await _take_all(client, kind, kind.path, timeout_s, take)
+    if failed is None or failed.code == 404:
+        return ""
+    if failed.code == 403 and kind.namespaced:
+        root, _, plural = kind.path.rpartition("/")
+        path = f"{root}/namespaces/{quote(namespace, safe='')}/{plural}"
+        failed = await _take_all(client, kind, path, timeout_s, take)
+        if failed is None:
+            return f"{kind.plural} of namespace {namespace} only: you may not list the others"
+    if failed.code == 403 and kind not in (NODE, POD):
+        return f"without {kind.plural}: you may not list them"
+    text = failed.message or failed.reason or "no answer"
+    raise ApiError(f"cannot list {kind.plural}: {text}", code=failed.code, reason=failed.reason)
+
+
+async def _take_all(
+    client: ApiClient, kind: Kind, path: str, timeout_s: float, take: Callable[[Source], None]
+) -> Response | None:
+    """Hand on every page; return the answer that ended it early."""
+    number = 0
+    async for response in _pages(client, kind, path, timeout_s):
+        if not response.ok:
+            return response
+        number += 1
+        take(Source(f"{kind.plural} (page {number})", response.body))
+    return None
+
+
+async def _pages(
+    client: ApiClient, kind: Kind, path: str, timeout_s: float
+) -> AsyncIterator[Response]:
+    base = f"{path}?limit={PAGE}"
+    if kind.field_selector:
+        base += f"&fieldSelector={quote(kind.field_selector, safe='')}"
+    where = base
+    while True:
+        response = await client.request("GET", where, timeout_s=timeout_s)
+        yield response
+        if not response.ok:
+            return
+        token = _page.decode(response.body).metadata.continue_
+        if not token:
+            return
+        where = f"{base}&continue={quote(token, safe='')}"

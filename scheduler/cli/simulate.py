@@ -1,0 +1,139 @@
+"""`trellis simulate`: what the scheduler would do with the pending pods of a snapshot.
+
+Three forms: one snapshot, one snapshot under two configurations (`--against`), and many cases in one
+process (`--batch`). Exit codes: 0 everything fits (or both configurations agree), 1 they differ, 2 a
+file is invalid, 3 a pod does not fit.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from scheduler.base.errors import InputError
+from scheduler.cli.asking import (
+    EXIT_DOES_NOT_FIT,
+    ConfigFlag,
+    NowFlag,
+    PodsFlag,
+    SnapshotFlag,
+    be_quick,
+    options,
+    read_files,
+    read_setup,
+    setups,
+    show_record,
+    show_tables,
+    tell,
+)
+from scheduler.cli.files import read_text
+from scheduler.cli.flags import Output, OutputFlag
+from scheduler.cli.installed import registry
+from scheduler.engine.choose import Ties
+from scheduler.whatif.batch import Batch
+from scheduler.whatif.diff import diff
+from scheduler.whatif.report import diff_line, diff_table, simulation_tables, summary_line
+from scheduler.whatif.simulate import simulate as place
+from scheduler.whatif.simulate import simulate_stage
+from scheduler.whatif.snapshot import Snapshot
+from scheduler.whatif.stage import Options, staged
+
+EXIT_DIFFERS: Final = 1
+# A longer line is no small case; whoever has one uses --snapshot.
+LONGEST_LINE: Final = 256 << 20
+
+
+class TiesChoice(StrEnum):
+    """How equally good nodes are told apart."""
+
+    NAME = "name"
+    UID = "uid"
+
+
+def simulate(
+    snapshot: SnapshotFlag = None,
+    filename: PodsFlag = None,
+    config: ConfigFlag = "",
+    against: Annotated[
+        str, typer.Option("--against", metavar="F", help="Another configuration to compare with.")
+    ] = "",
+    batch: Annotated[
+        str, typer.Option("--batch", metavar="F", help="One case per line, JSON; - is stdin.")
+    ] = "",
+    details: Annotated[
+        bool, typer.Option("--details", help="Every node's verdict and scores, for every pod.")
+    ] = False,
+    ties: Annotated[
+        TiesChoice, typer.Option("--ties", help="Equal nodes: lowest name, or as the daemon.")
+    ] = TiesChoice.NAME,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Equal nodes: at random, repeatable.")
+    ] = None,
+    now: NowFlag = "",
+    output: OutputFlag = Output.TABLE,
+) -> int:
+    """Place the pending pods of a snapshot, without a cluster."""
+    be_quick()
+    wanted = options(now, Ties(ties), seed, details=details)
+    if batch:
+        if snapshot or filename or against:
+            raise InputError("--batch goes without --snapshot, -f and --against")
+        return _batch(batch, config, wanted)
+    if not snapshot and not filename:
+        raise InputError("name what to simulate: --snapshot F, -f PODS or --batch F")
+    world = read_files(snapshot, filename)
+    if against:
+        return _compare(world, config, against, wanted, output)
+    stage = staged(world, setups(config).default, wanted)
+    tell(f"notice: {notice}" for notice in stage.notices)
+    simulation = simulate_stage(stage, details=details)
+    if output in (Output.JSON, Output.YAML):
+        show_record(simulation, output)
+    elif output is Output.NAME:
+        print(*(f"{pod.key} {pod.node}" for pod in simulation.pods if pod.node), sep="\n")
+    else:
+        show_tables(simulation_tables(simulation, wide=output is Output.WIDE))
+        tell([summary_line(simulation)])
+    return 0 if simulation.fits else EXIT_DOES_NOT_FIT
+
+
+def _compare(world: Snapshot, config: str, against: str, wanted: Options, output: Output) -> int:
+    known = registry()
+    first = setups(config).default
+    found = diff(place(world, first, wanted), place(world, read_setup(against, known), wanted))
+    if output in (Output.JSON, Output.YAML):
+        show_record(found, output)
+    elif output is Output.NAME:
+        print(*(pod.key for pod in found.pods), sep="\n")
+    else:
+        if found.pods:
+            show_tables([diff_table(found)])
+        tell([diff_line(found)])
+    return 0 if found.is_same else EXIT_DIFFERS
+
+
+def _batch(name: str, config: str, wanted: Options) -> int:
+    """Answer line by line; that a case does not fit, or is wrong, stands in its answer."""
+    answering = Batch(setups(config), wanted, read_text)
+    out = sys.stdout.buffer
+    for line in _lines(name):
+        if line.strip():
+            out.write(answering.answer(line) + b"\n")
+            out.flush()
+    return 0
+
+
+def _lines(name: str) -> Iterator[bytes]:
+    try:
+        with sys.stdin.buffer if name == "-" else Path(name).open("rb") as file:
+            while line := file.readline(LONGEST_LINE):
+                if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+                    raise InputError(f"a line has more than {LONGEST_LINE} bytes", where=name)
+                yield line
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=name) from error

@@ -1,0 +1,97 @@
+"""`trellis snapshot`: a live cluster as one List, for `simulate`, `explain` and `kubectl apply`.
+
+Secrets are never read, and what stands in pods beside scheduling (environment, commands) is left out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from scheduler.base.errors import InputError
+from scheduler.cli.asking import be_quick, tell
+from scheduler.cli.files import manifest_files, read_bytes, shown
+from scheduler.cli.flags import Output, OutputFlag
+from scheduler.cli.live import Access, ContextFlag, KubeconfigFlag, TimeoutFlag, look, seconds
+from scheduler.whatif.anonymize import Anonymizer
+from scheduler.whatif.documents import Item, Source, items_of
+from scheduler.whatif.export import exported
+from scheduler.whatif.snapshot import READ, kind_of
+
+Object = dict[str, Any]
+
+
+def snapshot(
+    anonymize: Annotated[
+        bool, typer.Option("--anonymize", help="Hide names, labels and images, consistently.")
+    ] = False,
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--snapshot", metavar="F", help="Files instead of a cluster, to clean them."),
+    ] = None,
+    kubeconfig: KubeconfigFlag = "",
+    context: ContextFlag = "",
+    request_timeout: TimeoutFlag = "30s",
+    output: OutputFlag = Output.JSON,
+) -> None:
+    """Write a live cluster as one List that simulate, explain and kubectl apply read."""
+    if output not in (Output.JSON, Output.YAML):
+        raise InputError("a snapshot is written as json or yaml", where="--output")
+    be_quick()
+    objects: list[Object] = []
+
+    def take(page: Source) -> None:
+        objects.extend(_exported(items_of(page)))
+
+    if source:
+        for name in manifest_files(source):
+            take(Source(shown(name), read_bytes(name)))
+    else:
+        access = Access(kubeconfig, context, seconds(request_timeout))
+        tell(f"notice: {notice}" for notice in look(access, READ, take).notices)
+    if anonymize:
+        hiding = Anonymizer()
+        hiding.learn(objects)
+        objects = [hiding.renamed(obj) for obj in objects]
+    _write(objects, output)
+
+
+def _exported(items: Iterable[Item]) -> Iterator[Object]:
+    for item in items:
+        kind = kind_of(item)
+        if kind is None:
+            continue
+        raw = msgspec.json.decode(item.raw) if isinstance(item.raw, bytes) else item.raw
+        try:
+            obj = exported(kind.kind, kind.api_version, raw)
+            _ = obj["metadata"]["name"]
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            text = f"not a readable {kind.kind}: {error!r}"
+            raise InputError(text, where=item.where) from error
+        yield obj
+
+
+def _write(objects: Iterable[Object], output: Output) -> None:
+    """Write object by object: the whole text of a large cluster need not be in memory."""
+    out = sys.stdout
+    if output is Output.JSON:
+        out.write('{"apiVersion": "v1", "kind": "List", "items": [')
+        for number, obj in enumerate(objects):
+            out.write(",\n" if number else "\n")
+            out.write(msgspec.json.encode(obj).decode())
+        out.write("\n]}\n")
+        return
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    out.write("apiVersion: v1\nkind: List\nitems:")
+    written = False
+    for obj in objects:
+        text = yaml.dump([obj], Dumper=dumper, sort_keys=False, default_flow_style=False)
+        out.write(("" if written else "\n") + text)
+        written = True
+    out.write("" if written else " []\n")

@@ -1,0 +1,149 @@
+"""Objects of a snapshot with their names hidden: the same structure, other words.
+
+One table for everything: whatever was equal before is equal afterwards, so selectors still select and
+references still refer. What is not known to be harmless is hidden. Nodes keep the order of their
+names, since equal nodes are told apart by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from scheduler.whatif.export import Object
+
+# Fields whose values are words of the API; times tell nothing either.
+_KEPT_FIELDS: Final = re.compile(
+    "accessModes|apiVersion|effect|kind|minAvailable|maxUnavailable|nodeAffinityPolicy"
+    "|nodeTaintsPolicy|operator|phase|podManagementPolicy|policyType|preemptionPolicy|protocol"
+    "|qosClass|reason|reclaimPolicy|persistentVolumeReclaimPolicy|restartPolicy|schedulerName"
+    "|scope|status|strategy|type|unhealthyPodEvictionPolicy|volumeBindingMode|volumeMode"
+    "|whenDeleted|whenScaled|whenUnsatisfiable|.*Time|.*Timestamp"
+)
+_AMOUNTS: Final = frozenset(
+    ("requests", "limits", "allocatable", "capacity", "overhead", "allocatedResources")
+)
+_LABELS: Final = frozenset(("labels", "matchLabels", "nodeSelector", "selector"))
+_LABEL_KEY_FIELDS: Final = frozenset(("topologyKey", "matchLabelKeys", "mismatchLabelKeys"))
+_IMAGE_FIELDS: Final = frozenset(("image", "reference", "names"))
+_KEPT_WORDS: Final = frozenset(("", "default", "true", "false", "yes", "no", "None"))
+_KEPT_BEGINNINGS: Final = ("kube-", "system-", "kubernetes.io/")
+_KEPT_VALUES_OF: Final = ("kubernetes.io/os", "kubernetes.io/arch")
+_NUMBER: Final = re.compile(r"[-+]?\d{1,18}")
+_WORD_OF: Final = {
+    "Node": "node",
+    "Pod": "pod",
+    "Namespace": "ns",
+    "nodeName": "node",
+    "namespace": "ns",
+    "namespaces": "ns",
+    "uid": "uid",
+    "message": "text",
+}
+
+
+class Anonymizer:
+    """Renames objects; `learn` all of them first, then take them one by one."""
+
+    def __init__(self) -> None:
+        self._aliases: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+
+    def learn(self, objects: Iterable[Object]) -> None:
+        """Give the names that must keep their order, or belong together, their aliases."""
+        nodes: list[str] = []
+        claims: list[tuple[str, str]] = []
+        for obj in objects:
+            name = str(obj["metadata"].get("name", ""))
+            if obj["kind"] == "Node":
+                nodes.append(name)
+            elif obj["kind"] == "Pod":
+                volumes = (obj.get("spec") or {}).get("volumes") or ()
+                claims += [(name, v.get("name", "")) for v in volumes if v.get("ephemeral")]
+        width = len(str(len(nodes)))
+        for number, name in enumerate(sorted(nodes), 1):
+            self._aliases[name] = f"node-{number:0{width}}"
+        self._counts["node"] = len(nodes)
+        for pod, volume in claims:
+            # The claim of an ephemeral volume is found by its name.
+            self._aliases[f"{pod}-{volume}"] = f"{self._name(pod, 'pod')}-{self._name(volume)}"
+
+    def renamed(self, obj: Object) -> Object:
+        """Return an object with its names hidden."""
+        hidden: Object = self._value(obj, "", obj["kind"])
+        return hidden
+
+    def _value(self, value: Any, field: str, kind: str = "") -> Any:
+        if isinstance(value, dict):
+            return dict(self._fields(value, field, kind))
+        if isinstance(value, list):
+            return [self._value(item, field) for item in value]
+        if not isinstance(value, str) or _KEPT_FIELDS.fullmatch(field):
+            return value
+        if field in _LABEL_KEY_FIELDS:
+            return self._key(value)
+        if field in _IMAGE_FIELDS:
+            return self._image(value)
+        return self._name(value, _WORD_OF.get(field, "name"))
+
+    def _fields(
+        self, fields: Mapping[str, Any], field: str, kind: str
+    ) -> Iterator[tuple[str, Any]]:
+        if field in _AMOUNTS:
+            yield from fields.items()
+            return
+        if field in _LABELS and all(isinstance(value, str) for value in fields.values()):
+            for label, value in fields.items():
+                yield self._key(label), self._label(label, value)
+            return
+        about = fields.get("key")
+        key = about if isinstance(about, str) else None
+        for name, value in fields.items():
+            if key is not None and name == "key":
+                yield name, self._key(key)
+            elif key is not None and name in ("value", "values"):
+                yield name, self._labels(key, value)
+            elif name == "name" and field == "metadata":
+                yield name, self._value(value, kind)
+            else:
+                # A container's image is text, an image volume and a node's images are objects.
+                yield name, self._value(value, name, kind if name == "metadata" else "")
+
+    def _labels(self, key: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._label(key, one) for one in value]
+        return self._label(key, value) if isinstance(value, str) else value
+
+    def _label(self, key: str, value: str) -> str:
+        if key in _KEPT_VALUES_OF or _NUMBER.fullmatch(value):
+            return value
+        # A volume's zone may be a set of zones.
+        return "__".join(self._name(part, "value") for part in value.split("__"))
+
+    def _key(self, key: str) -> str:
+        domain = key.rpartition("/")[0]
+        if key == "metadata.name" or domain.endswith(("kubernetes.io", "k8s.io")):
+            return key
+        return self._name(key, "label")
+
+    def _image(self, image: str) -> str:
+        name, at, digest = image.partition("@")
+        has_tag = ":" in name.rpartition("/")[2]
+        if at:
+            return f"{self._name(name, 'image')}@sha256:{self._name(digest, 'digest')}"
+        return (
+            image
+            if not image
+            else f"{self._name(name if has_tag else name + ':latest', 'image')}:1"
+        )
+
+    def _name(self, text: str, word: str = "name") -> str:
+        if text in _KEPT_WORDS or text.startswith(_KEPT_BEGINNINGS):
+            return text
+        alias = self._aliases.get(text)
+        if alias is None:
+            number = self._counts.get(word, 0) + 1
+            self._counts[word] = number
+            alias = self._aliases[text] = f"{word}-{number}"
+        return alias

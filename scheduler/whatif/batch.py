@@ -1,0 +1,137 @@
+"""Many simulations, one JSON object per line in and out: for programs that ask all the time.
+
+`{"id", "config"?, "objects": [...], "pending"?: [...], "details"?, "now"?}` becomes
+`{"id", "simulation": {...}}` or `{"id", "error": {"code", "message"}}`. Cases know nothing of each
+other. Pure: the command line reads and writes the lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.base.clock import parse_rfc3339
+from scheduler.base.errors import ConfigError, InputError, TrellisError
+from scheduler.whatif.documents import items_of_objects
+from scheduler.whatif.records import Simulation
+from scheduler.whatif.setups import Setups
+from scheduler.whatif.simulate import simulate
+from scheduler.whatif.snapshot import read_snapshot
+from scheduler.whatif.stage import Options, Setup
+
+INVALID_CASE, INVALID_CONFIG, INVALID_OBJECT = "InvalidCase", "InvalidConfig", "InvalidObject"
+INTERNAL = "InternalError"
+
+# Returns the text of a configuration file that a case names.
+ReadFile = Callable[[str], str]
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """Why a case has no answer."""
+
+    code: str
+    message: str
+
+
+class _Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    objects: list[msgspec.Raw]
+    id: msgspec.Raw = msgspec.Raw(b"null")
+    config: msgspec.Raw | None = None
+    pending: list[msgspec.Raw] | None = None
+    details: bool | None = None
+    now: str | int | float | None = None
+
+
+class _Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: msgspec.Raw
+    simulation: Simulation | None = None
+    error: Fault | None = None
+
+
+class _Id(msgspec.Struct, frozen=True):
+    id: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_case = msgspec.json.Decoder(_Case)
+_id = msgspec.json.Decoder(_Id)
+_encode = msgspec.json.Encoder().encode
+
+
+class Batch:
+    """Answers cases; `options` hold where a case says nothing else."""
+
+    def __init__(self, setups: Setups, options: Options, read_file: ReadFile) -> None:
+        self._setups = setups
+        self._options = options
+        self._read_file = read_file
+
+    def answer(self, line: bytes) -> bytes:
+        """Return the line that answers one case, without its end; never raises for bad input."""
+        identity = msgspec.Raw(b"null")
+        try:
+            case = _case.decode(line)
+            identity = case.id
+            return _encode(_Answer(identity, self._simulated(case)))
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+            fault = Fault(INVALID_CASE, _words(error))
+        except ConfigError as error:
+            fault = Fault(INVALID_CONFIG, str(error))
+        except InputError as error:
+            fault = Fault(INVALID_OBJECT, str(error))
+        except TrellisError as error:
+            fault = Fault(INTERNAL, str(error))
+        except Exception as error:  # noqa: BLE001 - one odd case must not end the others
+            fault = Fault(INTERNAL, f"{type(error).__name__}: {error}")
+        return _encode(_Answer(_identity_of(line, identity), error=fault))
+
+    def _simulated(self, case: _Case) -> Simulation:
+        options = self._options
+        if case.details is not None or case.now is not None:
+            now = options.now if case.now is None else moment(case.now)
+            details = options.details if case.details is None else case.details
+            options = replace(options, now=now, details=details)
+        snapshot = read_snapshot(
+            items_of_objects(case.objects, "objects"),
+            items_of_objects(case.pending or (), "pending"),
+        )
+        return simulate(snapshot, self._setup(case.config), options)
+
+    def _setup(self, config: msgspec.Raw | None) -> Setup:
+        if config is None or bytes(config) == b"null":
+            return self._setups.default
+        if bytes(config[:1]) != b'"':
+            return self._setups.of(bytes(config).decode(), file="config")
+        text: str = msgspec.json.decode(config)
+        if "\n" in text or ":" in text:
+            return self._setups.of(text, file="config")
+        return self._setups.of(self._read_file(text), file=text)
+
+
+def moment(text: str | float) -> float:
+    """Read a time as RFC 3339 or seconds since the epoch; InputError when it is neither."""
+    if isinstance(text, int | float):
+        found: float | None = float(text)
+    else:
+        found = parse_rfc3339(text)
+    if found is None or not 0 <= found < 2**33:
+        raise InputError(f'"{text}" is not a time like 2026-01-31T12:00:00Z', where="now")
+    return found
+
+
+def _identity_of(line: bytes, known: msgspec.Raw) -> Any:
+    """Return the id of a case that could not be read as a whole, as far as it can be found."""
+    if bytes(known) != b"null":
+        return known
+    try:
+        return _id.decode(line).id
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return known
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return str(error)[:300]

@@ -1,0 +1,253 @@
+"""`explain`: one attempt at one pod on the snapshot as it stands, with everything that was said.
+
+A pod that is placed already is looked at as if it were not: why it is where it is, judged by the
+cluster of today. Each filter is also asked alone, so that a node shows all that speaks against it and
+not just the first word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.base.errors import InputError, PluginError, TrellisError
+from scheduler.base.text import did_you_mean
+from scheduler.engine.choose import Ties
+from scheduler.engine.cycle import Attempt, decide
+from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Watched
+from scheduler.engine.engine import Engine
+from scheduler.engine.failure import SCHEDULER_ERROR, UNSCHEDULABLE
+from scheduler.engine.queues import Where
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import Code, Status
+from scheduler.objects.pod import Pod
+from scheduler.whatif.gates import gate_text
+from scheduler.whatif.records import API_VERSION, PodName, Result
+from scheduler.whatif.snapshot import Snapshot
+from scheduler.whatif.stage import Options, Setup, staged
+from scheduler.whatif.verdicts import NodeVerdict, Score, verdicts
+
+
+class PluginVerdict(msgspec.Struct, frozen=True):
+    """What one filter says of a node, whatever the others say."""
+
+    code: str
+    reasons: tuple[str, ...] = ()
+
+
+class NodeExplanation(msgspec.Struct, frozen=True, rename="camel"):
+    """A node: the verdict, every filter's own word, and why it was not taken."""
+
+    name: str
+    feasible: bool
+    rejected_by: str | None
+    code: str
+    reasons: tuple[str, ...]
+    scores: dict[str, Score]
+    total: int | None
+    plugins: dict[str, PluginVerdict]
+    why: str
+
+
+class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Where a pod would go now (`node`) and where it is (`current_node`), node by node."""
+
+    api_version: str = API_VERSION
+    kind: str = "Explanation"
+    namespace: str
+    name: str
+    profile: str
+    result: Result
+    node: str | None = None
+    current_node: str | None = None
+    reason: str = ""
+    message: str = ""
+    nominated_node: str | None = None
+    victims: tuple[PodName, ...] = ()
+    nodes: tuple[NodeExplanation, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is a node for the pod."""
+        return self.node is not None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An explanation, and what to say beside it."""
+
+    explanation: Explanation
+    notices: tuple[str, ...] = ()
+
+
+def explain(
+    snapshot: Snapshot,
+    setup: Setup,
+    pod: str,
+    options: Options | None = None,
+    *,
+    node: str = "",
+) -> Answer:
+    """Explain the pod `namespace/name`, all nodes or just `node`; InputError when either is unknown."""
+    wanted = options or Options()
+    found = snapshot.find(pod)
+    if found is None:
+        keys = [one.key for one in (*snapshot.bound, *snapshot.unbound)]
+        raise InputError(f"no such pod is bound or waiting{did_you_mean(pod, keys)}", where=pod)
+    if node and node not in {one.key for one in snapshot.nodes}:
+        hint = did_you_mean(node, (one.key for one in snapshot.nodes))
+        raise InputError(f"no such node{hint}", where=node)
+    stage = staged(snapshot, setup, wanted)
+    engine = stage.engine
+    waiting = _unplaced(found, engine, stage.now)
+    served, notices = _served(waiting, engine)
+    explanation = _explained(found, served, engine, stage.now, wanted.ties)
+    if node:
+        one = tuple(each for each in explanation.nodes if each.name == node)
+        explanation = replace(explanation, nodes=one)
+    return Answer(explanation, notices)
+
+
+def _unplaced(pod: Pod, engine: Engine, now: float) -> Pod:
+    """Take a pod that is placed off its node, as if it were still to be placed."""
+    if not pod.spec.node_name:
+        return pod
+    engine.handle(Watched("Pod", "DELETED", pod), now)
+    return replace(pod, spec=replace(pod.spec, node_name=""))
+
+
+def _served(pod: Pod, engine: Engine) -> tuple[Pod, tuple[str, ...]]:
+    """Return the pod as one of a profile of ours."""
+    name = pod.spec.scheduler_name
+    if name in engine.profiles:
+        return pod, ()
+    first = next(iter(engine.profiles))
+    notice = f'no profile is called "{name}": explained as profile {first} would place the pod'
+    return replace(pod, spec=replace(pod.spec, scheduler_name=first)), (notice,)
+
+
+def _explained(found: Pod, pod: Pod, engine: Engine, now: float, ties: Ties) -> Explanation:
+    meta = pod.metadata
+    frame = Explanation(
+        namespace=meta.namespace,
+        name=meta.name,
+        profile=pod.spec.scheduler_name,
+        result=Result.ERROR,
+        current_node=found.spec.node_name or None,
+        nominated_node=pod.status.nominated_node_name or None,
+    )
+    queued = engine.queues.get(meta.uid)
+    if queued is not None and queued.where is Where.GATED:
+        text = gate_text(engine, queued)
+        return replace(frame, result=Result.GATED, reason=queued.gated_by, message=text)
+    try:
+        attempt = engine.attempt(pod, now)
+        decision = _outcome(attempt)
+    except TrellisError as error:
+        return replace(frame, reason=SCHEDULER_ERROR, message=str(error))
+    nodes = _nodes(decision, attempt, ties)
+    if decision.fits:
+        return replace(frame, result=Result.SCHEDULED, node=decision.node, nodes=nodes)
+    is_error = decision.status.code is Code.ERROR
+    nominated = decision.nominated_node
+    return replace(
+        frame,
+        result=Result.ERROR if is_error else Result.UNSCHEDULABLE,
+        reason=SCHEDULER_ERROR if is_error else UNSCHEDULABLE,
+        message=decision.message,
+        nominated_node=frame.nominated_node if nominated is None else nominated or None,
+        victims=tuple(
+            PodName(one.pod.metadata.namespace, one.pod.metadata.name) for one in decision.victims
+        ),
+        nodes=nodes,
+    )
+
+
+def _outcome(attempt: Attempt) -> Decision:
+    steps = decide(attempt)
+    try:
+        next(steps)
+    except StopIteration as stop:
+        decision: Decision = stop.value
+        return decision
+    raise PluginError("", "Filter", "the attempt asks for something that nobody here can answer")
+
+
+def _nodes(decision: Decision, attempt: Attempt, ties: Ties) -> tuple[NodeExplanation, ...]:
+    listed = verdicts(decision, attempt.nodes)
+    alone = _each_alone(decision, attempt)
+    best = next((one for one in listed if one.name == decision.node), None)
+    return tuple(
+        NodeExplanation(
+            name=one.name,
+            feasible=one.feasible,
+            rejected_by=one.rejected_by,
+            code=one.code,
+            reasons=one.reasons,
+            scores=one.scores,
+            total=one.total,
+            plugins=alone.get(one.name, {}),
+            why=_why(one, best, ties),
+        )
+        for one in listed
+    )
+
+
+def _each_alone(decision: Decision, attempt: Attempt) -> dict[str, dict[str, PluginVerdict]]:
+    """Ask each filter about every node, as if it were the only one."""
+    found: dict[str, dict[str, PluginVerdict]] = {}
+    if not decision.status.is_success and decision.status.plugin:
+        return found  # pre-filter ended it: the others have nothing to go by
+    nodes, states = attempt.nodes, attempt.states
+    rows = [(nodes.name(row), row) for row in range(nodes.size) if nodes.exists[row]]
+    profile = attempt.runner.profile
+    for bound in profile.filter:
+        if bound.name in states.skipped:
+            continue
+        runner = Runner(replace(profile, filter=(bound,)))
+        try:
+            _, rejections = runner.filter(attempt.cycle, nodes, states, nodes.exists)
+        except PluginError:
+            continue
+        for name, row in rows:
+            status = next(
+                (r.rejected.status(row, r.plugin) for r in rejections if r.rows[row]), Status()
+            )
+            verdict = PluginVerdict(status.code.value, status.reasons)
+            found.setdefault(name, {})[bound.name] = verdict
+    return found
+
+
+def _why(node: NodeVerdict, best: NodeVerdict | None, ties: Ties) -> str:
+    """Return in words why a node was taken or not."""
+    if not node.feasible:
+        return f"{node.rejected_by or 'rejected'}: {', '.join(node.reasons)}"
+    if best is None:
+        return ""
+    if node.name == best.name:
+        return "chosen" if node.total is not None else "chosen: the only one that fits"
+    if node.total is None or best.total is None:
+        return "not looked at: enough nodes fit, or the pod was promised another"
+    if node.total == best.total:
+        return f"as good as {best.name}, {_TIE_WORDS[ties]}"
+    lead = f"{best.total - node.total} behind {best.name}"
+    return f"{lead}: {', '.join(_differences(node, best))}"
+
+
+_TIE_WORDS = {
+    Ties.NAME: "whose name comes first",
+    Ties.UID: "which the pod's uid picks",
+    Ties.SEED: "which the seed picks",
+}
+
+
+def _differences(node: NodeVerdict, best: NodeVerdict) -> Iterable[str]:
+    """Yield what each plugin's score adds to or takes from the distance, the largest loss first."""
+    gaps = [
+        (score.weighted - best.scores[plugin].weighted, plugin)
+        for plugin, score in node.scores.items()
+        if plugin in best.scores
+    ]
+    return (f"{plugin} {gap:+d}" for gap, plugin in sorted(gaps) if gap)

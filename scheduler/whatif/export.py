@@ -1,0 +1,148 @@
+"""Objects of a live cluster → objects of a snapshot: what scheduling needs and nothing private.
+
+Containers keep image, resources and ports; environment, commands, secrets' names and annotations that
+no plugin reads are left out, and so is what would keep `kubectl apply` from creating the objects
+anew. Works on plain data; called by `trellis snapshot`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+Object = dict[str, Any]
+
+_DROPPED_META: Final = ("managedFields", "resourceVersion", "selfLink", "generation")
+# Objects of these kinds are in every cluster: with a uid of elsewhere they could not be applied.
+_WITHOUT_UID: Final = ("Namespace", "PriorityClass", "Service", "Node", "CSINode", "CSIDriver")
+_ANNOTATIONS: Final = (
+    "pv.kubernetes.io/",
+    "volume.kubernetes.io/",
+    "volume.beta.kubernetes.io/",
+    "storage.alpha.kubernetes.io/",
+)
+_ANNOTATED: Final = ("PersistentVolume", "PersistentVolumeClaim", "CSINode")
+_POD_SPEC: Final = re.compile(
+    "activeDeadlineSeconds|affinity|containers|hostNetwork|initContainers|nodeName|nodeSelector|os"
+    "|overhead|preemptionPolicy|priority|priorityClassName|resourceClaims|resources|restartPolicy"
+    "|runtimeClassName|schedulerName|schedulingGates|schedulingGroup|terminationGracePeriodSeconds"
+    "|tolerations|topologySpreadConstraints|volumes|workloadRef"
+)
+_POD_STATUS: Final = re.compile(
+    "allocatedResources|conditions|containerStatuses|initContainerStatuses|nominatedNodeName|phase"
+    "|qosClass|resources|startTime"
+)
+_CONTAINER: Final = re.compile("name|image|resources|ports|restartPolicy")
+_CONTAINER_STATUS: Final = re.compile("name|resources|allocatedResources")
+_VOLUME_SOURCES: Final = (
+    "persistentVolumeClaim",
+    "ephemeral",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "azureDisk",
+    "cinder",
+    "iscsi",
+    "rbd",
+    "image",
+)
+_NODE_SPEC: Final = re.compile("taints|unschedulable")
+_NODE_STATUS: Final = re.compile(
+    "allocatable|capacity|conditions|declaredFeatures|images|volumesAttached"
+)
+_PORT: Final = re.compile("name|port|protocol")
+_SERVICE_SPEC: Final = re.compile("selector|ports")
+_SECRETIVE: Final = ("volumeAttributes", "parameters", "mountOptions", "attachmentMetadata")
+
+
+def exported(kind: str, api_version: str, raw: Mapping[str, Any]) -> Object:
+    """Return an object as it stands in a snapshot."""
+    obj = _without_secrets(raw)
+    meta = _metadata(kind, obj.get("metadata") or {})
+    obj = {"apiVersion": api_version, "kind": kind, "metadata": meta} | {
+        key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")
+    }
+    spec = obj.get("spec")
+    if kind == "Pod":
+        obj["spec"] = _pod_spec(spec or {})
+        obj["status"] = _pod_status(obj.get("status") or {})
+    elif kind == "Node":
+        obj["spec"] = _only(spec or {}, _NODE_SPEC)
+        obj["status"] = _only(obj.get("status") or {}, _NODE_STATUS)
+    elif kind == "Service":
+        obj["spec"] = _service_spec(spec or {})
+        obj.pop("status", None)
+    elif isinstance(spec, dict) and isinstance(spec.get("template"), dict):
+        obj["spec"] = spec | {"template": _template(spec["template"])}
+    return obj
+
+
+def _metadata(kind: str, meta: Mapping[str, Any]) -> Object:
+    kept = {key: value for key, value in meta.items() if key not in _DROPPED_META}
+    if kind in _WITHOUT_UID:
+        kept.pop("uid", None)
+    annotations = kept.pop("annotations", None) or {}
+    if kind in _ANNOTATED:
+        known = {key: v for key, v in annotations.items() if key.startswith(_ANNOTATIONS)}
+        if known:
+            kept["annotations"] = known
+    return kept
+
+
+def _pod_spec(spec: Mapping[str, Any]) -> Object:
+    kept = _only(spec, _POD_SPEC)
+    for field in ("containers", "initContainers"):
+        if kept.get(field):
+            kept[field] = [_only(container, _CONTAINER) for container in kept[field]]
+    if kept.get("volumes"):
+        kept["volumes"] = [_volume(volume) for volume in kept["volumes"]]
+    return kept
+
+
+def _pod_status(status: Mapping[str, Any]) -> Object:
+    kept = _only(status, _POD_STATUS)
+    for field in ("containerStatuses", "initContainerStatuses"):
+        if kept.get(field):
+            kept[field] = [_only(one, _CONTAINER_STATUS) for one in kept[field]]
+    return kept
+
+
+def _volume(volume: Mapping[str, Any]) -> Object:
+    """Return a volume with what scheduling looks at; any other source becomes an empty folder."""
+    kept = {"name": volume.get("name", "")}
+    for source in _VOLUME_SOURCES:
+        if volume.get(source) is not None:
+            return kept | {source: volume[source]}
+    return kept | {"emptyDir": {}}
+
+
+def _template(template: Mapping[str, Any]) -> Object:
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    return {"metadata": {"labels": labels}, "spec": _pod_spec(template.get("spec") or {})}
+
+
+def _service_spec(spec: Mapping[str, Any]) -> Object:
+    kept = _only(spec, _SERVICE_SPEC)
+    kept["ports"] = [_only(port, _PORT) for port in kept.get("ports") or ()]
+    if spec.get("clusterIP") == "None":
+        kept["clusterIP"] = "None"
+    return kept
+
+
+def _only(fields: Mapping[str, Any], names: re.Pattern[str]) -> Object:
+    return {key: value for key, value in fields.items() if names.fullmatch(key)}
+
+
+def _without_secrets(value: Any) -> Any:
+    """Copy plain data without nulls, and without references to secrets and drivers' parameters."""
+    if isinstance(value, Mapping):
+        return {
+            key: _without_secrets(item)
+            for key, item in value.items()
+            if item is not None and key not in _SECRETIVE and not _is_secret(key)
+        }
+    return [_without_secrets(item) for item in value] if isinstance(value, list) else value
+
+
+def _is_secret(key: str) -> bool:
+    return key.lower().endswith(("secretref", "secretname", "secretnamespace"))

@@ -1,0 +1,148 @@
+"""Records as tables for people: titles and rows of text. Whoever prints them aligns them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from scheduler.whatif.diff import Side, SimulationDiff
+from scheduler.whatif.explain import Explanation, NodeExplanation
+from scheduler.whatif.records import PodName, PodResult, Simulation
+from scheduler.whatif.verdicts import NodeVerdict
+
+
+class Table(NamedTuple):
+    """Titles and rows; `heading` stands above it when it is not empty."""
+
+    titles: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    heading: str = ""
+
+
+def simulation_tables(simulation: Simulation, *, wide: bool) -> list[Table]:
+    """Return the pods, and with details each pod's nodes."""
+    titles = ["namespace", "name", "result", "node"]
+    titles += ["profile", "nominated", "victims", "message"] if wide else ["message"]
+    tables = [Table(titles, [_pod_row(pod, wide=wide) for pod in simulation.pods])]
+    # An unset list is not empty: nobody asked.
+    return tables + [
+        nodes_table(pod.nodes, heading=f"{pod.key}: the first attempt")
+        for pod in simulation.pods
+        if isinstance(pod.nodes, tuple) and pod.nodes
+    ]
+
+
+def summary_line(simulation: Simulation) -> str:
+    """Return a simulation in one line."""
+    total = len(simulation.pods)
+    return f"{simulation.summary.scheduled} of {total} pods scheduled"
+
+
+def nodes_table(nodes: Iterable[NodeVerdict], *, heading: str = "") -> Table:
+    """Return one row per node with its verdict and, where plugins scored, their weighted scores."""
+    listed = list(nodes)
+    plugins = sorted({plugin for node in listed for plugin in node.scores})
+    rows = [
+        [
+            node.name,
+            "fits" if node.feasible else f"rejected by {node.rejected_by or 'nobody'}",
+            "" if node.total is None else str(node.total),
+            *(str(node.scores[p].weighted) if p in node.scores else "" for p in plugins),
+            ", ".join(node.reasons),
+        ]
+        for node in listed
+    ]
+    return Table(["node", "verdict", "total", *plugins, "reasons"], rows, heading)
+
+
+def diff_table(diff: SimulationDiff) -> Table:
+    """Return one row per pod that fares differently."""
+    rows = [
+        [one.namespace, one.name, _side_text(one.before), _side_text(one.after)]
+        for one in diff.pods
+    ]
+    return Table(["namespace", "name", "before", "after"], rows)
+
+
+def diff_line(diff: SimulationDiff) -> str:
+    """Return a comparison in one line."""
+    before, after = diff.summary.before.scheduled, diff.summary.after.scheduled
+    return f"{len(diff.pods)} pods differ, {diff.same} do not; scheduled: {before} before, {after} after"
+
+
+def _pod_row(pod: PodResult, *, wide: bool) -> list[str]:
+    row = [pod.namespace, pod.name, pod.result.value, pod.node or ""]
+    if wide:
+        row += [pod.profile, pod.nominated_node or "", _names(pod.victims)]
+    return [*row, pod.message]
+
+
+def _side_text(side: Side | None) -> str:
+    if side is None:
+        return "not ours"
+    text = side.node or side.message or side.result.value
+    if side.nominated_node:
+        text += f" (nominated to {side.nominated_node})"
+    return text + (f" in place of {_names(side.victims)}" if side.victims else "")
+
+
+def _names(pods: Iterable[PodName]) -> str:
+    return ",".join(f"{pod.namespace}/{pod.name}" for pod in pods)
+
+
+def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) -> list[Table]:
+    """Return the nodes, best first; for one node what each plugin says of it."""
+    if one_node:
+        return [_plugins_table(node) for node in explanation.nodes]
+    ordered = sorted(explanation.nodes, key=lambda node: _rank(node, explanation.node))
+    plugins = sorted({plugin for node in ordered for plugin in node.scores}) if wide else []
+    rows = [
+        [
+            node.name,
+            "fits" if node.feasible else "rejected",
+            "" if node.total is None else str(node.total),
+            *(str(node.scores[p].weighted) if p in node.scores else "" for p in plugins),
+            node.why,
+        ]
+        for node in ordered
+    ]
+    return [Table(["node", "verdict", "total", *plugins, "why"], rows)] if rows else []
+
+
+def explanation_line(explanation: Explanation) -> str:
+    """Return an explanation in one line."""
+    name, here = f"{explanation.namespace}/{explanation.name}", explanation.current_node
+    where = f"is on {here}; " if here else ""
+    if explanation.node is None:
+        text = f"{name} {where}{'would now be' if here else 'is'} {explanation.result.value}"
+        text += f": {explanation.message}" if explanation.message else ""
+        if explanation.nominated_node:
+            text += f" (nominated to {explanation.nominated_node}"
+            gone = _names(explanation.victims)
+            text += f" in place of {gone})" if gone else ")"
+        return text
+    if here == explanation.node:
+        return f"{name} is on {here}, and would go there again"
+    return f"{name} {where}would {'now ' if here else ''}go to {explanation.node}"
+
+
+def _plugins_table(node: NodeExplanation) -> Table:
+    names = list(dict.fromkeys([*node.plugins, *node.scores]))
+    rows = []
+    for name in names:
+        verdict, score = node.plugins.get(name), node.scores.get(name)
+        numbers = (score.raw, score.normalized, score.weight, score.weighted) if score else ()
+        rows.append(
+            [
+                name,
+                verdict.code if verdict is not None else "",
+                *(str(number) for number in numbers or ("", "", "", "")),
+                ", ".join(verdict.reasons) if verdict is not None else "",
+            ]
+        )
+    titles = ["plugin", "filter", "raw", "normalized", "weight", "weighted", "reasons"]
+    return Table(titles, rows, heading=f"{node.name}: {node.why}")
+
+
+def _rank(node: NodeExplanation, chosen: str | None) -> tuple[bool, bool, int, str]:
+    return node.name != chosen, not node.feasible, -(node.total or 0), node.name
