@@ -298,7 +298,9 @@ async def test_a_leader_is_healthy_while_it_renews():
     assert first.election.is_healthy(now + 100)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20))]
+)
 async def test_never_two_at_a_time(seed: int):
     """Three candidates whose links fail at random: their fences never overlap."""
     api = MemoryApi()
@@ -317,10 +319,10 @@ async def test_never_two_at_a_time(seed: int):
     for candidate in candidates:
         candidate.link = link(candidate)
     led = 0
-    for turn in range(1200):
-        if turn % 50 == 0:
+    for turn in range(400):
+        if turn % 17 == 0:
             broken = {c.name: random.random() < 0.4 for c in candidates}
-        await asyncio.sleep(0.25)
+        await asyncio.sleep(0.75)
         leaders = [c for c in candidates if c.fence.is_open]
         assert len(leaders) <= 1
         led += len(leaders)
@@ -330,4 +332,4 @@ async def test_never_two_at_a_time(seed: int):
     for candidate in candidates:
         await candidate.stop()
 
-    assert led > 400
+    assert led > 130
