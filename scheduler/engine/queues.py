@@ -153,7 +153,7 @@ class Queues:
     def add(self, pod: Pod, now: float) -> QueuedPod:
         """Take in a new pod; it becomes active unless a gate holds it."""
         queued = self._pods[pod.metadata.uid] = QueuedPod(pod, next(self._sequences), now)
-        self._enter(queued, "PodAdd", now)
+        self._enter(queued, "UnschedulablePodAdd", now)
         return queued
 
     def update(self, change: Change, now: float) -> None:
@@ -288,6 +288,9 @@ class Queues:
         status = self._gate(queued.pod)
         queued.queued_at = now
         if status is not None:
+            if queued.where is not Where.GATED:
+                # kube-scheduler: gated pods count as unschedulable ones when they come.
+                self._incoming(Where.UNSCHEDULABLE, event)
             self._move(queued, Where.GATED)
             queued.gated_by = status.plugin
             self._park(queued, now)

@@ -150,7 +150,7 @@ class Runner:
             # kube-scheduler: after an error or a final "no" the others are not asked either.
             return answer.status.code is not Code.UNSCHEDULABLE
 
-        self._each("post_filter", self.profile.post_filter, step)
+        self._each("post_filter", self.profile.post_filter, step, lambda: answers[-1].status.code)
         return answers
 
     def score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[IntColumn, list[Scored]]:

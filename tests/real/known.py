@@ -96,6 +96,23 @@ RULES: tuple[Known, ...] = (
         ERRORS_GO_ON,
     ),
     Known(
+        rf"{WAITING} / metric / scheduler_(schedule_attempts_total|pod_scheduling_sli_duration_seconds|"
+        r"scheduling_attempt_duration_seconds) / \{([2-9]|unschedulable,.*)\}",
+        lambda peer, ours: abs(peer - ours) <= 5,
+        "how often the first pod of all was tried while nodes came one by one",
+    ),
+    Known(
+        r".* / metric / scheduler_framework_extension_point_duration_seconds"
+        r" / \{(Reserve|Permit|PreBind|PreBindPreFlight|PostBind),.*\}",
+        missing,
+        "a point at which the profile has no plugin takes no time and is not measured",
+    ),
+    Known(
+        r".* / metric / scheduler_inflight_events / ",
+        missing,
+        "counted while something is in flight; there the labels stay with a zero",
+    ),
+    Known(
         rf".* / metric / .* / \{{({'|'.join(NOT_YET)}),.*\}}",
         missing,
         MISSING_PLUGINS,
