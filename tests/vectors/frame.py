@@ -15,13 +15,6 @@ DATA = Path(__file__).parent / "data"
 # Files, or the cases of one plugin in a file of several, whose subject does not exist yet. Only for
 # the time until it does: whoever adds a plugin takes it out here, and a test insists on that.
 LATER = {
-    "kube-scheduler/cycle.json": ("VolumeBinding",),
-    "kube-scheduler/volumes-and-node-basics.json": (
-        "VolumeZone",
-        "VolumeRestrictions",
-        "NodeVolumeLimits",
-        "VolumeBinding",
-    ),
     "loadaware/estimator.json": ("LoadAwareScheduling",),
     "loadaware/filter.json": ("LoadAwareScheduling",),
     "loadaware/score.json": ("LoadAwareScheduling",),

@@ -8,6 +8,7 @@ from scheduler.objects.quantity import resource_amount
 from scheduler.state.resources import pod_requests
 from scheduler.testing import evaluate
 from tests.vectors.configcases import run_config
+from tests.vectors.cyclecases import run_cycle
 from tests.vectors.preemptioncases import run_preemption
 
 FOLDER = "kube-scheduler"
@@ -96,6 +97,7 @@ def _positive(amounts):
 
 RUNNERS = {
     "config.json": run_config,
+    "cycle.json": run_cycle,
     "defaultpreemption.json": run_preemption,
     "podrequests.json": run_requests,
     "imagelocality.json": run_plugin,
