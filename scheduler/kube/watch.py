@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from random import Random
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -23,11 +23,11 @@ from scheduler.base.meters import Meters
 from scheduler.engine.effects import Event, Listed, Watched
 from scheduler.kube.api import Api, Response, Stream
 from scheduler.kube.backoff import Backoff
+from scheduler.kube.collection import Collection
 from scheduler.kube.decode import Bookmark, Decoder, Fault, GarbageError, Page
 from scheduler.objects.kinds import Kind
 
 _log = structlog.get_logger()
-LIST_TIMEOUT_S = 60.0
 # A watch that lasted so long was well, whatever it brought; one this short was turned away.
 HEALTHY_S = 10.0
 SHORT_S = 1.0
@@ -90,12 +90,12 @@ class Reflector:
         settings: WatchSettings | None = None,
     ) -> None:
         self.kind = kind
-        self._api = api
         self._emit = emit
         self._random = random
         self._meters = meters
         self._settings = settings or WatchSettings()
         self._decoder = Decoder(kind, self._note_fault)
+        self._collection = Collection(kind, api, self._decoder, self._settings.page_limit)
         self._wanted = asyncio.Event()
         self._backoff = self._new_backoff()
         self._version = ""
@@ -153,7 +153,7 @@ class Reflector:
         token = ""
         backoff = self._new_backoff()
         while True:
-            page = await self._page(self._list_path(token))
+            page = await self._collection.page(token)
             if isinstance(page, Page):
                 objects += page.objects
                 token = page.continue_token
@@ -174,15 +174,6 @@ class Reflector:
         self._emit(Listed(self.kind.kind, tuple(objects)))
         return True
 
-    async def _page(self, path: str) -> Page | Response:
-        response = await self._api.request("GET", path, timeout_s=LIST_TIMEOUT_S)
-        if not response.ok:
-            return response
-        try:
-            return self._decoder.page(response.body)
-        except GarbageError as error:
-            return Response(0, reason="Garbage", message=str(error))
-
     async def _follow(self) -> None:
         """Watch, and watch again from where it ended, until a new list is needed."""
         listed_at = self._version
@@ -196,7 +187,7 @@ class Reflector:
                 await self._pause("watch", why, self._backoff)
             if end is _End.EXPIRED or (why is not None and not why.is_transient):
                 return
-            if end is _End.SILENT and await self._is_server_behind():
+            if end is _End.SILENT and await self._collection.is_behind(self._version):
                 return
             if end is _End.GARBAGE:
                 if self._garbage_at == self._version:
@@ -209,7 +200,7 @@ class Reflector:
         """Watch once, from the last version; return how and (if it was a failure) why it ended."""
         clock = asyncio.get_running_loop().time
         opened_at = clock()
-        async with self._api.stream(self._watch_path(), silence_s=self._settings.silence_s) as got:
+        async with self._open() as got:
             if not got.head.ok:
                 return _failed(got.head), got.head
             failure: Response | None = None
@@ -231,13 +222,10 @@ class Reflector:
             return _End.CLOSED, Response(0, reason="Closed", message="closed at once")
         return _End.CLOSED, None
 
-    async def _is_server_behind(self) -> bool:
-        """Whether the server knows less than we do: restored from a backup, it stays silent for ever."""
-        page = await self._page(f"{self.kind.path}?limit=1")
-        if isinstance(page, Response):
-            return False
-        known, theirs = self._version, page.resource_version
-        return known.isdecimal() and theirs.isdecimal() and int(theirs) < int(known)
+    def _open(self) -> AbstractAsyncContextManager[Stream]:
+        low, high = self._settings.watch_shortest_s, self._settings.watch_longest_s
+        seconds = int(low + (high - low) * self._random.random())
+        return self._collection.watch(self._version, seconds, self._settings.silence_s)
 
     async def _read(self, stream: Stream) -> Response | None:
         """Read until the stream ends; return the failure with which the server ended it, if any."""
@@ -321,22 +309,6 @@ class Reflector:
         if len(self._unreadable) < _KEPT_FAULTS:
             self._unreadable[fault.key] = fault
         _log.error("object left out", kind=fault.kind, object=fault.key, error=fault.message)
-
-    def _list_path(self, token: str) -> str:
-        path = f"{self.kind.path}?limit={self._settings.page_limit}{self._selector()}"
-        return f"{path}&continue={quote(token, safe='')}" if token else path
-
-    def _watch_path(self) -> str:
-        low, high = self._settings.watch_shortest_s, self._settings.watch_longest_s
-        seconds = int(low + (high - low) * self._random.random())
-        return (
-            f"{self.kind.path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}"
-            f"&resourceVersion={quote(self._version, safe='')}{self._selector()}"
-        )
-
-    def _selector(self) -> str:
-        selector = self.kind.field_selector
-        return f"&fieldSelector={quote(selector, safe='')}" if selector else ""
 
 
 def _failed(response: Response) -> _End:
