@@ -73,6 +73,8 @@ class Wakeups:
 
     def helped_by(self, change: Change) -> list[QueuedPod]:
         """Return the pods that a change may help, in the order they came."""
+        if not self._all:
+            return []
         found: dict[str, QueuedPod] = {}
         for plugin in self._plugins_reading(change.facts):
             for uid, queued in self._parked.get(plugin, {}).items():

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import ConfigError, InputError, ObjectError
+from scheduler.base.meters import Meters
 from scheduler.base.text import did_you_mean
 from scheduler.config import Loaded
 from scheduler.engine.backoff import Backoff
@@ -27,10 +28,15 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What runs: a configuration and the plugins it speaks of."""
+    """What runs: a configuration and the plugins it speaks of.
+
+    `meters` are counted on by all engines of the setup and read by nobody; making them anew would
+    cost a tenth of a small simulation.
+    """
 
     loaded: Loaded
     registry: Registry
+    meters: Meters = msgspec.field(default_factory=Meters)
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -92,7 +98,7 @@ def _engine(setup: Setup, options: Options) -> Engine:
         seed=options.seed,
         feature_gates=loaded.trellis.feature_gates,
     )
-    return Engine(loaded.profiles, setup.registry, settings=settings)
+    return Engine(loaded.profiles, setup.registry, settings=settings, meters=setup.meters)
 
 
 def _tell(engine: Engine, event: Event, at: float, faults: list[Exception], where: str) -> None:
