@@ -12,6 +12,7 @@ from math import inf
 from typing import Any
 
 import msgspec
+import pytest
 
 from scheduler.kube.api import JSON, MERGE, REQUEST_TIMEOUT_S, Response, failure
 from scheduler.sandbox import reading, subresources, watching, writing
@@ -20,6 +21,9 @@ from scheduler.sandbox.start import new_store
 from scheduler.sandbox.status import StatusError
 from scheduler.sandbox.store import Store
 from scheduler.sandbox.typetable import type_table
+
+# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+pytestmark = pytest.mark.looptime
 
 type_table()  # reads a file, which nobody may do while a loop runs
 START = 1_700_000_000.0

@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import looptime
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from scheduler.kube.watch import Reflector, WatchSettings
 from scheduler.objects.kinds import NODE
 from scheduler.sandbox.start import new_store
 from tests.unit.kube.memoryapi import LOST, UNSENT, Accident, LoopClock, MemoryApi
+
+pytestmark = pytest.mark.looptime
 
 NODES = "/api/v1/nodes"
 NAMES = "abcdef"
