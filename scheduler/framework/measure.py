@@ -6,7 +6,7 @@ Nothing here reaches a decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from scheduler.framework.profile import Bound, Profile
@@ -18,7 +18,10 @@ SAMPLED = 10
 class Instruments(Protocol):
     """What measures the plugins of a profile; nothing it does reaches a decision."""
 
-    stopwatch: Stopwatch
+    @property
+    def stopwatch(self) -> Stopwatch:
+        """Return what reads the time, in seconds."""
+        ...
 
     def point(self, point: str, seconds: float, status: str) -> None:
         """Note how long all plugins of an extension point took."""
@@ -52,8 +55,11 @@ class Measure:
             for point in ("pre_filter", "filter", "pre_score", "score")
         }
 
-    def around(self, point: str, step: Step) -> Step:
-        """Return `step` with its plugin counted, and timed in one attempt of `SAMPLED`."""
+    def around(self, point: str, step: Step, skipped: Collection[str] = ()) -> Step:
+        """Return `step` with its plugin counted, and timed in one attempt of `SAMPLED`.
+
+        kube-scheduler: a plugin that says Skip, and so comes to stand in `skipped`, does not count.
+        """
         counts = self._counts.get(point)
         if point == "pre_filter":
             self._attempts += 1
@@ -63,8 +69,11 @@ class Measure:
             return step
 
         def counted(bound: Bound) -> bool:
-            counts[bound.name]()
-            return step(bound)
+            try:
+                return step(bound)
+            finally:
+                if bound.name not in skipped:
+                    counts[bound.name]()
 
         return counted
 

@@ -467,8 +467,9 @@ class Ticking:
         self.evaluated: list[tuple[str, str]] = []
         self._ticks = iter(range(10_000))
 
-    def stopwatch(self) -> float:
-        return float(next(self._ticks))
+    @property
+    def stopwatch(self):
+        return lambda: float(next(self._ticks))
 
     def point(self, *args) -> None:
         self.points.append(args)

@@ -10,11 +10,11 @@ from scheduler.base.errors import InputError
 from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.engine.decisionlog import Header, encode_header, encode_step
-from scheduler.engine.effects import Answer, Bind, Listed, Watched
+from scheduler.engine.effects import Answer, Bind, Event, Listed, Watched
 from scheduler.engine.engine import Engine
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.node import Node, NodeStatus
-from scheduler.objects.pod import Container, Pod, PodSpec, ResourceRequirements
+from scheduler.objects.pod import Container, Pod, PodSpec, ResourceList, ResourceRequirements
 from scheduler.whatif.replay import replay
 
 REPLAY = """
@@ -34,7 +34,7 @@ def engine(header: Header) -> Engine:
 
 
 def node(name: str) -> Node:
-    offers = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    offers: ResourceList = {"cpu": "4", "memory": "8Gi", "pods": "10"}
     return Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable=offers))
 
 
@@ -49,7 +49,7 @@ def log() -> bytes:
     """A log of twenty pods on five nodes, two of which fit nowhere; one answer is a conflict."""
     running = engine(Header("test"))
     lines = [encode_header(Header("test"))]
-    events = [Listed("Node", tuple(node(f"n{i}") for i in range(5)))]
+    events: list[Event] = [Listed("Node", tuple(node(f"n{i}") for i in range(5)))]
     for number in range(20):
         cpu = "9" if number % 10 == 7 else "500m"
         events.append(Watched("Pod", "ADDED", pod(f"p{number:02}", cpu)))
