@@ -287,7 +287,14 @@ class Engine:
         return tuple(found)
 
     def _gate(self, pod: Pod) -> Status | None:
-        """Return the status of the first plugin that keeps a pod out of the queue, or None.
+        """Return the status of the first plugin that keeps a pod out of the queue, or None."""
+        started_s = self.observation.now_s()
+        status = self._first_gate(pod)
+        self.observation.let_in(pod.spec.scheduler_name, started_s)
+        return status
+
+    def _first_gate(self, pod: Pod) -> Status | None:
+        """Ask the pre-enqueue plugins in order.
 
         A plugin that raises keeps the pod out as well: nobody knows whether it may come in.
         """

@@ -77,6 +77,12 @@ class Observation:
         """Count a pod that enters a queue."""
         self.meters.queue_incoming_pods.labels(queue, event).inc()
 
+    def let_in(self, profile: str, started_s: float) -> None:
+        """Measure the pre-enqueue plugins."""
+        family = self.meters.framework_extension_point_duration
+        # kube-scheduler: also a gate that stays shut is a success here.
+        family.labels("PreEnqueue", "Success", profile).observe(self.now_s() - started_s)
+
     def fault(self, plugin: str, point: str, error: Exception) -> None:
         """Count and pass on a plugin's exception."""
         self.meters.plugin_errors.labels(plugin, point).inc()

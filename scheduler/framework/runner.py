@@ -7,7 +7,7 @@ nothing about pods beyond that and keeps nothing between attempts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -114,7 +114,13 @@ class Runner:
             states.by_plugin[bound.name] = answer
             return False
 
-        self._each("pre_filter", self.profile.pre_filter, step, lambda: failed.code)
+        self._each(
+            "pre_filter",
+            self.profile.pre_filter,
+            step,
+            lambda: failed.code,
+            skipped=states.skipped,
+        )
         return PreFiltered(failed, rows, tuple(narrowed))
 
     def filter(
@@ -215,9 +221,13 @@ class Runner:
             status = yield from run_steps(bound, "PreBind", cycle, node, _state(bound, states))
             if status.code not in (Code.SUCCESS, Code.SKIP):
                 return status
+        measure = self._measure
+        started_s = measure.now_s() if measure is not None else 0.0
         for bound in self.profile.bind:
             status = yield from run_steps(bound, "Bind", cycle, node, ())
             if status.code is not Code.SKIP:
+                if measure is not None:
+                    measure.point("bind", measure.now_s() - started_s, status.code)
                 return status
         return Status(Code.ERROR, (f"no bind plugin took the pod to node {node}",))
 
@@ -242,7 +252,8 @@ class Runner:
                 states.scoring[bound.name] = answer
             return False
 
-        self._each("pre_score", self.profile.pre_score, step)
+        skipped = states.skipped_scoring
+        self._each("pre_score", self.profile.pre_score, step, skipped=skipped)
 
     def _call_filter(
         self, bound: Bound, cycle: Cycle, nodes: Nodes, states: States
@@ -305,6 +316,7 @@ class Runner:
         step: Callable[[Bound], bool],
         outcome: Callable[[], str] = lambda: "Success",
         *,
+        skipped: Collection[str] = (),
         to_the_end: bool = False,
     ) -> None:
         """Call `step` for each plugin in order until it returns True or, mostly, raises."""
@@ -313,7 +325,7 @@ class Runner:
         measure = self._measure
         started_s = 0.0
         if measure is not None:
-            step = measure.around(point, step)
+            step = measure.around(point, step, skipped)
             started_s = measure.now_s()
         result = "Error"
         faults: list[PluginError] = []
