@@ -37,17 +37,17 @@ def status_patch(
         return None
     condition = None
     if has_news:
-        queued.told = (reason, message)
-        since = (
-            known.last_transition_time if known is not None and known.status == "False" else None
-        )
+        since = queued.told_since
+        if known is not None and known.status == "False":
+            since = known.last_transition_time
+        queued.told, queued.told_since = (reason, message), since or rfc3339(now)
         condition = PodCondition(
             type=POD_SCHEDULED,
             status="False",
             reason=reason,
             message=message,
             observed_generation=pod.metadata.generation,
-            last_transition_time=since or rfc3339(now),
+            last_transition_time=queued.told_since,
         )
     meta = pod.metadata
     return SetStatus(meta.namespace, meta.name, meta.uid, condition, nominated_node)

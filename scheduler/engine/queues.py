@@ -59,6 +59,7 @@ class QueuedPod:
         "sequence",
         "ticket",
         "told",
+        "told_since",
         "was_flushed",
         "where",
     )
@@ -78,6 +79,7 @@ class QueuedPod:
         self.gated_by = ""
         # What we wrote into the pod's status and the watch may not show yet.
         self.told: tuple[str, str] | None = None
+        self.told_since: str | None = None
         self.nominated: str | None = None
         self.where = Where.GONE
         self.ticket = 0
@@ -228,7 +230,7 @@ class Queues:
     def forget_told(self) -> None:
         """Hold nothing for told that pods do not show themselves: tell it again."""
         for queued in self._pods.values():
-            queued.told = queued.nominated = None
+            queued.told = queued.told_since = queued.nominated = None
 
     # Wake-ups
 

@@ -1,0 +1,155 @@
+"""How a failed attempt is told: patched only when something differs, in kube-scheduler's words."""
+
+import pytest
+
+from scheduler.engine import failure
+from scheduler.engine.queues import QueuedPod
+from scheduler.framework.status import unschedulable
+from scheduler.objects.pod import PodCondition
+from tests.property.making import make_pod, with_meta, with_status
+
+NOW = 1_767_225_600.0
+NOW_TEXT = "2026-01-01T00:00:00Z"
+LATER_TEXT = "2026-01-01T00:00:09Z"
+
+
+def queued_with(condition: PodCondition | None = None, nominated: str = "") -> QueuedPod:
+    """Return a queued pod of generation 7 with this condition and nomination."""
+    pod = with_meta(make_pod("p", nominated=nominated), generation=7)
+    if condition is not None:
+        pod = with_status(pod, conditions=(condition,))
+    return QueuedPod(pod, 0, NOW)
+
+
+def scheduled(status: str, reason: str = "Unschedulable", message: str = "m") -> PodCondition:
+    """Return a PodScheduled condition that has stood for a while."""
+    return PodCondition("PodScheduled", status, reason, message, 3, "2025-05-05T05:05:05Z")
+
+
+class TestCondition:
+    """PodScheduled=False with reason, message, generation and time."""
+
+    def test_the_first_verdict(self):
+        """Everything is set; the nomination is left alone."""
+        patch = failure.status_patch(queued_with(), "Unschedulable", "m", None, NOW)
+
+        assert patch is not None
+        expected = PodCondition("PodScheduled", "False", "Unschedulable", "m", 7, NOW_TEXT)
+        assert expected == patch.condition
+        assert ("default", "p", "uid-p") == (patch.namespace, patch.name, patch.uid)
+        assert patch.nominated_node is None
+
+    @pytest.mark.parametrize("nominated", [None, ""])
+    def test_nothing_new_needs_no_patch(self, nominated: str | None):
+        """Same reason and message as the pod shows, and no nomination to clear."""
+        queued = queued_with(scheduled("False"))
+
+        assert failure.status_patch(queued, "Unschedulable", "m", nominated, NOW) is None
+
+    def test_what_we_told_counts_before_the_watch_shows_it(self):
+        """The same verdict is not written twice."""
+        queued = queued_with()
+        failure.status_patch(queued, "Unschedulable", "m", None, NOW)
+
+        assert failure.status_patch(queued, "Unschedulable", "m", None, NOW + 9) is None
+
+    def test_the_time_moves_only_when_the_status_flips(self):
+        """Another message keeps the time, whether the watch or we know it."""
+        shown = queued_with(scheduled("False"))
+        patch = failure.status_patch(shown, "Unschedulable", "other", None, NOW)
+        assert patch is not None
+        assert patch.condition is not None
+        assert "2025-05-05T05:05:05Z" == patch.condition.last_transition_time
+
+        told = queued_with()
+        failure.status_patch(told, "Unschedulable", "m", None, NOW)
+        patch = failure.status_patch(told, "SchedulerError", "other", None, NOW + 9)
+        assert patch is not None
+        assert patch.condition is not None
+        assert NOW_TEXT == patch.condition.last_transition_time
+
+    def test_a_flip_takes_the_present_time(self):
+        """A condition that says True becomes False now."""
+        queued = queued_with(scheduled("True"))
+        patch = failure.status_patch(queued, "Unschedulable", "m", None, NOW + 9)
+
+        assert patch is not None
+        assert patch.condition is not None
+        assert LATER_TEXT == patch.condition.last_transition_time
+
+
+class TestNomination:
+    """Set, cleared, left alone."""
+
+    def test_only_the_nomination_differs(self):
+        """The condition is not repeated for it."""
+        queued = queued_with(scheduled("False"), nominated="n0")
+        patch = failure.status_patch(queued, "Unschedulable", "m", "", NOW)
+
+        assert patch is not None
+        assert (None, "") == (patch.condition, patch.nominated_node)
+        assert failure.status_patch(queued, "Unschedulable", "m", "", NOW) is None
+
+    def test_what_is_so_already_is_not_patched(self):
+        """As the watch shows it, or as we wrote it last."""
+        queued = queued_with(nominated="n0")
+        assert failure.nomination_patch(queued, "n0") is None
+        assert failure.nomination_patch(queued, "n1") is not None
+        assert failure.nomination_patch(queued, "n1") is None
+        assert failure.nomination_patch(queued, "n0") is not None
+
+    def test_the_watch_has_the_last_word(self):
+        """A nomination that others changed since is what ours is compared with."""
+        queued = queued_with(nominated="n0")
+        failure.nomination_patch(queued, "n1")
+        queued.renew(make_pod("p", nominated="n2"))
+
+        assert failure.nomination_patch(queued, "n1") is not None
+
+
+class TestEvents:
+    """events.k8s.io/v1, as kube-scheduler fills them in."""
+
+    def test_failed(self):
+        """A warning with the whole message."""
+        record = failure.failed_event(make_pod("p"), "why", NOW)
+
+        assert ("Warning", "FailedScheduling", "Scheduling", "why") == (
+            record.type,
+            record.reason,
+            record.action,
+            record.note,
+        )
+        assert ("default", "p", "uid-p", "1") == (
+            record.namespace,
+            record.name,
+            record.uid,
+            record.resource_version,
+        )
+        assert ("trellis", NOW, None) == (record.scheduler_name, record.now, record.related)
+
+    def test_scheduled(self):
+        """Pod and node by name."""
+        record = failure.scheduled_event(make_pod("p"), "n0", NOW)
+
+        assert ("Normal", "Scheduled", "Binding") == (record.type, record.reason, record.action)
+        assert "Successfully assigned default/p to n0" == record.note
+
+    @pytest.mark.parametrize(
+        ("assumed", "end"), [(False, "on node n0"), (True, "n0 (in kube-scheduler memory).")]
+    )
+    def test_preempted(self, assumed: bool, end: str):
+        """About the victim, related to the preemptor."""
+        boss = make_pod("boss")
+        record = failure.preempted_event(make_pod("p"), boss, "n0", assumed=assumed, now=NOW)
+
+        assert record.note.startswith("Preempted by pod uid-boss on node n0")
+        assert record.note.endswith(end)
+        assert ("default", "boss", "uid-boss") == record.related
+
+
+def test_rejected_after_a_node_was_chosen():
+    """One node was in the running, and it was that reason."""
+    text = failure.rejected_after_choice(unschedulable("full", "closed"))
+
+    assert "0/1 nodes are available: 1 full, closed." == text
