@@ -1,0 +1,57 @@
+"""The parts of the queues that the model of tests/property leaves out."""
+
+from scheduler.engine.queues import Where
+from scheduler.framework.registry import Registry
+from tests.property.making import make_node, make_pod
+from tests.property.rig import Rig
+from tests.property.tinyplugins import ALL, spec_of
+
+
+def two_profiles() -> Rig:
+    """Return a rig whose engine serves `trellis` and `other`, with a pod of each."""
+    from scheduler.engine.engine import Engine
+
+    specs = [spec_of(*ALL), spec_of(*ALL, name="other")]
+    rig = Rig(lambda: Engine(specs, Registry(ALL)))
+    rig.api.put("Pod", make_pod("mine", priority=9))
+    rig.api.put("Pod", make_pod("theirs", scheduler="other"))
+    rig.watch("Pod")
+    return rig
+
+
+def test_a_blocked_profile_keeps_its_place():
+    """Its pods are passed over and are first again afterwards."""
+    queues = two_profiles().engine.queues
+
+    blocked = queues.pop(0.0, frozenset({"trellis"}))
+    assert blocked is not None
+    assert "theirs" == blocked.pod.metadata.name
+    assert queues.pop(0.0, frozenset({"trellis"})) is None
+    free = queues.pop(0.0)
+    assert free is not None
+    assert "mine" == free.pod.metadata.name
+
+
+def test_nobody_is_taken_early_while_somebody_blocked_is_active():
+    """Popping from the back-off is for an idle scheduler."""
+    rig = two_profiles()
+    rig.run()
+    assert {Where.UNSCHEDULABLE} == {queued.where for queued in rig.engine.queues}
+    rig.api.put("Node", make_node("n0"))
+    rig.watch("Node")
+    assert 2 == rig.engine.queues.count(Where.BACKOFF)
+    rig.engine.queues.activate(["uid-mine"], rig.now)
+
+    assert rig.engine.queues.pop(rig.now, frozenset({"trellis"})) is None
+    assert Where.BACKOFF is rig.where("theirs")
+
+
+def test_a_blocked_profile_is_not_taken_from_the_back_off():
+    """It waits for its turn there too."""
+    rig = two_profiles()
+    rig.run()
+    rig.api.put("Node", make_node("n0"))
+    rig.watch("Node")
+
+    assert rig.engine.queues.pop(rig.now, frozenset({"trellis", "other"})) is None
+    assert 2 == rig.engine.queues.count(Where.BACKOFF)
