@@ -182,7 +182,6 @@ class Daemon:
         await self._executor.drain(max(0.1, deadline - self._clock.now()))
         election = self._tasks.get("election")
         if self._election is not None and election is not None:
-            self._fence.open_until(self._clock.now() + DRAIN_S)
             self._election.leave()
             await asyncio.wait({election}, timeout=DRAIN_S)
 
