@@ -20,7 +20,8 @@ _UNITS_S = {
     "h": 3600.0,
 }
 _PART = r"(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:ns|us|µs|μs|ms|s|m|h)"
-_WHOLE = rf"\A(?:[-+]?(?:0|(?:{_PART})+))?\Z"
+# Anchors that JSON schemas know too; the look-ahead refuses a line break at the end.
+_WHOLE = rf"^(?:[-+]?(?:0|(?:{_PART})+))?$(?![\s\S])"
 
 # An empty text stands for "not given".
 Duration = Annotated[str, msgspec.Meta(pattern=_WHOLE, title='a duration such as "15s" or "1m30s"')]
