@@ -6,10 +6,12 @@ Nothing here reaches a decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
 from typing import Protocol
 
+from scheduler.framework.calls import BindStep, CallResult
 from scheduler.framework.profile import Bound, Profile
+from scheduler.framework.status import Status
 
 Stopwatch = Callable[[], float]
 SAMPLED = 10
@@ -89,3 +91,15 @@ class Measure:
             return answer
 
         return timed
+
+
+def measured(
+    measure: Measure | None, point: str, steps: Generator[BindStep, CallResult, Status]
+) -> Generator[BindStep, CallResult, Status]:
+    """Measure a point together with its waits; one that is given up is not measured."""
+    if measure is None:
+        return (yield from steps)
+    started_s = measure.now_s()
+    status = yield from steps
+    measure.point(point, measure.now_s() - started_s, status.code)
+    return status

@@ -17,7 +17,7 @@ from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.base.errors import PluginError
 from scheduler.framework.calls import BindStep, CallResult
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.measure import Instruments, Measure
+from scheduler.framework.measure import Instruments, Measure, measured
 from scheduler.framework.narrow import Narrow, none_left
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound, Profile
@@ -217,17 +217,25 @@ class Runner:
         self, cycle: Cycle, node: str, states: States
     ) -> Generator[BindStep, CallResult, Status]:
         """Run pre-bind, then the first binder that does not skip; yields what plugins ask for."""
+        pre_bind = self._pre_bind(cycle, node, states)
+        status = yield from measured(self._measure, "pre_bind", pre_bind)
+        if status.code not in (Code.SUCCESS, Code.SKIP):
+            return status
+        return (yield from measured(self._measure, "bind", self._bind(cycle, node)))
+
+    def _pre_bind(
+        self, cycle: Cycle, node: str, states: States
+    ) -> Generator[BindStep, CallResult, Status]:
         for bound in self.profile.pre_bind:
             status = yield from run_steps(bound, "PreBind", cycle, node, _state(bound, states))
             if status.code not in (Code.SUCCESS, Code.SKIP):
                 return status
-        measure = self._measure
-        started_s = measure.now_s() if measure is not None else 0.0
+        return SUCCESS
+
+    def _bind(self, cycle: Cycle, node: str) -> Generator[BindStep, CallResult, Status]:
         for bound in self.profile.bind:
             status = yield from run_steps(bound, "Bind", cycle, node, ())
             if status.code is not Code.SKIP:
-                if measure is not None:
-                    measure.point("bind", measure.now_s() - started_s, status.code)
                 return status
         return Status(Code.ERROR, (f"no bind plugin took the pod to node {node}",))
 
