@@ -1,0 +1,36 @@
+"""Time as an argument, and times as Kubernetes writes them."""
+
+import pytest
+
+from scheduler.base.clock import ManualClock, RealClock, parse_rfc3339, rfc3339, rfc3339_micro
+
+
+def test_the_real_clock_never_goes_back():
+    """And it is the present time, roughly."""
+    clock = RealClock()
+    first, second = clock.now(), clock.now()
+
+    assert 1_700_000_000 < first <= second
+
+
+def test_the_manual_clock_stands_still():
+    """It moves when told, and forward only."""
+    clock = ManualClock(5.0)
+    clock.advance(2.5)
+    assert 7.5 == clock.now()
+
+    with pytest.raises(ValueError, match="cannot go back"):
+        clock.set(7.0)
+
+
+def test_times_as_kubernetes_writes_them():
+    """`Time` in whole seconds, `MicroTime` with six decimals, both UTC."""
+    assert "2026-01-01T00:00:00Z" == rfc3339(1_767_225_600.9)
+    assert "2026-01-01T00:00:00.250000Z" == rfc3339_micro(1_767_225_600.25)
+    assert 1_767_225_600.25 == parse_rfc3339("2026-01-01T00:00:00.250000Z")
+
+
+@pytest.mark.parametrize("text", [None, "", "yesterday"])
+def test_what_is_no_time_is_none(text: str | None):
+    """Absent and unreadable times are alike."""
+    assert parse_rfc3339(text) is None

@@ -1,0 +1,150 @@
+"""The view that plugins get: selectors over columns, and views of views."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.framework.status import (
+    SUCCESS,
+    Code,
+    Rejected,
+    Status,
+    reject,
+)
+from scheduler.objects.pod import NodeSelectorRequirement, NodeSelectorTerm
+from scheduler.objects.selectors import value_matches
+from tests.unit.framework.stage import Stage
+
+
+def term(
+    expressions: tuple[tuple[str, str, tuple[str, ...]], ...] = (),
+    fields: tuple[tuple[str, str, tuple[str, ...]], ...] = (),
+) -> NodeSelectorTerm:
+    """Return a node selector term."""
+    return NodeSelectorTerm(
+        tuple(NodeSelectorRequirement(*e) for e in expressions),
+        tuple(NodeSelectorRequirement(*f) for f in fields),
+    )
+
+
+requirements = st.tuples(
+    st.sampled_from(["number", "absent"]),
+    st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]),
+    st.lists(st.sampled_from(["0", "1", "2", "x"]), max_size=2).map(tuple),
+)
+
+
+@given(st.lists(requirements, min_size=1, max_size=3).map(tuple))
+def test_terms_follow_the_single_label_rules(expressions):
+    """All expressions of a term are ANDed, each node judged by its own labels."""
+    stage = Stage(nodes=4)
+    expected = [
+        all(
+            value_matches(operator, values, str(row) if key == "number" else None)
+            for key, operator, values in expressions
+        )
+        for row in range(4)
+    ]
+
+    assert expected == stage.nodes.term_mask(term(expressions)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        ((("metadata.name", "In", ("n0", "ghost")),), ["n0"]),
+        ((("metadata.name", "NotIn", ("n0",)),), ["n1", "n2"]),
+        ((("metadata.name", "Exists", ()),), []),
+        ((("metadata.uid", "In", ("n0",)),), []),
+        ((("metadata.name", "In", ("n0",)), ("metadata.name", "In", ("n1",))), []),
+    ],
+)
+def test_fields(fields, names: list[str]):
+    """metadata.name with In and NotIn, nothing else."""
+    stage = Stage()
+
+    assert stage.rows(*names) == stage.nodes.term_mask(term(fields=fields)).tolist()
+
+
+def test_an_empty_term_matches_nothing():
+    """And no labels at all match every node."""
+    stage = Stage()
+
+    assert not stage.nodes.term_mask(term()).any()
+    assert stage.nodes.labels_mask({}).all()
+    assert stage.rows("n1") == stage.nodes.labels_mask({"number": "1"}).tolist()
+
+
+def test_rows_without_a_node_are_never_feasible():
+    """A node that went leaves its row, and the next one takes it."""
+    stage = Stage()
+    stage.cluster.drop_node("n1")
+    nodes = stage.nodes
+    assert 2 == nodes.count
+    assert 3 == nodes.size
+    assert [True, False, True] == nodes.exists.tolist()
+    assert ("", None, None) == (nodes.name(1), nodes.node(1), nodes.row("n1"))
+
+
+def test_a_view_of_a_few_rows():
+    """Names, rows and columns speak of those rows alone, in their order."""
+    stage = Stage(nodes=4)
+    few = stage.nodes.only(np.array([3, 1]))
+
+    assert ["n3", "n1"] == [few.name(0), few.name(1)]
+    assert (0, None) == (few.row("n3"), few.row("n0"))
+    assert [3, 1] == few.label_int("number").tolist()
+    assert ["n1"] == [few.only(np.array([1])).name(0)]
+    assert [True, False] == few.rows_named(["n3", "n0"]).tolist()
+    values = few.label_values("number")
+    assert ["3", "1"] == [values[i] for i in few.label_ids("number")]
+
+
+def test_another_mask():
+    """`among` changes who is in the running and nothing else."""
+    stage = Stage()
+    some = stage.nodes.among(stage.nodes.rows_named(["n2"]))
+
+    assert [False, False, True] == some.feasible.tolist()
+    assert some.exists.all()
+
+
+class TestRejected:
+    """Uniting what filters reject."""
+
+    def mask(self, *flags: int) -> np.ndarray:
+        """Return a mask of 0/1 flags."""
+        return np.array(flags, dtype=np.bool_)
+
+    def test_a_union_keeps_both_reasons(self):
+        """And is final where either is."""
+        both = reject(self.mask(1, 1, 0), "a") | reject(self.mask(0, 1, 1), "b", final=True)
+
+        assert [("a",), ("a", "b"), ("b",)] == [both.texts(row) for row in range(3)]
+        assert [False, True, True] == both.final.tolist()
+        assert [("a", 1), ("b", 2)] == list(both.histogram(self.mask(0, 1, 1)))
+
+    def test_a_union_with_nothing(self):
+        """From either side."""
+        one = reject(self.mask(1), "a")
+
+        assert one is one | None
+        assert one is None | one
+        assert one is one.otherwise(None)
+
+    def test_otherwise_speaks_of_the_rest_only(self):
+        """Rows that are rejected already keep their first reason."""
+        both = reject(self.mask(1, 0), "a").otherwise(reject(self.mask(1, 1), "b", final=True))
+
+        assert [("a",), ("b",)] == [both.texts(0), both.texts(1)]
+        assert [False, True] == both.final.tolist()
+
+    def test_statuses_of_rows(self):
+        """Unschedulable, or final, or success."""
+        rejected = reject(self.mask(1, 1, 0), "a").with_final(self.mask(0, 1, 1))
+
+        assert isinstance(rejected, Rejected)
+        assert Status(Code.UNSCHEDULABLE, ("a",), "P") == rejected.status(0, "P")
+        assert Status(Code.UNRESOLVABLE, ("a",)) == rejected.status(1)
+        assert SUCCESS == rejected.status(2)

@@ -1,0 +1,95 @@
+"""Which facts a change touches, and under which name metrics know it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.objects.node import ContainerImage, Node, Taint
+from scheduler.objects.pod import SchedulingGate, Toleration
+from scheduler.state import facts
+from scheduler.state.cluster import Cluster
+from tests.property.making import make_node, make_pod, node_with, relabelled, with_meta, with_spec
+
+
+def spec(node: Node, **changes: Any) -> Node:
+    """Return the node with other spec fields."""
+    return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, **changes))
+
+
+@pytest.mark.parametrize(
+    ("change", "fact", "label"),
+    [
+        (lambda n: relabelled(n, {"a": "b"}), "node.labels", "NodeUpdateNodeLabel"),
+        (lambda n: spec(n, taints=(Taint("k"),)), "node.taints", "NodeUpdateNodeTaint"),
+        (lambda n: spec(n, unschedulable=True), "node.taints", "NodeUpdateNodeTaint"),
+        (
+            lambda n: node_with(n, allocatable={"cpu": 9}),
+            "node.allocatable",
+            "NodeUpdateNodeAllocatable",
+        ),
+        (
+            lambda n: node_with(n, declared_features=("x",)),
+            "node.features",
+            "NodeUpdateNodeDeclaredFeature",
+        ),
+        (lambda n: node_with(n, images=(ContainerImage(("x",)),)), "node.images", "NodeUpdate"),
+    ],
+)
+def test_each_fact_of_a_node(change: Any, fact: str, label: str):
+    """One change, one fact, kube-scheduler's name of it."""
+    cluster = Cluster()
+    node = make_node("n")
+    cluster.put_node(node)
+    found = cluster.put_node(change(node))
+
+    assert ({fact}, label) == (set(found.facts), found.label)
+    assert node is found.old
+    assert found.node is found.new
+
+
+def test_a_heartbeat_touches_nothing():
+    """A node written again as it was wakes nobody."""
+    cluster = Cluster()
+    cluster.put_node(make_node("n"))
+
+    assert frozenset() == cluster.put_node(make_node("n")).facts
+
+
+def test_a_node_that_comes_touches_all_but_its_going():
+    """So that plugins need not name both."""
+    cluster = Cluster()
+    change = cluster.put_node(make_node("n"))
+
+    assert {"node", "node.labels", "node.taints", "node.allocatable"} <= change.facts
+    assert "node.deleted" not in change.facts
+    assert {"node.deleted"} == set(cluster.drop_node("n").facts)
+
+
+def test_the_waiting_pod_itself():
+    """Labels, tolerations, gates, and asking for less."""
+    pod = make_pod("p", gates=["g"])
+
+    def found(new: Any, *, shrank: bool = False) -> set[str]:
+        return set(facts.waiting_facts(pod, new, shrank=shrank))
+
+    assert {"self.labels"} == found(with_meta(pod, labels={"a": "b"}))
+    assert {"self.tolerations"} == found(with_spec(pod, tolerations=(Toleration("x"),)))
+    assert {"self.gates"} == found(with_spec(pod, scheduling_gates=()))
+    assert set() == found(with_spec(pod, scheduling_gates=(SchedulingGate("g"),)))
+    assert {"self.requests"} == found(pod, shrank=True)
+
+
+def test_a_placed_pod():
+    """Its labels, and giving something back."""
+    cluster = Cluster()
+    cluster.put_pod(make_pod("p", node="n", cpu=2))
+    assert {"pod.labels"} == set(
+        cluster.put_pod(make_pod("p", node="n", cpu=2, labels={"a": "b"})).facts
+    )
+    labels = {"a": "b"}
+    less = cluster.put_pod(make_pod("p", node="n", cpu=1, labels=labels))
+    assert {"pod.requests"} == set(less.facts)
+    assert "AssignedPodUpdatePodScaleDown" == less.label
+    more = cluster.put_pod(make_pod("p", node="n", cpu=3, labels=labels))
+    assert set() == set(more.facts)
