@@ -6,7 +6,7 @@ those of the second, and so on; `index` says for each pod which entry of `rows` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -46,6 +46,11 @@ class Crowd:
         """Return the numbers of the pods on `rows[place]`."""
         return range(int(self.starts[place]), int(self.starts[place + 1]))
 
+    def reordered(self, order: Rows) -> Crowd:
+        """Return the same pods in another order within their rows."""
+        amounts = {resource: column[order] for resource, column in self._amounts.items()}
+        return Crowd(self.rows, self.counts, lambda pod: self.pod(order[pod]), amounts)
+
     def amounts(self, resource: str) -> IntColumn:
         """Return what each pod requests of a resource; 1 each for `pods`."""
         column = self._amounts.get(resource)
@@ -69,8 +74,10 @@ class Crowd:
         return column
 
 
-def crowd_of(rows: Rows, moves: Iterable[tuple[Placed, int]]) -> Crowd:
+def crowd_of(rows: Rows, moves: Sequence[tuple[Placed, int]]) -> Crowd:
     """Return the crowd of these pods with their rows; pods on other rows are left out."""
+    if not moves:
+        return Crowd(rows, np.zeros(len(rows), dtype=np.int64), _nobody)
     on: dict[int, list[Placed]] = {row: [] for row in rows.tolist()}
     for placed, row in moves:
         if row in on:
@@ -80,5 +87,17 @@ def crowd_of(rows: Rows, moves: Iterable[tuple[Placed, int]]) -> Crowd:
     return Crowd(rows, counts, pods.__getitem__)
 
 
+def spans(first: IntColumn, counts: IntColumn) -> Rows:
+    """Return the numbers `first[i]` and on, `counts[i]` of them, for each i in turn."""
+    ends = counts.cumsum()
+    total = int(ends[-1]) if len(ends) else 0
+    numbers: Rows = np.arange(total) + np.repeat(first - ends + counts, counts)
+    return numbers
+
+
 def _column(numbers: Iterable[int], length: int) -> IntColumn:
     return np.fromiter(numbers, dtype=np.int64, count=length)
+
+
+def _nobody(number: int) -> Placed:
+    raise IndexError(number)

@@ -14,7 +14,6 @@ from scheduler.base.arrays import BoolColumn, Rows
 from scheduler.framework.crowd import Crowd, crowd_of
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.profile import Profile
 from scheduler.framework.rehearsal import Attempted, Rehearsal, by_column
 from scheduler.framework.runner import Rejection, Runner, States
 from scheduler.state.podindex import Placed
@@ -27,10 +26,16 @@ class Hypothetical:
 
     def __init__(self, runner: Runner, cycle: Cycle, nodes: Nodes, states: States) -> None:
         self._attempted = Attempted(runner, cycle, nodes, states)
-        self.is_local = _is_local(runner.profile, states)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all filters of the attempt are local."""
+        skipped = self._attempted.states.skipped
+        filters = self._attempted.runner.profile.filter
+        return all(b.plugin.local for b in filters if b.name not in skipped)
 
     def rehearse(self, crowd: Crowd, promised: Moves = ()) -> Rehearsal:
-        """Return the rows of `crowd`, from which its pods can be taken away.
+        """Return the rows of `crowd` without its pods, which can come back step by step.
 
         `promised` are pods with their rows that nominations put there.
         """
@@ -45,7 +50,6 @@ class Hypothetical:
         """
         crowd = crowd_of(rows, removed)
         rehearsal = Rehearsal(self._attempted, crowd, crowd_of(rows, added), always_promised=True)
-        rehearsal.take(np.arange(len(crowd)))
         nodes = self._attempted.nodes
 
         def full(few: BoolColumn) -> BoolColumn:
@@ -55,7 +59,3 @@ class Hypothetical:
 
         passed, rejections = rehearsal.verdict(nodes.exists[rows])
         return full(passed), [by_column(each, full) for each in rejections]
-
-
-def _is_local(profile: Profile, states: States) -> bool:
-    return all(b.plugin.local for b in profile.filter if b.name not in states.skipped)

@@ -49,6 +49,8 @@ class Nodes:
         self._pods = pods
         self._rows = rows
         self._delta = delta
+        if delta is not None:
+            self._offers: dict[tuple[str, ...], IntMatrix] = {}
         self.size = table.size if rows is None else len(rows)
         self.feasible = self._cut(table.exists) if feasible is None else feasible
 
@@ -127,7 +129,15 @@ class Nodes:
 
     def offers(self, resources: Sequence[str]) -> IntMatrix:
         """Return `allocatable` of several resources, [resource, row]."""
-        return np.array([self.allocatable(resource) for resource in resources], dtype=np.int64)
+        if self._delta is None:
+            return np.array([self.allocatable(resource) for resource in resources], dtype=np.int64)
+        # A hypothetical view lives for a moment only, and is asked again and again.
+        names = tuple(resources)
+        found = self._offers.get(names)
+        if found is None:
+            found = np.array([self.allocatable(name) for name in names], dtype=np.int64)
+            self._offers[names] = found
+        return found
 
     def requests(self, resources: Sequence[str]) -> IntMatrix:
         """Return `requested` of several resources, [resource, row]."""

@@ -1,4 +1,4 @@
-"""`Rehearsal`: what the filters say of rows as pods leave them and come back.
+"""`Rehearsal`: what the filters say of rows that pods have left, and as they come back.
 
 Made by `Hypothetical` for one attempt. Local plugins answer for all rows at once. Any other is asked
 row by row. One that has `concerns(state, placed)` is asked only about rows where such a pod moved,
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, Rows
+from scheduler.base.arrays import BoolColumn
 from scheduler.framework.crowd import Crowd
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
@@ -45,7 +45,7 @@ class _Section(msgspec.Struct, frozen=True):
 
 
 class Rehearsal:
-    """The rows of `crowd`, with some of its pods away; all columns have one entry per such row.
+    """The rows of `crowd` without its pods, at first; all columns have one entry per such row.
 
     `promised` are pods that nominations put on the same rows: a row passes if the pod fits both with
     and without them, or just with them if `always_promised`.
@@ -67,19 +67,18 @@ class Rehearsal:
         self._all = list(self._sections(bounds))
         self._minding = list(self._sections([b for b in bounds if _minds_pods(b.plugin)]))
 
-    def take(self, pods: Rows) -> None:
-        """Take pods of the crowd away, by their numbers; to be done before anything is asked."""
-        self._thinning.take(pods)
+    def offer(self, step: int) -> None:
+        """Let the pod number `step` of each row come back on trial."""
+        self._row_states.moved(self._thinning.offer(step), back=True)
 
-    def put_back(self, pods: Rows) -> None:
-        """Put pods back, at most one per row."""
-        self._thinning.put_back(pods)
-        self._row_states.moved(pods, back=True)
+    def keep(self, rows: BoolColumn) -> None:
+        """End the trial: pods on these rows stay, the others leave again."""
+        self._row_states.moved(self._thinning.keep(rows), back=False)
 
-    def take_again(self, pods: Rows) -> None:
-        """Take pods away once more, at most one per row."""
-        self._thinning.take_again(pods)
-        self._row_states.moved(pods, back=False)
+    @property
+    def gone(self) -> BoolColumn:
+        """Return which pods of the crowd are gone now."""
+        return self._thinning.gone
 
     def verdict(self, among: BoolColumn, *, again: bool = False) -> _Verdict:
         """Return which rows of `among` pass all filters, and who rejects the others.

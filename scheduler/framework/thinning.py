@@ -1,8 +1,8 @@
-"""`Thinning`: a crowd that pods leave and come back to, as differences of columns.
+"""`Thinning`: a crowd that has left its rows and comes back step by step, as differences of columns.
 
-The stepwise counterpart of `Delta`, for a view of just the crowd's rows: taking the k-th victim of
-every row away is a few column operations. `promised` pods are those that other pods' nominations
-put there; they count while `counts_promised` is set.
+The counterpart of `Delta` for a view of just the crowd's rows: offering every row the next of its
+pods is one addition per column. `promised` pods are those that other pods' nominations put there;
+they count while `counts_promised` is set.
 """
 
 from __future__ import annotations
@@ -11,40 +11,54 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn, Rows
+from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
 from scheduler.framework.crowd import Crowd
 from scheduler.framework.delta import Delta
 from scheduler.objects.pod import ContainerPort
 from scheduler.state.podindex import Placed
 from scheduler.state.ports import HostPorts
 
+# A resource, and whether its requests are meant as scoring counts them.
+_Key = tuple[str, bool]
+
+_NO_PODS: Rows = np.zeros(0, dtype=np.intp)
+
 
 class Thinning:
-    """Which pods of a crowd are gone, and what that makes of their rows' amounts."""
+    """Which pods of a crowd are gone (at first all), and what that makes of their rows' amounts."""
 
     def __init__(self, crowd: Crowd, promised: Crowd) -> None:
         self.crowd = crowd
         self.promised = promised
-        self.gone: BoolColumn = np.zeros(len(crowd), dtype=np.bool_)
+        self.gone: BoolColumn = np.ones(len(crowd), dtype=np.bool_)
         self.counts_promised = False
-        self._places = {row: place for place, row in enumerate(crowd.rows.tolist())}
-        self._left: dict[tuple[str, bool], IntColumn] = {}
-        self._more: dict[tuple[str, bool], IntColumn] = {}
+        self._offered = _NO_PODS
+        self._step: int | None = None
+        self._place_of: dict[int, int] | None = None
+        # Per resource: requests with the pods that are back for good, and with the offered ones.
+        self._settled: dict[_Key, IntColumn] = {}
+        self._now: dict[_Key, IntColumn] = {}
+        self._steps: dict[_Key, IntMatrix] = {}
+        self._more: dict[_Key, IntColumn] = {}
 
-    def take(self, pods: Rows) -> None:
-        """Take away pods by their numbers."""
-        self.gone[pods] = True
-        self._left.clear()
+    def offer(self, step: int) -> Rows:
+        """Let the pod number `step` of each row come back on trial; return these pods."""
+        crowd = self.crowd
+        places = np.flatnonzero(crowd.counts > step)
+        self._offered, self._step = crowd.starts[places] + step, step
+        self.gone[self._offered] = False
+        for key, settled in self._settled.items():
+            self._now[key] = settled + self._by_step(key)[step]
+        return self._offered
 
-    def put_back(self, pods: Rows) -> None:
-        """Put pods back, at most one per row."""
-        self.gone[pods] = False
-        self._shift(pods, 1)
-
-    def take_again(self, pods: Rows) -> None:
-        """Take pods away, at most one per row."""
-        self.gone[pods] = True
-        self._shift(pods, -1)
+    def keep(self, rows: BoolColumn) -> Rows:
+        """End the trial: pods on these rows stay, the others leave again and are returned."""
+        leaving = self._offered[~rows[self.crowd.index[self._offered]]]
+        self.gone[leaving] = True
+        for key, now in self._now.items():
+            self._settled[key] = np.where(rows, now, self._settled[key])
+        self._offered, self._step, self._now = _NO_PODS, None, {}
+        return leaving
 
     def away(self, place: int) -> list[Placed]:
         """Return the pods that are gone from `crowd.rows[place]`."""
@@ -60,17 +74,17 @@ class Thinning:
 
     def requested(self, resource: str, column: IntColumn, rows: Rows | None) -> IntColumn:
         """Return the rows' part of `column` with the differences."""
-        return self._changed(resource, column, rows, scored=False)
+        return self._changed((resource, False), column, rows)
 
     def scored(self, resource: str, column: IntColumn, rows: Rows | None) -> IntColumn:
         """Return the rows' part of `column` with the differences of the assumed requests."""
-        return self._changed(resource, column, rows, scored=True)
+        return self._changed((resource, True), column, rows)
 
     def ports_taken(
         self, taken: BoolColumn, used: HostPorts, ports: Sequence[ContainerPort], rows: Rows | None
     ) -> BoolColumn:
         """Return the rows' part of `taken` as it is without the gone and with the promised pods."""
-        held = {place for place, row in enumerate(self.crowd.rows.tolist()) if taken[row]}
+        held = set(np.flatnonzero(taken[self.crowd.rows]).tolist())
         if self.counts_promised:
             held.update(self.promised.index.tolist())
         return self._delta(sorted(held)).ports_taken(taken, used, ports, rows)
@@ -84,6 +98,12 @@ class Thinning:
         """Yield the pods that are gone (-1) and the promised ones that count (1), with their rows."""
         yield from self._delta(range(len(self.crowd.rows))).moves()
 
+    @property
+    def _places(self) -> Mapping[int, int]:
+        if self._place_of is None:
+            self._place_of = {row: place for place, row in enumerate(self.crowd.rows.tolist())}
+        return self._place_of
+
     def _delta(self, places: Sequence[int]) -> Delta:
         rows = self.crowd.rows
         return Delta(
@@ -91,38 +111,42 @@ class Thinning:
             [(placed, int(rows[place])) for place in places for placed in self.come(place)],
         )
 
-    def _changed(
-        self, resource: str, column: IntColumn, rows: Rows | None, *, scored: bool
-    ) -> IntColumn:
-        key = (resource, scored)
+    def _changed(self, key: _Key, column: IntColumn, rows: Rows | None) -> IntColumn:
         crowd = self.crowd
-        left = self._left.get(key)
-        if left is None:
-            left = self._left[key] = column[crowd.rows] - _sums(crowd, key, self.gone)
+        if key not in self._settled:
+            gone = self.gone.copy()
+            gone[self._offered] = True
+            self._settled[key] = column[crowd.rows] - _sums(crowd, _amounts(crowd, key) * gone)
+            if self._step is not None:
+                self._now[key] = self._settled[key] + self._by_step(key)[self._step]
+        changed = self._settled[key] if self._step is None else self._now[key]
         if self.counts_promised:
             more = self._more.get(key)
             if more is None:
-                more = self._more[key] = _sums(self.promised, key)
-            left = left + more
+                more = self._more[key] = _sums(self.promised, _amounts(self.promised, key))
+            changed = changed + more
         if rows is None or rows is crowd.rows:
-            return left
-        return left[[self._places[row] for row in rows.tolist()]]
+            return changed
+        return changed[[self._places[row] for row in rows.tolist()]]
 
-    def _shift(self, pods: Rows, sign: int) -> None:
-        places = self.crowd.index[pods]
-        for key, left in self._left.items():
-            left[places] += sign * _amounts(self.crowd, key)[pods]
+    def _by_step(self, key: _Key) -> IntMatrix:
+        """Return what the pods amount to, [number of the pod on its row, row]."""
+        matrix = self._steps.get(key)
+        if matrix is None:
+            crowd = self.crowd
+            shape = (int(crowd.counts.max(initial=0)), len(crowd.rows))
+            matrix = self._steps[key] = np.zeros(shape, dtype=np.int64)
+            steps = np.arange(len(crowd)) - crowd.starts[crowd.index]
+            matrix[steps, crowd.index] = _amounts(crowd, key)
+        return matrix
 
 
-def _sums(crowd: Crowd, key: tuple[str, bool], gone: BoolColumn | None = None) -> IntColumn:
-    """Return what the pods of a crowd (those that are `gone`) amount to per row."""
-    amounts = _amounts(crowd, key)
-    if gone is not None:
-        amounts = amounts * gone
+def _sums(crowd: Crowd, amounts: IntColumn) -> IntColumn:
+    """Return the sum of the pods' amounts per row."""
     sums: IntColumn = np.diff(np.concatenate(([0], amounts)).cumsum()[crowd.starts])
     return sums
 
 
-def _amounts(crowd: Crowd, key: tuple[str, bool]) -> IntColumn:
+def _amounts(crowd: Crowd, key: _Key) -> IntColumn:
     resource, scored = key
     return crowd.scored(resource) if scored else crowd.amounts(resource)

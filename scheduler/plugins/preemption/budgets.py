@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn
+from scheduler.base.arrays import BoolColumn, IntColumn, Rows
+from scheduler.framework.crowd import spans
 from scheduler.objects.policy import PodDisruptionBudget
-from scheduler.objects.selectors import selector_matches
 from scheduler.plugins.podselection import selector_fault
-from scheduler.plugins.preemption.importance import Victims
+from scheduler.plugins.preemption.victims import Victims
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
+from scheduler.state.selection import Selection, SelectionIndex, expressions_of
 
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
@@ -26,41 +27,44 @@ _MOST_SHAPES = 65536
 
 
 class BudgetIndex:
-    """The budgets by namespace; those that cover a shape of pods are looked up once."""
+    """All budgets; those that cover a shape of pods are looked up once.
+
+    What is looked up is forgotten when a budget comes, goes or selects other pods.
+    """
 
     kinds: tuple[str, ...] = ()
 
     def __init__(self) -> None:
-        self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}
-        self._covering: dict[int, tuple[str, ...]] = {}
+        self._budgets: dict[tuple[str, str], PodDisruptionBudget] = {}
+        self._lookup: _Lookup | None = None
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what `cluster` holds."""
-        self._budgets = {}
-        self._covering = {}
-        for budget in cluster.store.of(_KIND).values():
-            self._put(budget)
+        self._budgets = {_key(budget): budget for budget in cluster.store.of(_KIND).values()}
+        self._lookup = None
 
     def apply(self, change: Change) -> None:
         """Follow one change."""
         if change.kind != _KIND:
             return
         old, new = change.old, change.new
-        if old is None or new is None or old.spec != new.spec:
-            self._covering = {}
-        if new is not None:
-            self._put(new)
+        if new is None:
+            del self._budgets[_key(old)]
         else:
-            self._budgets.get(old.metadata.namespace, {}).pop(old.metadata.name, None)
+            self._budgets[_key(new)] = new
+        if old is None or new is None or old.spec != new.spec:
+            self._lookup = None
+        elif self._lookup is not None:
+            self._lookup.update(new)
 
     def columns(self) -> Mapping[str, Any]:
-        """Return the budgets by namespace and name."""
-        return {space: dict(budgets) for space, budgets in self._budgets.items() if budgets}
+        """Return the budgets by `namespace/name`."""
+        return {"/".join(key): budget for key, budget in sorted(self._budgets.items())}
 
     def copy(self) -> BudgetIndex:
         """Return an independent copy."""
         twin = BudgetIndex()
-        twin._budgets = {space: dict(budgets) for space, budgets in self._budgets.items()}
+        twin._budgets = dict(self._budgets)
         return twin
 
     def violating(self, victims: Victims) -> BoolColumn:
@@ -69,52 +73,108 @@ class BudgetIndex:
         On a row the more important pods use up the budgets first.
         """
         flags = np.zeros(len(victims), dtype=np.bool_)
-        if not any(self._budgets.values()):
+        if not self._budgets:
             return flags
-        place, left = -1, dict[tuple[str, str], int]()
-        for number, shape in enumerate(victims.shape_ids.tolist()):
-            names = self._covering.get(shape)
-            if names is None:
-                names = self._cover(shape, victims.pod(number))
-            if not names:
-                continue
-            if victims.index[number] != place:
-                place, left = victims.index[number], {}
-            flags[number] = self._uses_up(names, victims.pod(number), left)
+        if self._lookup is None or self._lookup.is_full:
+            self._lookup = _Lookup(self._budgets)
+        pods, budgets = self._lookup.pairs(victims)
+        if not len(pods):
+            return flags
+        # Pods of one row under one budget stand together, in order of importance.
+        order = np.lexsort((pods, budgets, victims.index[pods]))
+        pods, budgets = pods[order], budgets[order]
+        places = victims.index[pods]
+        begins = np.ones(len(pods), dtype=np.bool_)
+        begins[1:] = (places[1:] != places[:-1]) | (budgets[1:] != budgets[:-1])
+        before = np.arange(len(pods)) - np.flatnonzero(begins)[begins.cumsum() - 1]
+        flags[pods[before >= self._lookup.allowed[budgets]]] = True
         return flags
 
-    def _uses_up(
-        self, names: tuple[str, ...], placed: Placed, left: dict[tuple[str, str], int]
-    ) -> bool:
-        """Count a pod against its budgets; return whether one of them has nothing left for it."""
+
+class _Lookup:
+    """Numbers for budgets, and for each shape of pods those that cover it.
+
+    `_shapes` are the known shapes in order; entry i has `_counts[i]` budgets, in `_flat` from
+    `_first[i]` on.
+    """
+
+    def __init__(self, budgets: Mapping[tuple[str, str], PodDisruptionBudget]) -> None:
+        self._number = {key: number for number, key in enumerate(budgets)}
+        self._selections: SelectionIndex[tuple[int, Selection]] = SelectionIndex()
+        self._disrupted: dict[int, Mapping[str, str]] = {}
+        self.allowed: IntColumn = np.zeros(len(budgets), dtype=np.int64)
+        for key, budget in budgets.items():
+            self.update(budget)
+            selection = _selection(budget)
+            if selection is not None:
+                self._selections.add(selection, (self._number[key], selection))
+        nothing: IntColumn = np.zeros(0, dtype=np.int64)
+        self._shapes = self._first = self._counts = self._flat = nothing
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many shapes are known that it is time to begin anew."""
+        return len(self._shapes) > _MOST_SHAPES
+
+    def update(self, budget: PodDisruptionBudget) -> None:
+        """Take in what a budget allows now."""
+        number = self._number[_key(budget)]
+        self.allowed[number] = budget.status.disruptions_allowed
+        self._disrupted.pop(number, None)
+        if budget.status.disrupted_pods:
+            self._disrupted[number] = budget.status.disrupted_pods
+
+    def pairs(self, victims: Victims) -> tuple[Rows, Rows]:
+        """Return which pods count against which budgets, as numbers."""
+        shapes = victims.shape_ids
+        where = np.searchsorted(self._shapes, shapes)
+        # An entry past the end stands for "later than all that are known".
+        unknown = shapes != np.append(self._shapes, -1)[where]
+        if unknown.any():
+            self._learn(victims, np.flatnonzero(unknown))
+            where = np.searchsorted(self._shapes, shapes)
+        counts = self._counts[where]
+        pods = np.repeat(np.arange(len(victims)), counts)
+        budgets = self._flat[spans(self._first[where], counts)]
+        counted = np.ones(len(pods), dtype=np.bool_)
+        for number, names in self._disrupted.items():
+            for pair in np.flatnonzero(budgets == number).tolist():
+                # The eviction of such a pod is counted already.
+                counted[pair] = victims.pod(int(pods[pair])).pod.metadata.name not in names
+        return pods[counted], budgets[counted]
+
+    def _learn(self, victims: Victims, pods: Rows) -> None:
+        """Look up what covers the shapes of these pods."""
+        shapes, examples = np.unique(victims.shape_ids[pods], return_index=True)
+        covers = [self._covering(victims.pod(int(pods[example]))) for example in examples.tolist()]
+        flat = np.array([number for cover in covers for number in cover], dtype=np.int64)
+        counts = np.array([len(cover) for cover in covers], dtype=np.int64)
+        first = len(self._flat) + counts.cumsum() - counts
+        self._flat = np.concatenate((self._flat, flat))
+        known = np.concatenate((self._shapes, shapes))
+        order = np.argsort(known)
+        self._shapes = known[order]
+        self._first = np.concatenate((self._first, first))[order]
+        self._counts = np.concatenate((self._counts, counts))[order]
+
+    def _covering(self, placed: Placed) -> list[int]:
         meta = placed.pod.metadata
-        violates = False
-        for name in names:
-            status = self._budgets[meta.namespace][name].status
-            if meta.name in status.disrupted_pods:
-                continue  # its eviction is counted already
-            key = meta.namespace, name
-            left[key] = left.get(key, status.disruptions_allowed) - 1
-            violates = violates or left[key] < 0
-        return violates
-
-    def _cover(self, shape: int, placed: Placed) -> tuple[str, ...]:
-        meta = placed.pod.metadata
-        budgets = self._budgets.get(meta.namespace, {}) if meta.labels else {}
-        names = tuple(name for name, budget in budgets.items() if _covers(budget, meta.labels))
-        if len(self._covering) >= _MOST_SHAPES:
-            self._covering = {}
-        self._covering[shape] = names
-        return names
-
-    def _put(self, budget: PodDisruptionBudget) -> None:
-        meta = budget.metadata
-        self._budgets.setdefault(meta.namespace, {})[meta.name] = budget
+        candidates = self._selections.candidates(meta.namespace, meta.labels)
+        return [
+            number
+            for number, selection in candidates
+            if meta.labels and selection.matches(meta.namespace, meta.labels)
+        ]
 
 
-def _covers(budget: PodDisruptionBudget, labels: Mapping[str, str]) -> bool:
-    """Whether a budget covers pods with these labels; an empty or wrong selector covers none."""
+def _key(budget: PodDisruptionBudget) -> tuple[str, str]:
+    return budget.metadata.namespace, budget.metadata.name
+
+
+def _selection(budget: PodDisruptionBudget) -> Selection | None:
+    """Return the pods that a budget covers; an empty or a wrong selector covers none."""
     selector = budget.spec.selector
-    if selector is None or not (selector.match_labels or selector.match_expressions):
-        return False
-    return not selector_fault(selector) and selector_matches(selector, labels)
+    if selector is None or selector_fault(selector):
+        return None
+    expressions = expressions_of(selector)
+    return Selection(frozenset((budget.metadata.namespace,)), expressions) if expressions else None

@@ -7,15 +7,16 @@ nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows
+from scheduler.framework.crowd import Crowd
 from scheduler.framework.fitmessage import Histogram
 from scheduler.framework.rehearsal import Rehearsal
-from scheduler.plugins.preemption.importance import Victims
+from scheduler.plugins.preemption.victims import Victims
 from scheduler.state.podindex import Placed
 
 
@@ -74,35 +75,29 @@ class Walk:
 
 
 def examine(
-    rehearsal: Rehearsal, pods: Victims, violating: BoolColumn, reasons: Histogram
+    rehearse: Callable[[Crowd], Rehearsal],
+    pods: Victims,
+    violating: BoolColumn,
+    reasons: Histogram,
 ) -> Block:
-    """Return the candidates among the rows of `pods`; why others are none goes to `reasons`."""
-    rehearsal.take(np.arange(len(pods)))
+    """Return the candidates among the rows of `pods`; why others are none goes to `reasons`.
+
+    `violating` are the pods whose eviction violates a budget; they are the first to be spared.
+    """
+    order: Rows | None = None
+    if violating.any():
+        order = np.lexsort((np.arange(len(pods)), ~violating, pods.index))
+    rehearsal = rehearse(pods if order is None else pods.reordered(order))
     fits, rejections = rehearsal.verdict(np.ones(len(pods.rows), dtype=np.bool_))
     reasons.add_rejections(rejections)
-    leaving = _without_the_spared(rehearsal, pods, violating, fits)
-    count = np.zeros(len(pods.rows), dtype=np.int64)
-    violations = np.zeros(len(pods.rows), dtype=np.int64)
-    np.add.at(count, pods.index[leaving], 1)
-    np.add.at(violations, pods.index[leaving & violating], 1)
-    return Block(pods, np.flatnonzero(fits & (count > 0)), leaving, violations)
-
-
-def _without_the_spared(
-    rehearsal: Rehearsal, pods: Victims, violating: BoolColumn, fits: BoolColumn
-) -> BoolColumn:
-    """Let pods come back one by one, on all rows at once; return who cannot."""
-    order: Rows = np.arange(len(pods))
-    if violating.any():
-        order = np.lexsort((order, ~violating, pods.index))
-    leaving = np.zeros(len(pods), dtype=np.bool_)
     for step in range(int(pods.counts[fits].max(initial=0))):
-        among = fits & (pods.counts > step)
-        places = np.flatnonzero(among)
-        backs = order[pods.starts[places] + step]
-        rehearsal.put_back(backs)
-        spared, _ = rehearsal.verdict(among, again=True)
-        needed = backs[~spared[places]]
-        rehearsal.take_again(needed)
-        leaving[needed] = True
-    return leaving
+        rehearsal.offer(step)
+        spared, _ = rehearsal.verdict(fits & (pods.counts > step), again=True)
+        rehearsal.keep(spared)
+    leaving = rehearsal.gone
+    if order is not None:
+        leaving = np.empty_like(leaving)
+        leaving[order] = rehearsal.gone
+    count = np.bincount(pods.index[leaving], minlength=len(pods.rows))
+    violations = np.bincount(pods.index[leaving & violating], minlength=len(pods.rows))
+    return Block(pods, np.flatnonzero(fits & (count > 0)), leaving, violations)

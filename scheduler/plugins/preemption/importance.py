@@ -1,19 +1,19 @@
 """`PodsByImportance`: the pods of each row, the most important first, with their numbers as columns.
 
-Worked out when preemption first asks about a row, and forgotten when a pod there changes. More
+A row is worked out when preemption first asks about it, and again when a pod there has changed. More
 important is who has the higher priority, then who started earlier.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from scheduler.base.arrays import IntMatrix, Rows
+from scheduler.base.arrays import IntColumn, IntMatrix, Rows
 from scheduler.base.clock import parse_rfc3339
-from scheduler.framework.crowd import Crowd
+from scheduler.framework.crowd import spans
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import CPU, EPHEMERAL, MEMORY
 from scheduler.state.rowtracker import RowTracker
@@ -21,114 +21,135 @@ from scheduler.state.rowtracker import RowTracker
 # The start of a pod that has not started yet: later than any other.
 NOT_STARTED = 2**62
 
-_AMOUNTS = (CPU, MEMORY, EPHEMERAL)
-_PRIORITY, _START, _SHAPE, _FIRST_AMOUNT = range(4)
-_FIELDS = _FIRST_AMOUNT + len(_AMOUNTS)
+# What is kept of each pod, in this order: then the amounts.
+PRIORITY, START, SHAPE, FIRST_AMOUNT = range(4)
+AMOUNTS = (CPU, MEMORY, EPHEMERAL)
+_FIELDS = FIRST_AMOUNT + len(AMOUNTS)
 
-
-class Ranked:
-    """The pods of one row in order of importance; `numbers` is [field, pod]."""
-
-    __slots__ = ("numbers", "pods")
-
-    def __init__(self, pods: Iterable[Placed]) -> None:
-        placed = list(pods)
-        starts = [start_of(one) for one in placed]
-
-        def rank(number: int) -> tuple[int, int, int]:
-            start = starts[number]
-            # kube-scheduler: of pods that have not started, the one that came last goes first.
-            order = -number if start == NOT_STARTED else number
-            return -placed[number].pod.priority, start, order
-
-        ranks = sorted(range(len(placed)), key=rank)
-        self.pods = tuple(placed[number] for number in ranks)
-        self.numbers: IntMatrix = np.array(
-            [_numbers(placed[number], starts[number]) for number in ranks], dtype=np.int64
-        ).T.reshape(_FIELDS, len(placed))
+_UNKNOWN = -1
+_LEAST_ROOM = 1024
 
 
 class PodsByImportance(RowTracker):
-    """Keeps the pods of rows in order of importance."""
+    """Keeps the pods of rows in order of importance, all rows in one long list.
 
-    def hold(self, placed: Placed, row: int) -> None:
-        """Forget a row that a pod came to."""
-        del placed
-        self._ranked.pop(row, None)
-
-    def release(self, placed: Placed, row: int) -> None:
-        """Forget a row that a pod left."""
-        del placed
-        self._ranked.pop(row, None)
-
-    def is_same(self, before: Placed, after: Placed) -> bool:
-        """Take every new version of a pod in: victims are these records."""
-        return before is after
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._ranked: dict[int, Ranked] = {}
-
-    def on(self, row: int) -> Ranked:
-        """Return the pods of a row."""
-        ranked = self._ranked.get(row)
-        if ranked is None:
-            cluster = self._cluster
-            pods = () if cluster is None else cluster.pods.on(cluster.table.name(row)).values()
-            ranked = self._ranked[row] = Ranked(pods)
-        return ranked
-
-    def columns(self) -> Mapping[str, Any]:
-        """Return the names of the pods per row."""
-        return {
-            name: [placed.pod.key for placed in self.on(row).pods]
-            for name, row in sorted(self._rows.items())
-        }
+    The pods of a row stand side by side from `_first` on. A row that changed is written anew at the
+    end; when more than half of the list is out of date, what is left moves together.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.clear()
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._first: IntColumn = np.zeros(0, dtype=np.int64)
+        self._count: IntColumn = np.zeros(0, dtype=np.int64)
+        self._pods: list[Placed] = []
+        self._numbers: IntMatrix = np.zeros((_FIELDS, _LEAST_ROOM), dtype=np.int64)
+        self._outdated = 0
 
-class Victims(Crowd):
-    """The pods on rows that are less important than a preemptor, in order of importance per row.
+    def hold(self, placed: Placed, row: int) -> None:
+        """Note that a pod came to a row."""
+        del placed
+        self._forget(row)
 
-    `priority`, `start` (seconds since the epoch, or `NOT_STARTED`) and `shape_ids` are per pod. Rows
-    without such pods are left out.
-    """
+    def release(self, placed: Placed, row: int) -> None:
+        """Note that a pod left a row."""
+        del placed
+        self._forget(row)
 
-    def __init__(self, ranks: PodsByImportance, rows: Rows, priority: int) -> None:
-        groups = [ranks.on(row) for row in rows.tolist()]
-        sizes = np.fromiter((len(group.pods) for group in groups), np.int64, len(groups))
-        ends = sizes.cumsum()
-        numbers = np.concatenate(
-            [np.zeros((_FIELDS, 0), dtype=np.int64), *(group.numbers for group in groups)], axis=1
-        )
-        lower = np.flatnonzero(numbers[_PRIORITY] < priority)
-        upto = np.searchsorted(lower, ends)
-        counts = np.diff(upto, prepend=0)
-        held = np.flatnonzero(counts)
-        numbers = numbers[:, lower]
-        first = (ends - sizes)[held]
-        standing = [groups[place].pods for place in held.tolist()]
+    def is_same(self, before: Placed, after: Placed) -> bool:
+        """Take every new version of a pod in: victims are these records."""
+        return before is after
 
-        def find(pod: int) -> Placed:
-            place = int(self.index[pod])
-            return standing[place][int(lower[pod] - first[place])]
+    @property
+    def pods(self) -> Sequence[Placed]:
+        """Return the list that the numbers of `on` point into; it is only ever added to."""
+        return self._pods
 
-        amounts = {name: numbers[_FIRST_AMOUNT + n] for n, name in enumerate(_AMOUNTS)}
-        super().__init__(rows[held], counts[held], find, amounts)
-        self.priority = numbers[_PRIORITY]
-        self.start = numbers[_START]
-        self.shape_ids = numbers[_SHAPE]
+    def on(self, rows: Rows) -> tuple[Rows, IntColumn, IntMatrix]:
+        """Return the numbers of the pods of `rows`, row by row, how many each has, and their fields.
+
+        The fields are [field, pod], as named above.
+        """
+        if self._cluster is None:
+            return np.zeros(0, dtype=np.intp), np.zeros_like(rows), self._numbers[:, :0]
+        self._grow(self._cluster.table.size)
+        self._compact()
+        for row in rows[self._first[rows] == _UNKNOWN].tolist():
+            self._write(row, self._cluster.pods.on(self._cluster.table.name(row)).values())
+        counts = self._count[rows]
+        numbers = spans(self._first[rows], counts)
+        return numbers, counts, self._numbers[:, numbers]
+
+    def pods_on(self, row: int) -> list[Placed]:
+        """Return the pods of one row."""
+        numbers, _, _ = self.on(np.array([row], dtype=np.intp))
+        return [self._pods[number] for number in numbers.tolist()]
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return the names of the pods per row."""
+        return {
+            name: [placed.pod.key for placed in self.pods_on(row)]
+            for name, row in sorted(self._rows.items())
+        }
+
+    def _forget(self, row: int) -> None:
+        if row < len(self._first) and self._first[row] != _UNKNOWN:
+            self._first[row] = _UNKNOWN
+            self._outdated += int(self._count[row])
+
+    def _write(self, row: int, unordered: Iterable[Placed]) -> None:
+        pods = ranked(unordered)
+        first, end = len(self._pods), len(self._pods) + len(pods)
+        if end > self._numbers.shape[1]:
+            wider = np.zeros((_FIELDS, 2 * end), dtype=np.int64)
+            wider[:, :first] = self._numbers[:, :first]
+            self._numbers = wider
+        if pods:
+            self._numbers[:, first:end] = np.array([_fields(placed) for placed in pods]).T
+        self._pods += pods
+        self._first[row], self._count[row] = first, len(pods)
+
+    def _grow(self, size: int) -> None:
+        more = size - len(self._first)
+        if more > 0:
+            unknown = np.full(more, _UNKNOWN, dtype=np.int64)
+            self._first = np.concatenate((self._first, unknown))
+            self._count = np.concatenate((self._count, np.zeros(more, dtype=np.int64)))
+
+    def _compact(self) -> None:
+        if self._outdated <= _LEAST_ROOM or 2 * self._outdated <= len(self._pods):
+            return
+        rows = np.flatnonzero(self._first != _UNKNOWN)
+        counts = self._count[rows]
+        numbers = spans(self._first[rows], counts)
+        self._pods = [self._pods[number] for number in numbers.tolist()]
+        self._numbers[:, : len(numbers)] = self._numbers[:, numbers]
+        self._first[rows] = counts.cumsum() - counts
+        self._outdated = 0
+
+
+def ranked(pods: Iterable[Placed]) -> list[Placed]:
+    """Return the pods in order of importance."""
+    placed = list(pods)
+
+    def rank(number: int) -> tuple[int, int, int]:
+        start = start_of(placed[number])
+        # kube-scheduler: of pods that have not started, the one that came last goes first.
+        order = -number if start == NOT_STARTED else number
+        return -placed[number].pod.priority, start, order
+
+    return [placed[number] for number in sorted(range(len(placed)), key=rank)]
 
 
 def start_of(placed: Placed) -> int:
-    """Return when a pod started, in seconds since the epoch."""
+    """Return when a pod started, in seconds since the epoch; `NOT_STARTED` if it has not."""
     start = parse_rfc3339(placed.pod.status.start_time)
     return NOT_STARTED if start is None else int(start)
 
 
-def _numbers(placed: Placed, start: int) -> tuple[int, ...]:
-    amounts = (placed.requests.get(name, 0) for name in _AMOUNTS)
-    return placed.pod.priority, start, placed.shape.id, *amounts
+def _fields(placed: Placed) -> tuple[int, ...]:
+    amounts = (placed.requests.get(name, 0) for name in AMOUNTS)
+    return placed.pod.priority, start_of(placed), placed.shape.id, *amounts

@@ -12,18 +12,21 @@ import numpy as np
 
 from scheduler.base.arrays import Rows
 from scheduler.framework.args import Args
+from scheduler.framework.crowd import Crowd
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fitmessage import Histogram
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import FitFailure, PostFiltered
+from scheduler.framework.rehearsal import Rehearsal
 from scheduler.framework.status import Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.plugins.preemption.budgets import BudgetIndex
 from scheduler.plugins.preemption.choice import choose
 from scheduler.plugins.preemption.dryrun import Block, Walk, examine
-from scheduler.plugins.preemption.importance import PodsByImportance, Victims
+from scheduler.plugins.preemption.importance import PodsByImportance
+from scheduler.plugins.preemption.victims import Victims
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -98,7 +101,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         row = nodes.row(pod.status.nominated_node_name)
         if row is None or not failure.candidates[row]:
             return ""
-        on_node = (placed.pod for placed in self._ranks.on(row).pods)
+        on_node = (placed.pod for placed in self._ranks.pods_on(row))
         if any(one.priority < pod.priority and _leaves_for_us(one) for one in on_node):
             return TERMINATING
         return ""
@@ -108,15 +111,19 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         rows: Rows = np.flatnonzero(failure.candidates)
         blocks: list[Block] = []
         reasons = Histogram()
-        if len(rows):
-            walk = Walk(rows, cycle.random.randrange(len(rows)), self.args.wanted(len(rows)))
-            for visited in walk.blocks():
-                pods = Victims(self._ranks, visited, cycle.pod.priority)
-                reasons.add(NO_VICTIMS, len(visited) - len(pods.rows))
-                if len(pods.rows):
-                    rehearsal = failure.hypothetical.rehearse(pods, failure.nominated)
-                    violating = self._budgets.violating(pods)
-                    blocks.append(walk.keep(examine(rehearsal, pods, violating, reasons)))
+        if not len(rows):
+            return Found((), reasons)
+
+        def rehearse(crowd: Crowd) -> Rehearsal:
+            return failure.hypothetical.rehearse(crowd, failure.nominated)
+
+        walk = Walk(rows, cycle.random.randrange(len(rows)), self.args.wanted(len(rows)))
+        for visited in walk.blocks():
+            pods = Victims(self._ranks, visited, cycle.pod.priority)
+            reasons.add(NO_VICTIMS, len(visited) - len(pods.rows))
+            if len(pods.rows):
+                violating = self._budgets.violating(pods)
+                blocks.append(walk.keep(examine(rehearse, pods, violating, reasons)))
         return Found(tuple(blocks), reasons)
 
 
