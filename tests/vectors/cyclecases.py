@@ -5,6 +5,7 @@ also where one node alone is feasible, which nobody needs to score; the runner i
 """
 
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,14 +59,14 @@ def _decided(case):
     registry = Registry(IN_TREE)
     engine = Engine(default_config(registry).profiles, registry)
     (name,) = engine.profiles
-    objects = defaultdict(list)
+    objects: dict[str, list[Any]] = defaultdict(list)
     for raw in (*case.get("namespaces", ()), *case.get("objects", ()), *case.get("pdbs", ())):
         kind, obj = read_object(raw)
         objects[kind.kind].append(obj)
     objects["Node"] = [read_node(raw) for raw in case["nodes"]]
     objects["Pod"] = [read_pod(raw) for raw in case["existingPods"]]
-    for kind, found in objects.items():
-        engine.handle(Listed(kind, tuple(found)), NOW)
+    for name_of_kind, found in objects.items():
+        engine.handle(Listed(name_of_kind, tuple(found)), NOW)
     raw = plain_data(case["pod"])
     raw["spec"]["schedulerName"] = name
     attempt = engine.attempt(read_pod(raw), NOW)

@@ -46,7 +46,7 @@ class NodeVolumeLimits(Plugin[NoArgs]):
     Volumes that pods on the node use already cost nothing.
     """
 
-    reads = (CSI_NODE, "pod.deleted", CLAIM, VOLUME, ATTACHMENT)
+    reads = ("node", CSI_NODE, "pod.deleted", CLAIM, VOLUME, ATTACHMENT)
     local = True
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
@@ -88,7 +88,12 @@ class NodeVolumeLimits(Plugin[NoArgs]):
         return reject(nodes.part(full), REASON)
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether a limit grew, volumes went away, or a claim of the pod means something else."""
+        """Whether a limit grew, volumes went away, or a claim of the pod means something else.
+
+        A new node counts as well: it has no limits before its CSINode is there.
+        """
+        if change.kind == "Node":
+            return True
         if change.kind == CSI_NODE:
             return self._limit_grew(change.old, change.new, pod)
         if change.kind == "Pod":
