@@ -63,7 +63,7 @@ def decide(attempt: Attempt) -> Generator[Any, Any, Decision]:
         return _nothing_fits(attempt, pre, SUCCESS, rejections)
 
     # 4 score, 5 choose
-    return _best(attempt, feasible, rejections)
+    return _best(attempt, pre, feasible, rejections)
 
 
 def _filter(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Rejection, ...]]:
@@ -162,14 +162,22 @@ def _cleared(found: list[PostFiltered]) -> str | None:
     return words[-1] if words else None
 
 
-def _best(attempt: Attempt, feasible: BoolColumn, rejections: tuple[Rejection, ...]) -> Decision:
+def _best(
+    attempt: Attempt,
+    pre: PreFiltered,
+    feasible: BoolColumn,
+    rejections: tuple[Rejection, ...],
+) -> Decision:
     cycle, nodes = attempt.cycle, attempt.nodes.among(feasible)
+    outside = None if pre.rows is None else nodes.exists & ~pre.rows
     if np.count_nonzero(feasible) == 1:
         return Decision(
             node=nodes.name(int(feasible.argmax())),
             node_count=nodes.count,
             feasible=feasible,
             rejections=rejections,
+            outside=outside,
+            narrowed_by=pre.narrowed_by,
         )
     total, scores = attempt.runner.score(cycle, nodes, attempt.states)
     row = choose(nodes, feasible, total, cycle.pod.metadata.uid, attempt.ties, cycle.random)
@@ -178,6 +186,8 @@ def _best(attempt: Attempt, feasible: BoolColumn, rejections: tuple[Rejection, .
         node_count=nodes.count,
         feasible=feasible,
         rejections=rejections,
+        outside=outside,
+        narrowed_by=pre.narrowed_by,
         scores=tuple(scores),
         total=total,
     )

@@ -66,6 +66,8 @@ def items_of(source: Source) -> Iterator[Item]:
         if len(data) > yamltext.MAX_BYTES:
             raise InputError(_words(error), where=source.name) from error
         yield from _yaml_items(source.name, data)
+    except UnicodeError as error:
+        raise InputError("not UTF-8 text", where=source.name) from error
     else:
         yield from items
 
@@ -81,6 +83,8 @@ def items_of_objects(objects: Iterable[Any], name: str) -> Iterator[Item]:
                 yield from _opened(where, raw, ())
         except msgspec.DecodeError as error:
             raise InputError(_words(error), where=where) from error
+        except UnicodeError as error:
+            raise InputError("not UTF-8 text", where=where) from error
         except RecursionError:
             raise _too_deep(where) from None
 

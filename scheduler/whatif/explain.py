@@ -222,14 +222,12 @@ def _each_alone(decision: Decision, attempt: Attempt) -> dict[str, dict[str, Plu
 
 def _why(node: NodeVerdict, best: NodeVerdict | None, ties: Ties) -> str:
     """Return in words why a node was taken or not."""
+    if node.code == Code.SKIP:
+        return "not looked at: the pod was promised another, or enough others fit"
     if not node.feasible:
         return f"{node.rejected_by or 'rejected'}: {', '.join(node.reasons)}"
-    if best is None:
-        return ""
-    if node.name == best.name:
+    if best is None or node.name == best.name or node.total is None or best.total is None:
         return "chosen" if node.total is not None else "chosen: the only one that fits"
-    if node.total is None or best.total is None:
-        return "not looked at: enough nodes fit, or the pod was promised another"
     if node.total == best.total:
         return f"as good as {best.name}, {_TIE_WORDS[ties]}"
     lead = f"{best.total - node.total} behind {best.name}"

@@ -45,7 +45,7 @@ def nodes_table(nodes: Iterable[NodeVerdict], *, heading: str = "") -> Table:
     rows = [
         [
             node.name,
-            "fits" if node.feasible else f"rejected by {node.rejected_by or 'nobody'}",
+            _verdict(node.feasible, node.rejected_by, f"rejected by {node.rejected_by}"),
             "" if node.total is None else str(node.total),
             *(str(node.scores[p].weighted) if p in node.scores else "" for p in plugins),
             ", ".join(node.reasons),
@@ -99,7 +99,7 @@ def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) 
     rows = [
         [
             node.name,
-            "fits" if node.feasible else "rejected",
+            _verdict(node.feasible, node.rejected_by, "rejected"),
             "" if node.total is None else str(node.total),
             *(str(node.scores[p].weighted) if p in node.scores else "" for p in plugins),
             node.why,
@@ -142,6 +142,12 @@ def _plugins_table(node: NodeExplanation) -> Table:
         )
     titles = ["plugin", "filter", "raw", "normalized", "weight", "weighted", "reasons"]
     return Table(titles, rows, heading=f"{node.name}: {node.why}")
+
+
+def _verdict(feasible: bool, rejected_by: str | None, rejected: str) -> str:
+    if feasible:
+        return "fits"
+    return "not looked at" if rejected_by is None else rejected
 
 
 def _rank(node: NodeExplanation, chosen: str | None) -> tuple[bool, bool, int, str]:

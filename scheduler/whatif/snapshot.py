@@ -103,6 +103,10 @@ class SnapshotReader:
         except InputError as error:
             where = f"{item.where}: {error.where}" if error.where else item.where
             raise ObjectError(error.message, where=where) from error
+        except msgspec.DecodeError as error:
+            raise ObjectError(str(error), where=item.where) from error
+        except UnicodeError as error:
+            raise ObjectError("not UTF-8 text", where=item.where) from error
         except RecursionError:
             raise ObjectError("nested too deeply", where=item.where) from None
 
@@ -148,7 +152,7 @@ class SnapshotReader:
         if known is obj:
             self._places[key] = where
         elif known != obj:
-            text = f"is there already, and different: {self._places[key]}"
+            text = f"there are two of that name, and they differ: the other is {self._places[key]}"
             raise ObjectError(text, where=" ".join(key))
 
     def snapshot(self) -> Snapshot:
@@ -197,7 +201,7 @@ def kind_of(item: Item) -> Kind | None:
     """Return how to read an object; None for what Trellis does not read."""
     name = item.head.kind
     if not name:
-        raise InputError("kind is missing", where=item.where)
+        raise ObjectError("kind is missing", where=item.where)
     group = (item.head.api_version or "").rpartition("/")[0]
     kind = BY_KIND.get(name)
     if kind is None and name == PRIORITY_CLASS.kind:

@@ -23,7 +23,10 @@ class Score(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of a node; `total` is None when nothing was scored."""
+    """What became of a node; `total` is None when nothing was scored.
+
+    Code Skip is that of a node nobody looked at, since another was promised or enough others fit.
+    """
 
     name: str
     feasible: bool
@@ -71,6 +74,9 @@ def node_status(decision: Decision, nodes: Nodes, row: int) -> Status:
     if not decision.status.is_success and not decision.rejections and decision.outside is None:
         return decision.status
     status = decision.node_status(nodes, row)
+    feasible = decision.feasible
+    if status.is_success and feasible is not None and not feasible[row]:
+        return Status(Code.SKIP)
     if status.code is Code.UNRESOLVABLE and not status.plugin and decision.narrowed_by:
         # A pre-filter named the nodes to look at, and this is none of them.
         return msgspec.structs.replace(status, plugin=decision.narrowed_by[0])

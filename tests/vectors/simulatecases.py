@@ -1,0 +1,72 @@
+"""Cycle cases once more, through the public door: a case of `simulate --batch` with details.
+
+A simulation goes on after the first attempt, so a pod that preempts ends up placed: what the file says
+of that attempt then shows in the victims and in the nodes as the attempt saw them.
+"""
+
+import json
+
+from scheduler.framework.registry import Registry
+from scheduler.plugins.intree import IN_TREE
+from scheduler.whatif.batch import Batch
+from scheduler.whatif.setups import Setups
+from scheduler.whatif.stage import Options
+
+
+def simulated(case):
+    """Return the one pod of a case as `simulate` reports it."""
+    others = (*case.get("namespaces", ()), *case.get("objects", ()), *case.get("pdbs", ()))
+    line = {
+        "id": case["id"],
+        "objects": [*case["nodes"], *case["existingPods"], *others],
+        "pending": [case["pod"]],
+        "details": True,
+    }
+    batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+    answer = json.loads(batch.answer(json.dumps(line).encode()))
+
+    assert case["id"] == answer["id"]
+    assert "error" not in answer, answer.get("error")
+    (pod,) = answer["simulation"]["pods"]
+    return pod
+
+
+def check_simulated(case, expect):
+    """Compare what a case expects with what the simulation of its pod says."""
+    pod = simulated(case)
+    if expect["preFilter"]["code"] == "Success":
+        assert expect["filter"] == {node["name"]: _status(node) for node in pod["nodes"]}
+    victims = expect.get("victims", [])
+    assert sorted(victims) == sorted(victim["name"] for victim in pod["victims"])
+    if "bestNodes" in expect:
+        # Of equal ones a simulation takes the first by name (D1).
+        assert min(expect["bestNodes"]) == pod["node"]
+        _compare_scores(expect.get("scores") or {}, pod)
+    elif not victims:
+        assert ("Unschedulable", "Unschedulable") == (pod["result"], pod["reason"])
+        assert expect["message"] == pod["message"]
+        assert expect["nominatedNode"] == pod["nominatedNode"]
+    else:
+        assert expect["nominatedNode"] == pod["node"]
+
+
+def _status(node):
+    shown = {"code": node["code"]}
+    if node["code"] != "Success":
+        if node["reasons"][:1] and node["reasons"][0].startswith("node(s) didn't satisfy plugin(s)"):
+            return shown | {"excludedByPreFilterResult": True}
+        shown |= {"plugin": node["rejectedBy"], "reasons": node["reasons"]}
+    return shown
+
+
+def _compare_scores(scores, pod):
+    """One feasible node alone has no scores (contract); the file has them."""
+    got = {
+        node["name"]: {
+            "total": node["total"],
+            "weighted": {plugin: score["weighted"] for plugin, score in node["scores"].items()},
+        }
+        for node in pod["nodes"]
+        if node["scores"]
+    }
+    assert got == (scores if len(scores) > 1 else {})
