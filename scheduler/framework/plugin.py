@@ -5,6 +5,11 @@ declares their shapes for type checkers. The type parameter is the plugin's `Arg
 `pluginConfig[].args` to it. Nothing in a plugin is async and nothing does I/O: what must talk to the
 API server (`pre_bind`, `bind`) is a generator that yields calls and receives their answers.
 
+A filter that is not local can follow hypothetical pods by `add_pod(state, placed, row)` and
+`remove_pod(state, placed, row)`, which change a clone of its state; otherwise its pre-filter runs anew
+on the changed view. If it also has `concerns(state, placed)`, pods that make no difference cost
+nothing; its state then holds no row-indexed column.
+
 Where a plugin has `pre_filter`, the state it returns arrives as the last argument of `filter`,
 `pre_score`, `score`, `reserve`, `unreserve` and `pre_bind`; a state returned by `pre_score` replaces
 it for `score`.

@@ -96,7 +96,12 @@ class Thinning:
 
     def moves(self) -> Iterator[tuple[Placed, int, int]]:
         """Yield the pods that are gone (-1) and the promised ones that count (1), with their rows."""
-        yield from self._delta(range(len(self.crowd.rows))).moves()
+        crowd = self.crowd
+        for pod in np.flatnonzero(self.gone).tolist():
+            yield crowd.pod(pod), int(crowd.rows[crowd.index[pod]]), -1
+        if self.counts_promised:
+            for pod, place in enumerate(self.promised.index.tolist()):
+                yield self.promised.pod(pod), int(crowd.rows[place]), 1
 
     @property
     def _places(self) -> Mapping[int, int]:

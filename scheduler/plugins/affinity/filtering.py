@@ -85,6 +85,16 @@ class AffinityState:
             if term.matches(self.pod, self.scope):
                 self._count(self.repelling, term.key, row, sign)
 
+    def is_meant(self, pod: Pod, anti_affinity: Iterable[Term]) -> bool:
+        """Whether a pod with these anti-affinity terms changes a number here."""
+        meta = pod.metadata
+        selections = [selection for _, selection in self.avoided]
+        if self.own is not None:
+            selections.append(self.own)
+        return any(one.matches(meta.namespace, meta.labels) for one in selections) or any(
+            term.matches(self.pod, self.scope) for term in anti_affinity
+        )
+
     def copy(self) -> AffinityState:
         """Return an independent copy."""
         twin = AffinityState(self.pod, self.scope, self.nodes)

@@ -86,6 +86,10 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         """Stop counting a pod, hypothetically."""
         state.move(placed.pod, self._terms.of(placed).anti_affinity, row, -1)
 
+    def concerns(self, state: AffinityState, placed: Placed) -> bool:
+        """Whether a term of the pod means a placed one, or an anti-affinity term of that one the pod."""
+        return state.is_meant(placed.pod, self._terms.of(placed).anti_affinity)
+
     def pre_score(
         self, cycle: Cycle, nodes: Nodes, _state: AffinityState | None = None
     ) -> Status | Weights:

@@ -72,6 +72,10 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         """Stop counting a pod, hypothetically."""
         state.move(placed.pod, row, -1)
 
+    def concerns(self, state: SpreadState, placed: Placed) -> bool:
+        """Whether a pod counts for one of the constraints."""
+        return any(counted.constraint.counts(placed.pod) for counted in state.counted)
+
     def pre_score(self, cycle: Cycle, *_: object) -> Status | Constraints:
         """Return the soft constraints; Skip without any."""
         constraints = self._constraints(cycle, SOFT)
