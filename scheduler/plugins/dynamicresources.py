@@ -59,7 +59,7 @@ class DynamicResourcesArgs(Args):
 class DynamicResources(Plugin[DynamicResourcesArgs]):
     """Reject pods with resource claims, and nodes that give a resource only through a DeviceClass."""
 
-    reads = ("node.allocatable", DEVICE_CLASS)
+    reads = ("node.allocatable", "self.requests", DEVICE_CLASS)
     local = True
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
@@ -120,6 +120,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         """Whether a node offers by itself what device classes stand for, or a class went away."""
         if pod.spec.resource_claims:
             return False
+        if change.kind == "Pod":
+            return True  # the pod itself asks for less
         requests = counted(pod_requests(pod))
         if change.kind == DEVICE_CLASS:
             old = change.old.resources if change.old is not None else ()
