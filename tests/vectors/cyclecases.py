@@ -2,6 +2,7 @@
 
 Which of several best nodes is taken is ours to say (D1): the file lists all of them. It has scores
 also where one node alone is feasible, which nobody needs to score; the runner is then asked for them.
+Each case then runs once more through `simulate`, the door that users have.
 """
 
 from collections import defaultdict
@@ -18,6 +19,7 @@ from scheduler.framework.registry import Registry
 from scheduler.framework.status import SUCCESS, Code
 from scheduler.objects.plain import plain_data, read_node, read_object, read_pod
 from scheduler.plugins.intree import IN_TREE
+from tests.vectors.simulatecases import check_simulated
 
 NOW = 1_800_000_000.0
 EXPECTATIONS = {
@@ -53,6 +55,7 @@ def run_cycle(vector):
         assert decision.node in expect["bestNodes"]
     if expect.get("scores"):
         assert expect["scores"] == _scores(decision, attempt)
+    check_simulated(case, expect)
 
 
 def _decided(case):

@@ -1,0 +1,132 @@
+"""`explain` says for every node what was said of it, and in words why it was taken or not."""
+
+import pytest
+
+from scheduler.base.errors import InputError
+from scheduler.engine.choose import Ties
+from scheduler.testing import node
+from scheduler.whatif.explain import explain
+from scheduler.whatif.records import Result
+from scheduler.whatif.report import explanation_line, explanation_tables
+from scheduler.whatif.stage import Options
+from tests.unit.whatif.asking import default_setup, pod, snapshot
+
+CLUSTER = (
+    node("big", cpu="8"),
+    node("busy"),
+    node("small", cpu="1"),
+    node("kept", taints=[{"key": "k", "effect": "NoSchedule"}], unschedulable=True),
+    pod("old", node_name="busy", requests={"cpu": "3"}),
+)
+
+
+def ask(name, *objects, only="", **options):
+    world = snapshot(*objects)
+    return explain(world, default_setup(), f"default/{name}", Options(**options), node=only)
+
+
+def why(explanation):
+    return {one.name: one.why for one in explanation.nodes}
+
+
+def test_why_one_node_wins_and_the_others_lose():
+    """The winner, how far the next is behind and through whom, and who rejected the rest."""
+    got = ask("p", *CLUSTER, pod("p", requests={"cpu": "500m"})).explanation
+
+    assert (Result.SCHEDULED, "big", None) == (got.result, got.node, got.current_node)
+    assert "chosen" == why(got)["big"]
+    assert " behind big: NodeResourcesFit -" in why(got)["busy"]
+    # kube-scheduler's order of filters: unschedulable comes first.
+    assert "NodeUnschedulable: node(s) were unschedulable" == why(got)["kept"]
+
+
+def test_every_filter_speaks_for_itself():
+    """A node shows all that is against it, not the first objection alone."""
+    got = ask("p", *CLUSTER, pod("p", requests={"cpu": "2"})).explanation
+    (kept,) = (one for one in got.nodes if one.name == "kept")
+
+    assert "NodeUnschedulable" == kept.rejected_by
+    assert ("node(s) had untolerated taint(s)",) == kept.plugins["TaintToleration"].reasons
+    assert "Success" == kept.plugins["NodeResourcesFit"].code
+
+
+def test_a_pod_that_is_placed():
+    """It is judged as if it were still to be placed: its own room does not count against it."""
+    objects = (node("a"), node("b"), pod("p", node_name="b", requests={"cpu": "4"}))
+    got = ask("p", *objects).explanation
+
+    assert ("a", "b") == (got.node, got.current_node)
+    assert "default/p is on b; would now go to a" == explanation_line(got)
+    assert "default/p is on a, and would go there again" == explanation_line(
+        ask("p", node("a"), pod("p", node_name="a")).explanation
+    )
+
+
+def test_a_pod_that_fits_nowhere():
+    """Message and reasons are those of the PodScheduled condition; victims are named."""
+    high = pod("p", requests={"cpu": "4"}, spec={"priority": 5})
+    got = ask("p", *CLUSTER[1:], high).explanation
+
+    assert (Result.UNSCHEDULABLE, None, False) == (got.result, got.node, got.fits)
+    assert got.message.startswith("0/3 nodes are available: ")
+    assert ("busy", ["old"]) == (got.nominated_node, [one.name for one in got.victims])
+    assert explanation_line(got).endswith("(nominated to busy in place of default/old)")
+
+
+def test_gates_and_faults():
+    """A gated pod says who holds it, and so does one without any node."""
+    gated = ask("p", node("a"), pod("p", spec={"schedulingGates": [{"name": "x"}]})).explanation
+    alone = ask("p", pod("p")).explanation
+
+    assert (Result.GATED, "SchedulingGates") == (gated.result, gated.reason)
+    assert "waiting for scheduling gates: [x]" == gated.message
+    assert "no nodes available to schedule pods" == alone.message
+
+
+def test_ties_are_explained():
+    """Equal nodes say what told them apart."""
+    objects = (node("a"), node("b"), pod("p"))
+
+    assert "as good as a, whose name comes first" == why(ask("p", *objects).explanation)["b"]
+    words = why(ask("p", *objects, ties=Ties.UID).explanation).values()
+    assert {"chosen"} < set(words)
+    assert any(word.endswith("which the pod's uid picks") for word in words)
+
+
+def test_a_promised_node_is_taken_without_looking_further():
+    """A nomination that still holds ends the search."""
+    got = ask("p", node("a"), node("b"), pod("p", status={"nominatedNodeName": "b"})).explanation
+
+    assert "b" == got.node
+    assert "chosen: the only one that fits" == why(got)["b"]
+    assert why(got)["a"].startswith("not looked at")
+
+
+def test_a_pod_of_another_scheduler():
+    """It is explained as the first profile would place it, and that is said."""
+    answer = ask("p", node("a"), pod("p", spec={"schedulerName": "default-scheduler"}))
+
+    assert "a" == answer.explanation.node
+    assert ('no profile is called "default-scheduler"',) == tuple(
+        notice.partition(":")[0] for notice in answer.notices
+    )
+
+
+def test_one_node():
+    """`--node` leaves one node, with each plugin's verdict and numbers."""
+    got = ask("p", *CLUSTER, pod("p"), only="busy").explanation
+    (table,) = explanation_tables(got, wide=False, one_node=True)
+
+    assert ["busy"] == [one.name for one in got.nodes]
+    assert table.heading.startswith("busy: ")
+    assert {"NodeResourcesFit", "ImageLocality", "TaintToleration"} <= {
+        row[0] for row in table.rows
+    }
+
+
+def test_unknown_names_are_refused():
+    """A mistyped pod or node is named, with what was probably meant."""
+    with pytest.raises(InputError, match=r'default/pp: no such pod .*did you mean "default/p"'):
+        ask("pp", node("a"), pod("p"))
+    with pytest.raises(InputError, match=r'nodf: no such node .did you mean "node"'):
+        ask("p", node("node"), pod("p"), only="nodf")
