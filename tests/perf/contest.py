@@ -67,7 +67,6 @@ class Contest:
         self.cluster = cluster
         self.scheduler = scheduler
         self.api = api
-        self.observer = Observer(cluster, scheduler.encoding)
         self.sampler = Sampler(
             {
                 "etcd": cluster.etcd.pid,
@@ -75,6 +74,8 @@ class Contest:
                 "bench": os.getpid(),
             }
         )
+        # A sample at the edge of what is measured keeps interpolation out of it.
+        self.observer = Observer(cluster, scheduler.encoding, self.sampler.sample)
         self.running: Running | None = None
         self.scheduler_start = self.phase_start = 0.0
         self.awaited = 0
@@ -139,6 +140,7 @@ class Contest:
             self.awaited += op.count
         if op.collect_metrics:
             self.measured += [f"{namespace}/pod-{number:05d}" for number in range(op.count)]
+            self.sampler.sample()
             self.phase_start = monotonic()
         await self.api.create_all(f"/api/v1/namespaces/{namespace}/pods", bodies)
 

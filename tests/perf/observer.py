@@ -8,7 +8,7 @@ a scheduler's; it then goes on where it was.
 """
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import monotonic
 
 import aiohttp
@@ -44,11 +44,20 @@ _json_event = msgspec.json.Decoder(_Event)
 
 
 class Observer:
-    """When each pod was first seen bound, by namespace/name, in monotonic seconds."""
+    """When each pod was first seen bound, by namespace/name, in monotonic seconds.
 
-    def __init__(self, cluster: RealCluster, encoding: Encoding) -> None:
+    `on_first` is called when the first one is seen.
+    """
+
+    def __init__(
+        self,
+        cluster: RealCluster,
+        encoding: Encoding,
+        on_first: Callable[[], None] = lambda: None,
+    ) -> None:
         self._cluster = cluster
         self._encoding = encoding
+        self._on_first = on_first
         self._version = ""
         self.bound: dict[str, float] = {}
         self.restarts = -1
@@ -86,9 +95,12 @@ class Observer:
             async for piece in answer.content.iter_any():
                 now = monotonic()
                 rest += piece
+                is_first = not self.bound
                 for pod in split(rest):
                     self.bound.setdefault(f"{pod.namespace}/{pod.name}", now)
                     self._version = pod.resource_version
+                if is_first and self.bound:
+                    self._on_first()
 
 
 def _json_pods(buffer: bytearray) -> Iterator[_Meta]:
