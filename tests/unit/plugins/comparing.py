@@ -1,0 +1,123 @@
+"""Holding a plugin in a town to its slow reference, and its hypotheticals to the real thing."""
+
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Any, Protocol
+
+import numpy as np
+from hypothesis import strategies as st
+
+from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.runner import States
+from scheduler.framework.status import Code
+from scheduler.objects.plain import read_pod
+from scheduler.state.change import Change
+from scheduler.state.podindex import place
+from scheduler.testing.evaluate import look
+from tests.unit.plugins.towns import Manifest, Move, Town
+
+seeds = st.integers(0, 2**32).map(Random)
+
+
+class Slow(Protocol):
+    """A reference."""
+
+    def filter(self) -> dict[str, str] | None:
+        """Return each rejected node's reason, None for Skip."""
+        ...
+
+    def score(self, feasible: Sequence[str]) -> tuple[dict[str, int], dict[str, int]] | None:
+        """Return raw and normalized scores, None for Skip."""
+        ...
+
+
+def assert_alike(town: Town, pod: Manifest, slow: Slow, feasible: Sequence[str]) -> None:
+    """The plugin says what the reference says: filter, scores and skips."""
+    scene = town.scene
+    got = look(scene, scene.cycle(read_pod(pod)), feasible)
+    wanted = slow.filter()
+
+    assert (wanted is None) == (got.pre_filter.code is Code.SKIP)
+    assert (wanted or {}) == {
+        name: status.reasons[0] for name, status in got.filter.items() if not status.is_success
+    }
+    for status in got.filter.values():
+        final = "missing required label" in status.message or "pod affinity" in status.message
+        assert final == (status.code is Code.UNRESOLVABLE)
+    scores = slow.score(feasible)
+
+    assert (scores is None) == (got.pre_score.code is Code.SKIP)
+    if scores is not None:
+        assert scores == (got.raw, got.normalized)
+
+
+def assert_trackers_follow(town: Town) -> None:
+    """Each tracker holds what one that is built afresh holds."""
+    for tracker in town.scene.handle.trackers.values():
+        anew = type(tracker)()
+        anew.rebuild(town.scene.cluster)
+        expected, held = anew.columns(), tracker.columns()
+
+        assert set(expected) == set(held)
+        for name in expected:
+            assert np.array_equal(expected[name], held[name]), name
+
+
+def passing(town: Town, pod: Manifest) -> set[str]:
+    """Return the nodes that a pod passes on."""
+    got = look(town.scene, town.scene.cycle(read_pod(pod)))
+    return {name for name, status in got.filter.items() if status.is_success}
+
+
+def assert_hypotheticals_hold(town: Town, pod: Manifest, move: Move) -> None:
+    """A placed pod gone or put, as a hypothetical on its row, is judged as if it were so."""
+    raw = town.pods[move.name] if move.raw is None else move.raw
+    if raw["spec"]["nodeName"] not in town.nodes:
+        return
+    node_name = raw["spec"]["nodeName"]
+    scene, nodes = town.scene, town.scene.nodes()
+    cycle, states = scene.cycle(read_pod(pod)), States()
+    status = scene.runner.pre_filter(cycle, nodes, states).status
+    if not status.is_success or states.skipped:
+        return
+    one = read_pod(raw)
+    row = scene.cluster.table.rows[node_name]
+    moved = [(place(one, scene.cluster.shapes.of(one), node_name), row)]
+    what_if = Hypothetical(scene.runner, cycle, nodes, states)
+    passed, _ = what_if.filter(
+        np.array([row]),
+        removed=moved if move.raw is None else (),
+        added=() if move.raw is None else moved,
+    )
+    view = nodes.hypothetical(
+        [one for one, _ in moved] if move.raw is None else (),
+        () if move.raw is None else moved,
+    )
+    anew = look(scene, cycle, nodes=view).filter[node_name].is_success
+    town.do(move)
+
+    assert bool(passed[row]) == anew == (node_name in passing(town, pod))
+
+
+def assert_wakes(town: Town, pods: Sequence[Manifest], moves: Iterable[Move]) -> None:
+    """Each change that opens a node to a pod that had none wakes it."""
+    rejected = [pod for pod in pods if not passing(town, pod)]
+    for move in moves:
+        change = town.do(move)
+        still = [pod for pod in pods if not passing(town, pod)]
+        if change.kind in ("Node", "Pod", "Namespace"):
+            for pod in rejected:
+                assert pod in still or is_woken(town, pod, change)
+        rejected = still
+
+
+def is_woken(town: Town, pod: Manifest, change: Change) -> bool:
+    """Whether a change reaches a waiting pod."""
+    plugin: Any = town.scene.plugin
+    return bool(change.facts.intersection(plugin.reads)) and plugin.hint(change, read_pod(pod))
+
+
+def some_nodes(random: Random, town: Town) -> list[str]:
+    """Return some of the nodes that are there; at least one, if any is."""
+    names = sorted(town.nodes)
+    return random.sample(names, random.randint(1, len(names))) if names else []

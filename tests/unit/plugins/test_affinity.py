@@ -1,0 +1,218 @@
+"""InterPodAffinity against a slow reference, while pods, nodes and namespaces come and go."""
+
+import pytest
+from hypothesis import given
+
+from scheduler.base.errors import ConfigError
+from scheduler.framework.status import Code
+from scheduler.plugins.affinity import InterPodAffinity
+from scheduler.testing import check_plugin, evaluate, node, pod
+from tests.unit.plugins import towns
+from tests.unit.plugins.comparing import (
+    assert_alike,
+    assert_hypotheticals_hold,
+    assert_trackers_follow,
+    assert_wakes,
+    seeds,
+    some_nodes,
+)
+from tests.unit.plugins.slowaffinity import (
+    AFFINITY,
+    ANTI,
+    EXISTING,
+    PREFERRED,
+    REQUIRED,
+    SlowAffinity,
+)
+from tests.unit.plugins.towns import KEYS, ZONE, Town
+
+WEB = {"matchLabels": {"app": "web"}}
+ARGUMENTS = [None, {"hardPodAffinityWeight": 0}, {"ignorePreferredTermsOfExistingPods": True}]
+
+
+def term(key=ZONE, selector=None, **more):
+    """Return a term as a pod writes it."""
+    found = {"topologyKey": key, **more}
+    return found if selector is None else found | {"labelSelector": selector}
+
+
+def near(*terms, kind="podAffinity"):
+    """Return a spec with required terms."""
+    return {"affinity": {kind: {REQUIRED: list(terms)}}}
+
+
+def far(*terms):
+    """Return a spec with required anti-affinity."""
+    return near(*terms, kind="podAntiAffinity")
+
+
+def random_term(random):
+    """Return any term."""
+    choices = {
+        "namespaces": [["other"], ["default", "other"], []],
+        "namespaceSelector": [
+            {},
+            {"matchLabels": {"team": "a"}},
+            {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]},
+            {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]},
+        ],
+        "matchLabelKeys": [["ver"]],
+        "mismatchLabelKeys": [["app"]],
+    }
+    return term(random.choice(KEYS), towns.selector(random), **towns.some(random, choices))
+
+
+def random_terms(random):
+    """Return up to two terms, required and preferred."""
+    required = [random_term(random) for _ in range(random.choice([0, 1, 1, 2]))]
+    preferred = [
+        {"weight": random.randint(1, 50), "podAffinityTerm": random_term(random)}
+        for _ in range(random.choice([0, 1, 1, 2]))
+    ]
+    found = {REQUIRED: required, PREFERRED: preferred}
+    return {name: terms for name, terms in found.items() if terms}
+
+
+def spec(random):
+    """Return a spec with any kinds of terms; many pods have none."""
+    kinds = ("podAffinity", "podAntiAffinity")
+    affinity = {kind: random_terms(random) for kind in kinds if random.random() < 0.35}
+    return {"affinity": affinity} if affinity else {}
+
+
+def incoming(random):
+    """Return a pod to be placed."""
+    return pod("p", labels=towns.labels(random), spec=spec(random))
+
+
+def moves(random):
+    """Return a history of placed pods with terms and of namespaces."""
+    return towns.history(random, spec, towns.namespace_move)
+
+
+@given(seeds)
+def test_it_says_what_the_slow_reference_says(random):
+    """Filter and scores agree after every few changes, with counts kept from one to the next."""
+    args = random.choice(ARGUMENTS)
+    town = Town(InterPodAffinity, args)
+    pods = [incoming(random) for _ in range(2)]
+    for number, move in enumerate(moves(random)):
+        town.do(move)
+        if number % 4 == 0:
+            for raw in pods:
+                feasible = some_nodes(random, town)
+                assert_alike(town, raw, SlowAffinity(town, raw, args), feasible)
+    assert_trackers_follow(town)
+
+
+@given(seeds)
+def test_a_hypothetical_pod_counts_like_a_real_one(random):
+    """What `add_pod` and `remove_pod` make of a state equals a look at a cluster so changed."""
+    town = Town(InterPodAffinity)
+    for move in moves(random):
+        town.do(move)
+    for _ in range(8):
+        assert_hypotheticals_hold(town, incoming(random), towns.other_pod_move(random, town, spec))
+
+
+@given(seeds)
+def test_whatever_lets_a_pod_pass_wakes_it(random):
+    """No change that turns a rejection into room goes by unnoticed."""
+    town = Town(InterPodAffinity)
+    pods = [incoming(random) for _ in range(2)]
+    history = list(moves(random))
+    for move in history[: towns.FOUNDING]:
+        town.do(move)
+    assert_wakes(town, pods, history[towns.FOUNDING :])
+
+
+def test_it_keeps_the_laws():
+    """The laws of all plugins hold."""
+    check_plugin(
+        InterPodAffinity,
+        nodes=[node(f"t{n}", labels={ZONE: f"z{n % 2}"}) for n in range(4)],
+        pods=[
+            pod("near", spec=near(term(selector=WEB))),
+            pod("far", spec=far(term(selector=WEB))),
+            pod("meant", labels={"app": "shy"}),
+        ],
+        existing_pods=[
+            pod("t0", node_name="t0", labels={"app": "web"}),
+            pod(
+                "t1",
+                node_name="t1",
+                spec=far(term(selector={"matchLabels": {"app": "shy"}})),
+            ),
+        ],
+    )
+
+
+def test_each_rule_has_its_words_and_affinity_comes_first():
+    """Away from a wanted pod is final; near to an unwanted one is not."""
+    nodes = [node("a", labels={ZONE: "z0"}), node("b", labels={ZONE: "z1"})]
+    web = pod("web", node_name="a", labels={"app": "web"})
+    shy = pod("shy", node_name="a", spec=far(term(selector=WEB)))
+    wants = evaluate(
+        InterPodAffinity, nodes=nodes, existing_pods=[web], pod=pod(spec=near(term(selector=WEB)))
+    )
+    avoids = evaluate(
+        InterPodAffinity, nodes=nodes, existing_pods=[web], pod=pod(spec=far(term(selector=WEB)))
+    )
+    avoided = evaluate(
+        InterPodAffinity, nodes=nodes, existing_pods=[shy], pod=pod(labels={"app": "web"})
+    )
+
+    assert (Code.UNRESOLVABLE, (AFFINITY,)) == (wants.filter["b"].code, wants.filter["b"].reasons)
+    assert (Code.UNSCHEDULABLE, (ANTI,)) == (avoids.filter["a"].code, avoids.filter["a"].reasons)
+    assert (Code.UNSCHEDULABLE, (EXISTING,)) == (
+        avoided.filter["a"].code,
+        avoided.filter["a"].reasons,
+    )
+
+
+def test_the_first_of_a_group_may_go_where_the_keys_are():
+    """A pod that wants to be near to its own kind is not kept waiting for the first of them."""
+    nodes = [node("a", labels={ZONE: "z0"}), node("bare")]
+    got = evaluate(
+        InterPodAffinity, nodes=nodes, pod=pod(labels={"app": "web"}, spec=near(term(selector=WEB)))
+    )
+
+    assert got.filter["a"].is_success
+    assert (AFFINITY,) == got.filter["bare"].reasons
+
+
+def test_label_keys_that_the_api_server_merged_are_not_added_again():
+    """A label that changed after creation does not make the pod's term contradict itself."""
+    merged = {"matchExpressions": [{"key": "ver", "operator": "In", "values": ["1"]}]}
+    spec = near(term(selector=merged, matchLabelKeys=["ver"]))
+    got = evaluate(
+        InterPodAffinity,
+        nodes=[node("a", labels={ZONE: "z0"})],
+        existing_pods=[pod("old", node_name="a", labels={"ver": "1"})],
+        pod=pod(labels={"ver": "2"}, spec=spec),
+    )
+
+    assert got.filter["a"].is_success
+
+
+def test_terms_that_do_not_parse():
+    """The pod that brings one is rejected for good; on a placed pod it is passed over."""
+    bad = {"matchExpressions": [{"key": "app", "operator": "Near", "values": ["x"]}]}
+    nodes = [node("a", labels={ZONE: "z0"})]
+    own = evaluate(InterPodAffinity, nodes=nodes, pod=pod(spec=far(term(selector=bad))))
+    others = evaluate(
+        InterPodAffinity,
+        nodes=nodes,
+        existing_pods=[pod("e", node_name="a", spec=far(term(selector=bad)))],
+        pod=pod(),
+    )
+
+    assert Code.UNRESOLVABLE == own.pre_filter.code
+    assert own.pre_filter.message.startswith("parsing pod: requiredAntiAffinityTerms: ")
+    assert Code.SKIP == others.pre_filter.code
+
+
+def test_the_weight_has_its_range():
+    """hardPodAffinityWeight lies in 0..100."""
+    with pytest.raises(ConfigError, match=r"hardPodAffinityWeight: .*not in valid range \[0-100\]"):
+        evaluate(InterPodAffinity, args={"hardPodAffinityWeight": 101}, nodes=[], pod=pod())

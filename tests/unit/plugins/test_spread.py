@@ -1,0 +1,227 @@
+"""PodTopologySpread against a slow reference, while pods, nodes and owners come and go."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from scheduler.framework.status import Code
+from scheduler.plugins.spread import PodTopologySpread
+from scheduler.testing import check_plugin, evaluate, node, pod
+from tests.unit.plugins import towns
+from tests.unit.plugins.comparing import (
+    assert_alike,
+    assert_hypotheticals_hold,
+    assert_trackers_follow,
+    assert_wakes,
+    is_woken,
+    passing,
+    seeds,
+    some_nodes,
+)
+from tests.unit.plugins.slowspread import SlowSpread
+from tests.unit.plugins.towns import HOSTNAME, KEYS, ZONE, Move, Town
+
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+LIST = {
+    "defaultingType": "List",
+    "defaultConstraints": [
+        {"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": HARD},
+        {"topologyKey": ZONE, "maxSkew": 2, "whenUnsatisfiable": SOFT},
+        {"topologyKey": HOSTNAME, "maxSkew": 1, "whenUnsatisfiable": SOFT},
+    ],
+}
+
+
+def constraint(key=ZONE, action=HARD, skew=1, selector=None, **more):
+    """Return a constraint as a pod writes it."""
+    found = {"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": action, **more}
+    return found if selector is None else found | {"labelSelector": selector}
+
+
+def random_constraint(random):
+    """Return any constraint."""
+    choices = {
+        "minDomains": [1, 2, 3],
+        "nodeAffinityPolicy": ["Honor", "Ignore"],
+        "nodeTaintsPolicy": ["Honor"],
+        "matchLabelKeys": [["ver"]],
+    }
+    return constraint(
+        random.choice(KEYS),
+        random.choice([HARD, SOFT]),
+        random.choice([1, 1, 2]),
+        towns.selector(random),
+        **towns.some(random, choices, 0.4),
+    )
+
+
+def incoming(random):
+    """Return a pod to be placed, with constraints of its own or with owners."""
+    spec: dict[str, Any] = {}
+    if random.random() < 0.3:
+        spec["nodeSelector"] = {"disk": "ssd"}
+    if random.random() < 0.5:
+        spec["tolerations"] = [{"operator": "Exists"}]
+    own = [random_constraint(random) for _ in range(random.choice([0, 1, 1, 2, 3]))]
+    if own:
+        spec["topologySpreadConstraints"] = own
+    raw = pod("p", labels=towns.labels(random), spec=spec)
+    kind = random.choice([None, "ReplicaSet", "ReplicationController"])
+    if kind:
+        version = "apps/v1" if kind == "ReplicaSet" else "v1"
+        owner = {"apiVersion": version, "kind": kind, "name": "o0", "controller": True}
+        raw["metadata"]["ownerReferences"] = [owner]
+    return raw
+
+
+def moves(random):
+    """Return a history without special placed pods."""
+    return towns.history(random, towns.no_spec, towns.owner_move)
+
+
+def town_of(random):
+    """Return an empty town, with or without a list of defaults."""
+    args = random.choice([None, LIST])
+    return Town(PodTopologySpread, args), args
+
+
+@given(seeds)
+def test_it_says_what_the_slow_reference_says(random):
+    """Filter and scores agree after every few changes, with counts kept from one to the next."""
+    town, args = town_of(random)
+    pods = [incoming(random) for _ in range(2)]
+    for number, move in enumerate(moves(random)):
+        town.do(move)
+        if number % 4 == 0:
+            for raw in pods:
+                feasible = some_nodes(random, town)
+                assert_alike(town, raw, SlowSpread(town, raw, args), feasible)
+    assert_trackers_follow(town)
+
+
+@given(seeds)
+def test_a_hypothetical_pod_counts_like_a_real_one(random):
+    """What `add_pod` and `remove_pod` make of a state equals a look at a cluster so changed."""
+    town, _ = town_of(random)
+    for move in moves(random):
+        town.do(move)
+    for _ in range(8):
+        assert_hypotheticals_hold(town, incoming(random), towns.other_pod_move(random, town))
+
+
+@given(seeds)
+def test_whatever_lets_a_pod_pass_wakes_it(random):
+    """No change that turns a rejection into room goes by unnoticed."""
+    town = Town(PodTopologySpread)
+    pods = [incoming(random) for _ in range(2)]
+    history = list(moves(random))
+    for move in history[: towns.FOUNDING]:
+        town.do(move)
+    assert_wakes(town, pods, history[towns.FOUNDING :])
+
+
+def test_it_keeps_the_laws():
+    """The laws of all plugins hold."""
+    samples = [
+        pod(
+            f"{action}-{key[:4]}",
+            labels={"app": "web"},
+            spec={
+                "topologySpreadConstraints": [
+                    constraint(key, action, 1, {"matchLabels": {"app": "web"}})
+                ]
+            },
+        )
+        for action in (HARD, SOFT)
+        for key in (ZONE, HOSTNAME)
+    ]
+    service = {
+        "kind": "Service",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"app": "web"}},
+    }
+    check_plugin(
+        PodTopologySpread,
+        nodes=[node(f"t{n}", labels={HOSTNAME: f"t{n}", ZONE: f"z{n % 2}"}) for n in range(4)],
+        pods=samples,
+        existing_pods=[pod(f"t{n}", node_name="t0", labels={"app": "web"}) for n in range(3)],
+        objects=[service],
+    )
+
+
+X = {"matchLabels": {"app": "x"}}
+
+
+def crowded():
+    """Return a town whose only node with a zone has one pod too many, and a pod that waits."""
+    town = Town(PodTopologySpread)
+    town.do(Move("node", "n0", node("n0", labels={ZONE: "z0", "free": "yes"})))
+    town.do(Move("node", "n1", node("n1", labels={ZONE: "z1"})))
+    town.do(Move("pod", "e0", pod("e0", node_name="n0", labels={"app": "x"})))
+    spec = {"topologySpreadConstraints": [constraint(selector=X, nodeAffinityPolicy="Ignore")]}
+    return town, pod(labels={"app": "x"}, spec=spec)
+
+
+def test_a_pod_that_terminates_counts_no_more():
+    """A matching pod that is being deleted makes room at once, and that wakes who waits."""
+    town, raw = crowded()
+    before = passing(town, raw)
+    held = pod("e0", node_name="n0", labels={"app": "x"})
+    held["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    change = town.do(Move("pod", "e0", held))
+
+    assert {"n1"} == before
+    assert {"n0", "n1"} == passing(town, raw)
+    assert is_woken(town, raw, change)
+
+
+def test_an_empty_domain_that_goes_makes_room_in_the_others():
+    """With the last node of the emptiest domain gone the others are even, and that wakes."""
+    town, raw = crowded()
+    change = town.do(Move("node", "n1"))
+
+    assert {"n0"} == passing(town, raw)
+    assert is_woken(town, raw, change)
+
+
+@pytest.mark.parametrize("empty_is_feasible", [True, False])
+def test_a_missing_zone_and_an_empty_one_are_the_same_domain(empty_is_feasible):
+    """With the built-in constraints a node without the label counts as one with an empty value."""
+    nodes = [
+        node("a", labels={ZONE: "z0"}),
+        node("empty", labels={ZONE: ""}),
+        node("bare"),
+        node("other"),
+    ]
+    town = Town(PodTopologySpread)
+    for one in nodes:
+        town.do(Move("node", one["metadata"]["name"], one))
+    held = [("e0", "bare"), ("e2", "empty"), ("e4", "empty"), ("e6", "a")]
+    for name, where in held:
+        town.do(Move("pod", name, pod(name, node_name=where, labels={"app": "x"})))
+    meta = {"name": "o", "namespace": "default"}
+    service = {"kind": "Service", "metadata": meta, "spec": {"selector": {"app": "x"}}}
+    town.do(Move("object", "o", service))
+    raw = pod("p", labels={"app": "x"})
+    feasible = ["a", "bare", "other"] + ["empty"] * empty_is_feasible
+
+    assert_alike(town, raw, SlowSpread(town, raw, None), feasible)
+
+
+@pytest.mark.parametrize(
+    ("action", "where"),
+    [(HARD, "pre_filter"), (SOFT, "pre_score")],
+)
+def test_a_selector_that_does_not_parse_is_an_error(action, where):
+    """The pod fails with the selector's fault; nothing else is affected."""
+    bad = {"matchExpressions": [{"key": "app", "operator": "Near", "values": ["x"]}]}
+    raw = pod(spec={"topologySpreadConstraints": [constraint(action=action, selector=bad)]})
+    try:
+        got = getattr(evaluate(PodTopologySpread, nodes=[node("a")], pod=raw), where)
+        code, text = got.code, got.message
+    except Exception as error:  # noqa: BLE001 - an error of pre-filter ends the attempt
+        code, text = Code.ERROR, str(error)
+
+    assert Code.ERROR == code
+    assert '"Near" is not a valid label selector operator' in text
