@@ -24,6 +24,7 @@ from scheduler.whatif.stage import Options, Setup
 
 INVALID_CASE, INVALID_CONFIG, INVALID_OBJECT = "InvalidCase", "InvalidConfig", "InvalidObject"
 INTERNAL = "InternalError"
+_NULL = msgspec.Raw(b"null")
 
 # Returns the text of a configuration file that a case names.
 ReadFile = Callable[[str], str]
@@ -38,8 +39,8 @@ class Fault(msgspec.Struct, frozen=True):
 
 class _Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     objects: list[msgspec.Raw]
-    id: msgspec.Raw = msgspec.Raw(b"null")
-    config: msgspec.Raw | None = None
+    id: msgspec.Raw = _NULL
+    config: msgspec.Raw = _NULL
     pending: list[msgspec.Raw] | None = None
     details: bool | None = None
     now: str | int | float | None = None
@@ -52,7 +53,7 @@ class _Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Id(msgspec.Struct, frozen=True):
-    id: msgspec.Raw = msgspec.Raw(b"null")
+    id: msgspec.Raw = _NULL
 
 
 _case = msgspec.json.Decoder(_Case)
@@ -70,15 +71,16 @@ class Batch:
 
     def answer(self, line: bytes) -> bytes:
         """Return the line that answers one case, without its end; never raises for bad input."""
-        identity = msgspec.Raw(b"null")
+        identity = _NULL
         try:
+            line.decode()  # what is skipped while decoding would come back as it is
             case = _case.decode(line)
             identity = case.id
             return _encode(_Answer(identity, self._simulated(case)))
         except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
             fault = Fault(INVALID_CASE, _words(error))
         except ConfigError as error:
-            fault = Fault(INVALID_CONFIG, str(error))
+            fault = Fault(INVALID_CONFIG, "; ".join(str(error).splitlines()))
         except InputError as error:
             fault = Fault(INVALID_OBJECT, str(error))
         except TrellisError as error:
@@ -97,13 +99,13 @@ class Batch:
             items_of_objects(case.objects, "objects"),
             items_of_objects(case.pending or (), "pending"),
         )
-        return simulate(snapshot, self._setup(case.config), options)
+        return simulate(snapshot, self._setup(bytes(case.config)), options)
 
-    def _setup(self, config: msgspec.Raw | None) -> Setup:
-        if config is None or bytes(config) == b"null":
+    def _setup(self, config: bytes) -> Setup:
+        if config == b"null":
             return self._setups.default
-        if bytes(config[:1]) != b'"':
-            return self._setups.of(bytes(config).decode(), file="config")
+        if not config.startswith(b'"'):
+            return self._setups.of(config.decode(), file="config")
         text: str = msgspec.json.decode(config)
         if "\n" in text or ":" in text:
             return self._setups.of(text, file="config")
@@ -123,7 +125,7 @@ def moment(text: str | float) -> float:
 
 def _identity_of(line: bytes, known: msgspec.Raw) -> Any:
     """Return the id of a case that could not be read as a whole, as far as it can be found."""
-    if bytes(known) != b"null":
+    if known is not _NULL:
         return known
     try:
         return _id.decode(line).id
