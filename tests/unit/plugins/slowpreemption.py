@@ -1,0 +1,198 @@
+"""Preemption worked out slowly: one node, one pod at a time, each question on a cluster made anew.
+
+Nothing of the plugin is used here, nor anything that answers hypothetical questions: whether the pod
+fits is asked of the plain filters on a cluster in which exactly the remaining pods sit.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+
+from scheduler.engine.handle import EngineHandle
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.profile import Listed, ProfileSpec, build_profile
+from scheduler.framework.registry import Registry
+from scheduler.framework.runner import Runner, States
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.objects.policy import PodDisruptionBudget
+from scheduler.plugins.affinity import InterPodAffinity
+from scheduler.plugins.nodeports import NodePorts
+from scheduler.plugins.noderesourcesfit import NodeResourcesFit
+from scheduler.plugins.preemption import DefaultPreemption
+from scheduler.plugins.spread import PodTopologySpread
+from scheduler.state.cluster import Cluster
+
+FILTERS = (NodePorts, NodeResourcesFit, PodTopologySpread, InterPodAffinity)
+NO_VICTIMS = "No preemption victims found for incoming pod"
+
+
+class Situation(NamedTuple):
+    """All there is: nodes, pods on them, budgets, promised pods with their nodes, the preemptor."""
+
+    nodes: Sequence[Node]
+    pods: Sequence[Pod]
+    budgets: Sequence[PodDisruptionBudget]
+    nominated: Sequence[tuple[Pod, str]]
+    preemptor: Pod
+    skipped: frozenset[str] = frozenset()
+
+
+class Table:
+    """A cluster with these nodes and pods, and the filters on it."""
+
+    def __init__(
+        self, situation: Situation, pods: Sequence[Pod], skipped: frozenset[str] = frozenset()
+    ) -> None:
+        self.cluster = Cluster()
+        handle = EngineHandle(self.cluster, {})
+        classes = (*FILTERS, DefaultPreemption)
+        points = {
+            point: tuple(Listed(cls.name) for cls in served)
+            for point, served in {
+                "preFilter": FILTERS,
+                "filter": FILTERS,
+                "postFilter": (DefaultPreemption,),
+            }.items()
+        }
+        spec = ProfileSpec("trellis", points, {})
+        self.runner = Runner(build_profile(spec, Registry(classes), handle))
+        for node in situation.nodes:
+            self.cluster.put_node(node)
+        for pod in pods:
+            self.cluster.put_pod(pod)
+        for budget in situation.budgets:
+            self.cluster.put_object("PodDisruptionBudget", budget)
+        for tracker in handle.trackers.values():
+            tracker.rebuild(self.cluster)
+        self.nodes = Nodes(self.cluster.table, self.cluster.pods)
+        pod = situation.preemptor
+        self.cycle = Cycle(pod, self.cluster.shapes.of(pod), 0.0, Random(0))
+        self.states = States()
+        self.status = self.runner.pre_filter(self.cycle, self.nodes, self.states).status
+        # kube-scheduler: what was skipped for the pod as things are is skipped in the dry run.
+        self.states.skipped |= skipped
+
+    @property
+    def plugin(self) -> Any:
+        """Return the preemption plugin."""
+        return self.runner.profile.plugins[DefaultPreemption.name]
+
+    def refusal(self, name: str) -> tuple[str, ...]:
+        """Return why the preemptor does not fit a node; nothing if it does."""
+        assert self.status.is_success
+        _, rejections = self.runner.filter(self.cycle, self.nodes, self.states, self.nodes.exists)
+        row = self.cluster.table.rows[name]
+        return next((r.rejected.texts(row) for r in rejections if r.rows[row]), ())
+
+
+class Candidate(NamedTuple):
+    """Who has to leave a node, and how many of them violate a budget."""
+
+    victims: tuple[Pod, ...]
+    violations: int
+
+
+def slow_candidates(
+    situation: Situation,
+) -> tuple[dict[str, Candidate], dict[str, tuple[str, ...]]]:
+    """Return the candidates by node, and why the other nodes are none."""
+    candidates, reasons = {}, {}
+    situation = situation._replace(
+        skipped=frozenset(Table(situation, situation.pods).states.skipped)
+    )
+    for node in situation.nodes:
+        found = _on_node(situation, node.metadata.name)
+        if isinstance(found, Candidate):
+            candidates[node.metadata.name] = found
+        else:
+            reasons[node.metadata.name] = found
+    return candidates, reasons
+
+
+def _on_node(situation: Situation, name: str) -> Candidate | tuple[str, ...]:
+    least = situation.preemptor.priority
+    standing = [pod for pod in situation.pods if pod.spec.node_name == name]
+    lower = [pod for pod in standing if pod.priority < least]
+    if not lower:
+        return (NO_VICTIMS,)
+    gone = list(lower)
+    refusal = _refusal(situation, name, gone)
+    if refusal:
+        return refusal
+    ranks = _by_importance(lower)
+    violating = _violating(ranks, situation.budgets)
+    for pod in [p for p in ranks if p in violating] + [p for p in ranks if p not in violating]:
+        gone.remove(pod)
+        if _refusal(situation, name, gone):
+            gone.append(pod)
+    if not gone:
+        return ()
+    return Candidate(tuple(p for p in ranks if p in gone), sum(p in violating for p in gone))
+
+
+def _refusal(situation: Situation, name: str, gone: Sequence[Pod]) -> tuple[str, ...]:
+    """Return why the preemptor does not fit without `gone`: with promised pods, then without."""
+    least = situation.preemptor.priority
+    left = [pod for pod in situation.pods if pod not in gone]
+    promised = [
+        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=name))
+        for pod, node in situation.nominated
+        if node == name and pod.priority >= least
+    ]
+    if promised:
+        refusal = Table(situation, [*left, *promised], situation.skipped).refusal(name)
+        if refusal:
+            return refusal
+    return Table(situation, left, situation.skipped).refusal(name)
+
+
+def _by_importance(pods: Sequence[Pod]) -> list[Pod]:
+    started = [pod for pod in pods if pod.status.start_time]
+    waiting = [pod for pod in pods if not pod.status.start_time]
+    started.sort(key=_start)
+    # Of those that have not started, the last that came is the most important.
+    ranks = started + waiting[::-1]
+    ranks.sort(key=lambda pod: -pod.priority)
+    return ranks
+
+
+def _start(pod: Pod) -> datetime:
+    return datetime.fromisoformat(pod.status.start_time or "")
+
+
+def _violating(ranks: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> list[Pod]:
+    left = {budget.metadata.name: budget.status.disruptions_allowed for budget in budgets}
+    found = []
+    for pod in ranks:
+        violates = False
+        for budget in budgets:
+            pairs = budget.spec.selector.match_labels if budget.spec.selector else {}
+            covers = pairs and all(pod.metadata.labels.get(k) == v for k, v in pairs.items())
+            if not covers or pod.metadata.name in budget.status.disrupted_pods:
+                continue
+            left[budget.metadata.name] -= 1
+            violates = violates or left[budget.metadata.name] < 0
+        if violates:
+            found.append(pod)
+    return found
+
+
+def slow_best(candidates: dict[str, Candidate]) -> set[str]:
+    """Return the nodes that may be chosen, by the five criteria in turn."""
+
+    def harm(candidate: Candidate) -> tuple[Any, ...]:
+        victims = candidate.victims
+        highest = max(pod.priority for pod in victims)
+        starts = [_start(p) for p in victims if p.priority == highest and p.status.start_time]
+        # No start at all counts as later than any.
+        latest = -min(starts).timestamp() if starts else float("-inf")
+        weight = sum(pod.priority + 2**31 for pod in victims)
+        return candidate.violations, highest, weight, len(victims), latest
+
+    least = min(map(harm, candidates.values()))
+    return {name for name, candidate in candidates.items() if harm(candidate) == least}

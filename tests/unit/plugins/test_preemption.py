@@ -1,0 +1,382 @@
+"""DefaultPreemption: victims, candidates and choice against a slow reference; its single rules."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.postfilter import FitFailure
+from scheduler.framework.status import SUCCESS
+from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from scheduler.objects.pod import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodCondition,
+    PodStatus,
+    TopologySpreadConstraint,
+)
+from scheduler.objects.policy import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
+from scheduler.plugins.preemption import DefaultPreemptionArgs
+from scheduler.plugins.preemption.dryrun import Block, Walk
+from scheduler.state.podindex import place
+from tests.property.making import make_node, make_pod, with_meta, with_status
+from tests.unit.plugins.slowpreemption import Situation, Table, slow_best, slow_candidates
+
+GPU = "example.com/gpu"
+HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
+
+def failure_of(table: Table, situation: Situation) -> FitFailure:
+    """Return the failure of an attempt in which evictions may help on every node."""
+    nominated = []
+    for pod, node in situation.nominated:
+        if pod.priority >= situation.preemptor.priority:
+            placed = place(pod, table.cluster.shapes.of(pod), node)
+            nominated.append((placed, table.cluster.table.rows[node]))
+    what_if = Hypothetical(table.runner, table.cycle, table.nodes, table.states)
+    return FitFailure(
+        table.nodes.exists, (), SUCCESS, what_if, tuple(nominated), lambda rows: int(rows[0])
+    )
+
+
+def budget(
+    name: str, app: str = "", *, allowed: int = 0, disrupted: Sequence[str] = (), **selector: Any
+) -> PodDisruptionBudget:
+    """Return a budget for the pods of an app."""
+    labels = {"app": app} if app else {}
+    return PodDisruptionBudget(
+        ObjectMeta(name=name, namespace="default"),
+        PodDisruptionBudgetSpec(LabelSelector(labels, **selector)),
+        PodDisruptionBudgetStatus(allowed, dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")),
+    )
+
+
+def anti(app: str, key: str) -> Affinity:
+    """Return required anti-affinity to the pods of an app."""
+    term = PodAffinityTerm(key, LabelSelector({"app": app}))
+    return Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+
+
+def near(app: str, key: str) -> Affinity:
+    """Return required affinity to the pods of an app."""
+    return Affinity(
+        pod_affinity=PodAffinity(required=(PodAffinityTerm(key, LabelSelector({"app": app})),))
+    )
+
+
+def some_pod(random: Random, name: str, node: str, priority: int) -> Pod:
+    """Return a pod with few distinct properties."""
+    start = random.choice([None, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00+01:00"])
+    affinity = anti("x", random.choice([HOSTNAME, ZONE])) if random.random() < 0.1 else None
+    pod = make_pod(
+        name,
+        node=node,
+        cpu=random.choice([0, 1, 1, 2, "500m"]),
+        priority=priority,
+        labels=random.choice([{}, {"app": "x"}, {"app": "y"}]),
+        host_port=80 if random.random() < 0.1 else 0,
+        requests={GPU: random.choice([1, 2])} if random.random() < 0.2 else {},
+        status=PodStatus(start_time=start),
+        affinity=affinity,
+    )
+    return with_meta(pod, deletion_timestamp="x") if random.random() < 0.1 else pod
+
+
+def some_situation(random: Random) -> Situation:
+    """Return a small cluster in which somebody may have to go."""
+    nodes = [
+        make_node(
+            f"n{number}",
+            cpu=random.choice([1, 2, 3, 4]),
+            pods=random.choice([2, 4, 110]),
+            labels={HOSTNAME: f"n{number}", ZONE: random.choice("ab")},
+            allocatable={GPU: random.choice([0, 2, 4])},
+        )
+        for number in range(random.randint(1, 4))
+    ]
+    names = [node.metadata.name for node in nodes]
+    pods = [
+        some_pod(random, f"e{number}", random.choice(names), random.choice([-5, 0, 0, 5, 10, 20]))
+        for number in range(random.randint(1, 4 * len(nodes)))
+    ]
+    budgets = [
+        budget(
+            f"b{number}",
+            random.choice("xy"),
+            allowed=random.randint(0, 2),
+            disrupted=[random.choice(pods).metadata.name] if random.random() < 0.3 else (),
+        )
+        for number in range(random.choice([0, 0, 1, 3]))
+    ]
+    nominated = [
+        (some_pod(random, f"p{number}", "", random.choice([0, 10, 30])), random.choice(names))
+        for number in range(random.choice([0, 0, 1, 2]))
+    ]
+    preemptor = some_pod(random, "boss", "", 10)
+    return Situation(nodes, pods, budgets, nominated, _demanding(random, preemptor))
+
+
+def _demanding(random: Random, pod: Pod) -> Pod:
+    """Give the preemptor, now and then, rules about other pods."""
+    spec: dict[str, Any] = {}
+    match random.randrange(6):
+        case 0:
+            spec["affinity"] = anti(random.choice("xy"), random.choice([HOSTNAME, ZONE]))
+        case 1:
+            spec["affinity"] = near(random.choice("xy"), random.choice([HOSTNAME, ZONE]))
+        case 2:
+            constraint = TopologySpreadConstraint(
+                1, random.choice([HOSTNAME, ZONE]), "DoNotSchedule", LabelSelector({"app": "x"})
+            )
+            spec["topology_spread_constraints"] = (constraint,)
+    return make_pod(
+        "boss",
+        cpu=random.choice([1, 2, 3]),
+        priority=10,
+        labels=dict(pod.metadata.labels),
+        host_port=80 if random.random() < 0.2 else 0,
+        requests={GPU: 2} if random.random() < 0.2 else {},
+        **spec,
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_victims_are_those_that_cannot_be_spared(seed: int):
+    """Per node: all lower pods go, and come back one by one, most important and violating first.
+
+    Candidates, victims, violated budgets and the reasons of other nodes are those of the reference,
+    and the node that is chosen is one of its best.
+    """
+    situation = some_situation(Random(seed))
+    table = Table(situation, situation.pods)
+    candidates, reasons = slow_candidates(situation)
+    failure = failure_of(table, situation)
+    found = table.plugin.candidates(table.cycle, failure)
+    got = {
+        table.nodes.name(int(block.pods.rows[place])): (
+            [placed.pod.metadata.name for placed in block.victims(place)],
+            int(block.violations[place]),
+        )
+        for block in found.blocks
+        for place in block.places.tolist()
+    }
+    chosen = table.plugin.post_filter(table.cycle, table.nodes, failure)
+
+    assert got == {
+        name: ([pod.metadata.name for pod in candidate.victims], candidate.violations)
+        for name, candidate in candidates.items()
+    }
+    if candidates:
+        assert chosen.nominated_node in slow_best(candidates)
+        assert got[chosen.nominated_node][0] == [p.pod.metadata.name for p in chosen.victims]
+        return
+    texts = [text for name in reasons for text in reasons[name]]
+    parts = sorted(f"{texts.count(text)} {text}" for text in set(texts))
+    head = f"preemption: 0/{len(situation.nodes)} nodes are available:"
+    assert (f"{head} {', '.join(parts)}.", "") == (chosen.text, chosen.nominated_node)
+
+
+def block_of(violations: Sequence[int | None]) -> Block:
+    """Return what a dry run found: per row None, or how many violated budgets."""
+    places = [place for place, number in enumerate(violations) if number is not None]
+    return Block(
+        None,  # type: ignore[arg-type]
+        np.array(places, dtype=np.intp),
+        np.zeros(0, dtype=np.bool_),
+        np.array([number or 0 for number in violations], dtype=np.int64),
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "blocks", "kept", "is_over"),
+    [
+        (2, [[0, 0]], [[0, 1]], True),
+        (2, [[None, None], [0, None], [0, 0]], [[], [0], [0]], True),
+        # Violating candidates alone never end the walk, and are not all kept.
+        (2, [[1, 1], [1, 1]], [[0, 1], []], False),
+        (2, [[1, 1], [1, 0], [0, 0]], [[0, 1], [1]], True),
+        (3, [[1, 0, 1]], [[0, 1, 2]], True),
+        (3, [[1, 0, None], [0, 0, 0]], [[0, 1], [0]], True),
+    ],
+)
+def test_the_walk_ends_when_there_are_enough(
+    wanted: int, blocks: list[list[int | None]], kept: list[list[int]], is_over: bool
+):
+    """Enough candidates, one of them without a violated budget; nothing past that is kept."""
+    walk = Walk(np.arange(wanted * len(blocks)), 0, wanted)
+    got = [
+        walk.keep(block_of(violations)).places.tolist()
+        for _, violations in zip(walk.blocks(), blocks, strict=False)
+    ]
+
+    assert kept == got
+    assert is_over == walk.is_over
+
+
+def test_the_walk_starts_anywhere_and_visits_all():
+    """From the offset on, wrapping, in pieces as large as the number of candidates wanted."""
+    walk = Walk(np.array([3, 5, 7, 9]), 3, 3)
+
+    assert [[9, 3, 5], [7]] == [rows.tolist() for rows in walk.blocks()]
+
+
+@pytest.mark.parametrize(
+    ("share", "number", "nodes", "wanted"),
+    [(10, 100, 5000, 500), (10, 100, 500, 100), (10, 100, 7, 7), (0, 1, 50, 1), (40, 1, 5, 2)],
+)
+def test_how_many_candidates_are_enough(share: int, number: int, nodes: int, wanted: int):
+    """A share of the nodes, at least a number, at most all."""
+    args = DefaultPreemptionArgs(
+        min_candidate_nodes_percentage=share, min_candidate_nodes_absolute=number
+    )
+
+    assert wanted == args.wanted(nodes)
+
+
+def preempt(preemptor: Pod, *pods: Pod, cpu: int = 2, budgets: Sequence[Any] = ()) -> Any:
+    """Return the plugin's answer on one node `n0`."""
+    situation = Situation([make_node("n0", cpu=cpu)], pods, budgets, (), preemptor)
+    table = Table(situation, pods)
+    return table.plugin.post_filter(table.cycle, table.nodes, failure_of(table, situation))
+
+
+def names(answer: Any) -> list[str]:
+    """Return who has to go."""
+    return [placed.pod.metadata.name for placed in answer.victims]
+
+
+def test_pods_without_a_start_are_least_important_and_the_last_that_came_most():
+    """kube-scheduler compares such pods by "now", so that the later one goes first."""
+    pods = [make_pod(name, node="n0") for name in ("a", "b")]
+    early = with_status(make_pod("c", node="n0"), start_time="2026-01-01T00:00:00Z")
+
+    assert ["a"] == names(preempt(make_pod("boss", priority=1), *pods))
+    assert ["a"] == names(preempt(make_pod("boss", priority=1), pods[0], early))
+
+
+def test_equal_priority_is_nobodys_victim():
+    """Only lower priority can be evicted; the nomination is cleared when nothing helps."""
+    answer = preempt(make_pod("boss", cpu=2, priority=1), make_pod("a", node="n0", priority=1))
+
+    assert ("", ()) == (answer.nominated_node, answer.victims)
+    assert (
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+        == answer.text
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        budget("empty"),
+        budget("other", "z"),
+        PodDisruptionBudget(ObjectMeta(name="none", namespace="default")),
+        budget("bad", match_expressions=(LabelSelectorRequirement("app", "Exists", ("x",)),)),
+        budget("elsewhere", "x").__class__(
+            ObjectMeta(name="elsewhere", namespace="other"), budget("", "x").spec
+        ),
+    ],
+    ids=lambda b: b.metadata.name,
+)
+def test_budgets_that_cover_nobody(wrong: PodDisruptionBudget):
+    """Empty, unreadable and foreign selectors protect nobody."""
+    pods = [make_pod(name, node="n0", labels={"app": "x"}) for name in ("a", "b")]
+    boss = make_pod("boss", priority=1)
+
+    assert ["a"] == names(preempt(boss, *pods, budgets=[wrong]))
+    # A real one does: "b" is the first to use it up, so sparing "a" comes first.
+    assert ["b"] == names(preempt(boss, *pods, budgets=[wrong, budget("real", "x", allowed=1)]))
+
+
+def leaving(name: str, reason: str = "PreemptionByScheduler", **changes: Any) -> Pod:
+    """Return a low pod on `n0` that is being deleted for somebody."""
+    condition = PodCondition("DisruptionTarget", "True", reason)
+    pod = make_pod(name, node="n0", status=PodStatus(conditions=(condition,)), **changes)
+    return with_meta(pod, deletion_timestamp="2026-01-01T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("on_node", "waits"),
+    [
+        (leaving("a"), True),
+        (leaving("a", reason="EvictionByEvictionAPI"), False),
+        (leaving("a", priority=9), False),
+        (make_pod("a", node="n0"), False),
+        (with_meta(make_pod("a", node="n0"), deletion_timestamp="x"), False),
+    ],
+)
+def test_who_waits_for_whom(on_node: Pod, waits: bool):
+    """Only lower pods that a scheduler preempted hold the preemptor back on its nominated node."""
+    boss = make_pod("boss", cpu=2, priority=9, nominated="n0")
+    answer = preempt(boss, on_node)
+
+    text = "preemption: not eligible due to a terminating pod on the nominated node."
+    assert waits == (text == answer.text)
+    if waits:
+        assert answer.nominated_node is None
+
+
+def test_a_hopeless_nominated_node_holds_nobody_back():
+    """A pod whose nominated node cannot help any more looks for another."""
+    boss = make_pod("boss", cpu=2, priority=9, nominated="n0")
+    pods = [leaving("a"), make_pod("b", node="n1", cpu=2)]
+    situation = Situation([make_node("n0", cpu=1), make_node("n1", cpu=2)], pods, (), (), boss)
+    table = Table(situation, pods)
+    failure = failure_of(table, situation)
+    candidates = table.nodes.rows_named(["n1"])
+    failure = FitFailure(candidates, (), SUCCESS, failure.hypothetical, (), failure.break_tie)
+
+    assert "n1" == table.plugin.post_filter(table.cycle, table.nodes, failure).nominated_node
+
+
+def test_never_means_never():
+    """preemptionPolicy Never evicts nobody and leaves the nomination alone."""
+    boss = make_pod("boss", cpu=2, priority=9, preemption_policy="Never")
+    answer = preempt(boss, make_pod("a", node="n0"))
+
+    assert "preemption: not eligible due to preemptionPolicy=Never." == answer.text
+    assert (None, ()) == (answer.nominated_node, answer.victims)
+
+
+def test_nodes_that_cannot_be_helped_are_counted():
+    """Nodes that are no candidates read "not helpful"."""
+    boss = make_pod("boss", cpu=3, priority=9)
+    pods = [make_pod("a", node="n0")]
+    nodes = [make_node("n0"), make_node("n1"), make_node("n2")]
+    situation = Situation(nodes, pods, (), (), boss)
+    table = Table(situation, pods)
+    failure = failure_of(table, situation)
+    failure = FitFailure(
+        table.nodes.rows_named([]), (), SUCCESS, failure.hypothetical, (), failure.break_tie
+    )
+
+    answer = table.plugin.post_filter(table.cycle, table.nodes, failure)
+    assert (
+        "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+        == answer.text
+    )
+
+
+def test_a_preemptor_is_held_while_its_evictions_are_under_way():
+    """The gate opens when the engine says so."""
+    situation = Situation([], [], (), (), make_pod("boss"))
+    table = Table(situation, [])
+    handle = table.plugin.handle
+    assert table.plugin.pre_enqueue(make_pod("boss")) is None
+
+    handle.on_is_preempting = lambda uid: uid == "uid-boss"
+    status = table.plugin.pre_enqueue(make_pod("boss"))
+    assert "waiting for the preemption for this pod to be finished" == status.message
+    assert table.plugin.pre_enqueue(make_pod("other")) is None

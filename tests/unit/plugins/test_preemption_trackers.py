@@ -1,0 +1,162 @@
+"""What preemption keeps between attempts equals what is worked out afresh."""
+
+from random import Random
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.engine.handle import EngineHandle
+from scheduler.objects.meta import LabelSelector, ObjectMeta
+from scheduler.objects.pod import Pod, PodStatus
+from scheduler.objects.policy import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
+from scheduler.plugins.preemption import budgets, importance
+from scheduler.plugins.preemption.budgets import BudgetIndex
+from scheduler.plugins.preemption.importance import PodsByImportance
+from scheduler.plugins.preemption.victims import Victims
+from scheduler.state.change import Change
+from scheduler.state.cluster import Cluster
+from tests.property.making import make_node, make_pod
+
+NODES = ("n0", "n1", "n2", "n3")
+KIND = "PodDisruptionBudget"
+
+
+class Kept:
+    """A cluster with the two trackers, and the same trackers made anew when asked."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.handle = EngineHandle(self.cluster, {})
+        self.ranks = self.handle.tracker(PodsByImportance)
+        self.budgets = self.handle.tracker(BudgetIndex)
+
+    def follow(self, change: Change) -> None:
+        """Let the trackers follow a change."""
+        for tracker in self.handle.trackers.values():
+            if change.kind:
+                tracker.apply(change)
+
+    def anew(self) -> tuple[PodsByImportance, BudgetIndex]:
+        """Return both trackers, made from the cluster as it is."""
+        ranks, index = PodsByImportance(), BudgetIndex()
+        ranks.rebuild(self.cluster)
+        index.rebuild(self.cluster)
+        return ranks, index
+
+
+def look(ranks: PodsByImportance, index: BudgetIndex, rows: Any, priority: int) -> Any:
+    """Return everything that a preemptor would learn of these rows."""
+    victims = Victims(ranks, rows, priority)
+    pods = [victims.pod(number).pod for number in range(len(victims))]
+    return (
+        victims.rows.tolist(),
+        victims.counts.tolist(),
+        [(pod.key, pod.status.start_time, pod.is_terminating) for pod in pods],
+        [victims.priority.tolist(), victims.start.tolist(), victims.shape_ids.tolist()],
+        [victims.amounts(name).tolist() for name in ("cpu", "memory", "example.com/gpu")],
+        [victims.scored(name).tolist() for name in ("cpu", "memory")],
+        index.violating(victims).tolist(),
+    )
+
+
+def change_something(kept: Kept, random: Random) -> Change:
+    """Make one small change of the cluster."""
+    cluster, name = kept.cluster, f"p{random.randrange(12)}"
+    uid = f"uid-{name}"
+    match random.randrange(10):
+        case 0:
+            return cluster.put_node(make_node(random.choice(NODES)))
+        case 1:
+            return cluster.drop_node(random.choice(NODES))
+        case 2 | 3:
+            return cluster.drop_pod(uid)
+        case 4:
+            return _change_budget(kept, random)
+        case 5 if cluster.pods.get(uid) is None:
+            return cluster.assume(_pod(name, "", random), random.choice(NODES))
+        case _:
+            return cluster.put_pod(_pod(name, random.choice(NODES), random))
+
+
+def _pod(name: str, node: str, random: Random) -> Pod:
+    return make_pod(
+        name,
+        node=node,
+        cpu=random.choice([0, 1, 2]),
+        priority=random.choice([0, 0, 5]),
+        labels=random.choice([{}, {"app": "x"}, {"app": "y", "tier": "z"}]),
+        requests={"example.com/gpu": random.choice([0, 1])},
+        status=PodStatus(start_time=random.choice([None, "2026-01-01T00:00:00Z"])),
+    )
+
+
+def _change_budget(kept: Kept, random: Random) -> Change:
+    name = random.choice("abc")
+    budget = PodDisruptionBudget(
+        ObjectMeta(name=name, namespace=random.choice(["default", "default", "other"])),
+        PodDisruptionBudgetSpec(LabelSelector(random.choice([{"app": "x"}, {"tier": "z"}, {}]))),
+        PodDisruptionBudgetStatus(
+            random.randrange(3), random.choice([{}, {"p1": "2026-01-01T00:00:00Z"}])
+        ),
+    )
+    if random.random() < 0.3:
+        return kept.cluster.drop_object(KIND, budget)
+    return kept.cluster.put_object(KIND, budget)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_incremental_is_as_afresh(seed: int):
+    """After every change a preemptor learns the same from kept columns as from new ones."""
+    random, kept = Random(seed), Kept()
+    for _ in range(40):
+        kept.follow(change_something(kept, random))
+        ranks, index = kept.anew()
+        rows = np.flatnonzero(kept.cluster.table.exists)
+        priority = random.choice([0, 1, 9])
+        expected = look(ranks, index, rows[::-1], priority)
+
+        assert expected == look(kept.ranks, kept.budgets, rows[::-1], priority)
+    assert ranks.columns() == kept.ranks.columns() == kept.ranks.copy().columns()
+    assert index.columns() == kept.budgets.columns() == kept.budgets.copy().columns()
+
+
+def test_outdated_rows_are_swept_together(monkeypatch):
+    """However often a row changes, the list stays about as long as there are pods."""
+    monkeypatch.setattr(importance, "_LEAST_ROOM", 4)
+    kept, row = Kept(), np.array([0, 1])
+    for name in NODES[:2]:
+        kept.follow(kept.cluster.put_node(make_node(name)))
+    for number in range(50):
+        kept.follow(kept.cluster.put_pod(make_pod(f"a{number % 3}", node="n0", cpu=number)))
+        kept.follow(kept.cluster.put_pod(make_pod(f"b{number % 2}", node="n1")))
+        numbers, _, _ = kept.ranks.on(row)
+        found = [kept.ranks.pods[pod].pod.key for pod in numbers.tolist()]
+
+        assert sorted(placed.pod.key for placed in kept.cluster.pods) == sorted(found)
+        assert 20 > len(kept.ranks.pods)
+
+
+def test_shapes_that_are_gone_do_not_pile_up(monkeypatch):
+    """Past a number of shapes the look-up of budgets begins anew, and says the same."""
+    monkeypatch.setattr(budgets, "_MOST_SHAPES", 3)
+    kept = Kept()
+    kept.follow(kept.cluster.put_node(make_node("n0")))
+    spec = PodDisruptionBudgetSpec(LabelSelector({"app": "x"}))
+    kept.follow(
+        kept.cluster.put_object(
+            KIND, PodDisruptionBudget(ObjectMeta(name="b", namespace="default"), spec)
+        )
+    )
+    for number in range(10):
+        pod = make_pod("a", node="n0", cpu=number, labels={"app": "x" if number % 2 else "y"})
+        kept.follow(kept.cluster.put_pod(pod))
+        victims = Victims(kept.ranks, np.array([0]), 1)
+
+        assert [bool(number % 2)] == kept.budgets.violating(victims).tolist()
