@@ -59,11 +59,12 @@ class Cluster:
         placed = place(pod, self.shapes.of(pod), pod.spec.node_name)
         before = self._replace(placed)
         if before is None or before.assumed:
-            # Our own pod has come back from the API server, or a foreign one has appeared.
-            old = before.pod if before is not None else None
-            changed = facts.POD_APPEARS
+            # Our own pod has come back from the API server, or a foreign one has appeared: to those who
+            # wait for such a pod it is new, for the assumed one was no news to anybody.
+            old, changed = None, facts.POD_APPEARS
             if before is not None and before.node != placed.node:
-                changed |= facts.POD_GOES  # somebody else bound it, and our choice is free again
+                # Somebody else bound it, and our choice is free again.
+                old, changed = before.pod, changed | facts.POD_GOES
             return Change("Pod", "add", changed, "AssignedPodAdd", old, pod, before, placed)
         changed = facts.placed_facts(before, placed)
         label = next(

@@ -1,0 +1,46 @@
+"""What the changes of placed pods say, for trackers and for those who wait."""
+
+from scheduler.state.change import NOTHING
+from scheduler.state.cluster import Cluster
+from tests.property.making import make_node, make_pod, with_spec
+
+
+def cluster_with_assumed() -> Cluster:
+    """Return a cluster that has assumed the pod `p` on the node `a`."""
+    cluster = Cluster()
+    cluster.put_node(make_node("a"))
+    cluster.put_node(make_node("b"))
+    change = cluster.assume(make_pod("p"), "a")
+    assert ("add", frozenset()) == (change.verb, change.facts)
+    return cluster
+
+
+def test_a_confirmed_pod_is_new_to_those_who_wait():
+    """The assumed pod was told to nobody: only now may it be what an affinity waits for."""
+    cluster = cluster_with_assumed()
+    change = cluster.put_pod(with_spec(make_pod("p"), node_name="a"))
+
+    assert ("add", None, {"pod.added"}) == (change.verb, change.old, set(change.facts))
+    assert change.before is not None
+    assert change.before.assumed
+    assert change.after is not None
+    assert not change.after.assumed
+
+
+def test_a_pod_that_was_bound_elsewhere_comes_and_goes():
+    """It appears there, and our choice is free again."""
+    cluster = cluster_with_assumed()
+    change = cluster.put_pod(with_spec(make_pod("p"), node_name="b"))
+
+    assert {"pod.added", "pod.deleted"} == set(change.facts)
+    assert change.old is not None
+    assert [0, 1] == cluster.table.requested("pods").tolist()
+
+
+def test_a_confirmed_pod_cannot_be_forgotten():
+    """What the API server has said is not taken back by us."""
+    cluster = cluster_with_assumed()
+    cluster.put_pod(with_spec(make_pod("p"), node_name="a"))
+
+    assert cluster.forget("uid-p") is NOTHING
+    assert 1 == len(cluster.pods)
