@@ -199,7 +199,7 @@ class Engine:
                 self.intake.announce(room_freed(pod), now)
             return
         try:
-            attempt = self.attempt(pod, now)
+            attempt = self.attempt(_as_we_know_it(queued), now)
             decision = _outcome(attempt)
         except PluginError as error:
             self.observation.fault(error.plugin, error.point, error)
@@ -342,6 +342,18 @@ def _outcome(attempt: Attempt) -> Decision:
         decision: Decision = stop.value
         return decision
     raise PluginError("", "Filter", "the cycle asked for something that nobody here can answer")
+
+
+def _as_we_know_it(queued: QueuedPod) -> Pod:
+    """Return the pod with the nomination that we wrote and the watch does not show yet.
+
+    Without it a preemptor that is tried again too early would not know of its own preemption.
+    """
+    pod = queued.pod
+    if queued.nominated is None or queued.nominated == pod.status.nominated_node_name:
+        return pod
+    status = msgspec.structs.replace(pod.status, nominated_node_name=queued.nominated)
+    return msgspec.structs.replace(pod, status=status)
 
 
 def _error(message: str) -> Decision:

@@ -78,11 +78,12 @@ def near(app: str, key: str) -> Affinity:
 def some_pod(random: Random, name: str, node: str, priority: int) -> Pod:
     """Return a pod with few distinct properties."""
     start = random.choice([None, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00+01:00"])
+    cpu = random.choice(["0", "1", "1", "2", "500m"])
     affinity = anti("x", random.choice([HOSTNAME, ZONE])) if random.random() < 0.1 else None
     pod = make_pod(
         name,
         node=node,
-        cpu=random.choice([0, 1, 1, 2, "500m"]),
+        cpu=cpu,
         priority=priority,
         labels=random.choice([{}, {"app": "x"}, {"app": "y"}]),
         host_port=80 if random.random() < 0.1 else 0,

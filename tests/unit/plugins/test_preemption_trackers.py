@@ -115,6 +115,7 @@ def _change_budget(kept: Kept, random: Random) -> Change:
 def test_incremental_is_as_afresh(seed: int):
     """After every change a preemptor learns the same from kept columns as from new ones."""
     random, kept = Random(seed), Kept()
+    ranks, index = kept.anew()
     for _ in range(40):
         kept.follow(change_something(kept, random))
         ranks, index = kept.anew()
