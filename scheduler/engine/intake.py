@@ -148,6 +148,8 @@ class Intake:
         uid = pod.metadata.uid
         in_flight = self._bindings.get(uid)
         if in_flight is not None:
+            # Others must see its labels, and preemption that it is leaving already.
+            self.announce(self._cluster.renew(pod), now)
             self._queues.update(self._own_change(in_flight.queued.pod, pod), now)
             if pod.is_terminating and uid in self._bindings.waiting:
                 self._bindings.abandon(uid, now)

@@ -67,10 +67,7 @@ class Cluster:
                 old, changed = before.pod, changed | facts.POD_GOES
             return Change("Pod", "add", changed, "AssignedPodAdd", old, pod, before, placed)
         changed = facts.placed_facts(before, placed)
-        label = next(
-            (text for fact, text in facts.ASSIGNED_LABEL_OF.items() if fact in changed),
-            "AssignedPodUpdate",
-        )
+        label = _label(changed)
         if before.node != placed.node:
             changed |= facts.POD_APPEARS | facts.POD_GOES
         return Change("Pod", "update", changed, label, before.pod, pod, before, placed)
@@ -92,6 +89,16 @@ class Cluster:
         placed = place(pod, self.shapes.of(pod), node, assumed=True)
         self._replace(placed)
         return Change("Pod", "add", new=pod, after=placed)
+
+    def renew(self, pod: Pod) -> Change:
+        """Take in a newer version of an assumed pod that is not bound yet (it may be terminating)."""
+        before = self.pods.get(pod.metadata.uid)
+        if before is None or not before.assumed:
+            return NOTHING
+        placed = place(pod, self.shapes.of(pod), before.node, assumed=True)
+        self._replace(placed)
+        changed = facts.placed_facts(before, placed)
+        return Change("Pod", "update", changed, _label(changed), before.pod, pod, before, placed)
 
     def forget(self, uid: str) -> Change:
         """Take an assumed pod back; nothing happens to one that the API server has confirmed."""
@@ -134,3 +141,9 @@ class Cluster:
         row = self.table.rows.get(placed.node)
         if row is not None:
             self.table.release(row, placed)
+
+
+def _label(changed: frozenset[str]) -> str:
+    """Return kube-scheduler's name of a change of a placed pod."""
+    known = facts.ASSIGNED_LABEL_OF.items()
+    return next((text for fact, text in known if fact in changed), "AssignedPodUpdate")

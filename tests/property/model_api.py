@@ -28,6 +28,7 @@ from scheduler.objects.workloads import Service
 from tests.property.making import with_meta, with_spec, with_status
 
 KINDS = ("Node", "Pod", "Service")
+DISRUPTED = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
 BOUND = PodCondition(type="PodScheduled", status="True")
 
 
@@ -147,6 +148,8 @@ class ModelApi:
             return Answer(effect.id, 404, "NotFound", "pod not found")
         if pod.metadata.uid != effect.uid:
             return Answer(effect.id, 409, "Conflict", "uid")
+        others = tuple(c for c in pod.status.conditions if c.type != DISRUPTED.type)
+        self.objects["Pod"][key] = with_status(pod, conditions=(*others, DISRUPTED))
         self.terminate(key)
         return Answer(effect.id, 200)
 

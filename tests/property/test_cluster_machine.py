@@ -233,6 +233,16 @@ class ClusterMachine(RuleBasedStateMachine):
         self.follow(self.cluster.assume(pending, node))
         self.pods[uid] = (pending, node, True)
 
+    @precondition(lambda self: any(assumed for _, _, assumed in self.pods.values()))
+    @rule(data=st.data(), newer=pods)
+    def renew(self, data: Any, newer: Pod) -> None:
+        """The watch shows a newer version of a pod that we have assumed, not bound yet."""
+        waiting = sorted(uid for uid, (_, _, assumed) in self.pods.items() if assumed)
+        uid = data.draw(st.sampled_from(waiting))
+        pod = with_spec(make_pod(uid, uid=uid), containers=newer.spec.containers)
+        self.follow(self.cluster.renew(pod))
+        self.pods[uid] = (pod, self.pods[uid][1], True)
+
     @rule(uid=uids)
     def forget(self, uid: str) -> None:
         """We take an assumption back; a confirmed one stays."""

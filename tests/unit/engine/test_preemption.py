@@ -139,6 +139,25 @@ def test_victims_that_leave_already_are_not_evicted_again():
     assert "n0" == rig.engine.nominations.node_of("uid-boss")
 
 
+def test_a_victim_that_is_leaving_is_seen_to_leave_while_its_bind_is_in_doubt():
+    """Nobody knows whether it was bound; that it is terminating is known, and enough."""
+    rig = rig_with(make_pod("low", cpu=2), boss())
+    bind = rig.wire.index(effects(rig, Bind)[0])
+    rig.swallow(bind)
+    rig.perform(rig.wire.index(effects(rig, Evict)[0]))
+    rig.watch("Pod")
+    rig.deliver(0)
+    (low,) = rig.engine.cluster.pods
+    assert low.assumed
+    assert low.pod.is_terminating
+    for _ in range(5):
+        rig.engine.queues.activate(["uid-boss"], rig.now)
+        rig.run()
+
+    assert [] == effects(rig, Evict)
+    rig.settle()
+
+
 def test_lower_promises_are_taken_back():
     """A lower pod nominated to the node looks for another place at once."""
     rig = rig_with(low())
