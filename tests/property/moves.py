@@ -4,7 +4,7 @@ Every move asks `pick(n)` for a number below n wherever it has a choice. A seede
 random source, a hypothesis machine from its data, so that a failing run shrinks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 
 from scheduler.engine.engine import Engine
@@ -276,15 +276,22 @@ def restart(rig: Rig, pick: Pick) -> None:
 
 
 def seeded_run(
-    seed: int, build: Callable[[], Engine] = tiny_engine, *, without: tuple[Move, ...] = ()
+    seed: int,
+    build: Callable[[], Engine] = tiny_engine,
+    *,
+    without: tuple[Move, ...] = (),
+    instead: Mapping[Move, Move] | None = None,
 ) -> Rig:
-    """Let 60 to 120 moves happen, all chosen by `seed`; the rig has not settled."""
+    """Let 60 to 120 moves happen, all chosen by `seed`; the rig has not settled.
+
+    `without` leaves moves out, `instead` replaces some by others.
+    """
     random = Random(seed)
     rig = Rig(build)
     for _ in range(60 + random.randrange(60)):
         move = WEIGHTED[random.randrange(len(WEIGHTED))]
         if move not in without:
-            move(rig, random.randrange)
+            (instead or {}).get(move, move)(rig, random.randrange)
     return rig
 
 
