@@ -428,3 +428,10 @@ _NAMES = ("cpu", "memory", "pods", "example.com/gpu", "hugepages-2Mi")
 
 TestCluster = ClusterMachine.TestCase
 TestCluster.settings = settings(max_examples=50, stateful_step_count=80)
+
+
+@pytest.mark.long
+class TestClusterLong(ClusterMachine.TestCase):  # type: ignore[valid-type,misc]
+    """The same, searched for long; not the same examples each time."""
+
+    settings = settings(max_examples=500, stateful_step_count=100, derandomize=False, deadline=None)

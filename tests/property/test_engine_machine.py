@@ -6,6 +6,7 @@ Hypothesis chooses the moves; what must hold stands in `watchdog` (at every mome
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -52,3 +53,12 @@ class EngineMachine(RuleBasedStateMachine):
 
 TestEngine = EngineMachine.TestCase
 TestEngine.settings = settings(max_examples=40, stateful_step_count=60)
+
+
+@pytest.mark.long
+class TestEngineLong(EngineMachine.TestCase):  # type: ignore[valid-type,misc]
+    """The same, searched for long; not the same examples each time."""
+
+    settings = settings(
+        max_examples=1000, stateful_step_count=100, derandomize=False, deadline=None
+    )

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -422,3 +423,12 @@ class QueueMachine(RuleBasedStateMachine):
 
 TestQueues = QueueMachine.TestCase
 TestQueues.settings = settings(max_examples=80, stateful_step_count=80)
+
+
+@pytest.mark.long
+class TestQueuesLong(QueueMachine.TestCase):  # type: ignore[valid-type,misc]
+    """The same, searched for long; not the same examples each time."""
+
+    settings = settings(
+        max_examples=2000, stateful_step_count=100, derandomize=False, deadline=None
+    )
