@@ -53,7 +53,9 @@ def check_simulated(case, expect):
 def _status(node):
     shown = {"code": node["code"]}
     if node["code"] != "Success":
-        if node["reasons"][:1] and node["reasons"][0].startswith("node(s) didn't satisfy plugin(s)"):
+        if node["reasons"][:1] and node["reasons"][0].startswith(
+            "node(s) didn't satisfy plugin(s)"
+        ):
             return shown | {"excludedByPreFilterResult": True}
         shown |= {"plugin": node["rejectedBy"], "reasons": node["reasons"]}
     return shown

@@ -123,7 +123,9 @@ class TestRegistry:
         assert ("Shelf", "Rack") == found.names()
 
         offers.append(EntryPoint("c", f"{here}:RackArgs", "trellis.plugins"))
-        with pytest.raises(ConfigError, match=r"entry point c = .*RackArgs .*is not a Plugin class"):
+        with pytest.raises(
+            ConfigError, match=r"entry point c = .*RackArgs .*is not a Plugin class"
+        ):
             Registry().load_entry_points()
 
 

@@ -75,7 +75,22 @@ def test_forms_that_people_write(text: str | float, whole: int, milli: int):
 
 @pytest.mark.parametrize(
     "text",
-    ["", " 1", "1 ", "1.2.3", "m", "1mm", "1KI", "1ki", ".", "--1", "1e", "0x10", "1" * 65, "\u0665"],
+    [
+        "",
+        " 1",
+        "1 ",
+        "1.2.3",
+        "m",
+        "1mm",
+        "1KI",
+        "1ki",
+        ".",
+        "--1",
+        "1e",
+        "0x10",
+        "1" * 65,
+        "\u0665",
+    ],
 )
 def test_what_is_no_quantity_is_refused(text: str):
     """With the text and examples of right ones."""

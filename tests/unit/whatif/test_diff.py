@@ -24,6 +24,8 @@ def test_what_differs_is_told_and_the_rest_counted():
     found = diff(place(*CLUSTER), place(*CLUSTER, using=setup(config=PACK)))
     (one,) = found.pods
 
+    assert one.before is not None
+    assert one.after is not None
     assert ("default/p", "a", "b") == (one.key, one.before.node, one.after.node)
     assert (1, False) == (found.same, found.is_same)
     assert [["default", "p", "a", "b"]] == diff_table(found).rows
