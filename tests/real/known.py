@@ -73,6 +73,12 @@ RULES: tuple[Known, ...] = (
         RETRIES_WITHOUT_NODES,
     ),
     Known(
+        # Whoever is read while a pod in error is between two tries shows it elsewhere.
+        rf"{WAITING} / metric / scheduler_pending_pods / .*(active|backoff).*",
+        always,
+        ERRORS_GO_ON,
+    ),
+    Known(
         rf"{WAITING} / metric / scheduler_queue_incoming_pods_total / "
         r"\{((active|backoff),NodeAdd|active,PopFromBackoffQ|unschedulable,ScheduleAttemptFailure)\}",
         lambda peer, ours: 0 < ours - peer < 10,
