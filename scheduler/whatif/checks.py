@@ -19,7 +19,7 @@ from scheduler.objects.pod import (
     ResourceList,
     WeightedPodAffinityTerm,
 )
-from scheduler.objects.quantity import resource_amount
+from scheduler.objects.quantity import INT64_MAX, resource_amount
 
 Weighted: TypeAlias = PreferredSchedulingTerm | WeightedPodAffinityTerm
 
@@ -79,13 +79,16 @@ def _containers(field: str, containers: tuple[Container, ...]) -> None:
         if resources.limits:
             _amounts(f"{field}[{index}].resources.limits", resources.limits)
         for number, port in enumerate(container.ports):
-            if port.host_port:
-                place = f"{field}[{index}].ports[{number}].hostPort"
-                _range(place, port.host_port, 0, MAX_PORT)
+            if port.host_port or port.container_port:
+                place = f"{field}[{index}].ports[{number}]"
+                _range(f"{place}.hostPort", port.host_port, 0, MAX_PORT)
+                _range(f"{place}.containerPort", port.container_port, 0, MAX_PORT)
 
 
 def _amounts(field: str, resources: ResourceList) -> None:
     for name, value in resources.items():
+        if type(value) is int and abs(value) > INT64_MAX:
+            raise ObjectError(f"{field}[{name}]: {_short(value)} is beyond {INT64_MAX}")
         try:
             amount = resource_amount(name, value)
         except ObjectError as error:

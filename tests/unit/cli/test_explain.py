@@ -1,0 +1,118 @@
+"""`trellis explain` and `trellis snapshot` on files: forms, exit codes, errors."""
+
+import json
+
+import pytest
+import yaml
+
+from scheduler.base.errors import InputError
+from scheduler.cli.live import seconds
+from scheduler.cli.main import run
+from scheduler.testing import node
+from tests.unit.whatif.asking import pod
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Two nodes of different size, a placed pod, one that waits and one that fits nowhere."""
+    objects = [
+        node("small", cpu="1"),
+        node("large", cpu="8"),
+        pod("old", namespace="shop", node_name="large", requests={"cpu": "1"}),
+        pod("p", namespace="shop", requests={"cpu": "2"}),
+        pod("huge", requests={"cpu": "99"}),
+    ]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    return str(file)
+
+
+def test_explain_a_waiting_pod(cluster, capsys):
+    """One line that answers, then the nodes, best first, each with its reason."""
+    assert 0 == run(["explain", "p", "-n", "shop", "--snapshot", cluster])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert "shop/p would go to large" == lines[0]
+    assert ["NODE", "VERDICT", "TOTAL", "WHY"] == lines[2].split()
+    assert lines[3].split()[:2] == ["large", "fits"]
+    assert "NodeResourcesFit: Insufficient cpu" in lines[4]
+
+
+def test_explain_a_placed_pod_and_one_that_fits_nowhere(cluster, capsys):
+    """Exit code 0 where there is a node, 3 where there is none."""
+    assert 0 == run(["explain", "shop/old", "--snapshot", cluster])
+    assert "shop/old is on large, and would go there again" in capsys.readouterr().out
+    assert 3 == run(["explain", "huge", "--snapshot", cluster, "-o", "json"])
+    answer = json.loads(capsys.readouterr().out)
+
+    assert ("Explanation", "Unschedulable") == (answer["kind"], answer["result"])
+    assert answer["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
+    assert ["large", "small"] == [one["name"] for one in answer["nodes"]]
+
+
+def test_explain_one_node(cluster, capsys):
+    """`--node` answers plugin by plugin; `-o name` with the node alone, wide with every score."""
+    argv = ["explain", "shop/p", "--snapshot", cluster]
+    assert 0 == run([*argv, "--node", "small"])
+    out = capsys.readouterr().out
+    assert "small: NodeResourcesFit: Insufficient cpu" in out
+    assert "TaintToleration" in out
+    assert 0 == run([*argv, "-o", "name"])
+    assert "large\n" == capsys.readouterr().out
+    assert 0 == run([*argv, "-o", "wide"])
+    assert "WHY" in capsys.readouterr().out
+
+
+def test_explain_what_is_not_there(cluster, capsys):
+    """Exit code 2 and a guess at what was meant."""
+    assert 2 == run(["explain", "shop/pp", "--snapshot", cluster])
+    assert (
+        'error: shop/pp: no such pod is bound or waiting (did you mean "shop/p"?)\n'
+    ) == capsys.readouterr().err
+    assert 2 == run(["explain", "p", "-n", "shop", "--snapshot", cluster, "--node", "larg"])
+    assert 'error: larg: no such node (did you mean "large"?)\n' == capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_snapshot_of_files_is_read_again(cluster, form, tmp_path, capsys):
+    """What `snapshot` writes, `explain` reads; hidden names are hidden."""
+    assert 0 == run(["snapshot", "--snapshot", cluster, "-o", form])
+    again = tmp_path / f"again.{form}"
+    again.write_text(capsys.readouterr().out)
+    assert 0 == run(["explain", "shop/p", "--snapshot", str(again), "-o", "name"])
+    assert "large\n" == capsys.readouterr().out
+    assert 0 == run(["snapshot", "--snapshot", cluster, "-o", form, "--anonymize"])
+    hidden = capsys.readouterr().out
+
+    assert "shop" not in hidden
+    assert 5 == len(yaml.safe_load(hidden)["items"])
+
+
+def test_an_empty_snapshot(tmp_path, capsys):
+    """No objects make an empty list."""
+    (tmp_path / "none.yaml").write_text("---\n")
+    for form in ("json", "yaml"):
+        assert 0 == run(["snapshot", "--snapshot", str(tmp_path / "none.yaml"), "-o", form])
+        assert [] == yaml.safe_load(capsys.readouterr().out)["items"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        (["-o", "wide"], "error: --output: a snapshot is written as json or yaml\n"),
+        (["--request-timeout", "soon"], 'error: --request-timeout: "soon" is not a duration like'),
+        (["--kubeconfig", "/no/such"], "error: "),
+    ],
+)
+def test_wrong_usage_of_snapshot(argv, error, capsys):
+    """Exit code 2 and one line."""
+    assert 2 == run(["snapshot", *argv])
+    assert capsys.readouterr().err.startswith(error)
+
+
+def test_durations():
+    """As kubectl writes them."""
+    assert [30.0, 30.0, 120.0, 3600.0] == [seconds(text) for text in ("30", "30s", "2m", "1h")]
+    for wrong in ("", "s", "0", "-1s", "1.5s", "1d"):
+        with pytest.raises(InputError):
+            seconds(wrong)

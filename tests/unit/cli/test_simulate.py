@@ -1,0 +1,187 @@
+"""`trellis simulate` as a person or a script meets it: files in, exit codes and forms out."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scheduler.cli.main import run
+from scheduler.testing import node
+from tests.unit.whatif.asking import HEAD, pod
+
+PROJECT = Path(__file__).parents[3]
+PACK = (
+    f"{HEAD}profiles:\n- plugins: {{score: {{disabled: [{{name: NodeResourcesBalancedAllocation}}]}}}}\n"
+    "  pluginConfig:\n  - name: NodeResourcesFit\n    args: {scoringStrategy: "
+    "{type: MostAllocated, resources: [{name: cpu, weight: 1}]}}\n"
+)
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """A snapshot of two nodes, a pod on one of them and one that waits."""
+    objects = [
+        node("a"),
+        node("b"),
+        pod("old", node_name="b", requests={"cpu": "1"}),
+        pod("p", requests={"cpu": "1"}),
+    ]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return file
+
+
+def write(path, *objects):
+    path.write_text(yaml.safe_dump_all(objects))
+    return str(path)
+
+
+def out_of(argv, capsys, code=0):
+    assert code == run(["simulate", *map(str, argv)])
+    return capsys.readouterr().out
+
+
+def test_everything_fits(cluster, capsys):
+    """Exit code 0; JSON and YAML hold the same document, the table one row per pod."""
+    as_json = json.loads(out_of(["--snapshot", cluster, "-o", "json"], capsys))
+    as_yaml = yaml.safe_load(out_of(["--snapshot", cluster, "-o", "yaml"], capsys))
+    table = out_of(["--snapshot", cluster], capsys).splitlines()
+
+    assert as_json == as_yaml
+    assert ("Simulation", "a") == (as_json["kind"], as_json["pods"][0]["node"])
+    assert ["NAMESPACE", "NAME", "RESULT", "NODE", "MESSAGE"] == table[0].split()
+    assert ["default", "p", "Scheduled", "a", "-"] == table[1].split()
+    assert "default/p a\n" == out_of(["--snapshot", cluster, "-o", "name"], capsys)
+
+
+def test_something_does_not_fit(cluster, tmp_path, capsys):
+    """Exit code 3; `-f` brings pods and what they need, wide shows more, details every node."""
+    big = write(tmp_path / "big.yaml", pod("big", requests={"cpu": "9"}))
+    out = out_of(["--snapshot", cluster, "-f", big, "-o", "wide", "--details"], capsys, code=3)
+
+    assert "0/2 nodes are available: 2 Insufficient cpu." in out
+    assert "default/big: the first attempt" in out
+    assert "rejected by NodeResourcesFit" in out
+    assert "PROFILE" in out.splitlines()[0]
+
+
+def test_folders_and_several_files(cluster, tmp_path, monkeypatch, capsys):
+    """A folder stands for its manifests, `-` for standard input, files for one cluster."""
+    folder = tmp_path / "pods"
+    folder.mkdir()
+    for name in ("x", "y"):
+        write(folder / f"{name}.yaml", pod(name, spec={"schedulerName": "default-scheduler"}))
+    (folder / "notes.txt").write_text("no manifest")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(node("c")).encode())))
+    argv = ["--snapshot", cluster, "--snapshot", "-", "-f", folder, "-o", "json"]
+
+    assert {"p", "x", "y"} == {one["name"] for one in json.loads(out_of(argv, capsys))["pods"]}
+
+
+def test_two_configurations(cluster, tmp_path, capsys):
+    """Exit code 1 and the pods that differ, or 0 and none."""
+    pack, plain = tmp_path / "pack.yaml", tmp_path / "plain.yaml"
+    pack.write_text(PACK)
+    plain.write_text(f"{HEAD}profiles: [{{}}]\n")
+    argv = ["--snapshot", cluster, "--config", plain, "--against"]
+    found = json.loads(out_of([*argv, pack, "-o", "json"], capsys, code=1))
+
+    assert "SimulationDiff" == found["kind"]
+    assert ["a", "b"] == [found["pods"][0][side]["node"] for side in ("before", "after")]
+    assert "p" in out_of([*argv, pack], capsys, code=1)
+    assert "default/p\n" == out_of([*argv, pack, "-o", "name"], capsys, code=1)
+    assert "" == out_of([*argv, plain], capsys)
+
+
+def test_batch(tmp_path, monkeypatch, capfdbinary):
+    """Line by line, in order, empty lines passed over; wrong cases are answered, exit code 0."""
+    cases = [
+        json.dumps({"id": number, "objects": [node("n")], "pending": [pod(f"p{number}")]})
+        for number in range(3)
+    ]
+    text = "\n".join([cases[0], "", "{", *cases[1:]])
+    (tmp_path / "cases").write_text(text)
+    with io.TextIOWrapper(io.BytesIO(text.encode())) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert 0 == run(["simulate", "--batch", "-", "--details"])
+    first = capfdbinary.readouterr().out
+    assert 0 == run(["simulate", "--batch", str(tmp_path / "cases"), "--details"])
+
+    assert first == capfdbinary.readouterr().out
+    answers = [json.loads(line) for line in first.splitlines()]
+    assert [0, None, 1, 2] == [answer["id"] for answer in answers]
+    assert "InvalidCase" == answers[1]["error"]["code"]
+    assert "nodes" in answers[0]["simulation"]["pods"][0]
+
+
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        ([], "error: name what to simulate: --snapshot F, -f PODS or --batch F\n"),
+        (
+            ["--snapshot", "/no/such"],
+            "error: /no/such: cannot be read: No such file or directory\n",
+        ),
+        (["--snapshot", "-", "-f", "-"], "error: -: standard input can be read once only\n"),
+        (["--batch", "x", "--snapshot", "y"], "error: --batch goes without --snapshot, -f and"),
+        (["--batch", "/no/such"], "error: /no/such: cannot be read: No such file or directory\n"),
+        (["--snapshot", "x", "--now", "soon"], 'error: now: "soon" is not a time like 2026-01-31T'),
+        (["--snapshot", "x", "--ties", "luck"], "error: Invalid value for '--ties'"),
+        (["--snapshot", "a\0b"], "error: a\0b: cannot be read: "),
+    ],
+)
+def test_wrong_usage(argv, error, capsys):
+    """Exit code 2 and one line."""
+    assert 2 == run(["simulate", *argv])
+    out, err = capsys.readouterr()
+
+    assert "" == out
+    assert err.startswith(error)
+
+
+def test_a_broken_file_is_one_line(tmp_path, capsys):
+    """File, line, object and field; exit code 2."""
+    file = tmp_path / "bad.yaml"
+    file.write_text(
+        f"{yaml.safe_dump(node('n'))}---\n{yaml.safe_dump(pod('p', requests={'cpu': '-1'}))}"
+    )
+    assert 2 == run(["simulate", "--snapshot", str(file)])
+    line = yaml.safe_dump(node("n")).count("\n") + 2
+
+    assert (
+        f"error: {file}:{line}: Pod default/p: spec.containers[0].resources.requests[cpu]: "
+        "-1 is less than 0\n"
+    ) == capsys.readouterr().err
+
+
+def test_notices_stand_on_stderr(cluster, tmp_path, capsys):
+    """What was left out of an answer is said, and not in the answer."""
+    other = write(tmp_path / "other.yaml", pod("q", spec={"schedulerName": "volcano"}))
+    assert 0 == run(["simulate", "--snapshot", str(cluster), "--snapshot", other, "-o", "json"])
+    out, err = capsys.readouterr()
+
+    assert 1 == len(json.loads(out)["pods"])
+    assert "notice: left alone: 1 unbound pods of schedulerName volcano" in err
+
+
+def test_the_same_bytes_whatever_the_hash_seed(cluster):
+    """Two processes that order their sets differently print the same."""
+    argv = ["simulate", "--snapshot", str(cluster), "--details", "-o", "json"]
+    printed = [
+        subprocess.run(
+            [sys.executable, "-m", "scheduler.cli.main", *argv],
+            cwd=PROJECT,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+
+    assert printed[0] == printed[1]
+    assert b"Scheduled" in printed[0]
