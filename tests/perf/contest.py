@@ -83,19 +83,20 @@ class Contest:
         self._namespaces = 0
 
     async def carry_out(self, workload: Workload, stack: AsyncExitStack) -> None:
-        """Do all operations of the workload."""
-        for op in workload.ops:
-            match op:
-                case CreateNodes():
-                    await self.api.create_all("/api/v1/nodes", encoded(op.manifests()))
-                case CreatePods():
-                    await self._create_pods(op)
-                case StartScheduler():
-                    await self._start_scheduler(stack)
-                case Churn():
-                    await stack.enter_async_context(background(self._churn(op)))
-                case Barrier():
-                    await self._wait_bound()
+        """Do all operations of the workload; churn ends with them."""
+        async with AsyncExitStack() as churning:
+            for op in workload.ops:
+                match op:
+                    case CreateNodes():
+                        await self.api.create_all("/api/v1/nodes", encoded(op.manifests()))
+                    case CreatePods():
+                        await self._create_pods(op)
+                    case StartScheduler():
+                        await self._start_scheduler(stack)
+                    case Churn():
+                        await churning.enter_async_context(background(self._churn(op)))
+                    case Barrier():
+                        await self._wait_bound()
 
     async def settle(self) -> tuple[int, float]:
         """Wait until no more events come; return their number and when the last was written."""
