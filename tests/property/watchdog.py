@@ -6,8 +6,10 @@ bound, and when room is given up while the outcome of a bind is unknown. `check_
 engine's own books.
 """
 
+from contextlib import suppress
 from typing import Any
 
+from scheduler.base.errors import ObjectError
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer, Bind, Complete, Effects, Listed, Look, Watched
 from scheduler.engine.engine import Engine
@@ -70,7 +72,8 @@ class Watchdog:
                 self.bound.pop(uid, None)
                 self.known_gone.add(uid)
             elif obj.spec.node_name:
-                self.bound[uid] = (obj.spec.node_name, cpu_of(obj))
+                with suppress(ObjectError):  # the engine cannot count it either
+                    self.bound[uid] = (obj.spec.node_name, cpu_of(obj))
                 self.known_bound.add(uid)
 
     def _listed(self, event: Listed) -> None:
