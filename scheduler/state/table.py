@@ -19,7 +19,7 @@ from scheduler.state.images import ImageIndex
 from scheduler.state.labels import LabelIndex
 from scheduler.state.podindex import Placed
 from scheduler.state.ports import HostPorts
-from scheduler.state.resources import CPU, MEMORY, PODS, ResourceIndex, amounts
+from scheduler.state.resources import CPU, LARGEST, MEMORY, PODS, ResourceIndex, amounts
 from scheduler.state.taints import TaintIndex
 from scheduler.state.touched import Touched
 
@@ -102,7 +102,10 @@ class NodeTable:
 
     def put(self, node: Node, pods: Mapping[str, Placed]) -> int:
         """Add or replace a node; `pods` already count on it. ObjectError changes nothing."""
-        offers = amounts(node.status.allocatable)
+        # Scores are percentages: a hundred times what a node offers must fit into an int64. And a pod
+        # that asks for the most there is must not fit.
+        given = amounts(node.status.allocatable)
+        offers = {resource: min(amount, LARGEST - 1) for resource, amount in given.items()}
         name = node.metadata.name
         row = self.rows.get(name)
         if row is None:

@@ -102,7 +102,7 @@ def explain(
     stage = staged(snapshot, setup, wanted)
     engine = stage.engine
     waiting = _unplaced(found, engine, stage.now)
-    served, notices = _served(waiting, engine)
+    served, notices = _served(waiting, engine, is_given=found.metadata.uid in snapshot.given)
     explanation = _explained(found, served, engine, stage.now, wanted.ties)
     if node:
         one = tuple(each for each in explanation.nodes if each.name == node)
@@ -118,14 +118,15 @@ def _unplaced(pod: Pod, engine: Engine, now: float) -> Pod:
     return replace(pod, spec=replace(pod.spec, node_name=""))
 
 
-def _served(pod: Pod, engine: Engine) -> tuple[Pod, tuple[str, ...]]:
+def _served(pod: Pod, engine: Engine, *, is_given: bool) -> tuple[Pod, tuple[str, ...]]:
     """Return the pod as one of a profile of ours."""
     name = pod.spec.scheduler_name
     if name in engine.profiles:
         return pod, ()
     first = next(iter(engine.profiles))
     notice = f'no profile is called "{name}": explained as profile {first} would place the pod'
-    return replace(pod, spec=replace(pod.spec, scheduler_name=first)), (notice,)
+    served = replace(pod, spec=replace(pod.spec, scheduler_name=first))
+    return served, () if is_given else (notice,)
 
 
 def _explained(found: Pod, pod: Pod, engine: Engine, now: float, ties: Ties) -> Explanation:

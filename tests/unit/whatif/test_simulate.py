@@ -345,6 +345,19 @@ def test_extenders_cannot_be_asked():
     assert {"p": "n"} == results(place(node("n"), pod("p"), using=using))
 
 
+def test_absurd_amounts_are_amounts():
+    """A node without end takes pods and is scored; a pod that asks for everything fits nowhere."""
+    most = {"memory": "9" * 40, "cpu": 10**18}
+    answer = place(
+        node("a", allocatable=most),
+        node("b", allocatable=most),
+        pod("p", requests={"cpu": "1"}),
+        pod("q", requests=most),
+    )
+
+    assert {"p": "a", "q": "Unschedulable"} == results(answer)
+
+
 def test_two_runs_are_the_same_bytes():
     """Nothing but the arguments reaches an answer."""
     objects = [node(f"n{number}") for number in range(5)]
