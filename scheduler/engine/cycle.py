@@ -20,15 +20,15 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.hypothetical import Hypothetical
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
+from scheduler.framework.promised import NOBODY, Promised
 from scheduler.framework.runner import PreFiltered, Rejection, Runner, States
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.state.podindex import Placed
 
 NO_NODES_MESSAGE = "no nodes available to schedule pods"
 
 
 class Attempt(msgspec.Struct):
-    """What `decide` works on; `nominated` are the pods promised room that this one must respect.
+    """What `decide` works on; `promised` are the pods promised room that this one must respect.
 
     `first_row` is where sampling starts, and where it got to afterwards.
     """
@@ -37,7 +37,7 @@ class Attempt(msgspec.Struct):
     nodes: Nodes
     runner: Runner
     states: States
-    nominated: tuple[tuple[Placed, int], ...] = ()
+    promised: Promised = NOBODY
     ties: Ties = Ties.UID
     percentage: int = 100
     first_row: int = 0
@@ -89,12 +89,12 @@ def _filter(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Rejec
 def _filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rejection]]:
     """Filter `among`; rows with nominated pods must fit both with and without them."""
     cycle, nodes, states = attempt.cycle, attempt.nodes, attempt.states
-    touched = sorted({row for _, row in attempt.nominated if among[row]})
-    if not touched:
+    rows = attempt.promised.rows()
+    rows = rows[among[rows]]
+    if not len(rows):
         return attempt.runner.filter(cycle, nodes, states, among)
-    rows = np.array(touched, dtype=np.intp)
     what_if = Hypothetical(attempt.runner, cycle, nodes, states)
-    passed, crowded = what_if.filter(rows, added=attempt.nominated)
+    passed, crowded = what_if.crowded(attempt.promised.crowd(rows))
     refused = np.zeros(nodes.size, dtype=np.bool_)
     refused[rows] = ~passed[rows]
     feasible, rejections = attempt.runner.filter(cycle, nodes, states, among & ~refused)
@@ -150,7 +150,7 @@ def _post_filter(
         rejections,
         failed,
         Hypothetical(attempt.runner, attempt.cycle, attempt.nodes, attempt.states),
-        attempt.nominated,
+        attempt.promised,
         lambda rows: break_tie(nodes, rows, cycle.pod.metadata.uid, attempt.ties, cycle.random),
     )
     return attempt.runner.post_filter(cycle, nodes, failure)

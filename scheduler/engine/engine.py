@@ -34,6 +34,7 @@ from scheduler.engine.nominations import Nominations
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.preemption import Preemptions
+from scheduler.engine.promises import Promises
 from scheduler.engine.queues import QueuedPod, Queues, SortKey
 from scheduler.engine.wakeups import Wakeups
 from scheduler.framework.cycle import Cycle
@@ -45,7 +46,6 @@ from scheduler.framework.runner import Runner, States
 from scheduler.framework.status import Code, Status
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
-from scheduler.state.podindex import Placed, place
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
@@ -73,6 +73,7 @@ class Engine:
         self.settings = settings or EngineSettings()
         self.cluster = Cluster()
         self.nominations = Nominations()
+        self._promises = Promises(self.cluster, self.nominations)
         self.observation = Observation(meters or Meters(), stopwatch)
         self.is_leading = True
         self._random = Random(self.settings.seed)  # noqa: S311 - repeatable, not secret
@@ -180,7 +181,7 @@ class Engine:
             Nodes(self.cluster.table, self.cluster.pods),
             self._runners[name],
             States(),
-            nominated=self._nominated_for(pod) if len(self.nominations) else (),
+            promised=self._promises.for_pod(pod),
             ties=self.settings.ties,
             percentage=percentage or 100,
             first_row=self._first_rows[name],
@@ -273,18 +274,6 @@ class Engine:
             self.queues.rejected(queued, decision.rejected_by, now, is_pending=is_pending)
         else:
             self.queues.failed(queued)
-
-    def _nominated_for(self, pod: Pod) -> tuple[tuple[Placed, int], ...]:
-        """Return the nominated pods (with rows) that `pod` must leave room for."""
-        found = []
-        for node in self.nominations.nodes():
-            row = self.cluster.table.rows.get(node)
-            if row is None:
-                continue
-            for uid, other in self.nominations.on(node).items():
-                if uid != pod.metadata.uid and other.priority >= pod.priority:
-                    found.append((place(other, self.cluster.shapes.of(other), node), row))
-        return tuple(found)
 
     def _gate(self, pod: Pod) -> Status | None:
         """Return the status of the first plugin that keeps a pod out of the queue, or None."""

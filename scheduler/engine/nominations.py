@@ -17,6 +17,7 @@ class Nominations:
     def __init__(self) -> None:
         self._node_of: dict[str, str] = {}
         self._pods: dict[str, dict[str, Pod]] = {}
+        self._changed: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -39,12 +40,19 @@ class Nominations:
         if node:
             self._node_of[pod.metadata.uid] = node
             self._pods.setdefault(node, {})[pod.metadata.uid] = pod
+            self._changed.add(node)
 
     def drop(self, uid: str) -> str:
         """Take a nomination away; return the node it was for, or an empty text."""
         node = self._node_of.pop(uid, "")
         if node:
+            self._changed.add(node)
             del self._pods[node][uid]
             if not self._pods[node]:
                 del self._pods[node]
         return node
+
+    def take_changed(self) -> set[str]:
+        """Return the nodes whose nominations changed since this was last asked."""
+        changed, self._changed = self._changed, set()
+        return changed

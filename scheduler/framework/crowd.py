@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn, Rows
+from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import CPU, MEMORY, PODS
+from scheduler.state.rowlists import AMOUNTS, FIRST_AMOUNT, RowLists
 
 _SCORED = {CPU: 0, MEMORY: 1}
 
@@ -74,6 +75,35 @@ class Crowd:
         return column
 
 
+class ListedCrowd(Crowd):
+    """The pods of row lists that `keeps` chooses by numbers and fields; `fields` is [field, pod].
+
+    `drops_empty` leaves out the rows without any.
+    """
+
+    def __init__(
+        self,
+        lists: RowLists,
+        rows: Rows,
+        keeps: Callable[[Rows, IntMatrix], BoolColumn],
+        *,
+        drops_empty: bool = False,
+    ) -> None:
+        numbers, counts, fields = lists.on(rows)
+        kept = np.flatnonzero(keeps(numbers, fields))
+        if len(kept) < len(numbers):
+            upto = np.searchsorted(kept, counts.cumsum())
+            counts = np.diff(upto, prepend=0)
+            numbers, fields = numbers[kept], fields[:, kept]
+        if drops_empty and not counts.all():
+            held = np.flatnonzero(counts)
+            rows, counts = rows[held], counts[held]
+        pods = lists.pods
+        amounts = {name: fields[FIRST_AMOUNT + place] for place, name in enumerate(AMOUNTS)}
+        super().__init__(rows, counts, lambda pod: pods[int(numbers[pod])], amounts)
+        self.fields = fields
+
+
 def crowd_of(rows: Rows, moves: Sequence[tuple[Placed, int]]) -> Crowd:
     """Return the crowd of these pods with their rows; pods on other rows are left out."""
     if not moves:
@@ -85,14 +115,6 @@ def crowd_of(rows: Rows, moves: Sequence[tuple[Placed, int]]) -> Crowd:
     pods = [placed for standing in on.values() for placed in standing]
     counts = _column((len(standing) for standing in on.values()), len(on))
     return Crowd(rows, counts, pods.__getitem__)
-
-
-def spans(first: IntColumn, counts: IntColumn) -> Rows:
-    """Return the numbers `first[i]` and on, `counts[i]` of them, for each i in turn."""
-    ends = counts.cumsum()
-    total = int(ends[-1]) if len(ends) else 0
-    numbers: Rows = np.arange(total) + np.repeat(first - ends + counts, counts)
-    return numbers
 
 
 def _column(numbers: Iterable[int], length: int) -> IntColumn:

@@ -14,6 +14,7 @@ from scheduler.base.arrays import BoolColumn, Rows
 from scheduler.framework.crowd import Crowd, crowd_of
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.promised import Promised
 from scheduler.framework.rehearsal import Attempted, Rehearsal, by_column
 from scheduler.framework.runner import Rejection, Runner, States
 from scheduler.state.podindex import Placed
@@ -34,12 +35,9 @@ class Hypothetical:
         filters = self._attempted.runner.profile.filter
         return all(b.plugin.local for b in filters if b.name not in skipped)
 
-    def rehearse(self, crowd: Crowd, promised: Moves = ()) -> Rehearsal:
-        """Return the rows of `crowd` without its pods, which can come back step by step.
-
-        `promised` are pods with their rows that nominations put there.
-        """
-        return Rehearsal(self._attempted, crowd, crowd_of(crowd.rows, promised))
+    def rehearse(self, crowd: Crowd, promised: Promised) -> Rehearsal:
+        """Return the rows of `crowd` without its pods, which can come back step by step."""
+        return Rehearsal(self._attempted, crowd, promised.crowd(crowd.rows))
 
     def filter(
         self, rows: Rows, *, removed: Moves = (), added: Moves = ()
@@ -48,9 +46,15 @@ class Hypothetical:
 
         `removed` and `added` are pods with their rows; pods on rows outside `rows` are left alone.
         """
-        crowd = crowd_of(rows, removed)
-        rehearsal = Rehearsal(self._attempted, crowd, crowd_of(rows, added), always_promised=True)
-        nodes = self._attempted.nodes
+        return self._verdict(crowd_of(rows, removed), crowd_of(rows, added))
+
+    def crowded(self, promised: Crowd) -> tuple[BoolColumn, list[Rejection]]:
+        """Return which rows would pass with the promised pods on them, as `filter` does."""
+        return self._verdict(crowd_of(promised.rows, ()), promised)
+
+    def _verdict(self, crowd: Crowd, added: Crowd) -> tuple[BoolColumn, list[Rejection]]:
+        nodes, rows = self._attempted.nodes, crowd.rows
+        rehearsal = Rehearsal(self._attempted, crowd, added, always_promised=True)
 
         def full(few: BoolColumn) -> BoolColumn:
             column = np.zeros(nodes.size, dtype=np.bool_)

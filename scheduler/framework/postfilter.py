@@ -7,7 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from scheduler.base.arrays import BoolColumn, Rows
-from scheduler.framework.hypothetical import Hypothetical, Moves
+from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.promised import Promised
 from scheduler.framework.runner import Rejection
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.state.podindex import Placed
@@ -18,7 +19,7 @@ class FitFailure(msgspec.Struct, frozen=True):
 
     `candidates` are the rows whose rejection evicting pods may lift. `pre_filter` is not a success
     when the pod was rejected before any node was looked at. `hypothetical` runs the filters on
-    changed rows. `nominated` are the pods, with their rows, that this one must leave room for.
+    changed rows. `promised` are the pods that this one must leave room for.
     `break_tie` picks one of equally good rows.
     """
 
@@ -26,7 +27,7 @@ class FitFailure(msgspec.Struct, frozen=True):
     rejections: tuple[Rejection, ...]
     pre_filter: Status
     hypothetical: Hypothetical
-    nominated: Moves
+    promised: Promised
     break_tie: Callable[[Rows], int]
 
 

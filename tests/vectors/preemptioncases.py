@@ -15,6 +15,7 @@ from scheduler.engine.effects import Listed, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.hypothetical import Hypothetical
 from scheduler.framework.postfilter import FitFailure
+from scheduler.framework.promised import NOBODY
 from scheduler.framework.registry import Registry
 from scheduler.framework.status import SUCCESS
 from scheduler.objects.plain import read_node, read_object, read_pod
@@ -116,7 +117,7 @@ class _Table:
         nodes = self.nodes
         rows = nodes.exists if potential is None else nodes.rows_named(potential)
         what_if = Hypothetical(self.runner, self.cycle, nodes, self.states)
-        return FitFailure(rows, (), SUCCESS, what_if, (), lambda rows: int(np.min(rows)))
+        return FitFailure(rows, (), SUCCESS, what_if, NOBODY, lambda rows: int(np.min(rows)))
 
 
 class _From(Random):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows
-from scheduler.framework.crowd import spans
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.plugins.podselection import selector_fault
 from scheduler.plugins.preemption.victims import Victims
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
+from scheduler.state.rowlists import spans
 from scheduler.state.selection import Selection, SelectionIndex, expressions_of
 
 if TYPE_CHECKING:

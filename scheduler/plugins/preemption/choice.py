@@ -8,8 +8,8 @@ import numpy as np
 
 from scheduler.base.arrays import IntColumn, Rows
 from scheduler.plugins.preemption.dryrun import Block
-from scheduler.plugins.preemption.importance import NOT_STARTED
 from scheduler.state.podindex import Placed
+from scheduler.state.rowlists import NOT_STARTED
 
 # kube-scheduler adds 2**31 to each priority, so that more pods always weigh more.
 _ABOVE_ZERO = 2**31

@@ -1,134 +1,56 @@
-"""`PodsByImportance`: the pods of each row, the most important first, with their numbers as columns.
+"""`PodsByImportance`: the pods of each row, the most important first.
 
-A row is worked out when preemption first asks about it, and again when a pod there has changed. More
-important is who has the higher priority, then who started earlier.
+A row is put in order when preemption first asks about it, and again when a pod there has changed.
+More important is who has the higher priority, then who started earlier.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
-from scheduler.base.arrays import IntColumn, IntMatrix, Rows
-from scheduler.base.clock import parse_rfc3339
-from scheduler.framework.crowd import spans
 from scheduler.state.podindex import Placed
-from scheduler.state.resources import CPU, EPHEMERAL, MEMORY
+from scheduler.state.rowlists import NOT_STARTED, RowLists, start_of
 from scheduler.state.rowtracker import RowTracker
-
-# The start of a pod that has not started yet: later than any other.
-NOT_STARTED = 2**62
-
-# What is kept of each pod, in this order: then the amounts.
-PRIORITY, START, SHAPE, FIRST_AMOUNT = range(4)
-AMOUNTS = (CPU, MEMORY, EPHEMERAL)
-_FIELDS = FIRST_AMOUNT + len(AMOUNTS)
-
-_UNKNOWN = -1
-_LEAST_ROOM = 1024
 
 
 class PodsByImportance(RowTracker):
-    """Keeps the pods of rows in order of importance, all rows in one long list.
-
-    The pods of a row stand side by side from `_first` on. A row that changed is written anew at the
-    end; when more than half of the list is out of date, what is left moves together.
-    """
+    """Keeps the pods of rows in order of importance."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._first: IntColumn = np.zeros(0, dtype=np.int64)
-        self._count: IntColumn = np.zeros(0, dtype=np.int64)
-        self._pods: list[Placed] = []
-        self._numbers: IntMatrix = np.zeros((_FIELDS, _LEAST_ROOM), dtype=np.int64)
-        self._outdated = 0
+        self.lists = RowLists(self._ranked)
 
     def hold(self, placed: Placed, row: int) -> None:
-        """Note that a pod came to a row."""
+        """Forget the order of a row that a pod came to."""
         del placed
-        self._forget(row)
+        self.lists.forget(row)
 
     def release(self, placed: Placed, row: int) -> None:
-        """Note that a pod left a row."""
+        """Forget the order of a row that a pod left."""
         del placed
-        self._forget(row)
+        self.lists.forget(row)
 
     def is_same(self, before: Placed, after: Placed) -> bool:
         """Take every new version of a pod in: victims are these records."""
         return before is after
 
-    @property
-    def pods(self) -> Sequence[Placed]:
-        """Return the list that the numbers of `on` point into; it is only ever added to."""
-        return self._pods
-
-    def on(self, rows: Rows) -> tuple[Rows, IntColumn, IntMatrix]:
-        """Return the numbers of the pods of `rows`, row by row, how many each has, and their fields.
-
-        The fields are [field, pod], as named above.
-        """
-        if self._cluster is None:
-            return np.zeros(0, dtype=np.intp), np.zeros_like(rows), self._numbers[:, :0]
-        self._grow(self._cluster.table.size)
-        self._compact()
-        for row in rows[self._first[rows] == _UNKNOWN].tolist():
-            self._write(row, self._cluster.pods.on(self._cluster.table.name(row)).values())
-        counts = self._count[rows]
-        numbers = spans(self._first[rows], counts)
-        return numbers, counts, self._numbers[:, numbers]
-
-    def pods_on(self, row: int) -> list[Placed]:
-        """Return the pods of one row."""
-        numbers, _, _ = self.on(np.array([row], dtype=np.intp))
-        return [self._pods[number] for number in numbers.tolist()]
+    def clear(self) -> None:
+        """Forget everything."""
+        self.lists.clear()
 
     def columns(self) -> Mapping[str, Any]:
-        """Return the names of the pods per row."""
+        """Return the names of the pods per node."""
         return {
-            name: [placed.pod.key for placed in self.pods_on(row)]
+            name: [placed.pod.key for placed in self.lists.pods_on(row)]
             for name, row in sorted(self._rows.items())
         }
 
-    def _forget(self, row: int) -> None:
-        if row < len(self._first) and self._first[row] != _UNKNOWN:
-            self._first[row] = _UNKNOWN
-            self._outdated += int(self._count[row])
-
-    def _write(self, row: int, unordered: Iterable[Placed]) -> None:
-        pods = ranked(unordered)
-        first, end = len(self._pods), len(self._pods) + len(pods)
-        if end > self._numbers.shape[1]:
-            wider = np.zeros((_FIELDS, 2 * end), dtype=np.int64)
-            wider[:, :first] = self._numbers[:, :first]
-            self._numbers = wider
-        if pods:
-            self._numbers[:, first:end] = np.array([_fields(placed) for placed in pods]).T
-        self._pods += pods
-        self._first[row], self._count[row] = first, len(pods)
-
-    def _grow(self, size: int) -> None:
-        more = size - len(self._first)
-        if more > 0:
-            unknown = np.full(more, _UNKNOWN, dtype=np.int64)
-            self._first = np.concatenate((self._first, unknown))
-            self._count = np.concatenate((self._count, np.zeros(more, dtype=np.int64)))
-
-    def _compact(self) -> None:
-        if self._outdated <= _LEAST_ROOM or 2 * self._outdated <= len(self._pods):
-            return
-        rows = np.flatnonzero(self._first != _UNKNOWN)
-        counts = self._count[rows]
-        numbers = spans(self._first[rows], counts)
-        self._pods = [self._pods[number] for number in numbers.tolist()]
-        self._numbers[:, : len(numbers)] = self._numbers[:, numbers]
-        self._first[rows] = counts.cumsum() - counts
-        self._outdated = 0
+    def _ranked(self, row: int) -> list[Placed]:
+        cluster = self._cluster
+        if cluster is None:
+            return []
+        return ranked(cluster.pods.on(cluster.table.name(row)).values())
 
 
 def ranked(pods: Iterable[Placed]) -> list[Placed]:
@@ -142,14 +64,3 @@ def ranked(pods: Iterable[Placed]) -> list[Placed]:
         return -placed[number].pod.priority, start, order
 
     return [placed[number] for number in sorted(range(len(placed)), key=rank)]
-
-
-def start_of(placed: Placed) -> int:
-    """Return when a pod started, in seconds since the epoch; `NOT_STARTED` if it has not."""
-    start = parse_rfc3339(placed.pod.status.start_time)
-    return NOT_STARTED if start is None else int(start)
-
-
-def _fields(placed: Placed) -> tuple[int, ...]:
-    amounts = (placed.requests.get(name, 0) for name in AMOUNTS)
-    return placed.pod.priority, start_of(placed), placed.shape.id, *amounts

@@ -101,7 +101,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         row = nodes.row(pod.status.nominated_node_name)
         if row is None or not failure.candidates[row]:
             return ""
-        on_node = (placed.pod for placed in self._ranks.pods_on(row))
+        on_node = (placed.pod for placed in self._ranks.lists.pods_on(row))
         if any(one.priority < pod.priority and _leaves_for_us(one) for one in on_node):
             return TERMINATING
         return ""
@@ -115,7 +115,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
             return Found((), reasons)
 
         def rehearse(crowd: Crowd) -> Rehearsal:
-            return failure.hypothetical.rehearse(crowd, failure.nominated)
+            return failure.hypothetical.rehearse(crowd, failure.promised)
 
         walk = Walk(rows, cycle.random.randrange(len(rows)), self.args.wanted(len(rows)))
         for visited in walk.blocks():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.framework.hypothetical import Hypothetical
 from scheduler.framework.postfilter import FitFailure
+from scheduler.framework.promised import NOBODY, PromisedMoves
 from scheduler.framework.status import SUCCESS
 from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from scheduler.objects.pod import (
@@ -46,7 +47,12 @@ def failure_of(table: Table, situation: Situation) -> FitFailure:
             nominated.append((placed, table.cluster.table.rows[node]))
     what_if = Hypothetical(table.runner, table.cycle, table.nodes, table.states)
     return FitFailure(
-        table.nodes.exists, (), SUCCESS, what_if, tuple(nominated), lambda rows: int(rows[0])
+        table.nodes.exists,
+        (),
+        SUCCESS,
+        what_if,
+        PromisedMoves(nominated),
+        lambda rows: int(rows[0]),
     )
 
 
@@ -337,7 +343,7 @@ def test_a_hopeless_nominated_node_holds_nobody_back():
     table = Table(situation, pods)
     failure = failure_of(table, situation)
     candidates = table.nodes.rows_named(["n1"])
-    failure = FitFailure(candidates, (), SUCCESS, failure.hypothetical, (), failure.break_tie)
+    failure = FitFailure(candidates, (), SUCCESS, failure.hypothetical, NOBODY, failure.break_tie)
 
     assert "n1" == table.plugin.post_filter(table.cycle, table.nodes, failure).nominated_node
 
@@ -360,7 +366,7 @@ def test_nodes_that_cannot_be_helped_are_counted():
     table = Table(situation, pods)
     failure = failure_of(table, situation)
     failure = FitFailure(
-        table.nodes.rows_named([]), (), SUCCESS, failure.hypothetical, (), failure.break_tie
+        table.nodes.rows_named([]), (), SUCCESS, failure.hypothetical, NOBODY, failure.break_tie
     )
 
     answer = table.plugin.post_filter(table.cycle, table.nodes, failure)

@@ -15,10 +15,11 @@ from scheduler.objects.policy import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
-from scheduler.plugins.preemption import budgets, importance
+from scheduler.plugins.preemption import budgets
 from scheduler.plugins.preemption.budgets import BudgetIndex
 from scheduler.plugins.preemption.importance import PodsByImportance
 from scheduler.plugins.preemption.victims import Victims
+from scheduler.state import rowlists
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
 from tests.property.making import make_node, make_pod
@@ -130,18 +131,18 @@ def test_incremental_is_as_afresh(seed: int):
 
 def test_outdated_rows_are_swept_together(monkeypatch):
     """However often a row changes, the list stays about as long as there are pods."""
-    monkeypatch.setattr(importance, "_LEAST_ROOM", 4)
+    monkeypatch.setattr(rowlists, "_LEAST_ROOM", 4)
     kept, row = Kept(), np.array([0, 1])
     for name in NODES[:2]:
         kept.follow(kept.cluster.put_node(make_node(name)))
     for number in range(50):
         kept.follow(kept.cluster.put_pod(make_pod(f"a{number % 3}", node="n0", cpu=number)))
         kept.follow(kept.cluster.put_pod(make_pod(f"b{number % 2}", node="n1")))
-        numbers, _, _ = kept.ranks.on(row)
-        found = [kept.ranks.pods[pod].pod.key for pod in numbers.tolist()]
+        numbers, _, _ = kept.ranks.lists.on(row)
+        found = [kept.ranks.lists.pods[pod].pod.key for pod in numbers.tolist()]
 
         assert sorted(placed.pod.key for placed in kept.cluster.pods) == sorted(found)
-        assert 20 > len(kept.ranks.pods)
+        assert 20 > len(kept.ranks.lists.pods)
 
 
 def test_shapes_that_are_gone_do_not_pile_up(monkeypatch):

@@ -1,0 +1,90 @@
+"""`Promises`: the nominations by row, as columns, for attempts that must leave them room.
+
+Thousands of preemptors may wait for their victims at once, and every attempt has to respect them all;
+so they are gathered with numpy, and only rows whose nominations changed are looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntMatrix, Rows
+from scheduler.engine.nominations import Nominations
+from scheduler.framework.crowd import Crowd, ListedCrowd
+from scheduler.framework.promised import NOBODY, Promised
+from scheduler.objects.pod import Pod
+from scheduler.state.cluster import Cluster
+from scheduler.state.podindex import Placed, place
+from scheduler.state.rowlists import PRIORITY, RowLists
+
+
+class Promises:
+    """Knows which nominations an attempt must respect."""
+
+    def __init__(self, cluster: Cluster, nominations: Nominations) -> None:
+        self._cluster = cluster
+        self._nominations = nominations
+        self._lists = RowLists(self._nominated)
+        self._held: BoolColumn = np.zeros(0, dtype=np.bool_)
+        self._generation = -1
+
+    def for_pod(self, pod: Pod) -> Promised:
+        """Return the nominated pods that `pod` must leave room for: none of lower priority."""
+        if not len(self._nominations):
+            return NOBODY
+        self._catch_up()
+        return _Respected(
+            self._lists, np.flatnonzero(self._held), pod.priority, self._number_of(pod.metadata.uid)
+        )
+
+    def _catch_up(self) -> None:
+        changed = self._nominations.take_changed()
+        table = self._cluster.table
+        if self._generation != table.generation:
+            self._generation = table.generation
+            self._lists.clear()
+            self._held = np.zeros(table.size, dtype=np.bool_)
+            changed = set(self._nominations.nodes())
+        for node in changed:
+            row = table.rows.get(node)
+            if row is not None:
+                self._lists.forget(row)
+                self._held[row] = bool(self._nominations.on(node))
+
+    def _number_of(self, uid: str) -> int:
+        """Return the number of a pod's own nomination in the lists, -1 without one."""
+        row = self._cluster.table.rows.get(self._nominations.node_of(uid))
+        if row is None:
+            return -1
+        numbers, _, _ = self._lists.on(np.array([row], dtype=np.intp))
+        pods = self._lists.pods
+        return next((n for n in numbers.tolist() if pods[n].pod.metadata.uid == uid), -1)
+
+    def _nominated(self, row: int) -> Sequence[Placed]:
+        node, shapes = self._cluster.table.name(row), self._cluster.shapes
+        pods = self._nominations.on(node).values()
+        return [place(pod, shapes.of(pod), node) for pod in pods]
+
+
+class _Respected:
+    """The nominations of at least a priority, but for the one with the number `own`."""
+
+    def __init__(self, lists: RowLists, rows: Rows, priority: int, own: int) -> None:
+        self._lists = lists
+        self._priority = priority
+        self._own = own
+        self._rows = rows[self.crowd(rows).counts > 0]
+
+    def rows(self) -> Rows:
+        """Return the rows with such nominations, in order."""
+        return self._rows
+
+    def crowd(self, rows: Rows) -> Crowd:
+        """Return these pods on the given rows."""
+        return ListedCrowd(self._lists, rows, self._keeps)
+
+    def _keeps(self, numbers: Rows, fields: IntMatrix) -> BoolColumn:
+        kept: BoolColumn = fields[PRIORITY] >= self._priority
+        return kept & (numbers != self._own) if self._own >= 0 else kept

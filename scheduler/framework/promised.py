@@ -1,0 +1,42 @@
+"""`Promised`: the pods to which others' nominations promise room, as one attempt must respect them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from scheduler.base.arrays import Rows
+from scheduler.framework.crowd import Crowd, crowd_of
+from scheduler.state.podindex import Placed
+
+
+class Promised(Protocol):
+    """Pods on the rows that they are promised."""
+
+    def rows(self) -> Rows:
+        """Return the rows with such pods, in order."""
+        ...
+
+    def crowd(self, rows: Rows) -> Crowd:
+        """Return these pods on the given rows."""
+        ...
+
+
+class PromisedMoves:
+    """Promised pods given one by one, with their rows."""
+
+    def __init__(self, moves: Sequence[tuple[Placed, int]] = ()) -> None:
+        self._moves = moves
+
+    def rows(self) -> Rows:
+        """Return the rows with such pods, in order."""
+        return np.array(sorted({row for _, row in self._moves}), dtype=np.intp)
+
+    def crowd(self, rows: Rows) -> Crowd:
+        """Return these pods on the given rows."""
+        return crowd_of(rows, self._moves)
+
+
+NOBODY = PromisedMoves()

@@ -1,0 +1,125 @@
+"""`RowLists`: some pods of each row, side by side in one long list, with their numbers as columns.
+
+Whoever must look at the pods of hundreds of rows gathers them with numpy instead of walking through
+them. A row is loaded when it is first asked for, and again after it was forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from scheduler.base.arrays import IntColumn, IntMatrix, Rows
+from scheduler.base.clock import parse_rfc3339
+from scheduler.state.podindex import Placed
+from scheduler.state.resources import CPU, EPHEMERAL, MEMORY
+
+# The start of a pod that has not started yet: later than any other.
+NOT_STARTED = 2**62
+
+# What is kept of each pod, in this order: then the amounts.
+PRIORITY, START, SHAPE, FIRST_AMOUNT = range(4)
+AMOUNTS = (CPU, MEMORY, EPHEMERAL)
+_FIELDS = FIRST_AMOUNT + len(AMOUNTS)
+
+_UNKNOWN = -1
+_LEAST_ROOM = 1024
+
+
+class RowLists:
+    """The pods that `load(row)` returns, for the rows that somebody asked for.
+
+    The pods of a row stand side by side from `_first` on. A row that was forgotten is written anew
+    at the end; when more than half of the list is out of date, what is left moves together.
+    """
+
+    def __init__(self, load: Callable[[int], Sequence[Placed]]) -> None:
+        self._load = load
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._first: IntColumn = np.zeros(0, dtype=np.int64)
+        self._count: IntColumn = np.zeros(0, dtype=np.int64)
+        self._pods: list[Placed] = []
+        self._numbers: IntMatrix = np.zeros((_FIELDS, _LEAST_ROOM), dtype=np.int64)
+        self._outdated = 0
+
+    def forget(self, row: int) -> None:
+        """Load a row anew when it is asked for again."""
+        if row < len(self._first) and self._first[row] != _UNKNOWN:
+            self._first[row] = _UNKNOWN
+            self._outdated += int(self._count[row])
+
+    @property
+    def pods(self) -> Sequence[Placed]:
+        """Return the list that the numbers of `on` point into; it is only ever added to."""
+        return self._pods
+
+    def on(self, rows: Rows) -> tuple[Rows, IntColumn, IntMatrix]:
+        """Return the numbers of the pods of `rows`, row by row, how many each has, and their fields.
+
+        The fields are [field, pod], as named above.
+        """
+        if len(rows):
+            self._grow(int(rows.max()) + 1)
+        self._compact()
+        for row in rows[self._first[rows] == _UNKNOWN].tolist():
+            self._write(row, self._load(row))
+        counts = self._count[rows]
+        numbers = spans(self._first[rows], counts)
+        return numbers, counts, self._numbers[:, numbers]
+
+    def pods_on(self, row: int) -> list[Placed]:
+        """Return the pods of one row."""
+        numbers, _, _ = self.on(np.array([row], dtype=np.intp))
+        return [self._pods[number] for number in numbers.tolist()]
+
+    def _write(self, row: int, pods: Sequence[Placed]) -> None:
+        first, end = len(self._pods), len(self._pods) + len(pods)
+        if end > self._numbers.shape[1]:
+            wider = np.zeros((_FIELDS, 2 * end), dtype=np.int64)
+            wider[:, :first] = self._numbers[:, :first]
+            self._numbers = wider
+        if pods:
+            self._numbers[:, first:end] = np.array([_fields(placed) for placed in pods]).T
+        self._pods += pods
+        self._first[row], self._count[row] = first, len(pods)
+
+    def _grow(self, size: int) -> None:
+        more = size - len(self._first)
+        if more > 0:
+            unknown = np.full(more, _UNKNOWN, dtype=np.int64)
+            self._first = np.concatenate((self._first, unknown))
+            self._count = np.concatenate((self._count, np.zeros(more, dtype=np.int64)))
+
+    def _compact(self) -> None:
+        if self._outdated <= _LEAST_ROOM or 2 * self._outdated <= len(self._pods):
+            return
+        rows = np.flatnonzero(self._first != _UNKNOWN)
+        counts = self._count[rows]
+        numbers = spans(self._first[rows], counts)
+        self._pods = [self._pods[number] for number in numbers.tolist()]
+        self._numbers[:, : len(numbers)] = self._numbers[:, numbers]
+        self._first[rows] = counts.cumsum() - counts
+        self._outdated = 0
+
+
+def start_of(placed: Placed) -> int:
+    """Return when a pod started, in seconds since the epoch; `NOT_STARTED` if it has not."""
+    start = parse_rfc3339(placed.pod.status.start_time)
+    return NOT_STARTED if start is None else int(start)
+
+
+def spans(first: IntColumn, counts: IntColumn) -> Rows:
+    """Return the numbers `first[i]` and on, `counts[i]` of them, for each i in turn."""
+    ends = counts.cumsum()
+    total = int(ends[-1]) if len(ends) else 0
+    numbers: Rows = np.arange(total) + np.repeat(first - ends + counts, counts)
+    return numbers
+
+
+def _fields(placed: Placed) -> tuple[int, ...]:
+    amounts = (placed.requests.get(name, 0) for name in AMOUNTS)
+    return placed.pod.priority, start_of(placed), placed.shape.id, *amounts
