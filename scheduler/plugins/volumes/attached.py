@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scheduler.base.arrays import IntColumn
+from scheduler.framework.pershape import PerShape
 from scheduler.objects.pod import Pod
 from scheduler.objects.storage import CSINode, VolumeAttachment
-from scheduler.plugins.volumes.claims import CLAIM, CLASS, VOLUME, class_of
+from scheduler.plugins.volumes.claims import (
+    CLAIM,
+    CLASS,
+    VOLUME,
+    class_of,
+    has_storage,
+    keeps_volumes,
+)
 from scheduler.plugins.volumes.handles import (
     Volume,
     claim_keys,
@@ -26,6 +34,7 @@ from scheduler.plugins.volumes.handles import (
 )
 from scheduler.state.change import Change
 from scheduler.state.columns import Column
+from scheduler.state.podindex import Placed
 
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
@@ -53,6 +62,7 @@ class AttachedVolumes:
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
+        self._has_storage = PerShape(has_storage)
         self._clear()
 
     def _clear(self) -> None:
@@ -75,7 +85,7 @@ class AttachedVolumes:
         for name, row in cluster.table.rows.items():
             self._node(name, row)
         for placed in cluster.pods:
-            self._pod(placed.pod, placed.node, 1)
+            self._pod(placed, 1)
         for attachment in cluster.store.of(ATTACHMENT).values():
             self._attach(attachment)
 
@@ -83,12 +93,12 @@ class AttachedVolumes:
         """Follow one change."""
         if change.kind == "Pod":
             before, after = change.before, change.after
-            if before is not None and after is not None and before.node == after.node:
-                return  # the volumes of a pod never change
-            if before is not None and before.pod.spec.volumes:
-                self._pod(before.pod, before.node, -1)
-            if after is not None and after.pod.spec.volumes:
-                self._pod(after.pod, after.node, 1)
+            if keeps_volumes(before, after):
+                return
+            if before is not None:
+                self._pod(before, -1)
+            if after is not None:
+                self._pod(after, 1)
         elif change.kind == "Node":
             self._node_changed(change)
         elif change.kind in self.kinds:
@@ -153,7 +163,10 @@ class AttachedVolumes:
 
     # Following changes.
 
-    def _pod(self, pod: Pod, node: str, sign: int) -> None:
+    def _pod(self, placed: Placed, sign: int) -> None:
+        if not self._has_storage.of(placed):
+            return
+        pod, node = placed.pod, placed.node
         for key in claim_keys(pod):
             claim = self._claims.get(key)
             if claim is None:

@@ -18,6 +18,7 @@ from scheduler.framework.calls import BindStep, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import (
     SKIP,
@@ -47,6 +48,7 @@ from scheduler.plugins.volumes.claims import (
     ClaimUse,
     claim_uses,
     class_of,
+    has_claims,
     is_bound,
     is_for_pod,
     not_for_pod,
@@ -118,13 +120,13 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         self._places = Places()
         self._matcher = Matcher(handle.objects, self._catalog, self._places)
         self._hints = BindingHints(handle.objects)
+        self._has_claims = PerShape(has_claims)
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | PodClaims:
         """Return the pod's claims, Skip for a pod without; claims that cannot be waited for reject it."""
-        pod = cycle.pod
-        uses = tuple(claim_uses(pod)) if pod.spec.volumes else ()
-        if not uses:
+        if not self._has_claims.of(cycle):
             return SKIP
+        pod, uses = cycle.pod, tuple(claim_uses(cycle.pod))
         for use in uses:
             fault = self._fault(pod, use)
             if fault:

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from scheduler.objects.pod import Pod
+from scheduler.objects.pod import Pod, Volume
 from scheduler.objects.storage import (
     BETA_CLASS,
     BIND_COMPLETED,
     PersistentVolume,
     PersistentVolumeClaim,
 )
+from scheduler.state.podindex import Placed
 
 CLAIM, VOLUME, CLASS = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
 
@@ -42,9 +43,28 @@ def claim_uses(pod: Pod) -> Iterator[ClaimUse]:
             yield ClaimUse(name, f"{namespace}/{name}", is_ephemeral=True)
 
 
-def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Whether a pod uses the claim, through an ephemeral volume or directly."""
-    return any(use.key == claim.key for use in claim_uses(pod))
+def has_claims(pod: Pod) -> bool:
+    """Whether a pod uses claims at all."""
+    return any(
+        v.persistent_volume_claim is not None or v.ephemeral is not None for v in pod.spec.volumes
+    )
+
+
+def has_storage(pod: Pod) -> bool:
+    """Whether a pod has volumes that a volume plugin looks at; most have but tokens and files."""
+    return any(
+        volume != Volume(name=volume.name, image=volume.image) for volume in pod.spec.volumes
+    )
+
+
+def keeps_volumes(before: Placed | None, after: Placed | None) -> bool:
+    """Whether a pod stays on its node with the same volumes."""
+    return (
+        before is not None
+        and after is not None
+        and before.node == after.node
+        and before.shape is after.shape
+    )
 
 
 def not_found(claim: str) -> str:

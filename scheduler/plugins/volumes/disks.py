@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from scheduler.framework.pershape import PerShape
 from scheduler.objects.pod import Pod, Volume
+from scheduler.plugins.volumes.claims import has_storage, keeps_volumes
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
@@ -64,6 +66,7 @@ class DisksInUse:
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
+        self._has_storage = PerShape(has_storage)
         self._disks: dict[Disk, dict[str, tuple[int, int]]] = {}
         self._claims: dict[str, dict[str, int]] = {}
 
@@ -79,8 +82,8 @@ class DisksInUse:
         if change.kind != "Pod":
             return
         before, after = change.before, change.after
-        if before is not None and after is not None and before.node == after.node:
-            return  # the volumes of a pod never change
+        if keeps_volumes(before, after):
+            return
         if before is not None:
             self._count(before, -1)
         if after is not None:
@@ -111,7 +114,7 @@ class DisksInUse:
         return self._claims.get(claim, {})
 
     def _count(self, placed: Placed, sign: int) -> None:
-        if not placed.pod.spec.volumes:
+        if not self._has_storage.of(placed):
             return
         node = placed.node
         for disk, is_read in pod_disks(placed.pod):

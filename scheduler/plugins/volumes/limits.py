@@ -12,6 +12,7 @@ from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SKIP, Rejected, Status, reject
 from scheduler.objects.pod import Pod
@@ -21,6 +22,7 @@ from scheduler.plugins.volumes.claims import (
     CLAIM,
     VOLUME,
     claim_uses,
+    has_claims,
     is_for_pod,
     not_for_pod,
     not_found,
@@ -52,12 +54,13 @@ class NodeVolumeLimits(Plugin[NoArgs]):
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._attached = handle.tracker(AttachedVolumes)
+        self._has_countable = PerShape(_has_countable)
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Wanted:
         """Return the pod's volumes, Skip for a pod without volumes that could count."""
-        pod = cycle.pod
-        if not _has_countable(pod):
+        if not self._has_countable.of(cycle):
             return SKIP
+        pod = cycle.pod
         claims = self.handle.objects(CLAIM)
         for use in claim_uses(pod):
             claim = claims.get(use.key)
@@ -158,9 +161,4 @@ class NodeVolumeLimits(Plugin[NoArgs]):
 
 def _has_countable(pod: Pod) -> bool:
     """Whether a pod has claims or volumes that a CSI driver serves."""
-    return any(
-        volume.persistent_volume_claim is not None
-        or volume.ephemeral is not None
-        or is_inline_migratable(volume)
-        for volume in pod.spec.volumes
-    )
+    return has_claims(pod) or any(map(is_inline_migratable, pod.spec.volumes))

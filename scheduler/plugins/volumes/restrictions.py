@@ -17,7 +17,7 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SKIP, Rejected, Status, reject, unresolvable
 from scheduler.objects.pod import Pod
 from scheduler.objects.storage import READ_WRITE_ONCE_POD
-from scheduler.plugins.volumes.claims import CLAIM, not_found
+from scheduler.plugins.volumes.claims import CLAIM, has_storage, not_found
 from scheduler.plugins.volumes.disks import Disk, DisksInUse, conflicts, pod_claims, pod_disks
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -79,11 +79,12 @@ class VolumeRestrictions(Plugin[NoArgs]):
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._in_use = handle.tracker(DisksInUse)
+        self._has_storage = PerShape(has_storage)
         self._disks = PerShape(pod_disks)
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Wanted:
         """Return what the pod wants, Skip when nothing of it can conflict."""
-        if not cycle.pod.spec.volumes:
+        if not self._has_storage.of(cycle):
             return SKIP
         claims = self.handle.objects(CLAIM)
         uses: dict[str, int] = {}

@@ -9,7 +9,9 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn
 from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SKIP, Rejected, Status, reject, unresolvable
 from scheduler.objects.pod import NodeSelectorRequirement, Pod
@@ -38,10 +40,17 @@ class VolumeZone(Plugin[NoArgs]):
     local = True
     on_the_spot = ("filter",)
 
+    def __init__(self, args: NoArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._names = PerShape(_claim_names)
+
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Topologies:
         """Return where the bound volumes are; Skip when none of them says."""
+        names = self._names.of(cycle)
+        if not names:
+            return SKIP
         found: list[tuple[str, tuple[str, ...]]] = []
-        for name in _claim_names(cycle.pod):
+        for name in names:
             answer = self._topologies(cycle.pod, name)
             if isinstance(answer, Status):
                 return answer

@@ -1,0 +1,95 @@
+"""The volume plugins against slow references, on storage that changes all the time."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.runner import States
+from scheduler.plugins.volumes import (
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeRestrictions,
+    VolumeZone,
+)
+from scheduler.testing.evaluate import look
+from tests.unit.plugins import storagereference as slow
+from tests.unit.plugins.storageworld import PODS, PROBES, START, Move, do, moves, scene_of
+
+REFERENCES = {
+    VolumeRestrictions: slow.restrictions,
+    NodeVolumeLimits: slow.limits,
+    VolumeZone: slow.zone,
+    VolumeBinding: slow.binding,
+}
+
+
+def verdict(scene, pod):
+    """Return what a plugin says of a pod in the form of the references."""
+    got = look(scene, scene.cycle(pod))
+    if got.pre_filter.code == "Skip":
+        return None
+    if not got.pre_filter.is_success:
+        return got.pre_filter.message
+    return {name: status.reasons for name, status in got.filter.items()}
+
+
+@pytest.mark.parametrize("plugin", REFERENCES)
+@settings(max_examples=60, deadline=None)
+@given(steps=moves)
+def test_they_say_what_the_slow_reference_says(plugin, steps):
+    """For every pod and node, after any sequence of changes, whatever was asked before."""
+    scene = scene_of(plugin, START)
+    for number, step in enumerate(steps):
+        do(scene, step)
+        if number % 3 and number != len(steps) - 1:
+            continue
+        world = slow.World(scene)
+        for pod in PROBES:
+            assert REFERENCES[plugin](world, pod) == verdict(scene, pod), pod.key
+
+
+@pytest.mark.parametrize("plugin", [VolumeRestrictions, NodeVolumeLimits, VolumeBinding])
+@settings(max_examples=60, deadline=None)
+@given(steps=moves)
+def test_trackers_hold_what_fresh_ones_hold(plugin, steps):
+    """Law of trackers: incremental equals rebuilt, after each single change."""
+    scene = scene_of(plugin, START)
+    (tracker,) = scene.handle.trackers.values()
+    for step in steps:
+        do(scene, step)
+        fresh = type(tracker)()
+        fresh.rebuild(scene.cluster)
+        expected, held, copied = fresh.columns(), tracker.columns(), tracker.copy().columns()
+
+        assert set(expected) == set(held) == set(copied)
+        for name, column in expected.items():
+            assert np.array_equal(column, held[name]), name
+            assert np.array_equal(column, copied[name]), name
+
+
+@pytest.mark.parametrize("plugin", [VolumeRestrictions, NodeVolumeLimits])
+@settings(max_examples=60, deadline=None)
+@given(steps=moves)
+def test_without_its_pods_a_node_is_judged_as_if_they_had_never_been(plugin, steps):
+    """What preemption asks: each node, had it not these pods, and again with one of them back."""
+    scene = scene_of(plugin, START, steps)
+    nodes = scene.nodes()
+    for row in np.flatnonzero(nodes.exists).tolist():
+        name = nodes.name(row)
+        away = [p for p in scene.cluster.pods.on(name).values() if p.pod.metadata.name in PODS]
+        gone = [Move("Pod", placed.pod.key) for placed in away]
+        without = scene_of(plugin, START, steps, gone)
+        for pod in PROBES:
+            cycle, states = scene.cycle(pod), States()
+            if not scene.runner.pre_filter(cycle, nodes, states).status.is_success:
+                continue
+            if states.skipped:
+                continue
+            what_if = Hypothetical(scene.runner, cycle, nodes, states)
+            rows = np.array([row], dtype=np.intp)
+            passed, _ = what_if.filter(rows, removed=[(placed, row) for placed in away])
+            after = look(without, without.cycle(pod))
+            fits = after.pre_filter.code == "Skip" or after.filter[name].is_success
+
+            assert fits == bool(passed[row]), (pod.key, name)

@@ -1,0 +1,158 @@
+"""An engine with the default profile beside a small API server that holds storage, and a clock by hand.
+
+Knows nothing of scheduling: it stores objects whole, refuses stale versions as kube-apiserver does, and
+tells the engine only when asked to. The volume controller and the provisioner are three lines each,
+called by the tests when they want them to act.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+
+from scheduler.config import load
+from scheduler.engine.effects import Answer, Bind, Call, SetStatus, Watched
+from scheduler.engine.engine import Engine
+from scheduler.framework.registry import Registry
+from scheduler.objects.kinds import BY_KIND
+from scheduler.objects.plain import plain_data, read_as
+from scheduler.plugins.intree import IN_TREE
+from scheduler.testing import node
+from tests.unit.plugins.storage import HOST, ZONE
+
+START = 1_800_000_000.0
+STALE = (
+    "Operation cannot be fulfilled on {}: the object has been modified; please apply your changes "
+    "to the latest version and try again"
+)
+
+
+class VolumeApi:
+    """Objects by kind and key, and the engine that schedules on them."""
+
+    def __init__(self, *raws: Any, args: dict[str, Any] | None = None) -> None:
+        config = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [
+                {
+                    "schedulerName": "default-scheduler",
+                    "pluginConfig": [{"name": "VolumeBinding", "args": args or {}}],
+                }
+            ],
+        }
+        registry = Registry(IN_TREE)
+        loaded = load(json.dumps(config), file="test", registry=registry)
+        self.engine = Engine(loaded.profiles, registry)
+        self.now = START
+        self.objects: dict[tuple[str, str], dict[str, Any]] = {}
+        self.effects: list[Any] = []
+        self.calls: list[tuple[str, str]] = []
+        self.binds: list[tuple[str, str]] = []
+        self.told: list[SetStatus] = []
+        self.before_put: Any = None
+        self._version = 100
+        for name, zone in (("a", "x"), ("b", "y")):
+            self.put(node(name, labels={HOST: name, ZONE: zone}))
+        for raw in raws:
+            self.put(raw)
+
+    # The API server.
+
+    def put(self, raw: Any, *, tell: bool = True) -> dict[str, Any]:
+        """Create or change an object; the engine hears of it at once, or never."""
+        stored: dict[str, Any] = plain_data(raw)
+        self._version += 1
+        meta = stored["metadata"]
+        meta["resourceVersion"] = str(self._version)
+        kind = BY_KIND[stored["kind"]]
+        obj = read_as(kind, stored)
+        meta["uid"] = obj.metadata.uid
+        self.objects[kind.kind, self.key(stored)] = stored
+        if tell:
+            self.tell(kind.kind, self.key(stored))
+        return stored
+
+    def tell(self, kind: str, key: str) -> None:
+        """Let the watch show an object as it is now."""
+        obj = read_as(BY_KIND[kind], self.objects[kind, key])
+        self.engine.handle(Watched(kind, "MODIFIED", obj), self.now)
+
+    def remove(self, kind: str, key: str) -> None:
+        """Take an object away; the watch tells at once."""
+        obj = read_as(BY_KIND[kind], self.objects.pop((kind, key)))
+        self.engine.handle(Watched(kind, "DELETED", obj), self.now)
+
+    def get(self, kind: str, key: str) -> dict[str, Any]:
+        """Return an object as it is stored."""
+        return self.objects[kind, key]
+
+    @staticmethod
+    def key(raw: dict[str, Any]) -> str:
+        """Return `namespace/name` or `name`."""
+        meta = raw["metadata"]
+        return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else meta["name"]
+
+    # The scheduler's surroundings.
+
+    def run(self, *, answer: bool = True) -> None:
+        """Let the engine work until it wants nothing more; answer its calls, or leave them lying."""
+        for _ in range(50):
+            effects = self.engine.run(self.now, 5)
+            self.effects += effects
+            if not effects:
+                return
+            for effect in effects:
+                if isinstance(effect, SetStatus):
+                    self.told.append(effect)
+                elif isinstance(effect, Bind):
+                    self.binds.append((effect.name, effect.node))
+                    self.engine.handle(Answer(effect.id, 201), self.now)
+                elif isinstance(effect, Call) and answer:
+                    self.engine.handle(self.perform(effect), self.now)
+        raise AssertionError("the engine does not come to rest")
+
+    def perform(self, call: Call) -> Answer:
+        """Answer a request as kube-apiserver does; the watch is not told."""
+        self.calls.append((call.method, call.path))
+        *_, plural, name = call.path.split("/")
+        kind = next(kind for kind in BY_KIND.values() if kind.plural == plural)
+        key = f"default/{name}" if kind.namespaced else name
+        stored = self.objects.get((kind.kind, key))
+        if call.method == "PUT" and self.before_put is not None:
+            before, self.before_put = self.before_put, None
+            before()
+            stored = self.objects.get((kind.kind, key))
+        if stored is None:
+            return Answer(call.id, 404, "NotFound", f'{plural} "{name}" not found')
+        if call.method == "GET":
+            return Answer(call.id, 200, body=json.loads(json.dumps(stored)))
+        body = json.loads(msgspec.json.encode(call.body))
+        if body["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]:
+            return Answer(call.id, 409, "Conflict", STALE.format(f'{plural} "{name}"'))
+        return Answer(call.id, 200, body=self.put(body, tell=False))
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time go by."""
+        self.now += seconds
+
+    def message(self) -> tuple[str, str]:
+        """Return reason and text of the last condition that was told."""
+        conditions = [one.condition for one in self.told if one.condition is not None]
+        return conditions[-1].reason, conditions[-1].message
+
+    # The volume controller and a provisioner.
+
+    def bind(self, claim: str, volume: str) -> None:
+        """Bind a claim and the volume that is set aside for it; the watch tells."""
+        stored = self.get("PersistentVolume", volume)
+        assert claim == stored["spec"]["claimRef"]["name"]
+        self.put(stored | {"status": {"phase": "Bound"}})
+        bound = self.get("PersistentVolumeClaim", f"default/{claim}")
+        bound["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = "yes"
+        self.put(bound | {"spec": bound["spec"] | {"volumeName": volume}})
+
+    def provision(self, claim: str, made: dict[str, Any]) -> None:
+        """Make a volume for a claim that was sent to a node, and bind it."""
+        self.put(made)
+        self.bind(claim, made["metadata"]["name"])
