@@ -103,9 +103,10 @@ class PodCounts(RowTracker):
         cohort = _Cohort(placed)
         for index, value in self._entries(cohort):
             index.setdefault(value, {})[cohort] = None
-        for selection in self._selections.candidates(cohort.namespace, cohort.labels):
-            if cohort.matches(selection):
-                cohort.counted_by[self._counts[selection]] = None
+        if self._counts:
+            for selection in self._selections.candidates(cohort.namespace, cohort.labels):
+                if cohort.matches(selection):
+                    cohort.counted_by[self._counts[selection]] = None
         return cohort
 
     def _dissolve(self, key: _Key, cohort: _Cohort) -> None:

@@ -1,8 +1,8 @@
 """`RowCounts`: how many of something sit on each row, and in each domain of a topology key.
 
 Most things sit on few rows, so the numbers are kept by row and become a column only when they are
-many. Sums per domain are kept once somebody asked for them and follow every change, which makes the
-next question cheap: one pod landing changes one number.
+many: thousands of workloads of a few pods each must not cost a column each. Sums per domain that are
+dear to work out are kept once somebody asked for them and follow every change.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from scheduler.base.arrays import IntColumn, Rows
 from scheduler.state.domains import Domains
 
-# From so many rows on, a column of all rows is cheaper to read than the single numbers.
-DENSE = 64
+# From so many rows on, a column of all rows is worth its room; below half of it, no longer.
+DENSE = 256
 
 
 class RowCounts:
@@ -36,6 +36,8 @@ class RowCounts:
             self._by_row[row] = held
         else:
             del self._by_row[row]
+            if len(self._by_row) < DENSE // 2:
+                self._slim()
         if self._column is not None:
             if row >= len(self._column):
                 self._column = _grown(self._column, row + 1)
@@ -62,6 +64,8 @@ class RowCounts:
         """Return the sum per slot of `domains`, whose slots must be those of all rows."""
         if not self._by_row:
             return np.zeros(domains.size, dtype=np.int64)
+        if self._column is None and len(self._by_row) < DENSE < domains.size:
+            return self.sums_at(domains.slots, domains)
         kept = self._sums.get(domains.key)
         if kept is None or kept[0] is not domains.slots:
             kept = self._sums[domains.key] = (domains.slots, self.sums_at(domains.slots, domains))
@@ -85,6 +89,12 @@ class RowCounts:
         twin = RowCounts()
         twin._by_row = dict(self._by_row)
         return twin
+
+    def _slim(self) -> None:
+        """Give back the room of what few rows do not need."""
+        if self._column is not None:
+            self._column = None
+            self._sums = {key: kept for key, kept in self._sums.items() if len(kept[1]) <= DENSE}
 
     def _entries(self) -> tuple[Rows, IntColumn]:
         count = len(self._by_row)

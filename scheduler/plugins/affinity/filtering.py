@@ -138,7 +138,7 @@ def _far_from_all(nodes: Nodes, state: AffinityState) -> BoolColumn:
     far: BoolColumn | None = None
     for key, sums in state.near.items():
         slots = nodes.domains(key).slots
-        rows = slots == 0 if may_be_first else (sums <= 0).take(slots)
+        rows = slots == 0 if may_be_first else (sums <= 0).take(slots, mode="clip")
         far = rows if far is None else far | rows
     return np.zeros(nodes.size, dtype=np.bool_) if far is None else far
 
@@ -149,7 +149,7 @@ def _in_any(nodes: Nodes, sums: Sums) -> BoolColumn | None:
     for key, numbers in sums.items():
         held = numbers > 0
         if held.any():
-            rows = held.take(nodes.domains(key).slots)
+            rows = held.take(nodes.domains(key).slots, mode="clip")
             found = rows if found is None else found | rows
     return found
 

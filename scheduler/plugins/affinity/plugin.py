@@ -133,7 +133,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether a change brings a pod to be near to, or takes one away that was in the way."""
         terms = self._terms_of.of(pod)
-        waiting = waking.Waiting(pod, terms, self._names, self._holders)
+        waiting = waking.Waiting(pod, terms, self._names, self._holders, self.handle.pods)
         return waking.may_help(change, waiting)
 
     def _all(self, terms: Sequence[Term]) -> Selection | None:

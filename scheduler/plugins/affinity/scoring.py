@@ -61,7 +61,7 @@ def raw(nodes: Nodes, weights: Weights) -> IntColumn:
     total: IntColumn | None = None
     for key, sums in weights.items():
         if sums.any():
-            part = sums.take(nodes.domains(key).slots)
+            part = sums.take(nodes.domains(key).slots, mode="clip")
             total = part if total is None else total + part
     return nodes.constant(0) if total is None else total
 

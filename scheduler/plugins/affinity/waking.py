@@ -9,18 +9,20 @@ import msgspec
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.plugins.affinity.holders import TermHolders
-from scheduler.plugins.affinity.terms import NO_LABELS, PodTerms, Term, pod_terms
+from scheduler.plugins.affinity.terms import PodTerms, Term, pod_terms
 from scheduler.state.change import Change
 from scheduler.state.namespacenames import NamespaceNames
+from scheduler.state.podindex import PodIndex
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A waiting pod with its terms, and what is known of namespaces and placed pods' terms."""
+    """A waiting pod with its terms, and what is known of namespaces and placed pods."""
 
     pod: Pod
     terms: PodTerms
     names: NamespaceNames
     holders: TermHolders
+    placed: PodIndex
 
     def wants(self, pod: Pod | None) -> bool:
         """Whether a pod is one to be near to: it matches all required terms at once."""
@@ -86,8 +88,11 @@ def _node_helps(change: Change, waiting: Waiting) -> bool:
     if old is None and new is not None:
         near = [term.key for term in waiting.terms.affinity]
         return not near or any(key in new.metadata.labels for key in near)
-    before = NO_LABELS if old is None else old.metadata.labels
-    after = NO_LABELS if new is None else new.metadata.labels
+    if old is None or new is None:
+        # The pods of a node that goes are still known by its name; they count no longer.
+        gone = waiting.placed.on(change.node.metadata.name).values()
+        return any(_is_rid_of(placed.pod, None, waiting) for placed in gone)
+    before, after = old.metadata.labels, new.metadata.labels
     return any(before.get(key) != after.get(key) for key in waiting.topology_keys())
 
 

@@ -131,7 +131,7 @@ def rejected(nodes: Nodes, state: SpreadState) -> Rejected | None:
             passed = ~missing if passed is None else passed & ~missing
         over = counted.over()
         if over.any():
-            bad = over.take(slots) if passed is None else passed & over.take(slots)
+            bad = over.take(slots, mode="clip") if passed is None else passed & over.take(slots)
             uneven = bad if uneven is None else uneven | bad
             passed = ~bad if passed is None else passed & ~bad
     return _as_rejected(unlabelled, uneven)

@@ -42,7 +42,7 @@ class Scorer:
             else:
                 included = self._inclusion.mask(cycle, nodes, constraint, with_labels)
                 slots = nodes.domains(constraint.key).slots
-                part = self._per_domain(nodes, constraint, among, included).take(slots)
+                part = self._per_domain(nodes, constraint, among, included).take(slots, mode="clip")
             total = part if total is None else total + part
         return _rounded(total, nodes, with_labels)
 

@@ -1,6 +1,7 @@
 """Holding a plugin in a town to its slow reference, and its hypotheticals to the real thing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Any, Protocol
 
@@ -11,12 +12,24 @@ from scheduler.framework.hypothetical import Hypothetical
 from scheduler.framework.runner import States
 from scheduler.framework.status import Code
 from scheduler.objects.plain import read_pod
+from scheduler.state import rowcounts
 from scheduler.state.change import Change
 from scheduler.state.podindex import place
 from scheduler.testing.evaluate import look
 from tests.unit.plugins.towns import Manifest, Move, Town
 
 seeds = st.integers(0, 2**32).map(Random)
+
+
+@contextmanager
+def many_rows_are(number: int) -> Iterator[None]:
+    """Let counts take the way for many rows from so few on; towns have five nodes."""
+    before = rowcounts.DENSE
+    rowcounts.DENSE = number
+    try:
+        yield
+    finally:
+        rowcounts.DENSE = before
 
 
 class Slow(Protocol):

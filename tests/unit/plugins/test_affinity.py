@@ -13,6 +13,7 @@ from tests.unit.plugins.comparing import (
     assert_hypotheticals_hold,
     assert_trackers_follow,
     assert_wakes,
+    many_rows_are,
     seeds,
     some_nodes,
 )
@@ -96,12 +97,13 @@ def test_it_says_what_the_slow_reference_says(random):
     args = random.choice(ARGUMENTS)
     town = Town(InterPodAffinity, args)
     pods = [incoming(random) for _ in range(2)]
-    for number, move in enumerate(moves(random)):
-        town.do(move)
-        if number % 4 == 0:
-            for raw in pods:
-                feasible = some_nodes(random, town)
-                assert_alike(town, raw, SlowAffinity(town, raw, args), feasible)
+    with many_rows_are(random.choice([1, 3, 256])):
+        for number, move in enumerate(moves(random)):
+            town.do(move)
+            if number % 4 == 0:
+                for raw in pods:
+                    feasible = some_nodes(random, town)
+                    assert_alike(town, raw, SlowAffinity(town, raw, args), feasible)
     assert_trackers_follow(town)
 
 

@@ -15,6 +15,7 @@ from tests.unit.plugins.comparing import (
     assert_trackers_follow,
     assert_wakes,
     is_woken,
+    many_rows_are,
     passing,
     seeds,
     some_nodes,
@@ -91,12 +92,13 @@ def test_it_says_what_the_slow_reference_says(random):
     """Filter and scores agree after every few changes, with counts kept from one to the next."""
     town, args = town_of(random)
     pods = [incoming(random) for _ in range(2)]
-    for number, move in enumerate(moves(random)):
-        town.do(move)
-        if number % 4 == 0:
-            for raw in pods:
-                feasible = some_nodes(random, town)
-                assert_alike(town, raw, SlowSpread(town, raw, args), feasible)
+    with many_rows_are(random.choice([1, 3, 256])):
+        for number, move in enumerate(moves(random)):
+            town.do(move)
+            if number % 4 == 0:
+                for raw in pods:
+                    feasible = some_nodes(random, town)
+                    assert_alike(town, raw, SlowSpread(town, raw, args), feasible)
     assert_trackers_follow(town)
 
 
