@@ -18,7 +18,7 @@ from scheduler.objects.pod import Pod
 from scheduler.whatif.gates import gate_text
 from scheduler.whatif.records import PodName, PodResult, Result, Simulation, Summary
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import Options, Setup, Stage, staged
+from scheduler.whatif.stage import Options, Setup, Stage, staged, take_apart
 from scheduler.whatif.verdicts import NodeVerdict, verdicts
 from scheduler.whatif.world import World
 
@@ -37,7 +37,9 @@ def simulate_stage(stage: Stage, *, details: bool = False) -> Simulation:
     """Place the pending pods of a stage, which is used up by it."""
     run = _Run(stage, details=details)
     run.to_the_end()
-    return run.simulation()
+    simulation = run.simulation()
+    take_apart(stage)
+    return simulation
 
 
 class _Course(msgspec.Struct):

@@ -82,6 +82,18 @@ def staged(snapshot: Snapshot, setup: Setup, options: Options) -> Stage:
     return Stage(engine, now, snapshot.bound, pending, snapshot.notices + notices)
 
 
+def take_apart(stage: Stage) -> None:
+    """Free a stage's engine, which is of no use any more.
+
+    An engine and its plugins refer to themselves in many ways. Left to the collector they cost a
+    sixth of a small simulation; without their fields they go at once.
+    """
+    engine = stage.engine
+    plugins = [plugin for one in engine.profiles.values() for plugin in one.plugins.values()]
+    for part in (*plugins, engine):
+        getattr(part, "__dict__", {}).clear()
+
+
 def _engine(setup: Setup, options: Options) -> Engine:
     loaded = setup.loaded
     for extender in loaded.scheduler.extenders:
