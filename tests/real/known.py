@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tests.real.comparison import ABSENT, Difference
-from tests.real.playing import NO_NODES, WAITING
+from tests.real.playing import FREED, NO_NODES, WAITING
+from tests.real.population import waiting
 
 # What the peer's DynamicResources says after a preemption that did not help, in any message.
 CLAIMS = " no new claims to deallocate,"
@@ -21,6 +22,7 @@ NO_BATCHES = "OpportunisticBatching does not exist here: every pod is scored on 
 RETRIES_WITHOUT_NODES = (
     "kube-scheduler tries a pod that met no nodes again by back-off; ours waits for the first node"
 )
+PODS_IN_ERROR = sum(kind.count for kind in waiting() if kind.settles == "error")
 ERRORS_GO_ON = "pods in error are tried again by back-off for as long as the run lasts"
 MISSING_PLUGINS = "plugins that do not exist here yet"
 NOT_YET = (
@@ -123,6 +125,11 @@ RULES: tuple[Known, ...] = (
         r".* / metric / scheduler_inflight_events / ",
         missing,
         "counted while something is in flight; there the labels stay with a zero",
+    ),
+    Known(
+        rf"({WAITING}|{FREED}) / metric / scheduler_pending_pods / \\{{(active|backoff)\\}}",
+        lambda peer, ours: max(peer, ours) <= PODS_IN_ERROR,
+        ERRORS_GO_ON,
     ),
     Known(
         rf".* / metric / .* / \{{({'|'.join(NOT_YET)}),.*\}}",

@@ -241,6 +241,33 @@ class TestDecide:
         assert "n0" == decision_of(Stage(nodes=9), ties=Ties.NAME).node
 
 
+class Company(Plugin[Any]):
+    """Wants between `at_least` and `at_most` pods on its node, by the pod's labels."""
+
+    def filter(self, cycle: Any, nodes: Any) -> Any:
+        labels = cycle.pod.metadata.labels
+        low, high = int(labels.get("at_least", "0")), int(labels.get("at_most", "9"))
+        counts = np.array([len(nodes.pods_on(row)) for row in range(nodes.size)])
+        return reject((counts < low) | (counts > high), "wrong company")
+
+
+@pytest.mark.parametrize(
+    ("labels", "fits"), [({"at_least": "1"}, False), ({"at_most": "0"}, False), ({}, True)]
+)
+def test_a_node_must_fit_with_and_without_its_nominated_pods(labels: dict[str, str], fits: bool):
+    """A nominated pod may neither be counted upon nor be ignored."""
+    classes = (*ALL, Company)
+    rig = Rig(lambda: Engine([spec_of(*classes)], Registry(classes)))
+    rig.api.put("Node", make_node("n0"))
+    rig.api.put("Pod", make_pod("boss", priority=5, nominated="n0", gates=["g"]))
+    rig.api.put("Pod", make_pod("p", labels=labels))
+    rig.watch("Node")
+    rig.watch("Pod")
+    effects = rig.run()
+
+    assert fits == any(isinstance(effect, Bind) for effect in effects)
+
+
 class Exclusive(Plugin[Any]):
     """Only looks at the node that label `only` of the pod names; reads node labels."""
 
