@@ -7,7 +7,14 @@ never builds what nobody looks at. No behaviour lives here beyond plain look-ups
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 import msgspec
+
+# Kubernetes' numbers have a width, JSON's have none: what is wider would overflow a column later, far
+# from the object that is to blame, so decoding refuses it and names the field.
+Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Object(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
@@ -31,7 +38,7 @@ class ObjectMeta(Object, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
+    generation: Int64 = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] = {}

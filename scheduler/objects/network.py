@@ -6,14 +6,14 @@ known; a capacity that is absent does not limit.
 
 from __future__ import annotations
 
-from scheduler.objects.meta import Object, ObjectMeta
+from scheduler.objects.meta import Int64, Object, ObjectMeta
 
 
 class Cost(Object, frozen=True):
     """The way to one destination; capacity is a quantity in bit/s."""
 
     destination: str = ""
-    network_cost: int | None = None
+    network_cost: Int64 | None = None
     bandwidth_capacity: int | str | None = None
 
 
@@ -49,7 +49,7 @@ class Condition(Object, frozen=True):
 
     type: str = ""
     status: str = ""
-    observed_generation: int = 0
+    observed_generation: Int64 = 0
     last_transition_time: str = ""
     reason: str = ""
     message: str = ""
@@ -58,8 +58,8 @@ class Condition(Object, frozen=True):
 class NetworkTopologyStatus(Object, frozen=True):
     """What was observed and calculated; None is what nobody has written yet."""
 
-    node_count: int | None = None
-    observed_generation: int | None = None
+    node_count: Int64 | None = None
+    observed_generation: Int64 | None = None
     weights: tuple[Weights, ...] = ()
     conditions: tuple[Condition, ...] = ()
 

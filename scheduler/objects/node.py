@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.objects.meta import Object, ObjectMeta
+from scheduler.objects.meta import Int64, Object, ObjectMeta
 from scheduler.objects.pod import ResourceList
 
 
@@ -25,7 +25,7 @@ class ContainerImage(Object, frozen=True):
     """An image that a node holds, under all its names."""
 
     names: tuple[str, ...] = ()
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeStatus(Object, frozen=True):

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from scheduler.objects.meta import LabelSelector, Object, ObjectMeta
+from scheduler.objects.meta import Int32, Int64, LabelSelector, Object, ObjectMeta
 
 ResourceList: TypeAlias = dict[str, str | int | float]
 
@@ -24,8 +24,8 @@ class ResourceRequirements(Object, frozen=True):
 class ContainerPort(Object, frozen=True):
     """A port of a container; only host ports matter to a scheduler."""
 
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     host_ip: str = msgspec.field(name="hostIP", default="")
     protocol: str = "TCP"
 
@@ -80,7 +80,7 @@ class NodeSelector(Object, frozen=True):
 class PreferredSchedulingTerm(Object, frozen=True):
     """A node selector term with a weight."""
 
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -109,7 +109,7 @@ class PodAffinityTerm(Object, frozen=True):
 class WeightedPodAffinityTerm(Object, frozen=True):
     """A pod affinity term with a weight."""
 
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
@@ -135,11 +135,11 @@ class Affinity(Object, frozen=True):
 class TopologySpreadConstraint(Object, frozen=True):
     """How evenly matching pods spread over the domains of a topology key."""
 
-    max_skew: int = 1
+    max_skew: Int32 = 1
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str = "Honor"
     node_taints_policy: str = "Ignore"
     match_label_keys: tuple[str, ...] = ()
@@ -215,7 +215,7 @@ class PodSpec(Object, frozen=True):
 
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
-    priority: int | None = None
+    priority: Int32 | None = None
     preemption_policy: str = "PreemptLowerPriority"
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
@@ -239,7 +239,7 @@ class PodCondition(Object, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
-    observed_generation: int = 0
+    observed_generation: Int64 = 0
     last_transition_time: str | None = None
 
 

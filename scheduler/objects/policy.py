@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.objects.meta import LabelSelector, Object, ObjectMeta
+from scheduler.objects.meta import Int32, LabelSelector, Object, ObjectMeta
 
 
 class PodDisruptionBudgetSpec(Object, frozen=True):
@@ -14,7 +14,7 @@ class PodDisruptionBudgetSpec(Object, frozen=True):
 class PodDisruptionBudgetStatus(Object, frozen=True):
     """How many of them may go now, and which are on their way already."""
 
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str] = {}
 
 

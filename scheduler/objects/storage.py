@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from scheduler.objects.meta import AnnotatedMeta, LabelSelector, Object, ObjectMeta
+from scheduler.objects.meta import AnnotatedMeta, Int32, LabelSelector, Object, ObjectMeta
 from scheduler.objects.pod import DiskSource, NodeSelector, ResourceList, ResourceRequirements
 
 # Annotations of claims and volumes, and the values of fields that the plugins compare with.
@@ -127,7 +127,7 @@ class StorageClass(Object, frozen=True):
 class VolumeNodeResources(Object, frozen=True):
     """How many volumes of a driver a node takes; None is no limit."""
 
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CSINodeDriver(Object, frozen=True):

@@ -162,7 +162,7 @@ def _raise(total: Amounts, floor: Mapping[str, int]) -> None:
 def counted(requests: Mapping[str, int]) -> Amounts:
     """Keep the resources that scheduling counts, without those of amount 0, at most `LARGEST`."""
     return {
-        name: min(amount, LARGEST)
+        name: max(-LARGEST, min(amount, LARGEST))
         for name, amount in requests.items()
         if amount and (name in _NAMED or is_counted(name))
     }

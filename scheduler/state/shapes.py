@@ -23,6 +23,7 @@ from scheduler.state.resources import (
 )
 
 _encode = msgspec.msgpack.Encoder().encode
+_encode_any = msgspec.json.Encoder().encode
 
 
 class Shape:
@@ -97,7 +98,12 @@ class Shapes:
         owner = next(
             ((o.api_version, o.kind, o.name) for o in meta.owner_references if o.controller), None
         )
-        key = _encode((meta.namespace, meta.labels, owner, spec))
+        told = (meta.namespace, meta.labels, owner, spec)
+        try:
+            key = _encode(told)
+        except OverflowError:
+            # A quantity may be written as a number of any length; MessagePack holds 64 bits.
+            key = _encode_any(told)
         shape = self._by_key.get(key)
         if shape is None:
             shape = Shape(self._next_id, pod)

@@ -105,7 +105,7 @@ class NodeTable:
         # Scores are percentages: a hundred times what a node offers must fit into an int64. And a pod
         # that asks for the most there is must not fit.
         given = amounts(node.status.allocatable)
-        offers = {resource: min(amount, LARGEST - 1) for resource, amount in given.items()}
+        offers = {name: max(-LARGEST, min(amount, LARGEST - 1)) for name, amount in given.items()}
         name = node.metadata.name
         row = self.rows.get(name)
         if row is None:

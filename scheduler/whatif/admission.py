@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
 from scheduler.base.text import did_you_mean
-from scheduler.objects.meta import Object, ObjectMeta
+from scheduler.objects.meta import Int32, Object, ObjectMeta
 from scheduler.objects.pod import Container, Pod, PodSpec, ResourceList, ResourceRequirements
 
 PRIORITY_CLASS_GROUP = "scheduling.k8s.io"
@@ -25,7 +25,7 @@ class PriorityClass(Object, frozen=True):
     """A priority class."""
 
     metadata: ObjectMeta = ObjectMeta()
-    value: int = 0
+    value: Int32 = 0
     global_default: bool = False
     preemption_policy: str = ""
 

@@ -38,8 +38,6 @@ def check_node(node: Node) -> None:
 def check_pod(pod: Pod) -> None:
     """Raise ObjectError when a pod asks for what is no amount, or numbers are out of range."""
     spec = pod.spec
-    if spec.priority is not None:
-        _range("spec.priority", spec.priority, -INT32_MAX - 1, INT32_MAX)
     _containers("spec.containers", spec.containers)
     _containers("spec.initContainers", spec.init_containers)
     if spec.overhead:

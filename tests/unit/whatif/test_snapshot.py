@@ -33,11 +33,11 @@ def container(**resources):
         ),
         (
             pod("p", spec={"priority": 2**31}),
-            "objects[0]: Pod default/p: spec.priority: 2147483648 is not between",
+            "objects[0]: Pod default/p: Expected `int` <= 2147483647 - at `$.spec.priority`",
         ),
         (
             pod("p", spec={"priority": 10**400}),
-            "objects[0]: Pod default/p: spec.priority: a number of more than 30 digits",
+            "objects[0]: Pod default/p: Expected `int` <= 2147483647 - at `$.spec.priority`",
         ),
         (
             pod("p", host_ports=[70000]),

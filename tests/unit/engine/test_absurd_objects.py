@@ -1,0 +1,216 @@
+"""Numbers that no arithmetic here can hold, as the watch brings them: told of, and nobody else hurt."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.config import default_config
+from scheduler.engine.effects import Bind, Watched
+from scheduler.engine.engine import Engine
+from scheduler.framework.registry import Registry
+from scheduler.kube.decode import Decoder, Fault
+from scheduler.objects.kinds import BY_KIND
+from scheduler.plugins.intree import IN_TREE
+from scheduler.testing import node, pod
+
+REGISTRY = Registry(IN_TREE)
+PROFILES = default_config(REGISTRY).profiles
+HUGE = 10**40
+AMOUNTS = (
+    HUGE,
+    -HUGE,
+    2**64,
+    2**63,
+    1e300,
+    "9" * 60,
+    "1e9999",
+    "-1e9999",
+    "1e-9999",
+    "9" * 60 + "Ei",
+)
+
+
+class World:
+    """An engine that hears watch lines, with one node of 4 CPUs."""
+
+    def __init__(self) -> None:
+        self.engine = Engine(PROFILES, REGISTRY)
+        self.told: list[Any] = []
+        self.engine.observation.on_fault = lambda *fault: self.told.append(fault)
+        self.hear(node("n0"))
+
+    def hear(self, raw: dict[str, Any]) -> None:
+        """Take in one object as a watch line would bring it."""
+        decoder = Decoder(BY_KIND[raw["kind"]], self.told.append)
+        line = decoder.line(msgspec.json.encode({"type": "ADDED", "object": raw}))
+        if isinstance(line, Watched):
+            self.engine.handle(line, 0.0)
+
+    def pod(self, name: str = "p", **fields: Any) -> None:
+        """Take in a pod of ours."""
+        raw = pod(name, **fields)
+        raw["metadata"]["uid"] = name
+        raw["spec"].setdefault("schedulerName", "trellis")
+        self.hear(raw)
+
+    def bound(self) -> list[str]:
+        """Let the engine try everybody; return whom it binds."""
+        return [e.name for e in self.engine.run(1.0, 10) if isinstance(e, Bind)]
+
+
+def wide_fields(number: int) -> dict[str, Any]:
+    """Return a spec with one number beyond its width, one per field that holds one."""
+    selector = {"matchLabels": {"a": "b"}}
+    term = {"topologyKey": "zone", "labelSelector": selector}
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    spread = {
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": selector,
+        "maxSkew": 1,
+    }
+    weighted = {preferred: [{"weight": number, "podAffinityTerm": term}]}
+    return {
+        "priority": {"priority": number},
+        "maxSkew": {"topologySpreadConstraints": [spread | {"maxSkew": number}]},
+        "minDomains": {"topologySpreadConstraints": [spread | {"minDomains": number}]},
+        "podAffinity": {"affinity": {"podAffinity": weighted}},
+        "podAntiAffinity": {"affinity": {"podAntiAffinity": weighted}},
+        "nodeAffinity": {
+            "affinity": {
+                "nodeAffinity": {preferred: [{"weight": number, "preference": {"matchFields": []}}]}
+            }
+        },
+    }
+
+
+@pytest.mark.parametrize("amount", AMOUNTS, ids=str)
+def test_a_pod_may_ask_for_any_amount(amount):
+    """It is as if it asked for the most there is (or nothing); the next pod is placed all the same."""
+    world = World()
+    world.pod("absurd", requests={"cpu": amount, "memory": amount, "example.com/x": amount})
+    world.pod("held", node_name="n0", requests={"example.com/y": amount})
+    world.pod("lost", node_name="nowhere", requests={"cpu": amount})
+    world.pod("good", requests={"cpu": "1"})
+
+    assert "good" in world.bound()
+    assert [] == world.told
+
+
+@pytest.mark.parametrize("amount", AMOUNTS, ids=str)
+@pytest.mark.parametrize("resource", ["cpu", "memory", "pods", "example.com/x"])
+def test_a_node_may_offer_any_amount(amount, resource):
+    """Scores stay within their range, and pods find their way."""
+    world = World()
+    world.hear(node("n1", allocatable={resource: amount}))
+    world.pod("good", requests={"cpu": "1"})
+
+    assert ["good"] == world.bound()
+    assert [] == world.told
+
+
+@pytest.mark.parametrize("field", sorted(wide_fields(0)))
+@pytest.mark.parametrize("number", [HUGE, -HUGE, 2**31])
+def test_a_number_beyond_its_width_is_a_fault_of_its_object(field, number):
+    """It names object and field; the pod is left out, the next one is placed."""
+    world = World()
+    world.pod("absurd", spec=wide_fields(number)[field])
+    world.pod("good")
+
+    assert ["good"] == world.bound()
+    (fault,) = world.told
+    assert isinstance(fault, Fault)
+    assert ("Pod", "default/absurd") == (fault.kind, fault.key)
+    assert "Expected `int`" in fault.message
+
+
+@pytest.mark.parametrize("port", [HUGE, -1, 65536, 2**31 - 1, -(2**31)])
+def test_a_port_out_of_range_hurts_nobody(port):
+    """Whether it is told or taken as it is, the next pod is placed."""
+    world = World()
+    world.pod("held", node_name="n0", host_ports=[port])
+    world.pod("absurd", host_ports=[port])
+    world.pod("good", host_ports=[80])
+
+    assert "good" in world.bound()
+
+
+def storage(amount: Any) -> list[dict[str, Any]]:
+    """Return storage whose every amount is the given one."""
+    return [
+        {
+            "kind": "StorageClass",
+            "metadata": {"name": "late"},
+            "provisioner": "csi.example",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        },
+        {
+            "kind": "CSIDriver",
+            "metadata": {"name": "csi.example"},
+            "spec": {"storageCapacity": True},
+        },
+        {
+            "kind": "PersistentVolume",
+            "metadata": {"name": "v"},
+            "spec": {
+                "capacity": {"storage": amount},
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "late",
+            },
+            "status": {"phase": "Available"},
+        },
+        {
+            "kind": "CSIStorageCapacity",
+            "metadata": {"name": "c", "namespace": "default"},
+            "storageClassName": "late",
+            "nodeTopology": {},
+            "capacity": amount,
+            "maximumVolumeSize": amount,
+        },
+        {
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "claim", "namespace": "default", "uid": "c1"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "late",
+                "resources": {"requests": {"storage": amount}},
+            },
+        },
+    ]
+
+
+@pytest.mark.parametrize("amount", [*AMOUNTS, "much", "", 1.5], ids=str)
+def test_storage_of_any_size_ends_in_a_decision(amount):
+    """The pod that uses it is answered in words; the one that does not is placed."""
+    world = World()
+    for raw in storage(amount):
+        world.hear(raw)
+    world.pod(
+        "user", spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}]}
+    )
+    world.pod("good")
+    bound = world.bound()
+    queued = world.engine.queues.get("user")
+
+    assert "good" in bound
+    assert queued is not None
+    assert queued.told is not None or "user" in bound or world.engine.bindings.get("user")
+
+
+def test_a_budget_and_a_driver_of_absurd_size_are_left_out():
+    """Their numbers have a width as well."""
+    world = World()
+    world.hear(
+        {
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "b", "namespace": "default"},
+            "status": {"disruptionsAllowed": HUGE},
+        }
+    )
+    drivers = [{"name": "d", "allocatable": {"count": HUGE}}]
+    world.hear({"kind": "CSINode", "metadata": {"name": "n0"}, "spec": {"drivers": drivers}})
+    world.pod("good")
+
+    assert ["good"] == world.bound()
+    assert ["PodDisruptionBudget", "CSINode"] == [fault.kind for fault in world.told]
