@@ -1,0 +1,1 @@
+"""Sakkara: whole groups placed in a tree of racks and nodes, all or nothing."""

@@ -1,0 +1,91 @@
+"""Reading the text of a ConfigMap's keys strictly: what is wrong is said with the key's name.
+
+Nothing is guessed (D24): an unknown key or level, bad JSON or a wrong type raises ObjectError, and the
+caller holds the group with that text. Pure; sizes are bounded, as anybody may write a ConfigMap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler.base.errors import ObjectError
+from scheduler.base.text import did_you_mean
+
+LONGEST_TEXT = 1 << 20
+LARGEST_NUMBER = (1 << 31) - 1
+
+
+def json_object(data: Mapping[str, str], key: str) -> dict[str, Any]:
+    """Return the JSON object under `key`; ObjectError names the key."""
+    found = parsed(data, key)
+    if not isinstance(found, dict):
+        raise ObjectError(f"data.{key}: a JSON object is needed, not {kind_of(found)}")
+    return found
+
+
+def json_names(data: Mapping[str, str], key: str) -> tuple[str, ...]:
+    """Return the JSON array of distinct, non-empty texts under `key`; ObjectError names the key."""
+    found = parsed(data, key)
+    if not isinstance(found, list) or not all(isinstance(one, str) and one for one in found):
+        raise ObjectError(f'data.{key}: a JSON array of names is needed, like ["rack", "node"]')
+    if len(set(found)) < len(found):
+        raise ObjectError(f"data.{key}: a name stands there twice")
+    return tuple(found)
+
+
+def parsed(data: Mapping[str, str], key: str) -> Any:
+    """Return the JSON under `key`; ObjectError names the key and the place."""
+    text = data.get(key, "")
+    if not text.strip():
+        raise ObjectError(f"data.{key} is missing")
+    if len(text) > LONGEST_TEXT:
+        raise ObjectError(f"data.{key} is longer than {LONGEST_TEXT} characters")
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "surrogateescape"))
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise ObjectError(f"data.{key} is no JSON: {error}") from error
+    except RecursionError:
+        raise ObjectError(f"data.{key} is nested too deeply") from None
+
+
+def whole_number(data: Mapping[str, str], key: str, default: int, *, least: int) -> int:
+    """Return the decimal number under `key`, `default` when it is not there or empty."""
+    text = data.get(key, "").strip()
+    if not text:
+        return default
+    digits = text[1:] if text[0] in "+-" else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        raise ObjectError(f'data.{key}: "{text[:40]}" is no whole number')
+    number = int(text)
+    if not least <= number <= LARGEST_NUMBER:
+        raise ObjectError(f"data.{key}: {number} is not between {least} and {LARGEST_NUMBER}")
+    return number
+
+
+def known(found: Iterable[str], allowed: Iterable[str], where: str) -> None:
+    """Check that all names of `found` are among `allowed`; ObjectError names the first other one."""
+    names = tuple(allowed)
+    for one in found:
+        if one not in names:
+            listed = ", ".join(names)
+            raise ObjectError(
+                f'{where}: "{one}" is not known{did_you_mean(one, names)} (known: {listed})'
+            )
+
+
+def kind_of(value: Any) -> str:
+    """Return what JSON calls a value."""
+    if value is None:
+        return "null"
+    for kind, name in (
+        (bool, "a boolean"),
+        (str, "a text"),
+        (list, "an array"),
+        (dict, "an object"),
+    ):
+        if isinstance(value, kind):
+            return name
+    return "a number"

@@ -1,0 +1,114 @@
+"""The tree of racks and nodes that groups are placed in, and where it comes from.
+
+In this order: the topology ConfigMap, node labels (one per level, by default `sakkara.topology.rack`
+when all nodes carry it), or a flat tree of all nodes. Units are known by their path, so two racks may
+share a name. Pure; called by the plugin when one of these inputs has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler.base.errors import ObjectError
+from scheduler.objects.node import Node
+from scheduler.plugins.sakkara.inputs import json_names, json_object
+
+ROOT = "root"
+DEFAULT_TREE = "default-tree"
+DEFAULT_LEVELS = ("rack", "node")
+DEFAULT_RESOURCES = ("cpu", "memory")
+RACK_LABEL = "sakkara.topology.rack"
+DEEPEST = 16
+MOST_UNITS = 200_000
+
+
+class Topology(msgspec.Struct, frozen=True):
+    """A tree: `levels` from the top to the leaves, `leaves` as (path of inner units, node name).
+
+    Every path has one entry per inner level; a branch that is shallower than the deepest one is
+    filled up with its own last name, so that its nodes take part like all others.
+    """
+
+    name: str
+    source: str
+    levels: tuple[str, ...]
+    leaves: tuple[tuple[tuple[str, ...], str], ...]
+    resources: tuple[str, ...] = DEFAULT_RESOURCES
+
+
+def from_config_map(data: Mapping[str, str], source: str) -> Topology:
+    """Read a topology ConfigMap; ObjectError names the key that is wrong."""
+    tree = json_object(data, "tree")
+    levels = json_names(data, "level-names") if data.get("level-names") else DEFAULT_LEVELS
+    resources = json_names(data, "resource-names") if data.get("resource-names") else None
+    found: list[tuple[tuple[str, ...], str]] = []
+    _walk(tree, (), found)
+    if not found:
+        raise ObjectError("data.tree holds no node")
+    depth = max(len(path) for path, _ in found) + 1
+    if depth > len(levels):
+        raise ObjectError(f"data.tree is {depth} levels deep, data.level-names names {len(levels)}")
+    if depth < len(levels):
+        text = f"data.level-names names {len(levels)} levels, data.tree has {depth}"
+        raise ObjectError(text)
+    return Topology(
+        data.get("name", "").strip() or DEFAULT_TREE,
+        source,
+        levels,
+        _filled(found, depth - 1),
+        resources or DEFAULT_RESOURCES,
+    )
+
+
+def from_labels(nodes: Iterable[Node], labels: Sequence[str], levels: Sequence[str]) -> Topology:
+    """Return the tree that node labels describe; nodes that lack one of them are left out.
+
+    `labels` go from the top to the level above the nodes, `levels` has one name more.
+    """
+    leaves = []
+    for node in nodes:
+        path = tuple(node.metadata.labels.get(label, "") for label in labels)
+        if all(path):
+            leaves.append((path, node.metadata.name))
+    return Topology(DEFAULT_TREE, "node labels", tuple(levels), tuple(sorted(leaves)))
+
+
+def flat(names: Iterable[str]) -> Topology:
+    """Return the tree of one level with all nodes in it."""
+    leaves = tuple(((), name) for name in sorted(names))
+    return Topology(DEFAULT_TREE, "all nodes", ("node",), leaves)
+
+
+def _walk(units: Any, path: tuple[str, ...], found: list[tuple[tuple[str, ...], str]]) -> None:
+    if len(path) >= DEEPEST:
+        raise ObjectError(f"data.tree is deeper than {DEEPEST} levels at {'/'.join(path)}")
+    for name, below in units.items():
+        if not isinstance(below, dict):
+            where = "/".join((*path, name))
+            raise ObjectError(f"data.tree: {where} is no JSON object; a node is written as {{}}")
+        if not name:
+            raise ObjectError(f"data.tree: a unit under {'/'.join(path) or ROOT} has no name")
+        if below:
+            _walk(below, (*path, name), found)
+        else:
+            found.append((path, name))
+            if len(found) > MOST_UNITS:
+                raise ObjectError(f"data.tree holds more than {MOST_UNITS} nodes")
+
+
+def _filled(
+    found: list[tuple[tuple[str, ...], str]], depth: int
+) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Return the leaves with paths of one length, each node once: the first place counts."""
+    seen: set[str] = set()
+    leaves = []
+    for path, name in found:
+        if name in seen:
+            raise ObjectError(f"data.tree: the node {name} stands in two places")
+        seen.add(name)
+        filler = path[-1] if path else name
+        leaves.append((path + (filler,) * (depth - len(path)), name))
+    return tuple(leaves)
