@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler.objects.network import Condition, NetworkTopologySpec, NetworkTopologyStatus
+from scheduler.objects.meta import Condition
+from scheduler.objects.network import NetworkTopologySpec, NetworkTopologyStatus
 
 READY = "Ready"
 SHOWN = 3  # doubtful ways that a message names before it only counts them

@@ -11,7 +11,10 @@ from typing import Any
 import msgspec
 
 from scheduler.objects.devices import DeviceClass, ResourceClaim
+from scheduler.objects.groups import AppGroup
+from scheduler.objects.network import NetworkTopology, NetworkTopologySlice
 from scheduler.objects.node import Node
+from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.pod import Pod
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.storage import (
@@ -23,6 +26,7 @@ from scheduler.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from scheduler.objects.watchermetrics import WatcherMetrics
 from scheduler.objects.workloads import (
     Namespace,
     ReplicaSet,
@@ -88,6 +92,14 @@ WATCHED: tuple[Kind, ...] = (
     _optional("storage.k8s.io", "v1", "volumeattachments", VolumeAttachment, namespaced=False),
     _optional("resource.k8s.io", "v1", "deviceclasses", DeviceClass, namespaced=False),
     _optional("resource.k8s.io", "v1", "resourceclaims", ResourceClaim),
+    _optional("slo.koordinator.sh", "v1alpha1", "nodemetrics", NodeMetric, namespaced=False),
+    _optional("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup),
+    _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),
+    _optional("trellis.dev", "v1alpha1", "networktopologyslices", NetworkTopologySlice),
+)
+# Fed by our own metric providers or read from a snapshot: no API server has them.
+FED: tuple[Kind, ...] = (
+    _optional("trellis.dev", "v1alpha1", "watchermetrics", WatcherMetrics, namespaced=False),
 )
 
-BY_KIND: dict[str, Kind] = {kind.kind: kind for kind in WATCHED}
+BY_KIND: dict[str, Kind] = {kind.kind: kind for kind in (*WATCHED, *FED)}

@@ -64,3 +64,14 @@ class LabelSelector(Object, frozen=True):
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+class Condition(Object, frozen=True):
+    """One statement about an object; `status` is True, False or Unknown."""
+
+    type: str = ""
+    status: str = ""
+    observed_generation: int = 0
+    last_transition_time: str = ""
+    reason: str = ""
+    message: str = ""

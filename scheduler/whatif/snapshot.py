@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError, ObjectError
-from scheduler.objects.kinds import BY_KIND, POD, WATCHED, Kind
+from scheduler.objects.kinds import BY_KIND, FED, POD, WATCHED, Kind
 from scheduler.objects.node import Node
 from scheduler.objects.plain import read_as
 from scheduler.objects.pod import Pod
@@ -30,7 +30,7 @@ NO_TIME: Final = 1767225600.0
 PRIORITY_CLASS: Final = Kind(
     "PriorityClass", PRIORITY_CLASS_GROUP, "v1", "priorityclasses", PriorityClass, namespaced=False
 )
-READ: Final = (*WATCHED, PRIORITY_CLASS)
+READ: Final = (*WATCHED, *FED, PRIORITY_CLASS)
 
 _DECODERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {
     kind.kind: msgspec.json.Decoder(kind.struct) for kind in READ

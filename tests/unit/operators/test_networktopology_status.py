@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.networktopology.status import Observed, doubtful_ways, merge_patch, status_of
-from scheduler.objects.network import Condition, NetworkTopologySpec, NetworkTopologyStatus
+from scheduler.objects.meta import Condition
+from scheduler.objects.network import NetworkTopologySpec, NetworkTopologyStatus
 
 NOW, LATER = "2026-03-01T10:00:00Z", "2026-03-01T11:00:00Z"
 ZONE = "topology.kubernetes.io/zone"

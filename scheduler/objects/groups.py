@@ -1,0 +1,138 @@
+"""AppGroup: the workloads of one application and what each of them depends on.
+
+The operator keeps its status, the network plugins read its dependencies, the queue its order. Pods
+belong to a group by two labels. Older spellings of the same facts are read as well: `spec.Pods`, and
+workloads without a selector, which their name then stands for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from scheduler.objects.meta import Condition, Object, ObjectMeta
+
+GROUP_LABEL = "appgroup.diktyo.x-k8s.io"
+WORKLOAD_LABEL = "appgroup.diktyo.x-k8s.io.workload"
+
+Quantity = int | float | str
+
+
+class WorkloadRef(Object, frozen=True):
+    """Which workload is meant; pods name it by their label, whose value is the selector."""
+
+    kind: str = ""
+    name: str = ""
+    selector: str = ""
+    api_version: str = ""
+    namespace: str = ""
+
+    @property
+    def label(self) -> str:
+        """Return the value that the pods of the workload carry in their label."""
+        return self.selector or self.name
+
+
+class Dependency(Object, frozen=True):
+    """What a workload talks to; an absent cost limit counts as 0, an absent bandwidth as none."""
+
+    workload: WorkloadRef = WorkloadRef()
+    min_bandwidth: Quantity | None = None
+    max_network_cost: int | None = None
+
+
+class Workload(Object, frozen=True):
+    """A workload of the group; `dependencies` in listed order."""
+
+    workload: WorkloadRef = WorkloadRef()
+    dependencies: tuple[Dependency, ...] = ()
+
+
+class OlderMember(Object, frozen=True):
+    """A member in the words of the early design; what it depends on came in several forms."""
+
+    name: str = ""
+    dependencies: Any = None
+
+
+class AppGroupSpec(Object, frozen=True):
+    """What the user lays down; look at the workloads through `members`."""
+
+    num_members: int = 0
+    topology_sorting_algorithm: str = ""
+    workloads: tuple[Workload, ...] = ()
+    pods: tuple[OlderMember, ...] = msgspec.field(name="Pods", default=())
+
+    @property
+    def members(self) -> tuple[Workload, ...]:
+        """Return the workloads, from `spec.Pods` when there are no others."""
+        if self.workloads or not self.pods:
+            return self.workloads
+        return tuple(
+            Workload(
+                WorkloadRef(name=pod.name),
+                tuple(Dependency(WorkloadRef(name=name)) for name in _named(pod.dependencies)),
+            )
+            for pod in self.pods
+        )
+
+
+class Statistics(Object, frozen=True):
+    """Least, mean and greatest cost and bandwidth of something."""
+
+    min_bandwidth: Quantity | None = None
+    avg_bandwidth: Quantity | None = None
+    max_bandwidth: Quantity | None = None
+    min_cost: int | None = None
+    avg_cost: int | None = None
+    max_cost: int | None = None
+
+
+class OrderEntry(Object, frozen=True):
+    """A workload's place in the order, from 1 on."""
+
+    workload: WorkloadRef = WorkloadRef()
+    index: int = 0
+    workload_statistics: Statistics | None = None
+
+
+class ScheduledPod(Object, frozen=True):
+    """A pod of the group that has a node: workload, pod, node."""
+
+    name: str = ""
+    replica_id: str = msgspec.field(name="replicaID", default="")
+    hostname: str = ""
+
+
+class AppGroupStatus(Object, frozen=True):
+    """What was observed and calculated; None is what nobody has written yet."""
+
+    observed_generation: int | None = None
+    running_workloads: int | None = None
+    running_pods: int | None = None
+    pods_scheduled: tuple[ScheduledPod, ...] = ()
+    schedule_start_time: str | None = None
+    topology_calculation_time: str | None = None
+    topology_order: tuple[OrderEntry, ...] = ()
+    app_group_statistics: Statistics | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class AppGroup(Object, frozen=True):
+    """An application group."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: AppGroupSpec = AppGroupSpec()
+    status: AppGroupStatus = AppGroupStatus()
+
+
+def _named(raw: Any) -> tuple[str, ...]:
+    """Read what a member of the early design depends on: a name, a mapping, or a list of either."""
+    if isinstance(raw, str):
+        return (raw,) if raw else ()
+    if isinstance(raw, dict):
+        return _named(raw.get("name") or raw.get("podAffinity"))
+    if isinstance(raw, list | tuple):
+        return tuple(name for one in raw for name in _named(one))
+    return ()
