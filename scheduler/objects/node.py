@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from scheduler.objects.meta import Int64, Object, ObjectMeta
 from scheduler.objects.pod import ResourceList
 
@@ -12,6 +14,21 @@ class Taint(Object, frozen=True):
     key: str = ""
     value: str = ""
     effect: str = ""
+
+
+class NodeAnnotations(Object, frozen=True):
+    """The annotations of a node that somebody reads, each as written (JSON)."""
+
+    raw_allocatable: str = msgspec.field(name="node.koordinator.sh/raw-allocatable", default="")
+    usage_thresholds: str = msgspec.field(
+        name="scheduling.koordinator.sh/usage-thresholds", default=""
+    )
+
+
+class NodeMeta(ObjectMeta, frozen=True):
+    """`metadata` of a node."""
+
+    annotations: NodeAnnotations = NodeAnnotations()
 
 
 class NodeSpec(Object, frozen=True):
@@ -39,7 +56,7 @@ class NodeStatus(Object, frozen=True):
 class Node(Object, frozen=True):
     """A node."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: NodeMeta = NodeMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 

@@ -262,12 +262,34 @@ class PodStatus(Object, frozen=True):
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList | None = None
     start_time: str | None = None
+    qos_class: str = ""
+
+
+class PodAnnotations(Object, frozen=True):
+    """The annotations of a pod that somebody reads, each as written."""
+
+    reserve_pod: str = msgspec.field(name="scheduling.koordinator.sh/reserve-pod", default="")
+    load_scaling_factors: str = msgspec.field(
+        name="scheduling.koordinator.sh/load-estimated-scaling-factors", default=""
+    )
+    load_seconds_after_scheduled: str = msgspec.field(
+        name="scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled", default=""
+    )
+    load_seconds_after_initialized: str = msgspec.field(
+        name="scheduling.koordinator.sh/load-estimated-seconds-after-initialized", default=""
+    )
+
+
+class PodMeta(ObjectMeta, frozen=True):
+    """`metadata` of a pod."""
+
+    annotations: PodAnnotations = PodAnnotations()
 
 
 class Pod(Object, frozen=True):
     """A pod."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: PodMeta = PodMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 

@@ -6,7 +6,7 @@ plugin's `hint` narrows it down further.
     node               a node appears              node.deleted       a node goes away
     node.labels        its labels                  node.taints        its taints, spec.unschedulable
     node.allocatable   its allocatable amounts     node.images        its images
-    node.features      its declared features
+    node.features      its declared features       node.annotations   those that plugins read
     pod.added          a bound pod appears         pod.deleted        a bound or nominated pod goes
     pod.labels         a bound pod's labels        pod.requests       a bound pod asks for less
     pod.terminating    somebody asked for a bound pod's deletion
@@ -29,6 +29,7 @@ NODE_TAINTS = "node.taints"
 NODE_ALLOCATABLE = "node.allocatable"
 NODE_IMAGES = "node.images"
 NODE_FEATURES = "node.features"
+NODE_ANNOTATIONS = "node.annotations"
 POD_ADDED = "pod.added"
 POD_DELETED = "pod.deleted"
 POD_LABELS = "pod.labels"
@@ -41,7 +42,15 @@ SELF_REQUESTS = "self.requests"
 SELF_CLAIMS = "self.claims"
 
 NODE_APPEARS = frozenset(
-    (NODE_ADDED, NODE_LABELS, NODE_TAINTS, NODE_ALLOCATABLE, NODE_IMAGES, NODE_FEATURES)
+    (
+        NODE_ADDED,
+        NODE_LABELS,
+        NODE_TAINTS,
+        NODE_ALLOCATABLE,
+        NODE_IMAGES,
+        NODE_FEATURES,
+        NODE_ANNOTATIONS,
+    )
 )
 NODE_GOES = frozenset((NODE_DELETED,))
 POD_APPEARS = frozenset((POD_ADDED,))
@@ -54,6 +63,7 @@ NODE_LABEL_OF = {
     NODE_TAINTS: "NodeUpdateNodeTaint",
     NODE_FEATURES: "NodeUpdateNodeDeclaredFeature",
     NODE_IMAGES: "NodeUpdate",
+    NODE_ANNOTATIONS: "NodeUpdateNodeAnnotation",
 }
 ASSIGNED_LABEL_OF = {
     POD_LABELS: "AssignedPodUpdatePodLabel",
@@ -81,6 +91,8 @@ def node_facts(old: Node, new: Node) -> frozenset[str]:
         changed.append(NODE_FEATURES)
     if old.status.images != new.status.images:
         changed.append(NODE_IMAGES)
+    if old.metadata.annotations != new.metadata.annotations:
+        changed.append(NODE_ANNOTATIONS)
     return frozenset(changed)
 
 

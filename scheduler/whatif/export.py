@@ -21,8 +21,10 @@ _ANNOTATIONS: Final = (
     "volume.kubernetes.io/",
     "volume.beta.kubernetes.io/",
     "storage.alpha.kubernetes.io/",
+    "node.koordinator.sh/raw-allocatable",
+    "scheduling.koordinator.sh/",
 )
-_ANNOTATED: Final = ("PersistentVolume", "PersistentVolumeClaim", "CSINode")
+_ANNOTATED: Final = ("PersistentVolume", "PersistentVolumeClaim", "CSINode", "Node", "Pod")
 _POD_SPEC: Final = re.compile(
     "activeDeadlineSeconds|affinity|containers|hostNetwork|initContainers|nodeName|nodeSelector|os"
     "|overhead|preemptionPolicy|priority|priorityClassName|resourceClaims|resources|restartPolicy"

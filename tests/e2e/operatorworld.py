@@ -18,8 +18,7 @@ from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
-from scheduler.objects.meta import ObjectMeta
-from scheduler.objects.node import Node
+from scheduler.objects.node import Node, NodeMeta
 from scheduler.sandbox.server import ApiServer
 from scheduler.sandbox.start import new_store
 from scheduler.state.cluster import Cluster
@@ -134,7 +133,7 @@ class World:
         for name in before - set(names):
             self.view.note(self.cluster.drop_node(name))
         for name in set(names) - before:
-            self.view.note(self.cluster.put_node(Node(metadata=ObjectMeta(name=name))))
+            self.view.note(self.cluster.put_node(Node(metadata=NodeMeta(name=name))))
         self.view.flush()
 
     async def send(self, method: str, path: str, body: Json | None = None, **more: Any) -> Json:

@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from scheduler.objects.meta import ObjectMeta
-from scheduler.objects.node import ContainerImage, Node, NodeSpec, NodeStatus, Taint
+from scheduler.objects.node import ContainerImage, Node, NodeMeta, NodeSpec, NodeStatus, Taint
 from scheduler.objects.pod import (
     Container,
     ContainerPort,
     Pod,
+    PodMeta,
     PodSpec,
     PodStatus,
     ResourceRequirements,
@@ -34,7 +34,7 @@ def make_node(
     """Return a node; `cpu` in whole CPUs."""
     offers: dict[str, Any] = {"cpu": cpu, "memory": "64Gi", "pods": pods} | dict(allocatable or {})
     return Node(
-        ObjectMeta(name=name, uid=f"node-{name}", labels=dict(labels or {})),
+        NodeMeta(name=name, uid=f"node-{name}", labels=dict(labels or {})),
         NodeSpec(unschedulable, tuple(taints)),
         NodeStatus(offers, tuple(images)),
     )
@@ -61,7 +61,7 @@ def make_pod(
     wants: dict[str, Any] = {"cpu": cpu} | dict(requests or {})
     container = Container("main", "app:1", "", ResourceRequirements(wants), ports)
     return Pod(
-        ObjectMeta(
+        PodMeta(
             name=name,
             namespace="default",
             uid=uid or f"uid-{name}",

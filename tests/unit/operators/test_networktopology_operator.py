@@ -17,8 +17,7 @@ from operators.networktopology.operator import NETWORK_TOPOLOGY, NetworkTopology
 from operators.operator import Surroundings
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import ManualClock
-from scheduler.objects.meta import ObjectMeta
-from scheduler.objects.node import Node
+from scheduler.objects.node import Node, NodeMeta
 from scheduler.sandbox import writing
 from scheduler.sandbox.kinds import CUSTOMRESOURCEDEFINITIONS, Resource
 from scheduler.sandbox.request import parse
@@ -104,7 +103,7 @@ class Shop:
         for number in range(max(count, len(self.cluster.table))):
             name = f"n{number}"
             if number < count:
-                change = self.cluster.put_node(Node(metadata=ObjectMeta(name=name)))
+                change = self.cluster.put_node(Node(metadata=NodeMeta(name=name)))
             else:
                 change = self.cluster.drop_node(name)
             self.view.note(change)

@@ -12,9 +12,15 @@ from scheduler.config import default_config
 from scheduler.engine.decisionlog import Header, encode_header, encode_step
 from scheduler.engine.effects import Answer, Bind, Event, Listed, Watched
 from scheduler.engine.engine import Engine
-from scheduler.objects.meta import ObjectMeta
-from scheduler.objects.node import Node, NodeStatus
-from scheduler.objects.pod import Container, Pod, PodSpec, ResourceList, ResourceRequirements
+from scheduler.objects.node import Node, NodeMeta, NodeStatus
+from scheduler.objects.pod import (
+    Container,
+    Pod,
+    PodMeta,
+    PodSpec,
+    ResourceList,
+    ResourceRequirements,
+)
 from scheduler.whatif.replay import replay
 
 REPLAY = """
@@ -35,12 +41,12 @@ def engine(header: Header) -> Engine:
 
 def node(name: str) -> Node:
     offers: ResourceList = {"cpu": "4", "memory": "8Gi", "pods": "10"}
-    return Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable=offers))
+    return Node(metadata=NodeMeta(name=name), status=NodeStatus(allocatable=offers))
 
 
 def pod(name: str, cpu: str) -> Pod:
     container = Container(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
-    meta = ObjectMeta(name=name, namespace="default", uid=f"uid-{name}")
+    meta = PodMeta(name=name, namespace="default", uid=f"uid-{name}")
     return Pod(metadata=meta, spec=PodSpec(scheduler_name="trellis", containers=(container,)))
 
 

@@ -1,0 +1,79 @@
+"""NodeMetric: what a node and its pods use, as an agent on the node or our operator reports it.
+
+The load-aware plugin reads it, the NodeMetric operator writes its spec and, where no agent runs, its
+status. Quantities and times stay as written: whoever reads them decides what a bad one means.
+"""
+
+from __future__ import annotations
+
+from scheduler.objects.meta import AnnotatedMeta, Int64, Object
+from scheduler.objects.pod import ResourceList
+
+
+class ResourceMap(Object, frozen=True):
+    """Amounts by resource."""
+
+    resources: ResourceList = {}
+
+
+class AggregatedUsage(Object, frozen=True):
+    """Usage over one window; `usage` has avg, p50, p90, p95, p99, without amounts where unknown."""
+
+    duration: str = ""
+    usage: dict[str, ResourceMap] = {}
+
+
+class NodeMetricInfo(Object, frozen=True):
+    """What the node uses: on average, over windows, and what of that is no pod's."""
+
+    node_usage: ResourceMap = ResourceMap()
+    aggregated_node_usages: tuple[AggregatedUsage, ...] = ()
+    system_usage: ResourceMap = ResourceMap()
+    aggregated_system_usages: tuple[AggregatedUsage, ...] = ()
+
+
+class PodMetricInfo(Object, frozen=True):
+    """What a pod uses; `priority` is the priority class that the reporter saw."""
+
+    namespace: str = ""
+    name: str = ""
+    priority: str = ""
+    qos: str = ""
+    pod_usage: ResourceMap = ResourceMap()
+
+
+class AggregatePolicy(Object, frozen=True):
+    """The windows of the percentiles, as Go durations."""
+
+    durations: tuple[str, ...] = ()
+
+
+class NodeMetricCollectPolicy(Object, frozen=True):
+    """How the node's agent is to measure."""
+
+    aggregate_duration_seconds: Int64 | None = None
+    report_interval_seconds: Int64 | None = None
+    node_aggregate_policy: AggregatePolicy | None = None
+    node_memory_collect_policy: str = ""
+
+
+class NodeMetricSpec(Object, frozen=True):
+    """What is asked of the reporter."""
+
+    metric_collect_policy: NodeMetricCollectPolicy | None = None
+
+
+class NodeMetricStatus(Object, frozen=True):
+    """What was reported last; without `node_metric` nothing was."""
+
+    update_time: str | None = None
+    node_metric: NodeMetricInfo | None = None
+    pods_metric: tuple[PodMetricInfo, ...] = ()
+
+
+class NodeMetric(Object, frozen=True):
+    """The measurements of one node, named after it."""
+
+    metadata: AnnotatedMeta = AnnotatedMeta()
+    spec: NodeMetricSpec = NodeMetricSpec()
+    status: NodeMetricStatus = NodeMetricStatus()
