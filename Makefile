@@ -17,7 +17,7 @@ RUN := $(VENV)/.run-$(call key,requirements.lock)
 DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup check tools test-real long bench docs image chart clean
+.PHONY: help demo test setup check tools test-real long fuzz bench docs image chart clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,9 @@ long: $(DEV) ## fault, fuzz and soak suites in full (those on a real cluster aft
 	@PATH="$(TOOLS):$$PATH" HYPOTHESIS_PROFILE=long \
 	  KUBEBUILDER_ASSETS=$$(test -x $(TOOLS)/kube-apiserver && echo $(TOOLS)) \
 	  $(PYTEST) $(PARALLEL) -q -m "long and not perf" --timeout=3600 $(ARGS)
+
+fuzz: $(DEV) ## 100,000 pods that nobody should write, through simulate and through a watch
+	@nice $(PYTEST) $(PARALLEL) -q -rP -m "long and not perf" --timeout=3600 tests/fuzz $(ARGS)
 
 bench: $(DEV) ## measure; results as JSON in build/bench (real cluster after `make tools`)
 	@mkdir -p build/bench

@@ -1,0 +1,83 @@
+"""Pods, selectors and all that surrounds them, as nobody should write them: an answer each time.
+
+`make fuzz` runs 100,000 cases; the default suite a few hundred. A case is named by its number:
+`tests.fuzz.specs.line(number)` is the line, and the same for ever.
+"""
+
+import json
+from collections import Counter
+
+import pytest
+
+from scheduler.whatif.batch import Batch
+from tests.fuzz import specs, trial
+
+CHUNK = 10_000
+
+
+def show(report: trial.Report) -> None:
+    """Print what the cases came to."""
+    slowest_s, number = report.slowest
+    print(f"\nsimulate: {told(report.outcomes)}")
+    print(f"watch: {told(report.watched)}")
+    print(f"{report.seconds:.1f} s of CPU; the slowest was case {number} with {slowest_s:.3f} s")
+
+
+def told(counts: Counter[str]) -> str:
+    """Return counts in words."""
+    return ", ".join(f"{count} {name}" for name, count in counts.most_common())
+
+
+def test_some_cases_are_answered():
+    """No crash, no hang, nothing without words; and the cases reach all of these outcomes."""
+    report = trial.run(range(400))
+
+    assert [] == report.problems
+    assert {"Scheduled", "Unschedulable", "Gated", "Error", "InvalidObject", "InvalidCase"} <= set(
+        report.outcomes
+    )
+    assert {"bound", "unschedulable", "unreadable", "faults"} <= set(report.watched)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chunk", range(10))
+def test_many_cases_are_answered(chunk: int):
+    """The same for 100,000 of them."""
+    report = trial.run(range(chunk * CHUNK, (chunk + 1) * CHUNK))
+    show(report)
+
+    assert [] == report.problems
+
+
+def test_a_case_is_the_same_for_ever():
+    """Its number is enough to try it again."""
+    assert specs.line(7) == specs.line(7)
+    assert 90 < len({specs.line(number) for number in range(100)})
+    json.loads(specs.line(7))
+
+
+def test_a_problem_is_seen(monkeypatch: pytest.MonkeyPatch):
+    """A crash, a fault of the program, a hang: each is told with the number of its case."""
+    answers: dict[int, bytes | BaseException] = {
+        0: RuntimeError("broken"),
+        1: b'{"id": 1, "error": {"code": "InternalError", "message": "KeyError: 1"}}',
+        2: b'{"id": 2, "simulation": {"pods": [{"result": "Error", "message": ""}]}}',
+        3: trial.HangError(),
+    }
+
+    def answer(_batch: object, line: bytes) -> bytes:
+        found = answers[int(line)]
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    monkeypatch.setattr(Batch, "answer", answer)
+    monkeypatch.setattr(specs, "line", lambda number: str(number).encode())
+    monkeypatch.setattr(specs, "parts", lambda _number: [])
+
+    assert [
+        "case 0: RuntimeError: broken",
+        "case 1: InternalError: KeyError: 1",
+        "case 2: an error without words",
+        f"case 3: more than {trial.LIMIT_S} s of CPU",
+    ] == trial.run(range(4)).problems
