@@ -1,0 +1,263 @@
+"""What the status of an AppGroup has to say: the rules, without clock and I/O.
+
+The operator gathers `Observed`, calls `status_of` when the object, its pods or the costs between them
+have changed, and sends what `merge_patch` returns. Both are total: whatever the API server lets
+through has an answer here. Texts name the field that they are about.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from operators.appgroup.order import ALGORITHMS, DEFAULT_ALGORITHM, Order, finder, order_of
+from scheduler.base.errors import ObjectError
+from scheduler.base.text import did_you_mean
+from scheduler.objects.groups import (
+    AppGroupSpec,
+    AppGroupStatus,
+    OrderEntry,
+    ScheduledPod,
+    Statistics,
+    Workload,
+    WorkloadRef,
+)
+from scheduler.objects.meta import Condition
+from scheduler.objects.quantity import quantity
+
+READY, CYCLIC, UNKNOWN_WORKLOADS = "Ready", "Cyclic", "UnknownWorkloads"
+SHOWN = 3  # faults that a message names before it only counts them
+LISTED_PODS = 500
+MOST_WORKLOADS = 1000
+HIGHEST_COST = 10_000
+
+
+class ObservedPod(msgspec.Struct, frozen=True):
+    """A pod of the group as the API server shows it; `workload` is the value of its label."""
+
+    namespace: str
+    name: str
+    workload: str = ""
+    phase: str = ""
+    node: str = ""
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """What the status depends on besides the spec; `now` is RFC 3339 in whole seconds.
+
+    `costs` are the placed costs by workload label, for whom they are known, `total` those of all.
+    `oddities` are texts on pods that seem to belong to the group and do not (a misspelt label).
+    """
+
+    generation: int
+    previous: AppGroupStatus
+    now: str
+    pods: tuple[ObservedPod, ...] = ()
+    costs: Mapping[str, Statistics] = {}
+    total: Statistics | None = None
+    oddities: tuple[str, ...] = ()
+
+
+def status_of(spec: AppGroupSpec, observed: Observed) -> AppGroupStatus:
+    """Return the status that should stand there."""
+    previous = observed.previous
+    members = spec.members[:MOST_WORKLOADS]
+    order = order_of(members, spec.topology_sorting_algorithm)
+    entries = topology_order(members, order, observed.costs)
+    placed = [pod for pod in observed.pods if pod.node]
+    running = sum(pod.phase == "Running" for pod in observed.pods)
+    is_same = _indices(entries) == _indices(previous.topology_order)
+    calculated = previous.topology_calculation_time if is_same else None
+    return AppGroupStatus(
+        observed_generation=observed.generation,
+        # Both count pods: the older name has always meant that.
+        running_workloads=running,
+        running_pods=running,
+        pods_scheduled=_listed(placed),
+        schedule_start_time=previous.schedule_start_time or (observed.now if placed else None),
+        topology_calculation_time=calculated or observed.now,
+        topology_order=entries,
+        app_group_statistics=observed.total,
+        conditions=_conditions(spec, order, observed),
+    )
+
+
+def topology_order(
+    workloads: Iterable[Workload], order: Order, costs: Mapping[str, Statistics] | None = None
+) -> tuple[OrderEntry, ...]:
+    """Return the order as status holds it: sorted by selector, the place as index from 1 on."""
+    refs: dict[str, WorkloadRef] = {}
+    for entry in workloads:
+        refs.setdefault(entry.workload.label, entry.workload)
+    places = {label: place for place, label in enumerate(order.labels, 1)}
+    known = costs or {}
+    return tuple(
+        OrderEntry(_complete(refs[label]), places[label], known.get(label))
+        for label in sorted(places)
+    )
+
+
+def merge_patch(
+    previous: AppGroupStatus, wanted: AppGroupStatus, *, legacy: bool = False
+) -> dict[str, Any]:
+    """Return the fields of status that have to be written, empty when there is nothing to do.
+
+    `legacy` is for a definition without status subresource: there every write counts as a new
+    generation, and the older schema drops what it does not know.
+    """
+    before, after = _document(previous), _document(wanted)
+    if legacy:
+        known = (
+            "runningWorkloads",
+            "scheduleStartTime",
+            "topologyCalculationTime",
+            "topologyOrder",
+        )
+        before = {key: before[key] for key in known if key in before}
+        after = {key: after[key] for key in known if key in after}
+    patch = {key: value for key, value in after.items() if before.get(key) != value}
+    return patch | {key: None for key in before if key not in after}
+
+
+def faults(spec: AppGroupSpec) -> Iterator[str]:
+    """Yield what is wrong with a spec apart from cycles, each text beginning with the field."""
+    algorithm = spec.topology_sorting_algorithm
+    if algorithm and algorithm not in ALGORITHMS:
+        hint = did_you_mean(algorithm, ALGORITHMS)
+        yield (
+            f'spec.topologySortingAlgorithm: "{algorithm}" is not known{hint}; '
+            f"{DEFAULT_ALGORITHM} is used"
+        )
+    count = len(spec.members)
+    if count > MOST_WORKLOADS:
+        yield f"spec.workloads: {count} entries, only the first {MOST_WORKLOADS} are ordered"
+    twice = Counter(entry.workload.label for entry in spec.members)
+    for label, times in twice.items():
+        if times > 1:
+            yield f'spec.workloads: selector "{label}" is listed {times} times; read as one'
+    for number, entry in enumerate(spec.members):
+        where = f"spec.workloads[{number}]"
+        if not entry.workload.label:
+            yield f"{where}.workload.selector: is missing, so that no pod belongs to it"
+        yield from _dependency_faults(entry, where)
+
+
+def unknown_workloads(spec: AppGroupSpec, pods: Iterable[ObservedPod]) -> Iterator[str]:
+    """Yield who is depended on, or named by a pod's label, without being a workload of the group."""
+    find = finder(spec.members)
+    for number, entry in enumerate(spec.members):
+        for place, dependency in enumerate(entry.dependencies):
+            if find(dependency.workload) is None:
+                where = f"spec.workloads[{number}].dependencies[{place}].workload"
+                yield f'{where}: "{dependency.workload.label}" is no workload of the group'
+    known = {entry.workload.label for entry in spec.members}
+    astray = Counter(pod.workload for pod in pods if pod.workload not in known)
+    for label, times in sorted(astray.items()):
+        named = f'"{label}"{did_you_mean(label, known)}' if label else "nothing"
+        yield f"{times} pod(s) name {named} as their workload, which is none of the group"
+
+
+def _dependency_faults(entry: Workload, where: str) -> Iterator[str]:
+    for place, dependency in enumerate(entry.dependencies):
+        at = f"{where}.dependencies[{place}]"
+        cost = dependency.max_network_cost
+        if cost is not None and not 0 <= cost <= HIGHEST_COST:
+            yield f"{at}.maxNetworkCost: {cost} is not between 0 and {HIGHEST_COST}"
+        if dependency.min_bandwidth is None:
+            continue
+        try:
+            amount = quantity(dependency.min_bandwidth)
+        except ObjectError as error:
+            yield f"{at}.minBandwidth: {error.message}"
+            continue
+        if amount < 0:
+            yield f"{at}.minBandwidth: {dependency.min_bandwidth} is negative"
+
+
+def _conditions(spec: AppGroupSpec, order: Order, observed: Observed) -> tuple[Condition, ...]:
+    wrong = list(faults(spec))
+    astray = [*unknown_workloads(spec, observed.pods), *observed.oddities]
+    ring = " -> ".join((*order.cycle, *order.cycle[:1]))
+    if order.cycle:
+        ready = ("False", "Cyclic", f"spec.workloads depend on one another in a ring: {ring}")
+    elif not spec.members:
+        ready = ("False", "NoWorkloads", "spec.workloads: there are none")
+    elif wrong:
+        ready = ("False", "InvalidSpec", _told(wrong))
+    else:
+        ready = ("True", "Ordered", f"{len(order.labels)} workload(s) are in order")
+    cyclic = (
+        ("True", "Cycle", f"{ring}; the order is that of the listing")
+        if order.cycle
+        else ("False", "NoCycle", "no workload depends on itself through others")
+    )
+    unknown = (
+        ("True", "NotListed", _told(astray))
+        if astray
+        else ("False", "AllListed", "all who are named are workloads of the group")
+    )
+    found = observed.previous.conditions
+    for type_, (status, reason, message) in (
+        (READY, ready),
+        (CYCLIC, cyclic),
+        (UNKNOWN_WORKLOADS, unknown),
+    ):
+        found = _with(
+            found, Condition(type_, status, observed.generation, "", reason, message), observed.now
+        )
+    return found
+
+
+def _with(conditions: tuple[Condition, ...], new: Condition, now: str) -> tuple[Condition, ...]:
+    """Put a condition where the one of its type stands, else at the end; its time moves on change."""
+    old = next((one for one in conditions if one.type == new.type), None)
+    since = old.last_transition_time if old is not None and old.status == new.status else now
+    new = msgspec.structs.replace(new, last_transition_time=since or now)
+    if old is None:
+        return (*conditions, new)
+    return tuple(new if one.type == new.type else one for one in conditions)
+
+
+def _told(texts: list[str]) -> str:
+    more = len(texts) - SHOWN
+    return "; ".join(texts[:SHOWN]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _listed(placed: Iterable[ObservedPod]) -> tuple[ScheduledPod, ...]:
+    ordered = sorted(placed, key=lambda pod: (pod.workload, pod.namespace, pod.name))
+    return tuple(ScheduledPod(pod.workload, pod.name, pod.node) for pod in ordered[:LISTED_PODS])
+
+
+def _indices(entries: Iterable[OrderEntry]) -> list[tuple[str, int]]:
+    return [(entry.workload.label, entry.index) for entry in entries]
+
+
+def _complete(ref: WorkloadRef) -> WorkloadRef:
+    """Fill in what the schema demands of a workload and older texts left out."""
+    return msgspec.structs.replace(
+        ref,
+        selector=ref.label,
+        name=ref.name or ref.selector,
+        kind=ref.kind or "Deployment",
+    )
+
+
+def _document(status: AppGroupStatus) -> dict[str, Any]:
+    """Write a status out; None and what nobody wrote are left out, conditions are complete."""
+    document: dict[str, Any] = msgspec.to_builtins(status)
+    if status.conditions:
+        document["conditions"] = [
+            {
+                "type": one.type,
+                "status": one.status,
+                "observedGeneration": one.observed_generation,
+                "lastTransitionTime": one.last_transition_time,
+                "reason": one.reason,
+                "message": one.message,
+            }
+            for one in status.conditions
+        ]
+    return document
