@@ -7,7 +7,6 @@ was written any more for a while, so that work put off to the end is not forgott
 
 import json
 import os
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from time import monotonic
 
@@ -17,13 +16,10 @@ from tests.apiserver.realcluster import RealCluster, start_cluster
 from tests.perf.observer import Observer
 from tests.perf.usage import Sampler
 from tests.perf.workload import (
-    NODE,
-    POD,
     Barrier,
     Churn,
     CreateNodes,
     CreatePods,
-    Manifest,
     StartScheduler,
     Workload,
     encoded,
@@ -135,6 +131,8 @@ class Contest:
             await self.running.wait_ready()
 
     async def _create_pods(self, op: CreatePods) -> None:
+        if op.namespace:
+            raise ValueError("named namespaces are for workloads that are played in process")
         namespace = await self._new_namespace()
         bodies = encoded(op.manifests(self.scheduler.scheduler_name))
         if not op.skip_wait_to_completion:
@@ -153,7 +151,8 @@ class Contest:
 
     async def _churn(self, op: Churn) -> None:
         namespace = await self._new_namespace()
-        kinds = list(_churned(op, self.scheduler.scheduler_name, namespace))
+        manifests = op.manifests(self.scheduler.scheduler_name)
+        kinds = [(_path(manifest["kind"], namespace), manifest) for manifest in manifests]
         number = 0
         while True:
             names = [f"churn-{number % op.number:05d}"] * len(kinds)
@@ -206,17 +205,10 @@ def _outcome(contest: Contest, events: int, settled: float) -> Outcome:
     )
 
 
-def _churned(op: Churn, scheduler_name: str, namespace: str) -> Iterator[tuple[str, Manifest]]:
-    # A node that nothing fits on, and a pod that fits nowhere: churn must not change the rest.
-    full = {"status": {"allocatable": {"cpu": "0"}, "capacity": {"cpu": "0"}}}
-    yield "/api/v1/nodes", laid_over(NODE, full)
-    huge = laid_over(POD, {"spec": {"schedulerName": scheduler_name}})
-    huge["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
-    yield f"/api/v1/namespaces/{namespace}/pods", laid_over(huge, op.patch)
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {},
-        "spec": {"selector": {"app": "churn"}, "ports": [{"port": 8080}]},
-    }
-    yield f"/api/v1/namespaces/{namespace}/services", service
+def _path(kind: str, namespace: str) -> str:
+    """Return where objects of a kind are created."""
+    return {
+        "Node": "/api/v1/nodes",
+        "Pod": f"/api/v1/namespaces/{namespace}/pods",
+        "Service": f"/api/v1/namespaces/{namespace}/services",
+    }[kind]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.perf import bench, decisions
+from tests.perf import bench, decisions, table
 
 pytestmark = pytest.mark.perf
 
@@ -14,6 +14,11 @@ def test_beside_the_peer_and_the_bare_binder(workload):
         pytest.skip("needs a real kube-apiserver: run `make tools`")
 
     assert 0 == bench.main(["--workload", workload])
+
+
+def test_speed_table():
+    """Every row of the speed table can be measured; the table says which goals are reached."""
+    assert 0 == table.main([])
 
 
 def test_decisions_in_process():

@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
-from tests.perf import figures, observer, workload
+from tests.perf import figures, observer, table, workload
 from tests.perf.contest import Outcome
+from tests.perf.inprocess import Play
 from tests.perf.usage import Sampler
 from tests.real.exposition import parse
 
@@ -34,6 +35,44 @@ def test_manifests_carry_what_the_workload_asks_for():
         first["spec"]["nodeSelector"],
     )
     assert workload.POD["spec"]["containers"] == first["spec"]["containers"]
+
+
+def test_templates_follow_the_number_of_the_pod():
+    """A number, its remainder, and a sum fill in names and labels, in keys as well as in values."""
+    pods = workload.CreatePods(
+        count=4,
+        namespace="ns-{{mod .Index 2}}",
+        patch={"metadata": {"labels": {"l-{{.Index}}": "{{add 5 (mod .Index 3)}}m"}}},
+    )
+    made = [manifest["metadata"] for manifest in pods.manifests("any")]
+
+    assert ["ns-0", "ns-1", "ns-0", "ns-1"] == [meta["namespace"] for meta in made]
+    assert [{"l-0": "5m"}, {"l-1": "6m"}, {"l-2": "7m"}, {"l-3": "5m"}] == [
+        meta["labels"] for meta in made
+    ]
+
+
+@pytest.mark.parametrize("row", [row for row in table.ROWS if row.workload], ids=lambda r: r.name)
+def test_every_row_of_the_table_has_a_workload(row):
+    """Each file decodes strictly, measures pods and waits for them."""
+    load = workload.load(f"inprocess/{row.workload}")
+
+    assert load.measured_pods > 0
+    assert workload.Barrier is type(load.ops[-1])
+
+
+def test_a_workload_is_played_in_process():
+    """Every measured pod is bound, preemptors after their victims are gone; retries are counted."""
+    small = workload.load("inprocess/preemption-5000-5000")
+    sizes = {5000: 20, 20000: 80}
+    ops = [
+        msgspec.structs.replace(op, count=sizes[op.count]) if hasattr(op, "count") else op
+        for op in small.ops
+    ]
+    found = Play().carry_out(msgspec.structs.replace(small, ops=ops))
+
+    assert (20, 60) == (found["pods"], found["evictions"])
+    assert {"scheduled": 20, "unschedulable": 20} == found["attempts"]
 
 
 def test_plain_rate_counts_the_gaps():

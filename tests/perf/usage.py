@@ -38,7 +38,12 @@ def cpu_seconds(pid: int) -> float:
 def peak_rss_mib(pid: int) -> float:
     """Return the largest resident size so far, summed over the process and its living children."""
     pids = [pid] if pid == os.getpid() else _tree(pid)
-    return sum(_peak_kib(each) for each in pids) / 1024
+    return sum(_status_kib(each, "VmHWM:") for each in pids) / 1024
+
+
+def rss_mib(pid: int) -> float:
+    """Return the resident size now, summed over the process and its living children."""
+    return sum(_status_kib(each, "VmRSS:") for each in _tree(pid)) / 1024
 
 
 @dataclass
@@ -107,8 +112,8 @@ def _own_cpu_seconds(pid: int) -> float:
     return sum(int(each) for each in fields[11:15]) / TICKS
 
 
-def _peak_kib(pid: int) -> int:
+def _status_kib(pid: int, field: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(field):
             return int(line.split()[1])
     return 0

@@ -7,6 +7,7 @@ are errors. What each operation means stands in its struct.
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,10 @@ import yaml
 FOLDER = Path(__file__).parent / "workloads"
 
 Manifest = dict[str, Any]
+
+_TEMPLATE = re.compile(
+    r"\{\{(?:add (?P<added>\d+) \()?(?:mod )?\.Index(?: (?P<divisor>\d+))?\)?\}\}"
+)
 
 NODE: Manifest = {
     "apiVersion": "v1",
@@ -76,36 +81,81 @@ class CreateNodes(Operation, frozen=True, tag="createNodes"):
 
 
 class CreatePods(Operation, frozen=True, tag="createPods"):
-    """Create pods in a namespace of their own; only those with `collectMetrics` are measured.
+    """Create pods; only those with `collectMetrics` are measured.
 
+    `namespace` empty means one of their own. Texts of `namespace` and `patch` may hold templates:
+    `{{.Index}}` is the pod's number, `{{mod .Index 3}}` and `{{add 5 (mod .Index 3)}}` follow from it.
     `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit.
     """
 
     count: int
     patch: dict[str, Any] = {}
+    namespace: str = ""
     collect_metrics: bool = False
     skip_wait_to_completion: bool = False
 
     def manifests(self, scheduler_name: str) -> Iterator[Manifest]:
         """Yield the pods, named pod-00000 and on."""
+        has_template = "{{" in json.dumps(self.patch)
+        whole = laid_over(POD, self.patch)
         for number in range(self.count):
-            pod = laid_over(POD, self.patch)
+            pod = filled(whole, number) if has_template else copy.deepcopy(whole)
             pod["metadata"]["name"] = f"pod-{number:05d}"
             pod["spec"]["schedulerName"] = scheduler_name
+            if self.namespace:
+                pod["metadata"]["namespace"] = filled(self.namespace, number)
             yield pod
+
+
+class CreateNamespaces(Operation, frozen=True, tag="createNamespaces"):
+    """Create namespaces `<prefix>-0` and on, with these labels."""
+
+    prefix: str
+    count: int = 1
+    labels: dict[str, str] = {}
+
+    def manifests(self) -> Iterator[Manifest]:
+        """Yield the namespaces."""
+        for number in range(self.count):
+            name = f"{self.prefix}-{number}"
+            labels = {"kubernetes.io/metadata.name": name, **self.labels}
+            yield {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": name, "labels": labels},
+            }
 
 
 class Churn(Operation, frozen=True, tag="churn"):
     """From now to the end make a node, a pod and a service every interval, in the background.
 
     Mode recreate deletes them in the next interval, mode create leaves up to `number` of each. The
-    pod asks for more than any node has.
+    pod asks for more than any node has. `kinds` says which of the three are made.
     """
 
     mode: Literal["create", "recreate"] = "recreate"
     number: int = 1
     interval_milliseconds: int = 1000
     patch: dict[str, Any] = {}
+    kinds: tuple[str, ...] = ("Node", "Pod", "Service")
+
+    def manifests(self, scheduler_name: str) -> Iterator[Manifest]:
+        """Yield what one interval makes, without names; churn must not change the rest.
+
+        Nothing fits on the node, and the pod fits nowhere.
+        """
+        full = {"status": {"allocatable": {"cpu": "0"}, "capacity": {"cpu": "0"}}}
+        huge = laid_over(POD, {"spec": {"schedulerName": scheduler_name}})
+        huge["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {},
+            "spec": {"selector": {"app": "churn"}, "ports": [{"port": 8080}]},
+        }
+        for manifest in (laid_over(NODE, full), laid_over(huge, self.patch), service):
+            if manifest["kind"] in self.kinds:
+                yield manifest
 
 
 class StartScheduler(Operation, frozen=True, tag="startScheduler"):
@@ -120,7 +170,7 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     """One file of the folder; `about` says what it is for."""
 
     about: str
-    ops: list[CreateNodes | CreatePods | Churn | StartScheduler | Barrier]
+    ops: list[CreateNodes | CreateNamespaces | CreatePods | Churn | StartScheduler | Barrier]
     name: str = ""
 
     @property
@@ -152,7 +202,7 @@ def load(name: str) -> Workload:
 
 
 def names() -> list[str]:
-    """Return the names of all workloads."""
+    """Return the names of all workloads that are played on a real API server."""
     return sorted(file.stem for file in FOLDER.glob("*.yaml"))
 
 
@@ -166,6 +216,22 @@ def laid_over(base: Manifest, patch: Manifest) -> Manifest:
     merged = copy.deepcopy(base)
     _merge(merged, patch)
     return merged
+
+
+def filled(template: Any, number: int) -> Any:
+    """Return a template with the texts of `number` in it."""
+    if isinstance(template, str):
+        return _TEMPLATE.sub(lambda found: str(_value(found, number)), template)
+    if isinstance(template, dict):
+        return {filled(key, number): filled(value, number) for key, value in template.items()}
+    if isinstance(template, list):
+        return [filled(value, number) for value in template]
+    return template
+
+
+def _value(found: re.Match[str], number: int) -> int:
+    added, divisor = found["added"], found["divisor"]
+    return int(added or 0) + (number % int(divisor) if divisor else number)
 
 
 def _merge(target: Manifest, patch: Manifest) -> None:
