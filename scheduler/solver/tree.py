@@ -1,0 +1,181 @@
+"""The tree of an instance as columns: units of each level in order of their paths, room, counts allowed.
+
+Built once for each solve and read by everything else in this room. Level 0 is the root, level 1 the
+top, the last one the leaves; the units below one unit stand together, in the order of their names.
+Leaves that no pod can use are not in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.base.errors import InputError
+from scheduler.solver.instance import Instance, Leaf, Rule
+
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Columns of a tree; `starts[l][u]` to `starts[l][u + 1]` are the children of unit u of level l.
+
+    `room[l]` is the effective capacity: the most pods that a unit can hold under the rules at and
+    below its level. `leaf` maps the units of the last level to the instance's leaves.
+    """
+
+    size: int
+    rules: tuple[Rule, ...]
+    starts: tuple[Ints, ...]
+    names: tuple[tuple[str, ...], ...]
+    leaf: Ints
+    slots: Ints
+    held: Ints
+    room: tuple[Ints, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """Return the number of levels without the root."""
+        return len(self.rules)
+
+    def units(self, level: int) -> int:
+        """Return how many units a level has (0 is the root)."""
+        return 1 if level == 0 else len(self.names[level - 1])
+
+    def parents(self, level: int) -> Ints:
+        """Return, for each unit of a level (>= 1), its parent's index in the level above."""
+        above = self.starts[level - 1]
+        return np.repeat(np.arange(len(above) - 1), np.diff(above))
+
+    def rule(self, level: int) -> Rule:
+        """Return the rule of the units of a level (>= 1)."""
+        return self.rules[level - 1]
+
+
+def slots_of(leaf: Leaf, request: tuple[int, ...]) -> int:
+    """Return how many pods of the group fit on a leaf, held ones included; never negative."""
+    fits = [max(0, free) // need for free, need in zip(leaf.free, request, strict=True) if need > 0]
+    if leaf.slots >= 0:
+        fits.append(leaf.slots - leaf.held)
+    if not fits:
+        raise InputError("a leaf has neither slots nor room by resource", where="/".join(leaf.path))
+    return max(0, min(fits)) + leaf.held
+
+
+def allowed(rule: Rule, size: int) -> Bools:
+    """Return which counts from 0 to `size` a used unit may hold; 0 is not among them."""
+    counts = np.arange(size + 1)
+    fits: Bools = (counts >= max(1, rule.min)) & (counts % max(1, rule.factor) == 0)
+    if rule.max > 0:
+        fits &= counts <= rule.max
+    if rule.is_hard_spread:
+        fits &= counts <= 1
+    return fits
+
+
+def floors(rule: Rule, size: int) -> Ints:
+    """Return for each count from 0 to `size` the largest allowed one that is not above it, or 0."""
+    counts = np.where(allowed(rule, size), np.arange(size + 1), 0)
+    return np.maximum.accumulate(counts)
+
+
+def build(instance: Instance, slots: Ints | None = None) -> Tree:
+    """Return the tree of an instance; `slots` replaces what its leaves say of their room.
+
+    InputError when the instance contradicts itself: no level, a path that stands there twice or is
+    deeper than the levels, more held pods than the group has.
+    """
+    _check(instance)
+    if slots is None:
+        slots = np.array([slots_of(leaf, _request(leaf, instance)) for leaf in instance.leaves])
+    depth = len(instance.levels)
+    usable = [row for row, fits in enumerate(slots.tolist()) if fits > 0]
+    paths = {row: _filled(instance.leaves[row].path, depth) for row in usable}
+    order = sorted(usable, key=paths.__getitem__)
+    starts, names = _columns([paths[row] for row in order], depth)
+    rows = np.array(order, dtype=np.int64)
+    held = np.array([instance.leaves[row].held for row in order], dtype=np.int64)
+    rules = tuple(level.rule for level in instance.levels)
+    plain = Tree(
+        instance.size,
+        rules,
+        starts,
+        names,
+        rows,
+        np.minimum(slots[rows], instance.size) if len(rows) else rows,
+        held,
+    )
+    return replace(plain, room=rooms(plain))
+
+
+def rooms(tree: Tree) -> tuple[Ints, ...]:
+    """Return the effective capacities by level, the root's first."""
+    depth = tree.depth
+    found: list[Ints] = [floors(tree.rule(depth), tree.size)[tree.slots]]
+    for level in range(depth - 1, -1, -1):
+        most = _sums(found[0], tree.starts[level], tree.rule(level + 1).units_per_parent)
+        most = np.minimum(most, tree.size)
+        found.insert(0, floors(tree.rule(level), tree.size)[most] if level else most)
+    return tuple(found)
+
+
+def _request(leaf: Leaf, instance: Instance) -> tuple[int, ...]:
+    return instance.request if leaf.free else ()
+
+
+def _check(instance: Instance) -> None:
+    if not instance.levels:
+        raise InputError("an instance needs at least one level")
+    if instance.size < 1:
+        raise InputError(f"a group of {instance.size} pods cannot be placed")
+    if sum(leaf.held for leaf in instance.leaves) > instance.size:
+        raise InputError("more pods are held than the group has")
+    depth = len(instance.levels)
+    if len({_filled(leaf.path, depth) for leaf in instance.leaves}) < len(instance.leaves):
+        raise InputError("two leaves have the same path")
+    for leaf in instance.leaves:
+        if not 1 <= len(leaf.path) <= depth:
+            text = f"the path is not between 1 and {depth} long"
+            raise InputError(text, where="/".join(leaf.path))
+
+
+def _filled(path: tuple[str, ...], depth: int) -> tuple[str, ...]:
+    return path + path[-1:] * max(0, depth - len(path))
+
+
+def _columns(
+    paths: list[tuple[str, ...]], depth: int
+) -> tuple[tuple[Ints, ...], tuple[tuple[str, ...], ...]]:
+    """Return the starts of each level's children and the units' names, from sorted paths."""
+    starts: list[list[int]] = [[0]] + [[] for _ in range(depth - 1)]
+    names: list[list[str]] = [[] for _ in range(depth)]
+    before: tuple[str, ...] = ()
+    for path in paths:
+        new = next(
+            (at for at in range(depth) if at >= len(before) or path[at] != before[at]), depth
+        )
+        for at in range(new, depth):
+            if at + 1 < depth:
+                starts[at + 1].append(len(names[at + 1]))
+            names[at].append(path[at])
+        before = path
+    for at in range(depth):
+        starts[at].append(len(names[at]))
+    return (
+        tuple(np.array(one, dtype=np.int64) for one in starts),
+        tuple(tuple(one) for one in names),
+    )
+
+
+def _sums(children: Ints, starts: Ints, most_used: int) -> Ints:
+    """Return the sum of the `most_used` largest children of each unit (0: of all of them)."""
+    if most_used == 0:
+        total = np.concatenate(([0], np.cumsum(children)))
+        return np.asarray(total[starts[1:]] - total[starts[:-1]])
+    parts = [np.sort(children[a:b])[-most_used:].sum() for a, b in itertools.pairwise(starts)]
+    return np.array(parts, dtype=np.int64)
