@@ -60,7 +60,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 def staged(snapshot: Snapshot, setup: Setup, options: Options) -> Stage:
     """Build an engine and tell it of `snapshot`; InputError names what it cannot take."""
-    engine = _engine(setup, options)
+    engine = build_engine(setup, options)
     now = snapshot.taken_at if options.now is None else options.now
     faults: list[Exception] = []
     engine.observation.on_fault = lambda _plugin, _point, error: faults.append(error)
@@ -94,7 +94,8 @@ def take_apart(stage: Stage) -> None:
         getattr(part, "__dict__", {}).clear()
 
 
-def _engine(setup: Setup, options: Options) -> Engine:
+def build_engine(setup: Setup, options: Options) -> Engine:
+    """Return the engine that a setup describes; ConfigError when it needs what is not here."""
     loaded = setup.loaded
     for extender in loaded.scheduler.extenders:
         if not extender.ignorable:

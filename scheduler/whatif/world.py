@@ -50,6 +50,23 @@ class World:
         """Return a pod as it is now; None when it is gone."""
         return self._pods.get(uid)
 
+    def put(self, pod: Pod, now: float) -> None:
+        """Create a pod, or replace it by a newer version, as somebody outside would."""
+        self._uids[pod.key] = pod.metadata.uid
+        self._put(pod, now)
+
+    def drop(self, uid: str, now: float) -> None:
+        """Take a pod away, as somebody outside would; nothing happens when it is not there."""
+        pod = self._pods.pop(uid, None)
+        if pod is not None:
+            self.changes += 1
+            del self._uids[pod.key]
+            self._engine.handle(Watched("Pod", "DELETED", pod), now)
+
+    def find(self, key: str) -> Pod | None:
+        """Return the pod of that `namespace/name`; None when there is none."""
+        return self._pods.get(self._uids.get(key, ""))
+
     def carry_out(self, effects: Iterable[Effects], now: float) -> None:
         """Do what the engine asks for, in order; it hears of everything before this returns."""
         for effect in effects:
@@ -122,7 +139,7 @@ class World:
         self._engine.handle(answer, now)
 
     def _look(self, effect: Look, now: float) -> None:
-        pod = self._pods.get(self._uids.get(f"{effect.namespace}/{effect.name}", ""))
+        pod = self.find(f"{effect.namespace}/{effect.name}")
         if pod is None:
             answer = Answer(effect.id, 404, "NotFound", "the pod is gone")
         else:
