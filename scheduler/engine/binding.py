@@ -145,11 +145,11 @@ class Bindings:
         self._end(pod, Status(Code.UNSCHEDULABLE, ("preempted",), PREEMPTED), now)
         return True
 
-    def answer(self, answer: Answer, now: float) -> None:
-        """Take in the answer to an effect; one that nobody waits for is passed over."""
+    def answer(self, answer: Answer, now: float) -> bool:
+        """Take in the answer to an effect; return whether a pod waited for it."""
         pod = self._by_effect.pop(answer.effect, None)
         if pod is None:
-            return
+            return False
         pod.effect = 0
         result = CallResult(answer.code, answer.reason, answer.message, answer.body)
         if not isinstance(pod.asked, BindPod):
@@ -162,6 +162,7 @@ class Bindings:
             self._look(pod, result, now)
         else:
             self._advance(pod, result, now)
+        return True
 
     def confirmed(self, uid: str, now: float) -> None:
         """Learn from the watch that the pod is bound to the chosen node."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.framework.calls import Offer
 from scheduler.objects.pod import PodCondition
 
 
@@ -136,6 +137,46 @@ class Call(Effect, frozen=True, tag="Call"):
     body: Any = None
 
 
+class AskExtender(Effect, frozen=True, tag="AskExtender"):
+    """Ask the extender with this number (in the order they are asked) about a pod.
+
+    `verb` is filter, prioritize, preempt or bind. Nodes and pods go by their names and uids: whoever
+    carries it out has the whole objects. The answer's body is an `ExtenderAnswer`.
+    """
+
+    id: int
+    extender: int
+    verb: str
+    namespace: str
+    name: str
+    uid: str
+    nodes: tuple[str, ...] = ()
+    offers: tuple[Offer, ...] = ()
+
+
+class ExtenderAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What an extender said, whatever its verb.
+
+    `nodes` None says that it named none at all. `failed` and `unresolvable` are reasons by node name,
+    `scores` those of prioritize, `error` its own word for a failure.
+    """
+
+    nodes: tuple[str, ...] | None = None
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    scores: tuple[tuple[str, int], ...] = ()
+    offers: tuple[Offer, ...] = ()
+    error: str = ""
+
+
+class Solve(Effect, frozen=True, tag="Solve"):
+    """Solve an instance in the helper process; the answer's body is the solution as plain data."""
+
+    id: int
+    instance: Any
+    limit_s: float
+
+
 class Record(Effect, frozen=True, tag="Record"):
     """Write an event (events.k8s.io/v1) about a pod; wants no answer and is never dropped."""
 
@@ -152,4 +193,4 @@ class Record(Effect, frozen=True, tag="Record"):
     related: tuple[str, str, str] | None = None
 
 
-Effects = Bind | Look | SetStatus | Evict | Call | Record
+Effects = Bind | Look | SetStatus | Evict | Call | AskExtender | Solve | Record

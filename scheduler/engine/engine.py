@@ -13,9 +13,7 @@ The way of a pod: `intake` → `queues` → `cycle` → `binding`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cmp_to_key
 from random import Random
-from typing import Any
 
 import msgspec
 
@@ -27,20 +25,23 @@ from scheduler.engine.binding import Bindings, InFlight
 from scheduler.engine.choose import Ties
 from scheduler.engine.cycle import Attempt, decide
 from scheduler.engine.decision import Decision
+from scheduler.engine.deliberation import Deliberations
 from scheduler.engine.effects import Answer, Complete, Effects, Event, Leading, Listed, Watched
+from scheduler.engine.gates import Gates
 from scheduler.engine.handle import EngineHandle
-from scheduler.engine.intake import Complain, Intake, room_freed
+from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.nominations import Nominations
 from scheduler.engine.observation import Observation
+from scheduler.engine.order import sort_key
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.preemption import Preemptions
 from scheduler.engine.promises import Promises
-from scheduler.engine.queues import QueuedPod, Queues, SortKey
+from scheduler.engine.queues import QueuedPod, Queues
 from scheduler.engine.wakeups import Wakeups
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.measure import Stopwatch
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.profile import Profile, ProfileSpec, build_profile
+from scheduler.framework.profile import ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner, States
 from scheduler.framework.status import Code, Status
@@ -94,8 +95,8 @@ class Engine:
             now_s=self.observation.now_s,
         )
         self.queues = Queues(
-            sort_key=_sort_key(self.profiles, self.observation.fault),
-            gate=self._gate,
+            sort_key=sort_key(self.profiles, self.observation.fault),
+            gate=Gates(self.profiles, self.observation).closed,
             wakeups=wakeups,
             backoff=self.settings.backoff,
             incoming=self.observation.incoming,
@@ -103,10 +104,12 @@ class Engine:
         self.bindings = Bindings(
             self._outbox, self._finish, self.observation.fault, self.observation.waited
         )
+        self.deliberations = Deliberations(self._outbox, self.observation.fault)
         self.intake = Intake(
             self.cluster,
             self.queues,
             self.bindings,
+            self.deliberations,
             self.nominations,
             self.profiles,
             self.observation.fault,
@@ -132,8 +135,9 @@ class Engine:
         if isinstance(event, Watched):
             self.intake.watched(event, now)
         elif isinstance(event, Answer):
-            if not self.preemptions.answer(event, now):
-                self.bindings.answer(event, now)
+            for owner in (self.bindings, self.preemptions, self.deliberations):
+                if owner.answer(event, now):
+                    break
         elif isinstance(event, Listed):
             self.intake.listed(event, now)
         elif isinstance(event, Complete):
@@ -142,16 +146,19 @@ class Engine:
             self.is_leading = event.active
             # What was decided in the last moments of a lease may never have been sent.
             self.queues.forget_told()
+            if not event.active:
+                self._break_off(now)
 
     def run(self, now: float, cycles: int) -> tuple[Effects, ...]:
         """Try up to `cycles` pods; return everything that is to be done outside."""
         self._now = now
         self.bindings.expire(now)
         self.preemptions.expire(now)
+        self.deliberations.expire(now)
         self.queues.flush(now)
         if self.is_leading:
             for _ in range(cycles):
-                queued = self.queues.pop(now)
+                queued = self.queues.pop(now, self.deliberations.blocked)
                 if queued is None:
                     break
                 self._schedule(queued, now)
@@ -160,13 +167,13 @@ class Engine:
 
     def next_wakeup(self) -> float | None:
         """Return when `run` has something to do though no event comes; None if never."""
-        owners = (self.queues, self.bindings, self.preemptions)
+        owners = (self.queues, self.bindings, self.preemptions, self.deliberations)
         times = [time for owner in owners if (time := owner.next_deadline()) is not None]
         return min(times, default=None)
 
     def has_work(self) -> bool:
         """Whether `run` would try a pod now."""
-        return self.is_leading and self.queues.has_next()
+        return self.is_leading and self.queues.has_next(self.deliberations.blocked)
 
     def attempt(self, pod: Pod, now: float) -> Attempt:
         """Prepare an attempt on the live view; `explain` uses it as well."""
@@ -224,6 +231,13 @@ class Engine:
         in_flight.started_s = started_s
         self.bindings.begin(in_flight, now)
 
+    def _break_off(self, now: float) -> None:
+        """Begin the cycles that wait for an answer anew, later: nobody may be asked any more."""
+        for key in self.deliberations.drop_all():
+            queued = self.queues.get(key)
+            if queued is not None:
+                self.queues.put_back(queued, now)
+
     def _finish(self, pod: InFlight, status: Status, now: float) -> None:
         """Put a pod where it belongs after binding went well, or failed."""
         queued = pod.queued
@@ -275,28 +289,6 @@ class Engine:
         else:
             self.queues.failed(queued)
 
-    def _gate(self, pod: Pod) -> Status | None:
-        """Return the status of the first plugin that keeps a pod out of the queue, or None."""
-        started_s = self.observation.now_s()
-        status = self._first_gate(pod)
-        self.observation.let_in(pod.spec.scheduler_name, started_s)
-        return status
-
-    def _first_gate(self, pod: Pod) -> Status | None:
-        """Ask the pre-enqueue plugins in order.
-
-        A plugin that raises keeps the pod out as well: nobody knows whether it may come in.
-        """
-        for bound in self.profiles[pod.spec.scheduler_name].pre_enqueue:
-            try:
-                status: Status | None = bound.call(pod)
-            except Exception as error:  # noqa: BLE001 - whatever a plugin does must not end the engine
-                self.observation.fault(bound.name, "PreEnqueue", error)
-                status = Status(Code.ERROR, (str(error),))
-            if status is not None and not status.is_success:
-                return msgspec.structs.replace(status, plugin=bound.name)
-        return None
-
     def _contained(self, pod: InFlight, point: str) -> None:
         """Run unreserve or post-bind; a plugin's fault there is told and changes nothing."""
         try:
@@ -347,31 +339,3 @@ def _as_we_know_it(queued: QueuedPod) -> Pod:
 
 def _error(message: str) -> Decision:
     return Decision(status=Status(Code.ERROR, (message,)), message=message, nominated_node="")
-
-
-def _sort_key(profiles: Mapping[str, Profile], complain: Complain) -> SortKey:
-    """Return the order of the queue; all profiles share one sort plugin (config checks that).
-
-    Pods that a plugin's `less` cannot compare without raising are ordered as PrioritySort does.
-    """
-    sorters = [profile.less[0].plugin for profile in profiles.values() if profile.less]
-    if not sorters:
-        return _by_priority
-    sorter: Any = sorters[0]
-    if hasattr(sorter, "sort_key"):
-        key: SortKey = sorter.sort_key
-        return key
-
-    def compare(first: QueuedPod, second: QueuedPod) -> int:
-        try:
-            return -1 if sorter.less(first, second) else int(sorter.less(second, first))
-        except Exception as error:  # noqa: BLE001 - an order is needed whatever a plugin does
-            complain(sorter.name, "QueueSort", error)
-            one, other = _by_priority(first), _by_priority(second)
-            return -1 if one < other else int(other < one)
-
-    return cmp_to_key(compare)
-
-
-def _by_priority(queued: QueuedPod) -> tuple[int, float]:
-    return -queued.priority, queued.queued_at

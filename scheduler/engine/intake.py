@@ -12,6 +12,7 @@ from typing import Any
 
 from scheduler.base.errors import ObjectError
 from scheduler.engine.binding import Bindings
+from scheduler.engine.deliberation import Deliberations
 from scheduler.engine.effects import Complete, Listed, Watched
 from scheduler.engine.nominations import Nominations
 from scheduler.engine.queues import Queues
@@ -37,6 +38,7 @@ class Intake:
         cluster: Cluster,
         queues: Queues,
         bindings: Bindings,
+        deliberations: Deliberations,
         nominations: Nominations,
         schedulers: Iterable[str],
         complain: Complain,
@@ -47,6 +49,7 @@ class Intake:
         self._cluster = cluster
         self._queues = queues
         self._bindings = bindings
+        self._deliberations = deliberations
         self._nominations = nominations
         self._schedulers = frozenset(schedulers)
         self._complain = complain
@@ -129,6 +132,7 @@ class Intake:
             self._bindings.confirmed(uid, now)
         elif in_flight is not None:
             self._bindings.abandon(uid, now)
+        self._deliberations.drop(uid)
         self._queues.remove(uid)
         self.announce(change, now)
         if promised not in ("", pod.spec.node_name):
@@ -138,6 +142,7 @@ class Intake:
         uid = pod.metadata.uid
         change = self._cluster.drop_pod(uid)
         self._bindings.abandon(uid, now)
+        self._deliberations.drop(uid)
         self._queues.remove(uid)
         promised = self._nominations.drop(uid)
         self.announce(change, now)

@@ -19,6 +19,7 @@ from itertools import count
 from typing import Any
 
 from scheduler.engine.backoff import Backoff
+from scheduler.engine.lineup import Lineup
 from scheduler.engine.wakeups import InFlightChanges, Wakeups
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
@@ -125,7 +126,7 @@ class Queues:
         self._backoff = backoff
         self._incoming = incoming
         self._pods: dict[str, QueuedPod] = {}
-        self._active: list[tuple[Any, int, QueuedPod]] = []
+        self._active = Lineup()
         self._waiting: dict[Where, list[tuple[float, Any, int, QueuedPod]]] = {
             Where.BACKOFF: [],
             Where.ERROR_BACKOFF: [],
@@ -183,7 +184,7 @@ class Queues:
         Pods whose profile is in `blocked` stay. When nobody is active, the one whose back-off ends
         first is taken early: an idle scheduler need not wait.
         """
-        queued = self._pop_active(blocked) or self._pop_backoff(blocked, now)
+        queued = self._active.pop(blocked) or self._pop_backoff(blocked, now)
         if queued is None:
             return None
         self._move(queued, Where.IN_FLIGHT)
@@ -191,9 +192,14 @@ class Queues:
         queued.last_attempt = now
         return queued
 
-    def has_next(self) -> bool:
+    def has_next(self, blocked: frozenset[str] = frozenset()) -> bool:
         """Whether `pop` would return a pod."""
-        return bool(self._counts[Where.ACTIVE] or self._counts[Where.BACKOFF])
+        if self._counts[Where.ACTIVE]:
+            return not blocked or self._active.has_next(blocked)
+        if not blocked or not self._counts[Where.BACKOFF]:
+            return bool(self._counts[Where.BACKOFF])
+        first = self._first_in_backoff()
+        return first is not None and first.profile not in blocked
 
     def track(self, queued: QueuedPod) -> None:
         """Keep the changes from now on for a pod whose attempt outlives the moment."""
@@ -231,6 +237,11 @@ class Queues:
         """Hold nothing for told that pods do not show themselves: tell it again."""
         for queued in self._pods.values():
             queued.told = queued.told_since = queued.nominated = None
+
+    def put_back(self, queued: QueuedPod, now: float) -> None:
+        """Let a pod whose attempt was broken off, by nobody's fault, be tried again at once."""
+        self._in_flight.leave(queued.uid)
+        self._enter(queued, "ForceActivate", now)
 
     # Wake-ups
 
@@ -300,7 +311,7 @@ class Queues:
         if queued.first_active_at is None:
             queued.first_active_at = now
         self._move(queued, Where.ACTIVE)
-        heapq.heappush(self._active, (self._sort_key(queued), queued.ticket, queued))
+        self._active.push(self._sort_key(queued), queued)
         self._incoming(Where.ACTIVE, event)
 
     def _requeue(self, queued: QueuedPod, event: str, now: float) -> None:
@@ -335,35 +346,22 @@ class Queues:
         queued.where = where
         queued.ticket = next(self._tickets)
 
-    def _pop_active(self, blocked: frozenset[str]) -> QueuedPod | None:
-        aside = []
-        found = None
-        while self._active:
-            entry = heapq.heappop(self._active)
-            _, ticket, queued = entry
-            if queued.where is not Where.ACTIVE or queued.ticket != ticket:
-                continue
-            if queued.profile in blocked:
-                aside.append(entry)
-                continue
-            found = queued
-            break
-        for entry in aside:
-            heapq.heappush(self._active, entry)
-        return found
-
     def _pop_backoff(self, blocked: frozenset[str], now: float) -> QueuedPod | None:
         if self._counts[Where.ACTIVE]:
             return None
+        while (queued := self._first_in_backoff()) is not None and queued.profile not in blocked:
+            heapq.heappop(self._waiting[Where.BACKOFF])
+            self._enter(queued, "PopFromBackoffQ", now)
+            if queued.where is Where.ACTIVE:
+                return self._active.pop(blocked)
+        return None
+
+    def _first_in_backoff(self) -> QueuedPod | None:
+        """Return the pod whose back-off ends first; entries that hold no more are cleared away."""
         heap = self._waiting[Where.BACKOFF]
         while heap:
             _, _, ticket, queued = heap[0]
-            stale = queued.where is not Where.BACKOFF or queued.ticket != ticket
-            if not stale and queued.profile in blocked:
-                return None
+            if queued.where is Where.BACKOFF and queued.ticket == ticket:
+                return queued
             heapq.heappop(heap)
-            if not stale:
-                self._enter(queued, "PopFromBackoffQ", now)
-                if queued.where is Where.ACTIVE:
-                    return self._pop_active(blocked)
         return None

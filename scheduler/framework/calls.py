@@ -1,7 +1,9 @@
-"""What a plugin's `pre_bind` and `bind` may yield, and what they receive.
+"""What a generator of the framework may yield, and what it receives.
 
-They are generators: `answer = yield ApiCall(...)`. The engine turns a call into an effect and resumes
-the generator with the answer, so the same code runs in the daemon, in `simulate` and in a replay.
+A plugin's `pre_bind` and `bind` do `answer = yield ApiCall(...)`. A cycle that cannot decide at once
+does `(answer,) = yield (SolverCall(...),)`: all calls of a tuple are asked at the same time, and their
+answers come back in the same order. The engine turns a call into an effect and resumes the generator
+with the answer, so the same code runs in the daemon, in `simulate` and in a replay.
 """
 
 from __future__ import annotations
@@ -39,6 +41,42 @@ class WaitUntil(msgspec.Struct, frozen=True):
 
 
 BindStep: TypeAlias = ApiCall | BindPod | WaitUntil
+
+
+class Offer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A node on which evicting pods would make room: their uids, and how many budgets that violates."""
+
+    node: str
+    victims: tuple[str, ...]
+    violations: int = 0
+
+
+class ExtenderCall(msgspec.Struct, frozen=True):
+    """A question about a pod to the extender with this number: `verb` is filter, prioritize, preempt.
+
+    Its profile tries no other pod meanwhile. The answer's body is an `engine.effects.ExtenderAnswer`.
+    """
+
+    pod: Pod
+    extender: int
+    verb: str
+    timeout_s: float
+    nodes: tuple[str, ...] = ()
+    offers: tuple[Offer, ...] = ()
+
+
+class SolverCall(msgspec.Struct, frozen=True):
+    """An instance to be solved in the helper process, as plain data, within `limit_s` seconds.
+
+    Other pods go on meanwhile. The answer's body is the solution as plain data; code 0 says that none
+    came.
+    """
+
+    instance: Any
+    limit_s: float
+
+
+CycleCall: TypeAlias = ExtenderCall | SolverCall
 
 
 class CallResult(msgspec.Struct, frozen=True):

@@ -158,7 +158,7 @@ class Watchdog:
 def check_inside(engine: Engine) -> None:
     """Every pod stands in exactly one place, and all books of it agree."""
     queues, bindings = engine.queues, engine.bindings
-    active = {entry[2].uid for entry in queues._active if _is_current(entry[2], entry[1], "active")}
+    active = {queued.uid for queued in queues._active}
     places: dict[Where, set[str]] = {where: set() for where in Where}
     for queued in queues:
         places[queued.where].add(queued.uid)
@@ -166,8 +166,9 @@ def check_inside(engine: Engine) -> None:
     for where, heap in queues._waiting.items():
         current = {e[3].uid for e in heap if _is_current(e[3], e[2], where)}
         assert places[where] == current, where
-    in_flight = set(bindings._pods)
-    assert places[Where.IN_FLIGHT] == in_flight
+    in_flight, asking = set(bindings._pods), set(engine.deliberations._waiting)
+    assert set() == in_flight & asking
+    assert places[Where.IN_FLIGHT] == in_flight | asking
     assert set() == places[Where.GONE]
     for where, uids in places.items():
         if where is not Where.GONE:
@@ -179,7 +180,8 @@ def check_inside(engine: Engine) -> None:
     assert {pod.uid for pod in bindings._by_effect.values()} <= in_flight
     assert set(bindings._until) <= in_flight
     assert {one.uid for one in bindings.waiting} <= in_flight
-    assert set(queues._in_flight._since) <= in_flight
+    assert set(queues._in_flight._since) <= in_flight | asking
+    assert {one.key for one in engine.deliberations._by_effect.values()} <= asking
     assumed = {p.pod.metadata.uid for p in engine.cluster.pods if p.assumed}
     assert in_flight <= assumed | {p.pod.metadata.uid for p in engine.cluster.pods}
 

@@ -1,0 +1,164 @@
+"""Cycles that wait for an answer: kept here from their first question to their end.
+
+A cycle is a generator. What it yields (calls of `framework.calls`, a tuple of them at a time) becomes
+effects; their answers, or the end of patience, resume it. While a cycle waits for an extender its
+profile is in `blocked` and tries no other pod; while one waits for the solver other pods go on. Who
+began a cycle says under which key it can be dropped, and is told how it ended. Decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias
+
+from scheduler.base.errors import InputError, PluginError
+from scheduler.engine.effects import Answer, AskExtender, Effects, Solve
+from scheduler.engine.outbox import Outbox
+from scheduler.framework.calls import CallResult, CycleCall, ExtenderCall
+
+# An effect has its own time limit; this is how much later an answer is taken for lost.
+GRACE_S = 5.0
+UNANSWERED = CallResult(0, "Timeout", "context deadline exceeded")
+
+CycleSteps: TypeAlias = Generator[tuple[CycleCall, ...], tuple[CallResult, ...], Any]
+# What the generator returned, or the error that came out of it.
+End = Callable[[Any, float], None]
+Complain = Callable[[str, str, Exception], None]
+
+
+class _Waiting:
+    """A suspended cycle: `results` has a place for each call of its last question."""
+
+    __slots__ = ("deadline", "end", "holds", "key", "profile", "results", "steps", "unanswered")
+
+    def __init__(self, key: str, profile: str, steps: CycleSteps, end: End) -> None:
+        self.key = key
+        self.profile = profile
+        self.steps = steps
+        self.end = end
+        self.holds = False
+        self.deadline = 0.0
+        self.results: list[CallResult] = []
+        self.unanswered: dict[int, int] = {}
+
+
+class Deliberations:
+    """All suspended cycles by key: a pod's uid, or whatever names a group."""
+
+    def __init__(self, outbox: Outbox, complain: Complain) -> None:
+        self._outbox = outbox
+        self._complain = complain
+        self._waiting: dict[str, _Waiting] = {}
+        self._by_effect: dict[int, _Waiting] = {}
+        self.blocked: frozenset[str] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._waiting
+
+    def begin(self, key: str, profile: str, steps: CycleSteps, end: End, now: float) -> None:
+        """Run a cycle up to its first question; `end` is called at once if it has none."""
+        self._advance(_Waiting(key, profile, steps, end), None, now)
+
+    def answer(self, answer: Answer, now: float) -> bool:
+        """Take in an answer; return whether a cycle waited for it.
+
+        One that comes late, twice, or to a cycle that was dropped finds nobody.
+        """
+        waiting = self._by_effect.pop(answer.effect, None)
+        if waiting is None:
+            return False
+        place = waiting.unanswered.pop(answer.effect)
+        waiting.results[place] = CallResult(answer.code, answer.reason, answer.message, answer.body)
+        if not waiting.unanswered:
+            self._resume(waiting, now)
+        return True
+
+    def expire(self, now: float) -> None:
+        """Resume the cycles whose answers do not come."""
+        for waiting in [one for one in self._waiting.values() if one.deadline <= now]:
+            # The end of an earlier one may have dropped it.
+            if self._waiting.get(waiting.key) is waiting:
+                self._resume(waiting, now)
+
+    def next_deadline(self) -> float | None:
+        """Return when `expire` will next have something to do, or None."""
+        return min((waiting.deadline for waiting in self._waiting.values()), default=None)
+
+    def drop(self, key: str) -> bool:
+        """Forget a cycle whose subject is gone, without a word; return whether there was one."""
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            return False
+        self._forget(waiting)
+        try:
+            waiting.steps.close()
+        except PluginError as error:
+            self._complain(error.plugin, error.point, error)
+        return True
+
+    def drop_all(self) -> tuple[str, ...]:
+        """Forget all cycles (their effects may never have been sent); return their keys in order."""
+        keys = tuple(self._waiting)
+        for key in keys:
+            self.drop(key)
+        return keys
+
+    def _resume(self, waiting: _Waiting, now: float) -> None:
+        self._forget(waiting)
+        self._advance(waiting, tuple(waiting.results), now)
+
+    def _advance(
+        self, waiting: _Waiting, results: tuple[CallResult, ...] | None, now: float
+    ) -> None:
+        try:
+            calls = next(waiting.steps) if results is None else waiting.steps.send(results)
+        except StopIteration as stop:
+            waiting.end(stop.value, now)
+        except (PluginError, InputError) as error:
+            waiting.end(error, now)
+        else:
+            self._ask(waiting, calls, now)
+
+    def _ask(self, waiting: _Waiting, calls: tuple[CycleCall, ...], now: float) -> None:
+        waiting.results = [UNANSWERED] * len(calls)
+        waiting.holds = any(isinstance(call, ExtenderCall) for call in calls)
+        patience_s = 0.0
+        for place, call in enumerate(calls):
+            effect = self._outbox.new_id()
+            waiting.unanswered[effect] = place
+            self._by_effect[effect] = waiting
+            self._outbox.put(_effect(effect, call))
+            limit_s = call.timeout_s if isinstance(call, ExtenderCall) else call.limit_s
+            patience_s = max(patience_s, limit_s)
+        waiting.deadline = now + patience_s + GRACE_S
+        self._waiting[waiting.key] = waiting
+        self._block()
+
+    def _forget(self, waiting: _Waiting) -> None:
+        for effect in waiting.unanswered:
+            self._by_effect.pop(effect, None)
+        waiting.unanswered.clear()
+        del self._waiting[waiting.key]
+        self._block()
+
+    def _block(self) -> None:
+        self.blocked = frozenset(one.profile for one in self._waiting.values() if one.holds)
+
+
+def _effect(number: int, call: CycleCall) -> Effects:
+    if isinstance(call, ExtenderCall):
+        meta = call.pod.metadata
+        return AskExtender(
+            number,
+            call.extender,
+            call.verb,
+            meta.namespace,
+            meta.name,
+            meta.uid,
+            call.nodes,
+            call.offers,
+        )
+    return Solve(number, call.instance, call.limit_s)

@@ -1,0 +1,42 @@
+"""What keeps a pod out of the queue: the pre-enqueue plugins of its profile, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from scheduler.engine.observation import Observation
+from scheduler.framework.profile import Profile
+from scheduler.framework.status import Code, Status
+from scheduler.objects.pod import Pod
+
+
+class Gates:
+    """Asks the gates of a pod."""
+
+    def __init__(self, profiles: Mapping[str, Profile], observation: Observation) -> None:
+        self._profiles = profiles
+        self._observation = observation
+
+    def closed(self, pod: Pod) -> Status | None:
+        """Return the status of the first plugin that keeps a pod out of the queue, or None."""
+        started_s = self._observation.now_s()
+        status = self._first_closed(pod)
+        self._observation.let_in(pod.spec.scheduler_name, started_s)
+        return status
+
+    def _first_closed(self, pod: Pod) -> Status | None:
+        """Ask the plugins in order.
+
+        A plugin that raises keeps the pod out as well: nobody knows whether it may come in.
+        """
+        for bound in self._profiles[pod.spec.scheduler_name].pre_enqueue:
+            try:
+                status: Status | None = bound.call(pod)
+            except Exception as error:  # noqa: BLE001 - whatever a plugin does must not end the engine
+                self._observation.fault(bound.name, "PreEnqueue", error)
+                status = Status(Code.ERROR, (str(error),))
+            if status is not None and not status.is_success:
+                return msgspec.structs.replace(status, plugin=bound.name)
+        return None

@@ -1,0 +1,193 @@
+"""Cycles that wait for an answer: asked, resumed, given up, dropped."""
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from scheduler.base.errors import InputError, PluginError
+from scheduler.engine.deliberation import GRACE_S, UNANSWERED, CycleSteps, Deliberations
+from scheduler.engine.effects import Answer, AskExtender, Solve
+from scheduler.engine.outbox import Outbox
+from scheduler.framework.calls import CallResult, CycleCall, ExtenderCall, SolverCall
+from tests.property.making import make_pod
+
+
+class Stage:
+    """Deliberations with what came out of them."""
+
+    def __init__(self) -> None:
+        self.outbox = Outbox()
+        self.faults: list[tuple[str, str]] = []
+        self.ended: list[tuple[Any, float]] = []
+        self.all = Deliberations(
+            self.outbox, lambda plugin, point, _error: self.faults.append((plugin, point))
+        )
+
+    def begin(self, steps: CycleSteps, key: str = "k", profile: str = "a") -> None:
+        """Begin a cycle at time 0."""
+        self.all.begin(key, profile, steps, lambda end, now: self.ended.append((end, now)), 0.0)
+
+    def asked(self) -> list[Any]:
+        """Return the effects since the last call."""
+        return list(self.outbox.drain())
+
+
+def ask_extender(verb: str = "filter") -> ExtenderCall:
+    """Return a call that may take three seconds."""
+    return ExtenderCall(make_pod("p"), 1, verb, 3.0, ("n0", "n1"))
+
+
+def asks(*rounds: tuple[CycleCall, ...]) -> CycleSteps:
+    """Yield these calls and return the bodies of all answers."""
+    bodies: list[Any] = []
+    for calls in rounds:
+        answers = yield calls
+        bodies += [answer.body if answer.ok else answer.reason for answer in answers]
+    return bodies
+
+
+def test_a_cycle_without_a_question_ends_at_once():
+    """Nothing is asked and nothing is kept."""
+    stage = Stage()
+    stage.begin(asks())
+
+    assert [([], 0.0)] == stage.ended
+    assert 0 == len(stage.all)
+    assert [] == stage.asked()
+
+
+def test_calls_become_effects_and_answers_come_back_in_their_order():
+    """Both are asked at the same time; the cycle goes on when the last answer is there."""
+    stage = Stage()
+    stage.begin(asks((ask_extender(), SolverCall({"x": 1}, 7.0))))
+    first, second = stage.asked()
+    assert AskExtender(1, 1, "filter", "default", "p", "uid-p", ("n0", "n1")) == first
+    assert Solve(2, {"x": 1}, 7.0) == second
+
+    assert stage.all.answer(Answer(2, 200, body="solved"), 1.0)
+    assert [] == stage.ended
+    assert stage.all.answer(Answer(1, 200, body="asked"), 2.0)
+    assert [(["asked", "solved"], 2.0)] == stage.ended
+
+
+def test_one_question_after_the_other():
+    """Each answer resumes the cycle, under a new effect each time."""
+    stage = Stage()
+    stage.begin(asks((ask_extender("filter"),), (ask_extender("prioritize"),)))
+    (first,) = stage.asked()
+    stage.all.answer(Answer(first.id, 200, body=1), 1.0)
+    (second,) = stage.asked()
+    stage.all.answer(Answer(second.id, 503, "HTTP503"), 2.0)
+
+    assert ("filter", "prioritize") == (first.verb, second.verb)
+    assert [([1, "HTTP503"], 2.0)] == stage.ended
+
+
+def test_an_answer_that_nobody_waits_for():
+    """Late, repeated and foreign ones say so and change nothing."""
+    stage = Stage()
+    stage.begin(asks((ask_extender(),)))
+    assert not stage.all.answer(Answer(77, 200), 1.0)
+    assert stage.all.answer(Answer(1, 200, body=1), 1.0)
+    assert not stage.all.answer(Answer(1, 200, body=2), 1.0)
+
+    assert [([1], 1.0)] == stage.ended
+
+
+def test_no_answer_ends_in_a_timeout():
+    """What was answered in time is kept; the rest is code 0, and a late answer finds nobody."""
+    stage = Stage()
+    stage.begin(asks((ask_extender(), SolverCall({}, 7.0))))
+    stage.all.answer(Answer(1, 200, body="asked"), 1.0)
+    assert 7.0 + GRACE_S == stage.all.next_deadline()
+    stage.all.expire(11.9)
+    assert [] == stage.ended
+    stage.all.expire(12.0)
+
+    assert [(["asked", UNANSWERED.reason], 12.0)] == stage.ended
+    assert not stage.all.answer(Answer(2, 200), 13.0)
+    assert None is stage.all.next_deadline()
+
+
+def test_a_profile_waits_for_an_extender_and_not_for_the_solver():
+    """`blocked` follows what is asked, question by question."""
+    stage = Stage()
+    stage.begin(asks((SolverCall({}, 1.0),), (ask_extender(),)), "g", "a")
+    stage.begin(asks((ask_extender(),)), "p", "b")
+    assert frozenset("b") == stage.all.blocked
+    stage.all.answer(Answer(1, 200), 0.0)
+    assert frozenset("ab") == stage.all.blocked
+    stage.all.answer(Answer(2, 200), 0.0)
+    assert frozenset("a") == stage.all.blocked
+    stage.all.answer(Answer(3, 200), 0.0)
+
+    assert frozenset() == stage.all.blocked
+
+
+@pytest.mark.parametrize("error", [PluginError("X", "Filter", "no"), InputError("bad")])
+def test_an_error_out_of_a_cycle_ends_it(error: Exception):
+    """It is handed to whoever began it, wherever it is raised."""
+
+    def breaks(*, late: bool) -> CycleSteps:
+        if late:
+            yield (ask_extender(),)
+        raise error
+
+    stage = Stage()
+    stage.begin(breaks(late=False), "now")
+    stage.begin(breaks(late=True), "later")
+    stage.all.answer(Answer(1, 200), 4.0)
+
+    assert [(error, 0.0), (error, 4.0)] == stage.ended
+    assert 0 == len(stage.all)
+
+
+def test_a_dropped_cycle_is_closed_without_a_word():
+    """Its subject is gone: no end is told, its answer finds nobody, a fault of closing is told."""
+    closed: list[str] = []
+
+    def closes() -> Generator[tuple[CycleCall, ...], tuple[CallResult, ...], Any]:
+        try:
+            yield (ask_extender(),)
+        finally:
+            closed.append("yes")
+            raise PluginError("X", "Filter", "cannot even close")
+
+    stage = Stage()
+    stage.begin(closes())
+    assert "k" in stage.all
+    assert stage.all.drop("k")
+    assert not stage.all.drop("k")
+
+    assert (["yes"], [("X", "Filter")], []) == (closed, stage.faults, stage.ended)
+    assert not stage.all.answer(Answer(1, 200), 1.0)
+    assert frozenset() == stage.all.blocked
+
+
+def test_all_are_dropped_when_nobody_may_be_asked_any_more():
+    """Their keys come back in the order they began."""
+    stage = Stage()
+    for key in ("c", "a", "b"):
+        stage.begin(asks((ask_extender(),)), key)
+
+    assert ("c", "a", "b") == stage.all.drop_all()
+    assert (0, []) == (len(stage.all), stage.ended)
+
+
+def test_the_end_of_one_may_drop_another():
+    """Two run out of patience at once; the first one's end takes the second away."""
+    stage = Stage()
+    ended: list[str] = []
+
+    def end(key: str, other: str) -> None:
+        ended.append(key)
+        stage.all.drop(other)
+
+    for key, other in (("a", "b"), ("b", "a")):
+        stage.all.begin(
+            key, "p", asks((ask_extender(),)), lambda _e, _n, k=key, o=other: end(k, o), 0.0
+        )
+    stage.all.expire(100.0)
+
+    assert ["a"] == ended
