@@ -126,12 +126,13 @@ def start_kube_scheduler(
     qps: float = 5000,
     burst: int = 5000,
     wait: bool = True,
+    flags: Sequence[str] = (),
 ) -> Iterator[KubeScheduler]:
     """Run the real kube-scheduler on the cluster until the block ends.
 
     `config` holds fields of KubeSchedulerConfiguration (profiles, ...) that are laid over the
     defaults; qps and burst bound its requests per second. `wait` false does not wait until it is
-    ready, for those who look at its first moments.
+    ready, for those who look at its first moments. `flags` come last on its command line.
     """
     program_file = assets() / "kube-scheduler"
     if not program_file.exists():
@@ -160,6 +161,7 @@ def start_kube_scheduler(
         "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics",
         f"--authentication-kubeconfig={cluster.scheduler_kubeconfig}",
         f"--authorization-kubeconfig={cluster.scheduler_kubeconfig}",
+        *flags,
     ]
     with running("kube-scheduler", command, cluster.folder / f"{folder.name}.log") as program:
         scheduler = KubeScheduler(f"https://127.0.0.1:{port}", program, config_file)

@@ -1,0 +1,40 @@
+"""What differs between kube-scheduler's outcome and ours, value by value.
+
+kube-scheduler's choice must be one of our best nodes; everything else must be equal. What cannot be
+seen on either side is not compared: a pod with one feasible node has no scores anywhere.
+"""
+
+from typing import Any
+
+from tests.differential.case import Outcome
+
+
+def differences(peer: Outcome, ours: Outcome) -> dict[str, Any]:
+    """Return what differs as path → [peer's value, ours]; empty when both agree."""
+    if peer.result != ours.result:
+        return {"result": [_brief(peer), _brief(ours)]}
+    compared: dict[str, tuple[Any, Any]] = {}
+    if peer.result == "Scheduled":
+        compared["best"] = (peer.node in ours.best, True)
+        compared["feasible"] = (peer.feasible, ours.feasible)
+        if peer.scores or ours.scores:
+            compared["feasibleNodes"] = (sorted(peer.scores), sorted(ours.scores))
+        for node in sorted(peer.scores.keys() & ours.scores.keys()):
+            theirs, mine = peer.scores[node], ours.scores[node]
+            for plugin in sorted(theirs.keys() | mine.keys()):
+                compared[f"scores/{node}/{plugin}"] = (theirs.get(plugin), mine.get(plugin))
+            compared[f"totals/{node}"] = (peer.totals.get(node), ours.totals.get(node))
+    elif peer.result != "Gated":
+        compared["message"] = (peer.message, ours.message)
+    if peer.result == "Unschedulable":
+        compared["plugins"] = (peer.plugins, ours.plugins)
+        compared["nominated"] = (peer.nominated or "", ours.nominated or "")
+        compared["candidates"] = (peer.candidates, ours.candidates)
+        compared["victims"] = (peer.victims, ours.victims)
+        if peer.victims:
+            compared["best"] = (not ours.best or peer.nominated in ours.best, True)
+    return {path: list(values) for path, values in compared.items() if values[0] != values[1]}
+
+
+def _brief(outcome: Outcome) -> str:
+    return f"{outcome.result} {outcome.node}{outcome.message}"

@@ -1,0 +1,66 @@
+"""The kinds of objects that cases are made of, and where the API server has them."""
+
+from typing import Any
+
+Manifest = dict[str, Any]
+
+# kind → API path, plural, namespaced; in the order in which a case's objects are created: what
+# others refer to first, then what kube-scheduler tells in its log that it has seen.
+KINDS: dict[str, tuple[str, str, bool]] = {
+    "Namespace": ("/api/v1", "namespaces", False),
+    "Service": ("/api/v1", "services", True),
+    "ReplicationController": ("/api/v1", "replicationcontrollers", True),
+    "ReplicaSet": ("/apis/apps/v1", "replicasets", True),
+    "StatefulSet": ("/apis/apps/v1", "statefulsets", True),
+    "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets", True),
+    "CSIDriver": ("/apis/storage.k8s.io/v1", "csidrivers", False),
+    "StorageClass": ("/apis/storage.k8s.io/v1", "storageclasses", False),
+    "CSIStorageCapacity": ("/apis/storage.k8s.io/v1", "csistoragecapacities", True),
+    "VolumeAttachment": ("/apis/storage.k8s.io/v1", "volumeattachments", False),
+    "PersistentVolume": ("/api/v1", "persistentvolumes", False),
+    "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims", True),
+    "CSINode": ("/apis/storage.k8s.io/v1", "csinodes", False),
+    "Node": ("/api/v1", "nodes", False),
+    "Pod": ("/api/v1", "pods", True),
+}
+# Kinds whose status the API server takes only afterwards.
+STATUS_APART = frozenset(
+    {"Pod", "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget", "ReplicaSet"}
+)
+# Kinds of which kube-scheduler counts the events that it has handled.
+COUNTED = (
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "StorageClass",
+    "CSINode",
+    "CSIDriver",
+    "CSIStorageCapacity",
+    "VolumeAttachment",
+)
+# What changes while pods are scheduled; everything else stays as it was created.
+CHANGING = ("Pod", "PersistentVolume", "PersistentVolumeClaim")
+
+
+def collection(kind: str, namespace: str = "") -> str:
+    """Return the path of all objects of a kind, in one namespace or in all."""
+    root, plural, namespaced = KINDS[kind]
+    if namespaced and namespace:
+        return f"{root}/namespaces/{namespace}/{plural}"
+    return f"{root}/{plural}"
+
+
+def path_of(obj: Manifest) -> str:
+    """Return the path of one object."""
+    meta = obj["metadata"]
+    return f"{collection(obj['kind'], meta.get('namespace', ''))}/{meta['name']}"
+
+
+def key_of(obj: Manifest) -> str:
+    """Return `namespace/name`, or `name` where there are no namespaces."""
+    meta = obj["metadata"]
+    return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
+
+
+def api_version(kind: str) -> str:
+    """Return the apiVersion of a kind."""
+    return KINDS[kind][0].removeprefix("/apis/").removeprefix("/api/")

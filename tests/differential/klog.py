@@ -1,0 +1,133 @@
+"""Reads kube-scheduler's log: one line into a message and its fields, lines into what was attempted.
+
+The verbose log is the only place where the real scheduler shows scores per node and plugin, how many
+nodes it looked at, and whom it would evict where. `Follower` reads a growing file; it knows nothing of
+the API server.
+"""
+
+import json
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+_HEAD = re.compile(r'^[IWE]\d{4} \S+ +\d+ ([\w.]+):\d+\] "((?:[^"\\]|\\.)*)"(.*)$')
+_FIELD = re.compile(r' (\w[\w ]*)=("(?:[^"\\]|\\.)*"|\S+)')
+
+# Files whose messages are read, and how verbose they have to be for that.
+VERBOSITY = (
+    "--vmodule=schedule_one*=10,eventhandlers=5,scheduling_queue=5,preemption=5,"
+    "default_preemption=5,executor=5"
+)
+
+
+class Attempted(msgspec.Struct):
+    """One scheduling attempt of one pod, as far as the log tells it."""
+
+    scores: dict[str, dict[str, int]] = {}
+    totals: dict[str, int] = {}
+    evaluated: int = 0
+    feasible: int = 0
+    node: str = ""
+    error: str = ""
+    is_rejected: bool = False
+    plugins: list[str] = []
+    candidates: dict[str, list[str]] = {}
+    target: str = ""
+    victims: int = 0
+    has_told: bool = False
+
+
+class Follower:
+    """Follows a log file: attempts by pod, and how often an event was seen.
+
+    `seen` is by kind of event ("Add scheduled pod") and key of the object.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file.open(errors="replace")
+        self._rest = ""
+        self.attempts: dict[str, list[Attempted]] = defaultdict(list)
+        self.order: list[str] = []
+        self.seen: Counter[tuple[str, str]] = Counter()
+        self.preempted: set[str] = set()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._file.close()
+
+    def forget(self) -> None:
+        """Begin a new count."""
+        self.attempts.clear()
+        self.order.clear()
+        self.seen.clear()
+        self.preempted.clear()
+
+    def read(self) -> None:
+        """Take in what was written since."""
+        text = self._rest + self._file.read()
+        *lines, self._rest = text.split("\n")
+        for line in lines:
+            found = _HEAD.match(line)
+            if found is not None:
+                self._take(found[1], found[2], fields(found[3]))
+
+    def _take(self, file: str, message: str, values: dict[str, Any]) -> None:
+        if file == "eventhandlers.go":
+            about = message.replace(" event for", "")
+            self.seen[(about, values.get("pod", values.get("node")))] += 1
+            return
+        pod = values.get("pod", values.get("preemptor", ""))
+        if message == "Attempting to schedule pod":
+            self.attempts[pod].append(Attempted())
+            self.order.append(pod)
+        if message in {"Async Preemption finished completely", "Error happened during async preemption"}:
+            self.preempted.add(pod)
+        if not self.attempts.get(pod):
+            return
+        _learn(self.attempts[pod][-1], message, values)
+
+
+def _learn(attempt: Attempted, message: str, values: dict[str, Any]) -> None:
+    """Take one message about an attempt in."""
+    match message:
+        case "Plugin scored node for pod":
+            row = attempt.scores.setdefault(values["node"], {})
+            row[values["plugin"]] = int(values["score"])
+        case "Calculated node's final score for pod":
+            attempt.totals[values["node"]] = int(values["score"])
+        case "Successfully bound pod to node":
+            attempt.node = values["node"]
+            attempt.evaluated = int(values["evaluatedNodes"])
+            attempt.feasible = int(values["feasibleNodes"])
+        case "Unable to schedule pod; no fit; waiting":
+            attempt.error, attempt.is_rejected = values["err"], True
+        case "Error scheduling pod; retrying":
+            attempt.error = values["err"]
+        case "Pod moved to an internal scheduling queue" if "unschedulable plugins" in values:
+            attempt.plugins = sorted(json.loads(values["unschedulable plugins"]))
+        case "Pod is a potential preemption victim on node":
+            attempt.candidates.setdefault(values["node"], []).append(values["pod"])
+        case "the target node for the preemption is determined":
+            attempt.target = values["node"]
+        case "Start the preemption asynchronously":
+            attempt.victims = int(values["numVictimsToDelete"])
+        case "Updating pod condition and nominated node name":
+            attempt.has_told = True
+
+
+def fields(text: str) -> dict[str, Any]:
+    """Return the key=value part of a line; quoted values are unquoted."""
+    found = {}
+    for key, value in _FIELD.findall(text):
+        found[key] = _unquoted(value) if value.startswith('"') else value
+    return found
+
+
+def _unquoted(text: str) -> str:
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        return text[1:-1]

@@ -1,0 +1,30 @@
+"""Differences that are known: each rule with its reason, which stands in docs/compatibility.md as well.
+
+A difference that no rule explains is a fault of ours.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tests.differential.case import Decision
+
+
+class Known(NamedTuple):
+    """A rule: does it explain this difference of this decision?"""
+
+    why: str
+    explains: Callable[[Decision, str, Any, Any], bool]
+
+
+RULES: tuple[Known, ...] = ()
+
+
+def explained(decision: Decision) -> str:
+    """Return the reasons if every difference of the decision has one, else an empty text."""
+    reasons = []
+    for path, (peer, ours) in decision.differences.items():
+        why = next((rule.why for rule in RULES if rule.explains(decision, path, peer, ours)), "")
+        if not why:
+            return ""
+        reasons.append(why)
+    return "; ".join(dict.fromkeys(reasons))

@@ -1,0 +1,116 @@
+"""Generated cases: a small cluster, the pods on it, and the pods that come. Same seed, same case."""
+
+from tests.differential.case import Case
+from tests.differential.kinds import Manifest
+from tests.differential.making.nodes import node
+from tests.differential.making.owners import budgets, own, owners
+from tests.differential.making.pods import pod
+from tests.differential.making.storage import Storage
+from tests.differential.making.words import Dice
+
+# Features by how often a case uses them; `FAMILIES` of a run can be fewer.
+FAMILIES = {
+    "extended": 0.3,
+    "sidecars": 0.25,
+    "taints": 0.3,
+    "placing": 0.35,
+    "ports": 0.2,
+    "images": 0.2,
+    "affinity": 0.35,
+    "spread": 0.35,
+    "owners": 0.25,
+    "priority": 0.4,
+    "volumes": 0.25,
+    "features": 0.1,
+    "odd": 0.1,
+}
+START = "2026-01-0{}T0{}:00:00Z"
+
+
+def make_case(seed: str, families: dict[str, float], profiles: list[str]) -> Case:
+    """Return the case of this seed, with these families by their share and pods for these profiles."""
+    dice = Dice(seed)
+    chosen = {name for name, share in families.items() if dice.chance(share)}
+    nodes = [node(dice, f"n{number}", chosen) for number in range(_node_count(dice))]
+    names = [one["metadata"]["name"] for one in nodes]
+    controllers = owners(dice, chosen)
+    storage = Storage(dice, names) if "volumes" in chosen else None
+    existing = [
+        _existing(dice, f"e{number}", names, chosen, storage)
+        for number in range(dice.randint(0, 4 * len(nodes)) if nodes else 0)
+    ]
+    pods = []
+    for number in range(dice.randint(2, 5)):
+        one = pod(dice, f"p{number}", chosen)
+        one["spec"]["schedulerName"] = _profile(dice, profiles)
+        own(dice, one, controllers)
+        if storage is not None:
+            storage.add_volumes(one)
+        if dice.chance(0.02):
+            one["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+        pods.append(one)
+    stored = storage.objects() if storage is not None else []
+    others = [*controllers, *budgets(dice, chosen), *stored]
+    return Case(seed, sorted(chosen), [*nodes, *others, *existing], pods)
+
+
+def _node_count(dice: Dice) -> int:
+    return dice.weighted({0: 0.3, 1: 1, 2: 3, 3: 5, 4: 5, 5: 3, 7: 1, 9: 0.5})
+
+
+def _profile(dice: Dice, profiles: list[str]) -> str:
+    return profiles[0] if len(profiles) == 1 or dice.chance(0.6) else dice.choice(profiles[1:])
+
+
+def _existing(
+    dice: Dice, name: str, nodes: list[str], families: set[str], storage: Storage | None
+) -> Manifest:
+    """Return a pod that is on a node already, in any state of its life."""
+    one = pod(dice, name, families)
+    for container in one["spec"]["containers"]:
+        requests = container["resources"]["requests"]
+        # Full nodes are rare if everybody asks for much; most ask for little.
+        if dice.chance(0.6) and "cpu" in requests and "cpu" not in container["resources"]["limits"]:
+            requests["cpu"] = dice.choice(("10m", "100m", "200m"))
+    one["spec"]["nodeName"] = dice.choice(nodes) if dice.chance(0.98) else "nowhere"
+    status: Manifest = {"phase": "Running"}
+    if dice.chance(0.8):
+        status["startTime"] = START.format(dice.randint(1, 4), dice.randint(0, 3))
+    if dice.chance(0.05):
+        status["phase"] = dice.choice(("Succeeded", "Failed"))
+    elif dice.chance(0.1):
+        one["metadata"]["deletionTimestamp"] = "now"
+    if "sidecars" in families and dice.chance(0.3):
+        _resize(dice, one, status)
+    one["status"] = status
+    if storage is not None:
+        storage.add_volumes(one)
+    return one
+
+
+def _resize(dice: Dice, pod: Manifest, status: Manifest) -> None:
+    """Let the containers have other resources than the spec says."""
+    statuses = []
+    for container in pod["spec"]["containers"]:
+        if not dice.chance(0.8):
+            continue
+        actual = {"cpu": dice.choice(("50m", "700m")), "memory": dice.choice(("100Mi", "900Mi"))}
+        one: Manifest = {
+            "name": container["name"],
+            "image": container["image"],
+            "imageID": "",
+            "ready": True,
+            "restartCount": 0,
+            "state": {"running": {}},
+        }
+        if dice.chance(0.8):
+            one["resources"] = {"requests": actual}
+        if dice.chance(0.7):
+            one["allocatedResources"] = {"cpu": dice.choice(("300m", "50m")), "memory": "300Mi"}
+        statuses.append(one)
+    status["containerStatuses"] = statuses
+    if dice.chance(0.3):
+        reason = dice.choice(("Infeasible", "Deferred"))
+        status["conditions"] = [
+            {"type": "PodResizePending", "status": "True", "reason": reason, "message": "m"}
+        ]

@@ -1,0 +1,99 @@
+"""Generated containers: requests of all kinds, init containers, overhead, ports, images."""
+
+from tests.differential.kinds import Manifest
+from tests.differential.making.nodes import IMAGES
+from tests.differential.making.words import CPUS, GPU, MEMORIES, Dice
+
+PORTS = (80, 443, 8080)
+ADDRESSES = ("", "0.0.0.0", "10.1.2.3", "127.0.0.1", "::")
+OTHER_IMAGES = ("registry.example.com/app", "registry.example.com/big", "elsewhere/thing:3")
+
+
+def add_containers(dice: Dice, spec: Manifest, families: set[str]) -> None:
+    """Fill in the containers of a pod's spec and what it asks for beside them."""
+    spec["containers"] = [
+        _container(dice, f"c{number}", families)
+        for number in range(dice.weighted({1: 6, 2: 3, 3: 1}))
+    ]
+    if "sidecars" in families:
+        inits = [
+            _init_container(dice, f"i{number}", families)
+            for number in range(dice.weighted({0: 3, 1: 4, 2: 2, 3: 1}))
+        ]
+        if inits:
+            spec["initContainers"] = inits
+        if dice.chance(0.2):
+            spec["overhead"] = {"cpu": "120m", "memory": "100Mi"}
+        if dice.chance(0.25):
+            spec["resources"] = _pod_level(dice)
+            _fit_under(spec)
+    if "features" in families and dice.chance(0.3):
+        spec["hostNetwork"], spec["hostUsers"] = True, dice.chance(0.5)
+
+
+def _container(dice: Dice, name: str, families: set[str]) -> Manifest:
+    found: Manifest = {"name": name, "image": "registry.example.com/none:1"}
+    if "images" in families:
+        found["image"] = dice.choice((*IMAGES, *OTHER_IMAGES))
+    requests: dict[str, str] = {}
+    if dice.chance(0.8):
+        requests["cpu"] = dice.choice(CPUS)
+    if dice.chance(0.75):
+        requests["memory"] = dice.choice(MEMORIES)
+    if dice.chance(0.1):
+        requests["ephemeral-storage"] = dice.choice(("1Gi", "6Gi"))
+    limits: dict[str, str] = {}
+    if "extended" in families:
+        if dice.chance(0.4):
+            limits[GPU] = dice.choice(("1", "2", "0"))
+        if dice.chance(0.1):
+            limits["example.com/fpga"] = "1"
+        if dice.chance(0.15) and requests:
+            limits["hugepages-2Mi"] = dice.choice(("32Mi", "128Mi"))
+            requests.setdefault("cpu", "100m")
+    if dice.chance(0.05):
+        limits["cpu"] = "3"
+    found["resources"] = {"requests": {**requests, **_extended(limits)}, "limits": limits}
+    if "ports" in families and dice.chance(0.7):
+        found["ports"] = _ports(dice)
+    return found
+
+
+def _extended(limits: dict[str, str]) -> dict[str, str]:
+    return {name: amount for name, amount in limits.items() if name != "cpu"}
+
+
+def _init_container(dice: Dice, name: str, families: set[str]) -> Manifest:
+    found = _container(dice, name, families)
+    if dice.chance(0.5):
+        found["restartPolicy"] = "Always"
+    return found
+
+
+def _pod_level(dice: Dice) -> Manifest:
+    requests = {}
+    if dice.chance(0.8):
+        requests["cpu"] = dice.choice(("3", "4", "6"))
+    if dice.chance(0.7):
+        requests["memory"] = dice.choice(("4Gi", "7Gi", "10Gi"))
+    return {"requests": requests or {"cpu": "5"}}
+
+
+def _fit_under(spec: Manifest) -> None:
+    """Drop limits of containers that a pod-level request does not allow for."""
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        container["resources"]["limits"].pop("cpu", None)
+
+
+def _ports(dice: Dice) -> list[Manifest]:
+    found = {}
+    for _ in range(dice.weighted({1: 4, 2: 1})):
+        port = dice.choice(PORTS)
+        one: Manifest = {"containerPort": port, "protocol": dice.choice(("TCP", "TCP", "UDP"))}
+        if dice.chance(0.9):
+            one["hostPort"] = port
+            address = dice.choice(ADDRESSES)
+            if address:
+                one["hostIP"] = address
+        found[(port, one["protocol"])] = one
+    return list(found.values())

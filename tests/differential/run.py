@@ -1,0 +1,195 @@
+"""`make differential`: random cases on a real API server, decided by kube-scheduler and by ours.
+
+    python -m tests.differential.run --cases 1000 --seed 1 --out build/differential
+
+Writes summary.json and summary.md, and each difference as a file of its own that repeats without the
+real scheduler (see README.md). Exit code 1 when a difference is unexplained.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+
+import msgspec
+
+from tests.apiserver.realcluster import RealCluster, start_cluster, start_kube_scheduler
+from tests.differential.case import Case, Decision
+from tests.differential.compare import differences
+from tests.differential.kinds import Manifest, collection, key_of
+from tests.differential.klog import VERBOSITY
+from tests.differential.known import explained
+from tests.differential.making.cluster import FAMILIES, make_case
+from tests.differential.making.profiles import configuration
+from tests.differential.making.words import NAMESPACES, Dice
+from tests.differential.ours import Ours
+from tests.differential.report import Report
+from tests.differential.stage import Stage, StageError
+from tests.real.api import Api, ApiError
+
+# Admission that would change or refuse generated objects; what it does is no part of scheduling.
+ADMISSION = (
+    "ServiceAccount",
+    "TaintNodesByCondition",
+    "Priority",
+    "RuntimeClass",
+    "StorageObjectInUseProtection",
+)
+BLOCK, PROFILES = 50, 6
+SLOW_S = 0.4
+
+
+class Run:
+    """All cases of one run; `report` collects what came out."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.report = Report(Path(options.out), options.seed)
+        chosen = options.families.split(",") if options.families else []
+        self.families = {name: 0.7 for name in chosen} if chosen else FAMILIES
+
+    async def everything(self, cluster: RealCluster) -> None:
+        """Play all cases, block by block, each block under a configuration of its own."""
+        async with Api(cluster, connections=8) as api:
+            for name, labels in NAMESPACES.items():
+                meta = {"name": name, "labels": labels}
+                await api.expect("POST", collection("Namespace"), {"metadata": meta})
+            namespaces, _ = await api.list(collection("Namespace"))
+            for meta in (one["metadata"] for one in namespaces):
+                meta.pop("managedFields", None)
+            for block, numbers in self._blocks():
+                await self._block(cluster, api, [_namespace(one) for one in namespaces], block, numbers)
+
+    def _blocks(self) -> Iterator[tuple[int, list[int]]]:
+        first, count = self.options.first, self.options.cases
+        numbers = range(first, first + count)
+        for block in range(first // BLOCK, (first + count - 1) // BLOCK + 1):
+            yield block, [number for number in numbers if number // BLOCK == block]
+
+    async def _block(
+        self,
+        cluster: RealCluster,
+        api: Api,
+        namespaces: list[Manifest],
+        block: int,
+        numbers: list[int],
+    ) -> None:
+        count = 1 if self.options.default_profile else PROFILES
+        config = configuration(Dice(f"{self.options.seed}/configuration/{block}"), count)
+        whole = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            **config,
+        }
+        names = [profile["schedulerName"] for profile in config["profiles"]]
+        ours = Ours(whole)
+        name = self.report.configuration(block, whole)
+        with (
+            start_kube_scheduler(cluster, config, flags=[VERBOSITY]) as scheduler,
+            closing(Stage(api, scheduler, namespaces)) as stage,
+        ):
+            for number in numbers:
+                case = make_case(f"{self.options.seed}/{number}", self.families, names)
+                if not await self._case(stage, ours, case, name):
+                    # Perhaps the scheduler had not seen all: only what comes again is a difference.
+                    stage.settle_s = SLOW_S
+                    await self._case(stage, ours, case, name, is_last=True)
+                    stage.settle_s = self.options.settle
+
+    async def _case(
+        self, stage: Stage, ours: Ours, case: Case, config: str, *, is_last: bool = False
+    ) -> bool:
+        """Play one case and tell the report; return false if it is to be played again."""
+        decisions: list[Decision] = []
+        notes: Counter[str] = Counter()
+        try:
+            await stage.build(case.objects)
+            notes["refused objects"] += len(stage.refused)
+            for text in stage.refused:
+                self.report.complain(case, ApiError(text))
+            await self._pods(stage, ours, case, config, decisions, notes)
+        except StageError as error:
+            if not is_last:
+                await stage.clear()
+                return False
+            notes["stage failed"] += 1
+            self.report.complain(case, error)
+        await stage.clear()
+        if not is_last and any(one.differences and not one.known for one in decisions):
+            return False
+        self.report.add(case, decisions, notes)
+        return True
+
+    async def _pods(
+        self,
+        stage: Stage,
+        ours: Ours,
+        case: Case,
+        config: str,
+        decisions: list[Decision],
+        notes: Counter[str],
+    ) -> None:
+        for number, pod in enumerate(case.pods):
+            objects = await stage.snapshot()
+            try:
+                stored, peer = await stage.decide(pod)
+            except ApiError as error:
+                notes["refused pods"] += 1
+                self.report.complain(case, error)
+                continue
+            if stage.is_disturbed:
+                notes["disturbed"] += 1
+                return
+            mine = ours.decide(objects, stored, peer)
+            one = Decision(f"{case.id}/{number}", config, objects, stored, peer, mine)
+            one.differences = differences(peer, mine)
+            one.differences |= self._through_the_door(ours, one)
+            one.known = explained(one) if one.differences else ""
+            decisions.append(one)
+            if peer.result != "Scheduled" and not peer.nominated:
+                await stage.remove(stored)
+
+    def _through_the_door(self, ours: Ours, one: Decision) -> Manifest:
+        """Compare what `simulate --batch` says with the engine, where nobody else is pending."""
+        waiting = [obj for obj in one.objects if obj["kind"] == "Pod" and not _is_placed(obj)]
+        if waiting or one.peer.result == "Error":
+            return {}
+        return self.report.door(ours.simulated(one.objects, one.pod), one)
+
+
+def _is_placed(pod: Manifest) -> bool:
+    return bool(pod["spec"].get("nodeName"))
+
+
+def _namespace(obj: Manifest) -> Manifest:
+    return {**obj, "apiVersion": "v1", "kind": "Namespace"}
+
+
+def main() -> int:
+    """Run as the command line says; return the exit code."""
+    parser = argparse.ArgumentParser(prog="differential", description=__doc__)
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--families", default="", help="only these, comma-separated")
+    parser.add_argument("--default-profile", action="store_true", help="no other profiles")
+    parser.add_argument("--settle", type=float, default=0.02, help="seconds per case to settle")
+    parser.add_argument("--out", default="build/differential")
+    options = parser.parse_args()
+    run = Run(options)
+    started = monotonic()
+    with start_cluster(
+        [f"--disable-admission-plugins={','.join(ADMISSION)}"], name="differential"
+    ) as cluster:
+        asyncio.run(run.everything(cluster))
+    return run.report.write(monotonic() - started)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("KUBEBUILDER_ASSETS", str(Path(__file__).parents[2] / ".tools" / "bin"))
+    sys.exit(main())
