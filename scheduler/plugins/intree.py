@@ -9,6 +9,7 @@ from scheduler.plugins.affinity import InterPodAffinity
 from scheduler.plugins.defaultbinder import DefaultBinder
 from scheduler.plugins.dynamicresources import DynamicResources
 from scheduler.plugins.imagelocality import ImageLocality
+from scheduler.plugins.loadaware import LoadAwareScheduling
 from scheduler.plugins.nodeaffinity import NodeAffinity
 from scheduler.plugins.nodedeclaredfeatures import NodeDeclaredFeatures
 from scheduler.plugins.nodename import NodeName
@@ -49,4 +50,5 @@ IN_TREE: tuple[type[Plugin[Any]], ...] = (
     ImageLocality,
     DefaultBinder,
     NodeDeclaredFeatures,
+    LoadAwareScheduling,
 )

@@ -1,0 +1,198 @@
+"""`Account`: the pods on one node and what they add to the node's last report.
+
+A pod counts with its estimate until a report can have seen it: one that is not reported, or was
+assigned within the interval that the report covers, or for as long as its owner asks. All times are
+compared with the report's, never with the clock, so that the sums change with events alone.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.base.clock import parse_rfc3339
+from scheduler.base.errors import ObjectError
+from scheduler.objects.pod import Pod
+from scheduler.plugins.loadaware.estimate import estimate
+from scheduler.plugins.loadaware.podclass import PROD, priority_class
+from scheduler.plugins.loadaware.report import Report
+from scheduler.plugins.loadaware.settings import Settings, Vector
+
+JUST_NOW = float("inf")
+NO_DEADLINE = float("-inf")
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A pod on a node; `assigned` is infinite as long as nobody has confirmed when that was.
+
+    Until `deadline` the pod is estimated even if reports have seen it.
+    """
+
+    key: str
+    estimate: Vector
+    is_prod: bool
+    assigned: float
+    deadline: float
+
+
+class Weight(msgspec.Struct, frozen=True):
+    """What follows from a pod's spec and annotations alone: its estimate, and whether it is prod."""
+
+    estimate: Vector
+    is_prod: bool
+
+
+def weigh(pod: Pod, settings: Settings) -> Weight:
+    """Return estimate and class; a pod whose quantities cannot be read is not estimated."""
+    try:
+        return Weight(estimate(pod, settings), priority_class(pod) == PROD)
+    except ObjectError:
+        return Weight(settings.nothing, is_prod=False)
+
+
+def entry_of(pod: Pod, weight: Weight, settings: Settings) -> Entry | None:
+    """Return how a placed pod counts; None for one that only reserves room."""
+    if pod.metadata.annotations.reserve_pod == "true":
+        return None
+    assigned = _since(pod, "PodScheduled", JUST_NOW)
+    deadline = forced_until(pod, assigned, settings)
+    return Entry(pod.key, weight.estimate, weight.is_prod, assigned, deadline)
+
+
+def forced_until(pod: Pod, assigned: float, settings: Settings) -> float:
+    """Return until when a pod is estimated although reports name it; `NO_DEADLINE` if never."""
+    after_scheduled = settings.seconds_after_scheduled
+    after_initialized = settings.seconds_after_initialized
+    if settings.customizable:
+        own = pod.metadata.annotations
+        after_scheduled = _whole(own.load_seconds_after_scheduled, after_scheduled)
+        after_initialized = _whole(own.load_seconds_after_initialized, after_initialized)
+    if after_initialized > 0:
+        initialized = _since(pod, "Initialized", NO_DEADLINE)
+        if initialized != NO_DEADLINE:
+            return initialized + after_initialized
+    return assigned + after_scheduled if after_scheduled > 0 else NO_DEADLINE
+
+
+class Account:
+    """The sums of one node, kept with every pod that comes or goes and every report.
+
+    `node_delta` is what unseen pods add to the node's usage, `prod_delta` the same for production
+    pods, `prod_usage` what reported production pods use, `estimated` the estimates of all.
+    """
+
+    __slots__ = (
+        "entries",
+        "estimated",
+        "node_delta",
+        "prod_delta",
+        "prod_usage",
+        "report",
+        "width",
+    )
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.report: Report | None = None
+        self.entries: dict[str, Entry] = {}
+        self._clear()
+
+    def put(self, uid: str, entry: Entry) -> None:
+        """Count a pod, or count it anew."""
+        before = self.entries.get(uid)
+        if before == entry:
+            return
+        if before is not None:
+            self._count(before, -1)
+        self.entries[uid] = entry
+        self._count(entry, 1)
+
+    def drop(self, uid: str) -> bool:
+        """Stop counting a pod; return whether it was counted."""
+        entry = self.entries.pop(uid, None)
+        if entry is not None:
+            self._count(entry, -1)
+        return entry is not None
+
+    def take(self, report: Report | None) -> None:
+        """Take in a report, or that there is none any more."""
+        self.report = report
+        self._clear()
+        for entry in self.entries.values():
+            self._count(entry, 1)
+
+    def in_node_delta(self) -> list[str]:
+        """Return the uids of pods that count with an estimate."""
+        return [uid for uid, entry in self.entries.items() if any(self._unseen(entry))]
+
+    def in_prod_delta(self) -> list[str]:
+        """Return the uids of production pods that count with an estimate as such."""
+        return [uid for uid, entry in self.entries.items() if any(self._unseen_prod(entry))]
+
+    def _clear(self) -> None:
+        self.node_delta = [0] * self.width
+        self.prod_delta = [0] * self.width
+        self.prod_usage = [0] * self.width
+        self.estimated = [0] * self.width
+
+    def _count(self, entry: Entry, sign: int) -> None:
+        report = self.report
+        if report is None:
+            return
+        _add(self.estimated, entry.estimate, sign)
+        _add(self.node_delta, self._unseen(entry), sign)
+        if entry.is_prod:
+            _add(self.prod_delta, self._unseen_prod(entry), sign)
+            if entry.key in report.prod:
+                _add(self.prod_usage, report.pods[entry.key], sign)
+
+    def _unseen(self, entry: Entry) -> Vector:
+        """Return what the pod adds to the node's reported usage."""
+        report = self.report
+        if report is None or not any(entry.estimate):
+            return ()
+        usage = report.pods.get(entry.key)
+        if usage is None:
+            return entry.estimate
+        if not is_unseen(entry, report):
+            return ()
+        return tuple([max(0, e - u) for e, u in zip(entry.estimate, usage, strict=True)])
+
+    def _unseen_prod(self, entry: Entry) -> Vector:
+        report = self.report
+        if report is None or not entry.is_prod:
+            return ()
+        if entry.key in report.pods and entry.key not in report.prod:
+            return entry.estimate  # the report does not count it among production pods
+        return self._unseen(entry)
+
+
+def is_unseen(entry: Entry, report: Report) -> bool:
+    """Whether a reported pod is too young for the report to show what it will use."""
+    return entry.assigned > report.updated - report.interval_s or entry.deadline > report.updated
+
+
+def _add(total: list[int], more: Vector, sign: int) -> None:
+    for index, amount in enumerate(more):
+        total[index] += sign * amount
+
+
+def _since(pod: Pod, condition: str, otherwise: float) -> float:
+    """Return since when a condition is True, `otherwise` when it is not."""
+    found = pod.condition(condition)
+    if found is None or found.status != "True":
+        return otherwise
+    try:
+        moment = parse_rfc3339(found.last_transition_time)
+    except (ValueError, OverflowError, OSError):
+        return otherwise
+    return otherwise if moment is None else moment
+
+
+def _whole(text: str, otherwise: int) -> int:
+    """Read seconds of an annotation; a negative or unreadable one is as absent."""
+    if not text:
+        return otherwise
+    digits = text.removeprefix("+")
+    if len(digits) > 18 or not (digits.isascii() and digits.isdigit()):
+        return otherwise
+    return int(digits)

@@ -1,0 +1,127 @@
+"""`Grid`: the columns of a ledger as a few arrays that grow, so that a row is written at one stroke."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.base.arrays import BoolColumn, FloatColumn, IntMatrix
+from scheduler.plugins.loadaware.account import Weight
+from scheduler.plugins.loadaware.limits import UNLIMITED
+from scheduler.plugins.loadaware.report import NEVER
+
+_FIRST_CAPACITY = 64
+_GROUPS = 5  # node_room, prod_room, node_free, prod_free, offered
+_FLAGS = 5
+
+
+class Rooms(msgspec.Struct, frozen=True):
+    """The room of one node for a pod of the node's own class or a production pod, per resource."""
+
+    node: list[int]
+    prod: list[int]
+    updated: float
+
+    def fits(self, weight: Weight) -> bool:
+        """Whether a pod breaks no threshold."""
+        rooms = self.prod if weight.is_prod else self.node
+        return all(n < room for n, room in zip(weight.estimate, rooms, strict=True))
+
+
+class Grid:
+    """Amounts [group and resource, row], flags [flag, row] and the time of each row's report."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._empty = (UNLIMITED,) * (2 * width) + (-1,) * (2 * width) + (0,) * width
+        self._size = 0
+        self._allocate(_FIRST_CAPACITY)
+
+    def _allocate(self, capacity: int) -> None:
+        self._amounts: NDArray[np.int64] = np.empty(
+            (_GROUPS * self._width, capacity), dtype=np.int64
+        )
+        self._amounts[:] = np.array(self._empty, dtype=np.int64)[:, None]
+        self._flags: NDArray[np.bool_] = np.zeros((_FLAGS, capacity), dtype=np.bool_)
+        self._updated: NDArray[np.float64] = np.full(capacity, NEVER)
+        self._view()
+
+    def _view(self) -> None:
+        size, width = self._size, self._width
+        groups = [self._amounts[i * width : (i + 1) * width, :size] for i in range(_GROUPS)]
+        self.node_room: IntMatrix
+        self.prod_room: IntMatrix
+        self.node_free: IntMatrix
+        self.prod_free: IntMatrix
+        self.offered: IntMatrix
+        self.node_room, self.prod_room, self.node_free, self.prod_free, self.offered = groups
+        flags = [self._flags[i, :size] for i in range(_FLAGS)]
+        self.node_checked: BoolColumn
+        self.prod_checked: BoolColumn
+        self.node_aggregated: BoolColumn
+        self.prod_aggregated: BoolColumn
+        self.measured: BoolColumn
+        (
+            self.node_checked,
+            self.prod_checked,
+            self.node_aggregated,
+            self.prod_aggregated,
+            self.measured,
+        ) = flags
+        self.updated: FloatColumn = self._updated[:size]
+
+    def grow(self, size: int) -> None:
+        """Make room for `size` rows."""
+        if size <= self._size:
+            return
+        capacity = self._amounts.shape[1]
+        if size > capacity:
+            before, old = (self._amounts, self._flags, self._updated), self._size
+            self._size = size
+            self._allocate(max(size, 2 * capacity))
+            self._amounts[:, :old] = before[0][:, :old]
+            self._flags[:, :old] = before[1][:, :old]
+            self._updated[:old] = before[2][:old]
+        self._size = size
+        self._view()
+
+    def clear(self, row: int) -> None:
+        """Put a row back to that of a node without report."""
+        self._amounts[:, row] = self._empty
+        self._flags[:, row] = False
+        self._updated[row] = NEVER
+
+    def write_offered(self, row: int, offered: Sequence[int]) -> None:
+        """Write what a node without report offers."""
+        self._amounts[-self._width :, row] = offered
+
+    def write(
+        self,
+        row: int,
+        *,
+        node_room: Sequence[int],
+        prod_room: Sequence[int],
+        node_free: Sequence[int],
+        prod_free: Sequence[int],
+        offered: Sequence[int],
+        updated: float,
+        flags: tuple[bool, ...],
+    ) -> None:
+        """Write a row."""
+        self._amounts[:, row] = (*node_room, *prod_room, *node_free, *prod_free, *offered)
+        self._flags[:, row] = flags
+        self._updated[row] = updated
+
+    def rooms(self, row: int) -> Rooms:
+        """Return what decides whether the filter passes a row."""
+        found: list[int] = self._amounts[: 2 * self._width, row].tolist()
+        return Rooms(found[: self._width], found[self._width :], float(self._updated[row]))
+
+    def cells(self, row: int) -> list[Any]:
+        """Return all cells of a row."""
+        amounts: list[Any] = self._amounts[:, row].tolist()
+        return [*amounts, *self._flags[:, row].tolist(), float(self._updated[row])]

@@ -1,0 +1,335 @@
+"""`Ledger`: the tracker of load: what every node uses, kept in columns by every change.
+
+One ledger per `Settings`: `ledger_for` makes a class of its own for each, which is how the handle tells
+trackers apart. Everything that deciding needs is worked out when a report, a node or a pod changes,
+one row at a time; the plugin only compares columns. No clock: ages are the plugin's to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn
+from scheduler.objects.node import Node
+from scheduler.objects.nodemetric import NodeMetric
+from scheduler.objects.pod import Pod, PodAnnotations
+from scheduler.plugins.loadaware.account import Account, Weight, entry_of, weigh
+from scheduler.plugins.loadaware.grid import Grid, Rooms
+from scheduler.plugins.loadaware.limits import UNLIMITED, NodeLimits, node_limits
+from scheduler.plugins.loadaware.report import Report, read_report
+from scheduler.plugins.loadaware.settings import Settings, Vector
+from scheduler.state.change import Change
+from scheduler.state.podindex import Placed
+from scheduler.state.shapes import Shape
+from scheduler.state.touched import Touched
+
+if TYPE_CHECKING:
+    from scheduler.state.cluster import Cluster
+
+KIND = "NodeMetric"
+_MOST_WEIGHTS = 256
+
+
+class LastReport(msgspec.Struct, frozen=True):
+    """What the last change of a report did to its node, for hints."""
+
+    node: str = ""
+    before: Rooms | None = None
+    after: Rooms | None = None
+    is_gone: bool = False
+
+    def may_help(self, weight: Weight, silence_s: float) -> bool:
+        """Whether a pod may pass the node now and did not before.
+
+        It did not if there was too little room, or if the node was silent for longer than
+        `silence_s`: then its figures may have expired in between.
+        """
+        before, after = self.before, self.after
+        if before is None or after is None:
+            return False
+        if self.is_gone:
+            return True
+        if not after.fits(weight):
+            return False
+        return after.updated - before.updated >= silence_s or not before.fits(weight)
+
+
+class Ledger:
+    """Follows nodes, NodeMetrics and placed pods; a row without node holds zeros."""
+
+    settings: ClassVar[Settings]
+    kinds: tuple[str, ...] = (KIND,)
+
+    def __init__(self) -> None:
+        self.touched = Touched()
+        self._cluster: Cluster | None = None
+        self._weights: WeakKeyDictionary[Shape, dict[tuple[PodAnnotations, str], Weight]]
+        self._weights = WeakKeyDictionary()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._grid = Grid(len(self.settings.resources))
+        self._rows: dict[str, int] = {}
+        self._accounts: dict[str, Account] = {}
+        self._limits: dict[str, NodeLimits] = {}
+        self.touched = Touched()
+        # How many nodes have a report, and how many of their percentiles another figure stands for.
+        self.reports = 0
+        self.substitutes: set[str] = set()
+        self.last_report = LastReport()
+
+    # What the plugin reads: columns over all rows; `index` is a place in `settings.resources`.
+
+    def room(self, index: int, *, prod: bool) -> IntColumn:
+        """Return the least further usage that breaks a threshold of a resource."""
+        column: IntColumn = (self._grid.prod_room if prod else self._grid.node_room)[index]
+        return column
+
+    def free(self, index: int, *, prod: bool) -> IntColumn:
+        """Return allocatable minus usage, as scoring sees it; -1 where nothing is offered."""
+        column: IntColumn = (self._grid.prod_free if prod else self._grid.node_free)[index]
+        return column
+
+    def offered(self, index: int) -> IntColumn:
+        """Return what percentages are taken of."""
+        column: IntColumn = self._grid.offered[index]
+        return column
+
+    def checked(self, *, prod: bool) -> BoolColumn:
+        """Return the nodes with a report and some threshold."""
+        return self._grid.prod_checked if prod else self._grid.node_checked
+
+    def aggregated(self, *, prod: bool) -> BoolColumn:
+        """Return the nodes whose thresholds are held against a percentile."""
+        return self._grid.prod_aggregated if prod else self._grid.node_aggregated
+
+    @property
+    def measured(self) -> BoolColumn:
+        """Return the nodes whose report holds measurements."""
+        return self._grid.measured
+
+    @property
+    def updated(self) -> FloatColumn:
+        """Return when each node reported, seconds since the epoch; minus infinity for never."""
+        return self._grid.updated
+
+    def fits(self, node: str, weight: Weight) -> bool:
+        """Whether a pod breaks no threshold of a node; so of one that is not known."""
+        row = self._rows.get(node)
+        return row is None or self._grid.rooms(row).fits(weight)
+
+    def account(self, node: str) -> Account | None:
+        """Return the account of a known node."""
+        return self._accounts.get(node)
+
+    def limits(self, node: str) -> NodeLimits | None:
+        """Return the limits of a known node."""
+        return self._limits.get(node)
+
+    def rows(self) -> Iterator[tuple[str, int]]:
+        """Yield the nodes that have a report, with their rows."""
+        for name, row in self._rows.items():
+            if self._accounts[name].report is not None:
+                yield name, row
+
+    def weight(self, shape: Shape, pod: Pod) -> Weight:
+        """Return estimate and class of a pod; replicas share them."""
+        by_rest = self._weights.get(shape)
+        if by_rest is None:
+            by_rest = self._weights[shape] = {}
+        key = (pod.metadata.annotations, pod.status.qos_class)
+        found = by_rest.get(key)
+        if found is None:
+            if len(by_rest) >= _MOST_WEIGHTS:
+                by_rest.clear()
+            found = by_rest[key] = weigh(pod, self.settings)
+        return found
+
+    # The tracker.
+
+    def rebuild(self, cluster: Cluster) -> None:
+        """Start afresh from what `cluster` holds."""
+        self._clear()
+        self._cluster = cluster
+        for node in cluster.table.nodes:
+            if node is not None:
+                self._add_node(node)
+
+    def apply(self, change: Change) -> None:
+        """Follow one change."""
+        if change.kind == "Pod":
+            self._pod(change.before, change.after)
+        elif change.kind == KIND:
+            name = change.old.metadata.name if change.new is None else change.new.metadata.name
+            self._report(name, change.new)
+        elif change.kind == "Node":
+            self._node(change)
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return all columns and sums by name, for laws and dumps; rows of no node are left out."""
+        found: dict[str, Any] = {}
+        for name in sorted(self._rows):
+            account, row = self._accounts[name], self._rows[name]
+            sums = (account.node_delta, account.prod_delta, account.prod_usage, account.estimated)
+            found[f"sums {name}"] = [list(one) for one in sums]
+            found[f"cells {name}"] = self._grid.cells(row)
+        found["reports"] = self.reports
+        found["substitutes"] = sorted(self.substitutes)
+        return found
+
+    def copy(self) -> Self:
+        """Return an independent copy; as dear as `rebuild`."""
+        twin = type(self)()
+        if self._cluster is not None:
+            twin.rebuild(self._cluster)
+        return twin
+
+    # Following.
+
+    def _node(self, change: Change) -> None:
+        name = change.node.metadata.name
+        if change.verb == "delete":
+            row = self._rows.pop(name)
+            account = self._accounts.pop(name)
+            del self._limits[name]
+            self.substitutes.discard(name)
+            self.reports -= account.report is not None
+            self._grid.clear(row)
+            self.touched.add(row)
+        elif change.verb == "add":
+            self._add_node(change.node)
+        elif name in self._rows:
+            limits = node_limits(change.node, self.settings)
+            if limits != self._limits[name]:
+                self._limits[name] = limits
+                self._write(name)
+
+    def _add_node(self, node: Node) -> None:
+        cluster = self._cluster
+        if cluster is None:
+            return
+        name = node.metadata.name
+        self._rows[name] = cluster.table.rows[name]
+        self._grid.grow(cluster.table.size)
+        self._limits[name] = node_limits(node, self.settings)
+        account = self._accounts[name] = Account(len(self.settings.resources))
+        metric = cluster.store.of(KIND).get(name)
+        if metric is not None:
+            account.report = read_report(metric, self.settings)
+            self.reports += 1
+        for uid, placed in cluster.pods.on(name).items():
+            self._hold(account, uid, placed)
+        self._write(name)
+
+    def _report(self, name: str, metric: NodeMetric | None) -> None:
+        account = self._accounts.get(name)
+        self.last_report = LastReport(name)
+        if account is None:
+            return
+        row = self._rows[name]
+        before = self._grid.rooms(row)
+        self.reports += (metric is not None) - (account.report is not None)
+        account.take(None if metric is None else read_report(metric, self.settings))
+        self._write(name)
+        self.last_report = LastReport(name, before, self._grid.rooms(row), is_gone=metric is None)
+
+    def _pod(self, before: Placed | None, after: Placed | None) -> None:
+        if before is not None and (after is None or before.node != after.node):
+            account = self._accounts.get(before.node)
+            if account is not None and account.drop(before.pod.metadata.uid):
+                self._write(before.node)
+        if after is not None:
+            account = self._accounts.get(after.node)
+            if account is not None:
+                uid = after.pod.metadata.uid
+                held = account.entries.get(uid)
+                self._hold(account, uid, after)
+                if account.entries.get(uid) is not held:
+                    self._write(after.node)
+
+    def _hold(self, account: Account, uid: str, placed: Placed) -> None:
+        pod = placed.pod
+        weight = self.weight(placed.shape, pod)
+        entry = entry_of(pod, weight, self.settings)
+        if entry is None:
+            account.drop(uid)
+        else:
+            account.put(uid, entry)
+
+    def _write(self, name: str) -> None:
+        """Work out the row of a node anew."""
+        row, limits, account = self._rows[name], self._limits[name], self._accounts[name]
+        report = account.report
+        self.touched.add(row)
+        self.substitutes.discard(name)
+        if report is None:
+            self._grid.clear(row)
+            self._grid.write_offered(row, limits.allocatable)
+            return
+        checked_by = report.choose(limits.percentile)
+        scored_by = report.choose(self.settings.score_percentile)
+        if report.usage is not None and (checked_by.is_substitute or scored_by.is_substitute):
+            self.substitutes.add(name)
+        production = account.prod_usage
+        if self.settings.prod_includes_system:
+            production = _sum(production, report.system)
+        prod_used = _sum(production, account.prod_delta)
+        has_prod = limits.prod_breaks is not None
+        node_breaks = limits.node_breaks
+        counts = self.settings.estimates_in_filter
+        node_delta = account.node_delta if counts else self.settings.nothing
+        prod_filter = prod_used if counts else production
+        node_room = _room(node_breaks, report, checked_by.usage, node_delta)
+        prod_room = (
+            _room(limits.prod_breaks, report, prod_filter, self.settings.nothing)
+            if has_prod
+            else node_room
+        )
+        self._grid.write(
+            row,
+            node_room=node_room,
+            prod_room=prod_room,
+            node_free=_free(limits.allocatable, report, scored_by.usage, account.node_delta),
+            prod_free=_free(limits.allocatable, report, prod_used, self.settings.nothing),
+            offered=limits.allocatable,
+            updated=report.updated,
+            flags=(
+                node_breaks is not None,
+                has_prod or node_breaks is not None,
+                limits.percentile is not None,
+                limits.percentile is not None and not has_prod,
+                report.usage is not None,
+            ),
+        )
+
+
+@lru_cache(maxsize=64)
+def ledger_for(settings: Settings) -> type[Ledger]:
+    """Return the class of the ledger that keeps accounts by `settings`."""
+    name = f"Ledger({settings})"
+    return type(name, (Ledger,), {"settings": settings, "__qualname__": name})
+
+
+def _sum(one: Vector | list[int], other: Vector | list[int]) -> list[int]:
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+def _room(
+    breaks: Vector | None, report: Report, used: Vector | list[int], more: Vector | list[int]
+) -> list[int]:
+    if breaks is None or report.usage is None:
+        return [UNLIMITED] * len(more)
+    return [b - u - m for b, u, m in zip(breaks, used, more, strict=True)]
+
+
+def _free(
+    offered: Vector, report: Report, used: Vector | list[int], more: Vector | list[int]
+) -> list[int]:
+    if report.usage is None:
+        return [-1] * len(offered)
+    return [o - u - m if o > 0 else -1 for o, u, m in zip(offered, used, more, strict=True)]

@@ -1,0 +1,179 @@
+"""LoadAwareScheduling: keep pods off nodes that are busy, and off those nobody hears of.
+
+Filter and score compare columns of a `Ledger`, which follows every report and every pod; assuming a
+pod counts at once, so reserve has nothing to do. The plugin judges only how old figures are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerPod
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import Reason, Rejected
+from scheduler.objects.pod import Pod
+from scheduler.plugins.loadaware.account import Weight, weigh
+from scheduler.plugins.loadaware.args import MOST, SOFT, LoadAwareSchedulingArgs, effective
+from scheduler.plugins.loadaware.ledger import KIND, Ledger, ledger_for
+from scheduler.plugins.loadaware.scoring import usage_scores, weighing_of
+from scheduler.plugins.loadaware.settings import settings_of
+from scheduler.state.change import Change
+
+REASON_EXPIRED = "node(s) nodeMetric expired"
+REASON_USAGE = "node(s) {} usage exceed threshold"
+REASON_AGGREGATED = "node(s) {} aggregated usage exceed threshold"
+
+# With soft thresholds: what nodes within them score at least, and the others at most.
+_WITHIN, _BEYOND = 50, 10
+
+
+class Incoming(msgspec.Struct, frozen=True):
+    """What counts of a pod that is to be placed; `is_daemon` ones go wherever they belong."""
+
+    weight: Weight
+    is_daemon: bool
+
+
+class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
+    """Reject nodes whose measured use is too high or too old; score the rest by what is left."""
+
+    reads = (
+        KIND,
+        "pod.deleted",
+        "pod.labels",
+        "pod.requests",
+        "node",
+        "node.allocatable",
+        "node.annotations",
+        "self.labels",
+        "self.requests",
+    )
+    local = True
+    on_the_spot = ("filter", "score")
+
+    def __init__(self, args: LoadAwareSchedulingArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.effective = effective(args)
+        self.settings = settings_of(args)
+        self.ledger: Ledger = handle.tracker(ledger_for(self.settings))
+        self.expiration_s = float(self.effective.node_metric_expiration_seconds or 0)
+        self._waiting = PerPod(self._weigh_waiting)
+        self._weighing = weighing_of(
+            self.settings.resources,
+            self.effective.resource_weights,
+            self.effective.dominant_resource_weight,
+            packs=self.effective.scoring_strategy == MOST,
+        )
+        self._is_soft = self.effective.thresholds == SOFT
+
+    def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Incoming:
+        """Return the pod's estimate and class."""
+        pod = cycle.pod
+        is_daemon = any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
+        return Incoming(self.ledger.weight(cycle.shape, pod), is_daemon)
+
+    def filter(self, cycle: Cycle, nodes: Nodes, incoming: Incoming) -> Rejected | None:
+        """Reject nodes whose report has expired or whose usage would break a threshold."""
+        if incoming.is_daemon or not self.ledger.reports:
+            return None
+        stale = self._stale(cycle, nodes, incoming)
+        hit: BoolColumn | None = None
+        reasons: list[Reason] = []
+        if stale is not None and self.effective.filter_expired_node_metrics:
+            if not self.effective.enable_schedule_when_node_metrics_expired:
+                reasons.append(Reason(stale, REASON_EXPIRED))
+                hit = stale
+            if not self._is_soft:
+                reasons += self._usage_reasons(nodes, incoming, settled=stale)
+        elif not self._is_soft:
+            reasons += self._usage_reasons(nodes, incoming, settled=None)
+        if not reasons:
+            return None
+        for reason in reasons if hit is None else reasons[1:]:
+            hit = reason.rows if hit is None else hit | reason.rows
+        assert hit is not None  # noqa: S101 - there is a reason
+        return Rejected(hit, np.zeros_like(hit), tuple(reasons))
+
+    def score(self, cycle: Cycle, nodes: Nodes, incoming: Incoming) -> IntColumn:
+        """Return what would be left of each node, 0..100; 0 where nothing recent is known."""
+        if not self.ledger.reports or not self._weighing.total:
+            return nodes.constant(0)
+        weight = incoming.weight
+        prod = self.effective.score_according_prod_usage and weight.is_prod
+        left, offered = {}, {}
+        for place in self._weighing.counted:
+            free = nodes.part(self.ledger.free(place, prod=prod))
+            left[place] = free - weight.estimate[place]
+            offered[place] = nodes.part(self.ledger.offered(place))
+        scores = usage_scores(self._weighing, left, offered)
+        if self._is_soft:
+            beyond = np.zeros(nodes.size, dtype=np.bool_)
+            for reason in self._usage_reasons(nodes, incoming, settled=None):
+                beyond |= reason.rows
+            scores = np.where(beyond, scores * _BEYOND // 100, _WITHIN + scores * _WITHIN // 100)
+        known = nodes.part(self.ledger.updated) > cycle.now - self.expiration_s
+        known &= nodes.part(self.ledger.measured)
+        return scores * known
+
+    def reserve(self, _cycle: Cycle, _node: str, _incoming: Incoming) -> None:
+        """Let it be: the ledger counts the assumed pod itself."""
+
+    def unreserve(self, _cycle: Cycle, _node: str, _incoming: Incoming) -> None:
+        """Let it be: the ledger sees that the pod is forgotten."""
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether the node that a change is about has room now; of reports, if it had none before."""
+        weight = self._waiting.of(pod)
+        if change.kind == KIND:
+            # A report may come earlier after the moment of expiry than its time says.
+            return self.ledger.last_report.may_help(weight, self.expiration_s / 2)
+        if change.kind == "Node":
+            return self.ledger.fits(change.node.metadata.name, weight)
+        # A pod that goes may take its estimate along; otherwise it is the waiting pod that changed.
+        return change.before is None or self.ledger.fits(change.before.node, weight)
+
+    def ages_s(self, now: float) -> Iterator[tuple[str, float]]:
+        """Yield each node that has a report with the age of its figures in seconds."""
+        for name, row in self.ledger.rows():
+            yield name, now - float(self.ledger.updated[row])
+
+    def _weigh_waiting(self, pod: Pod) -> Weight:
+        weight = weigh(pod, self.settings)
+        if self.settings.estimates_in_filter:
+            return weight
+        return msgspec.structs.replace(weight, estimate=self.settings.nothing)
+
+    def _stale(self, cycle: Cycle, nodes: Nodes, incoming: Incoming) -> BoolColumn | None:
+        """Return the nodes with thresholds whose report has expired; None if there is none."""
+        stale = nodes.part(self.ledger.updated) <= cycle.now - self.expiration_s
+        stale &= nodes.part(self.ledger.checked(prod=incoming.weight.is_prod))
+        return stale if np.count_nonzero(stale) else None
+
+    def _usage_reasons(
+        self, nodes: Nodes, incoming: Incoming, *, settled: BoolColumn | None
+    ) -> Iterator[Reason]:
+        """Yield, per resource in order of name, the nodes whose first broken threshold it is."""
+        weight = incoming.weight
+        for place, name in enumerate(self.settings.resources):
+            room = nodes.part(self.ledger.room(place, prod=weight.is_prod))
+            adds = weight.estimate[place] if self.settings.estimates_in_filter else 0
+            broken = room <= adds
+            if not np.count_nonzero(broken):
+                continue
+            if settled is not None:
+                broken &= ~settled
+            settled = broken if settled is None else settled | broken
+            aggregated = nodes.part(self.ledger.aggregated(prod=weight.is_prod))
+            for rows, text in (
+                (broken & ~aggregated, REASON_USAGE),
+                (broken & aggregated, REASON_AGGREGATED),
+            ):
+                if np.count_nonzero(rows):
+                    yield Reason(rows, text.format(name))

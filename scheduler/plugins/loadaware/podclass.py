@@ -1,0 +1,60 @@
+"""Which priority class a pod belongs to, in Koordinator's sense.
+
+The label decides, then the range that spec.priority lies in, then the quality of service. What counts
+a pod as production and which resource names its requests go by follow from it.
+"""
+
+from __future__ import annotations
+
+from scheduler.objects.pod import Container, Pod, ResourceRequirements
+from scheduler.objects.quantity import resource_amount
+
+PROD, MID, BATCH, FREE, NONE = "koord-prod", "koord-mid", "koord-batch", "koord-free", ""
+
+PRIORITY_LABEL = "koordinator.sh/priority-class"
+QOS_LABEL = "koordinator.sh/qosClass"
+
+_RANGES = ((9000, 9999, PROD), (7000, 7999, MID), (5000, 5999, BATCH), (3000, 3999, FREE))
+_BY_QOS = {"SYSTEM": PROD, "LSE": PROD, "LSR": PROD, "LS": PROD, "BE": BATCH}
+
+
+def priority_class(pod: Pod) -> str:
+    """Return koord-prod, -mid, -batch or -free."""
+    return _named_class(pod) or _BY_QOS[koordinator_qos(pod)]
+
+
+def koordinator_qos(pod: Pod) -> str:
+    """Return LSE, LSR, LS, BE or SYSTEM: by label, else after Kubernetes' quality of service."""
+    named = pod.metadata.labels.get(QOS_LABEL, "")
+    if named in _BY_QOS:
+        return named
+    given = pod.status.qos_class
+    if given == "Guaranteed":
+        return "LSR"
+    return "BE" if given == "BestEffort" or (not given and _is_best_effort(pod)) else "LS"
+
+
+def _named_class(pod: Pod) -> str:
+    label = pod.metadata.labels.get(PRIORITY_LABEL)
+    if label is not None:
+        return label if label in (PROD, MID, BATCH, FREE) else NONE
+    priority = pod.priority
+    return next((name for low, high, name in _RANGES if low <= priority <= high), NONE)
+
+
+def _is_best_effort(pod: Pod) -> bool:
+    """Whether nobody in the pod asks for cpu or memory (Kubernetes: quality of service)."""
+    spec = pod.spec
+    containers: tuple[Container, ...] = (*spec.containers, *spec.init_containers)
+    wants = [container.resources for container in containers]
+    if spec.resources is not None:
+        wants.append(spec.resources)
+    return not any(_asks(one) for one in wants)
+
+
+def _asks(resources: ResourceRequirements) -> bool:
+    return any(
+        amounts.get(name) is not None and resource_amount(name, amounts[name]) > 0
+        for amounts in (resources.requests, resources.limits)
+        for name in ("cpu", "memory")
+    )
