@@ -17,6 +17,8 @@ from scheduler.state.table import stable_hash
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
+# Below every total: an extender may give any node a negative score.
+_NEVER = np.iinfo(np.int64).min
 
 
 class Ties(StrEnum):
@@ -31,7 +33,7 @@ def choose(
     nodes: Nodes, feasible: BoolColumn, total: IntColumn, uid: str, ties: Ties, random: Random
 ) -> int:
     """Return the row with the highest total among the feasible ones (at least one)."""
-    kept: IntColumn = np.where(feasible, total, -1)
+    kept: IntColumn = np.where(feasible, total, _NEVER)
     best = kept == kept.max()
     return break_tie(nodes, best.nonzero()[0], uid, ties, random)
 

@@ -1,8 +1,8 @@
 """One scheduling attempt: from a popped pod to a `Decision`. Step 4 of a pod's way.
 
-`decide` reads the view it is given and writes nothing. It is a generator only because an extender may
-have to be asked; for an ordinary pod it never yields. Assuming, reserving and permit follow in
-`engine.binding`, once there is a node.
+`decide` reads the view it is given and writes nothing, and it never yields; for pods about which
+extenders are asked `engine.consultation` takes the same steps with questions in between. Assuming,
+reserving and permit follow in `engine.binding`, once there is a node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scheduler.framework.hypothetical import Hypothetical
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.promised import NOBODY, Promised
-from scheduler.framework.runner import PreFiltered, Rejection, Runner, States
+from scheduler.framework.runner import PreFiltered, Rejection, Runner, Scored, States
 from scheduler.framework.status import SUCCESS, Code, Status
 
 NO_NODES_MESSAGE = "no nodes available to schedule pods"
@@ -30,7 +30,8 @@ NO_NODES_MESSAGE = "no nodes available to schedule pods"
 class Attempt(msgspec.Struct):
     """What `decide` works on; `promised` are the pods promised room that this one must respect.
 
-    `first_row` is where sampling starts, and where it got to afterwards.
+    `first_row` is where sampling starts, and where it got to afterwards. `wants_offers` says that
+    others have a say in which pods are evicted.
     """
 
     cycle: Cycle
@@ -41,6 +42,7 @@ class Attempt(msgspec.Struct):
     ties: Ties = Ties.UID
     percentage: int = 100
     first_row: int = 0
+    wants_offers: bool = False
 
 
 def decide(attempt: Attempt) -> Generator[Any, Any, Decision]:
@@ -63,22 +65,31 @@ def decide(attempt: Attempt) -> Generator[Any, Any, Decision]:
         return _nothing_fits(attempt, pre, SUCCESS, rejections)
 
     # 4 score, 5 choose
-    return _best(attempt, pre, feasible, rejections)
+    return best(attempt, pre, feasible, rejections)
 
 
 def _filter(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Rejection, ...]]:
+    alone = nominated_alone(attempt, pre)
+    return filter_all(attempt, pre) if alone is None else (alone, ())
+
+
+def nominated_alone(attempt: Attempt, pre: PreFiltered) -> BoolColumn | None:
+    """Return the row that the pod is nominated to if it passes all filters, else None."""
+    promised = attempt.cycle.pod.status.nominated_node_name
+    row = attempt.nodes.row(promised) if promised else None
+    if row is None or (pre.rows is not None and not pre.rows[row]):
+        return None
+    alone = np.zeros(attempt.nodes.size, dtype=np.bool_)
+    alone[row] = True
+    feasible, _ = filter_rows(attempt, alone)
+    return feasible if feasible[row] else None
+
+
+def filter_all(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Rejection, ...]]:
+    """Filter all rows that pre-filter left, and sample what passes if that is wanted."""
     nodes = attempt.nodes
     among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
-    promised = attempt.cycle.pod.status.nominated_node_name
-    if promised:
-        row = nodes.row(promised)
-        if row is not None and among[row]:
-            alone = np.zeros(nodes.size, dtype=np.bool_)
-            alone[row] = True
-            feasible, _ = _filter_rows(attempt, alone)
-            if feasible[row]:
-                return feasible, ()
-    feasible, rejections = _filter_rows(attempt, among)
+    feasible, rejections = filter_rows(attempt, among)
     if attempt.percentage < 100:
         feasible, attempt.first_row = sample(
             feasible, attempt.percentage, attempt.first_row, int(np.count_nonzero(among))
@@ -86,7 +97,7 @@ def _filter(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Rejec
     return feasible, tuple(rejections)
 
 
-def _filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rejection]]:
+def filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rejection]]:
     """Filter `among`; rows with nominated pods must fit both with and without them."""
     cycle, nodes, states = attempt.cycle, attempt.nodes, attempt.states
     rows = attempt.promised.rows()
@@ -104,12 +115,19 @@ def _filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[
 def _nothing_fits(
     attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> Decision:
-    nodes = attempt.nodes
-    outside = None
-    if pre.rows is not None and failed.is_success:
-        outside = nodes.exists & ~pre.rows
+    return misfit(attempt, pre, failed, rejections, post_filter(attempt, pre, failed, rejections))
+
+
+def misfit(
+    attempt: Attempt,
+    pre: PreFiltered,
+    failed: Status,
+    rejections: tuple[Rejection, ...],
+    found: list[PostFiltered],
+) -> Decision:
+    """Return why no node fits; `found` is what the post-filter plugins said to that."""
+    nodes, outside = attempt.nodes, _outside(attempt, pre, failed)
     message = fit_message(nodes.count, failed, rejections, outside, pre.narrowed_by)
-    found = _post_filter(attempt, failed, rejections, outside)
     texts = [one.text for one in found if one.text]
     chosen = next((one for one in found if one.status.is_success), None)
     if texts and chosen is None:
@@ -127,11 +145,15 @@ def _nothing_fits(
     )
 
 
-def _post_filter(
-    attempt: Attempt,
-    failed: Status,
-    rejections: tuple[Rejection, ...],
-    outside: BoolColumn | None,
+def _outside(attempt: Attempt, pre: PreFiltered, failed: Status) -> BoolColumn | None:
+    """Return the rows that pre-filter left out; None when it left out none, or failed."""
+    if pre.rows is None or not failed.is_success:
+        return None
+    return attempt.nodes.exists & ~pre.rows
+
+
+def post_filter(
+    attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> list[PostFiltered]:
     """Ask the post-filter plugins in order; the first that succeeds ends it."""
     bounds = attempt.runner.profile.post_filter
@@ -143,6 +165,7 @@ def _post_filter(
         candidates = np.zeros_like(candidates)
     for rejection in rejections:
         candidates = candidates & ~(rejection.rows & rejection.rejected.final)
+    outside = _outside(attempt, pre, failed)
     if outside is not None:
         candidates = candidates & ~outside
     failure = FitFailure(
@@ -152,6 +175,7 @@ def _post_filter(
         Hypothetical(attempt.runner, attempt.cycle, attempt.nodes, attempt.states),
         attempt.promised,
         lambda rows: break_tie(nodes, rows, cycle.pod.metadata.uid, attempt.ties, cycle.random),
+        attempt.wants_offers,
     )
     return attempt.runner.post_filter(cycle, nodes, failure)
 
@@ -162,12 +186,14 @@ def _cleared(found: list[PostFiltered]) -> str | None:
     return words[-1] if words else None
 
 
-def _best(
+def best(
     attempt: Attempt,
     pre: PreFiltered,
     feasible: BoolColumn,
     rejections: tuple[Rejection, ...],
+    more: tuple[Scored, ...] = (),
 ) -> Decision:
+    """Score the feasible rows (at least one) and choose; `more` are scores of others than plugins."""
     cycle, nodes = attempt.cycle, attempt.nodes.among(feasible)
     outside = None if pre.rows is None else nodes.exists & ~pre.rows
     if np.count_nonzero(feasible) == 1:
@@ -180,6 +206,8 @@ def _best(
             narrowed_by=pre.narrowed_by,
         )
     total, scores = attempt.runner.score(cycle, nodes, attempt.states)
+    for scored in more:
+        total = total + scored.normalized * scored.weight
     row = choose(nodes, feasible, total, cycle.pod.metadata.uid, attempt.ties, cycle.random)
     return Decision(
         node=nodes.name(row),
@@ -188,6 +216,6 @@ def _best(
         rejections=rejections,
         outside=outside,
         narrowed_by=pre.narrowed_by,
-        scores=tuple(scores),
+        scores=(*scores, *more),
         total=total,
     )

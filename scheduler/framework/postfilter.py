@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from scheduler.base.arrays import BoolColumn, Rows
+from scheduler.framework.calls import Offer
 from scheduler.framework.hypothetical import Hypothetical
 from scheduler.framework.promised import Promised
 from scheduler.framework.runner import Rejection
@@ -20,7 +21,8 @@ class FitFailure(msgspec.Struct, frozen=True):
     `candidates` are the rows whose rejection evicting pods may lift. `pre_filter` is not a success
     when the pod was rejected before any node was looked at. `hypothetical` runs the filters on
     changed rows. `promised` are the pods that this one must leave room for.
-    `break_tie` picks one of equally good rows.
+    `break_tie` picks one of equally good rows. `wants_offers` says that extenders have a word on who
+    is evicted: then every candidate is wanted, not only the best.
     """
 
     candidates: BoolColumn
@@ -29,6 +31,7 @@ class FitFailure(msgspec.Struct, frozen=True):
     hypothetical: Hypothetical
     promised: Promised
     break_tie: Callable[[Rows], int]
+    wants_offers: bool = False
 
 
 class PostFiltered(msgspec.Struct, frozen=True):
@@ -36,9 +39,13 @@ class PostFiltered(msgspec.Struct, frozen=True):
 
     `nominated_node` None leaves the pod's nomination alone, an empty text clears it. `victims` are
     the pods to evict from the nominated node. `text` joins the pod's message when nothing was found.
+    `offers` are all candidates, where they were wanted, and `choose` picks the best of those that are
+    left of them (at least one; their victims may have changed).
     """
 
     status: Status = SUCCESS
     nominated_node: str | None = None
     victims: tuple[Placed, ...] = ()
     text: str = ""
+    offers: tuple[Offer, ...] = ()
+    choose: Callable[[tuple[Offer, ...]], Offer] | None = None
