@@ -101,8 +101,11 @@ class Bindings:
         """Return a pod in flight, or None."""
         return self._pods.get(uid)
 
-    def begin(self, pod: InFlight, now: float) -> None:
-        """Reserve and ask for permission; the pod is assumed already."""
+    def begin(self, pod: InFlight, now: float, hold: tuple[str, float] | None = None) -> None:
+        """Reserve and ask for permission; the pod is assumed already.
+
+        `hold`, a plugin's name and a time in seconds, keeps it at permit until it is allowed.
+        """
         self._pods[pod.uid] = pod
         waits: dict[str, float] = {}
         try:
@@ -112,8 +115,11 @@ class Bindings:
         except PluginError as error:
             status = self._failed(error)
         if status.code is Code.WAIT:
-            self.waiting.add(pod.uid, waits, now)
             self._tell_nomination(pod)
+        if hold is not None and (status.is_success or status.code is Code.WAIT):
+            waits, status = {**waits, hold[0]: hold[1]}, Status(Code.WAIT)
+        if status.code is Code.WAIT:
+            self.waiting.add(pod.uid, waits, now)
         elif status.is_success:
             self._proceed(pod, now)
         else:

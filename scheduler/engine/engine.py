@@ -28,6 +28,9 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.deliberation import Deliberations
 from scheduler.engine.effects import Answer, Complete, Effects, Event, Leading, Listed, Watched
 from scheduler.engine.gates import Gates
+from scheduler.engine.groupdoors import Doors
+from scheduler.engine.grouproom import Tools
+from scheduler.engine.groups import Groups, planners
 from scheduler.engine.handle import EngineHandle
 from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.nominations import Nominations
@@ -78,7 +81,8 @@ class Engine:
         self.observation = Observation(meters or Meters(), stopwatch)
         self.is_leading = True
         self._random = Random(self.settings.seed)  # noqa: S311 - repeatable, not secret
-        self._handle = EngineHandle(self.cluster, self.settings.feature_gates)
+        names = frozenset(spec.scheduler_name for spec in specs)
+        self._handle = EngineHandle(self.cluster, self.settings.feature_gates, names)
         self.profiles = {
             spec.scheduler_name: build_profile(spec, registry, self._handle) for spec in specs
         }
@@ -94,15 +98,16 @@ class Engine:
             hinted=self.observation.hinted if stopwatch is not None else None,
             now_s=self.observation.now_s,
         )
+        gates = Gates(self.profiles, self.observation)
         self.queues = Queues(
             sort_key=sort_key(self.profiles, self.observation.fault),
-            gate=Gates(self.profiles, self.observation).closed,
+            gate=gates.closed,
             wakeups=wakeups,
             backoff=self.settings.backoff,
             incoming=self.observation.incoming,
         )
         self.bindings = Bindings(
-            self._outbox, self._finish, self.observation.fault, self.observation.waited
+            self._outbox, self._ended, self.observation.fault, self.observation.waited
         )
         self.deliberations = Deliberations(self._outbox, self.observation.fault)
         self.intake = Intake(
@@ -125,9 +130,10 @@ class Engine:
             self.observation,
             lambda pod, now: self.intake.announce(room_freed(pod), now),
         )
+        self._now = 0.0
+        self.groups = self._groups(gates)
         self._connect_handle()
         self.observation.watch(self.queues, wakeups, self.profiles, self.bindings, self.cluster)
-        self._now = 0.0
 
     def handle(self, event: Event, now: float) -> None:
         """Take in one event."""
@@ -148,6 +154,7 @@ class Engine:
             self.queues.forget_told()
             if not event.active:
                 self._break_off(now)
+        self.groups.settle(now)
 
     def run(self, now: float, cycles: int) -> tuple[Effects, ...]:
         """Try up to `cycles` pods; return everything that is to be done outside."""
@@ -156,6 +163,7 @@ class Engine:
         self.preemptions.expire(now)
         self.deliberations.expire(now)
         self.queues.flush(now)
+        self.groups.settle(now)
         if self.is_leading:
             for _ in range(cycles):
                 queued = self.queues.pop(now, self.deliberations.blocked)
@@ -206,6 +214,8 @@ class Engine:
             if self.nominations.drop(queued.uid):
                 self.intake.announce(room_freed(pod), now)
             return
+        if self.groups.is_needed and self.groups.begin(queued, now):
+            return
         try:
             attempt = self.attempt(_as_we_know_it(queued), now)
             decision = _outcome(attempt)
@@ -237,6 +247,13 @@ class Engine:
             queued = self.queues.get(key)
             if queued is not None:
                 self.queues.put_back(queued, now)
+            else:
+                self.groups.broken_off(key, now)
+
+    def _ended(self, pod: InFlight, status: Status, now: float) -> None:
+        """Put a pod where it belongs, and tell its group."""
+        self._finish(pod, status, now)
+        self.groups.landed(pod.uid, now, is_bound=status.is_success and not pod.is_lost)
 
     def _finish(self, pod: InFlight, status: Status, now: float) -> None:
         """Put a pod where it belongs after binding went well, or failed."""
@@ -299,6 +316,30 @@ class Engine:
         except PluginError as error:
             self.observation.fault(error.plugin, error.point, error)
 
+    def _groups(self, gates: Gates) -> Groups:
+        doors = Doors(
+            self.bindings,
+            self.nominations,
+            self.preemptions,
+            self._outbox,
+            self.observation,
+            self.intake,
+            self._give_up,
+        )
+        tools = Tools(
+            self.cluster,
+            lambda: self._now,
+            self.attempt,
+            self.intake.follow,
+            doors.set_aside,
+        )
+        groups = Groups(
+            planners(self.profiles), tools, self.queues, self.bindings, self.deliberations, doors
+        )
+        if groups.is_needed:
+            gates.on_answer = groups.entered
+        return groups
+
     def _connect_handle(self) -> None:
         bindings = self.bindings
 
@@ -308,6 +349,7 @@ class Engine:
 
         self._handle.waiting = waiting
         self._handle.on_is_preempting = self.preemptions.is_running
+        self._handle.on_group_members = self.groups.present
         self._handle.on_allow = lambda uid, plugin: bindings.allow(uid, plugin, self._now)
         self._handle.on_reject = lambda uid, plugin, reason: bindings.reject(
             uid, plugin, reason, self._now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -13,17 +13,20 @@ from scheduler.objects.pod import Pod
 
 
 class Gates:
-    """Asks the gates of a pod."""
+    """Asks the gates of a pod; `on_answer` hears of each answer."""
 
     def __init__(self, profiles: Mapping[str, Profile], observation: Observation) -> None:
         self._profiles = profiles
         self._observation = observation
+        self.on_answer: Callable[[Pod, Status | None], None] | None = None
 
     def closed(self, pod: Pod) -> Status | None:
         """Return the status of the first plugin that keeps a pod out of the queue, or None."""
         started_s = self._observation.now_s()
         status = self._first_closed(pod)
         self._observation.let_in(pod.spec.scheduler_name, started_s)
+        if self.on_answer is not None:
+            self.on_answer(pod, status)
         return status
 
     def _first_closed(self, pod: Pod) -> Status | None:

@@ -15,12 +15,19 @@ from scheduler.state.tracker import Tracker
 class EngineHandle:
     """What plugins may ask of the engine beyond nodes and pod."""
 
-    def __init__(self, cluster: Cluster, feature_gates: Mapping[str, bool]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        feature_gates: Mapping[str, bool],
+        profiles: frozenset[str] = frozenset(),
+    ) -> None:
         self._cluster = cluster
         self.feature_gates = feature_gates
+        self.profiles = profiles
         self.trackers: dict[str, Tracker] = {}
         self.waiting: Callable[[], Sequence[Pod]] = tuple
         self.on_is_preempting: Callable[[str], bool] = _nobody_preempts
+        self.on_group_members: Callable[[str, Pod], Sequence[Pod]] = _nobody_else
         self.on_allow: Callable[[str, str], None] = _nobody_waits
         self.on_reject: Callable[[str, str, str], None] = _nobody_waits
 
@@ -45,6 +52,10 @@ class EngineHandle:
         """Return whether evictions for this pod are under way."""
         return self.on_is_preempting(uid)
 
+    def group_members(self, key: str, pod: Pod) -> Sequence[Pod]:
+        """Return the members of a group that are to be placed; `pod` is one that has just come."""
+        return self.on_group_members(key, pod)
+
     def waiting_pods(self) -> Sequence[Pod]:
         """Return the pods that wait at permit."""
         return self.waiting()
@@ -60,6 +71,10 @@ class EngineHandle:
 
 def _nobody_preempts(_uid: str) -> bool:
     return False
+
+
+def _nobody_else(_key: str, pod: Pod) -> Sequence[Pod]:
+    return (pod,)
 
 
 def _nobody_waits(*_: str) -> None:

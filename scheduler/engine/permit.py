@@ -36,6 +36,11 @@ class WaitingPods:
         until = {plugin: now + timeout for plugin, timeout in waits.items()}
         self._pods[uid] = Waiting(uid, now, until, dict(waits))
 
+    def waits_only_for(self, uid: str, plugin: str) -> bool:
+        """Whether a pod is at permit and `plugin` alone holds it."""
+        waiting = self._pods.get(uid)
+        return waiting is not None and waiting.until.keys() == {plugin}
+
     def allow(self, uid: str, plugin: str) -> bool:
         """Take one plugin's hold away; return whether the pod is free to go."""
         waiting = self._pods.get(uid)

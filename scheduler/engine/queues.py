@@ -192,6 +192,16 @@ class Queues:
         queued.last_attempt = now
         return queued
 
+    def take(self, uid: str, now: float) -> QueuedPod | None:
+        """Take a pod that waits anywhere but at a gate, with the rest of its group; it is in flight."""
+        queued = self._pods.get(uid)
+        if queued is None or queued.where in (Where.GATED, Where.IN_FLIGHT):
+            return None
+        self._move(queued, Where.IN_FLIGHT)
+        queued.attempts += 1
+        queued.last_attempt = now
+        return queued
+
     def has_next(self, blocked: frozenset[str] = frozenset()) -> bool:
         """Whether `pop` would return a pod."""
         if self._counts[Where.ACTIVE]:

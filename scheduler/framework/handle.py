@@ -28,6 +28,11 @@ class Handle(Protocol):
         """Feature gates that differ from their defaults."""
         ...
 
+    @property
+    def profiles(self) -> frozenset[str]:
+        """Names of all profiles of this process: pods of other schedulers are foreign."""
+        ...
+
     def objects(self, kind: str) -> Mapping[str, Any]:
         """Return the known objects of a kind (`Service`) by `namespace/name` or `name`."""
         ...
@@ -38,6 +43,13 @@ class Handle(Protocol):
 
     def tracker(self, kind: type[TrackerT]) -> TrackerT:
         """Return the one tracker of a class, making it on first use."""
+        ...
+
+    def group_members(self, key: str, pod: Pod) -> Sequence[Pod]:
+        """Return the members of a group that are to be placed, oldest first.
+
+        For a group's pre-enqueue: `pod` is a member that has just come and is among them.
+        """
         ...
 
     def waiting_pods(self) -> Sequence[Pod]:

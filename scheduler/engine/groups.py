@@ -1,0 +1,329 @@
+"""`Groups`: pods that are decided together, from the queue to the last bind.
+
+A pod of a group is popped like any other; its group is then taken out of the queue as a whole and
+planned by its plugin, which may ask the solver and waits for the answer while other pods go on. A plan
+is carried out for all members at once: they are assumed, reserved and held at permit until each of
+them is there, then let go together. If one of them fails before that, all are released.
+
+Knows nothing of trees, rules or ConfigMaps: that is the plugin's business (framework.groups).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler.base.errors import PluginError
+from scheduler.engine.binding import Bindings
+from scheduler.engine.decision import Decision
+from scheduler.engine.deliberation import CycleSteps, Deliberations
+from scheduler.engine.effects import Call
+from scheduler.engine.groupdoors import Doors
+from scheduler.engine.grouproom import Room, Tools
+from scheduler.engine.queues import QueuedPod, Queues, Where
+from scheduler.framework.calls import CallResult
+from scheduler.framework.groups import GroupPlan, GroupPlanner, Stage
+from scheduler.framework.profile import Profile
+from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.objects.pod import Pod
+
+PERMIT_TIMEOUT_S = 60.0
+
+
+class _Run(msgspec.Struct):
+    """A group that is being planned."""
+
+    key: str
+    planner: GroupPlanner
+    members: tuple[QueuedPod, ...]
+    room: Room
+
+    @property
+    def name(self) -> str:
+        """Return what the suspended cycle goes by; no uid looks like it."""
+        return f"group {self.key}"
+
+
+class _Flight(msgspec.Struct):
+    """The members of a group between decision and bind; `is_held` until all are let go."""
+
+    planner: GroupPlanner
+    uids: set[str]
+    is_held: bool = True
+    is_broken: bool = False
+
+
+class Groups:
+    """All groups with members that are to be placed, by key."""
+
+    def __init__(
+        self,
+        planners: Mapping[str, GroupPlanner],
+        tools: Tools,
+        queues: Queues,
+        bindings: Bindings,
+        deliberations: Deliberations,
+        doors: Doors,
+    ) -> None:
+        self._planners = planners
+        self._tools = tools
+        self._queues = queues
+        self._bindings = bindings
+        self._deliberations = deliberations
+        self._doors = doors
+        self._members: dict[str, dict[str, Pod]] = {}
+        self._opened: set[str] = set()
+        self._held_back: dict[str, str] = {}
+        self._runs: dict[str, _Run] = {}
+        self._flights: dict[str, _Flight] = {}
+        self._group_in_flight: dict[str, str] = {}
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether any profile decides groups."""
+        return bool(self._planners)
+
+    # Who is there
+
+    def present(self, key: str, pod: Pod) -> Sequence[Pod]:
+        """Return the members that are to be placed, in order of arrival; `pod` has just arrived."""
+        members = self._members.setdefault(key, {})
+        members[pod.metadata.uid] = pod
+        for uid in [uid for uid in members if uid != pod.metadata.uid and not self._is_here(uid)]:
+            del members[uid]
+        return tuple(members.values())
+
+    def entered(self, pod: Pod, status: Status | None) -> None:
+        """Note that gates have opened for a pod, or hold it; its siblings may be free as well."""
+        planner = self._planners.get(pod.spec.scheduler_name)
+        if planner is None or not (key := self._key(planner, pod)):
+            return
+        if status is None:
+            self._opened.add(key)
+        elif status.plugin == planner.name:
+            self._held_back[pod.metadata.uid] = status.message
+
+    def settle(self, now: float) -> None:
+        """Let siblings in whose group is complete, and let groups go of which all members are there."""
+        if not (self._opened or self._held_back or self._flights):
+            return
+        while self._opened:
+            opened, self._opened = self._opened, set()
+            for key in sorted(opened):
+                self._queues.activate(self._gated(key), now)
+        for uid, message in self._held_back.items():
+            queued = self._queues.get(uid)
+            if queued is not None and queued.where is Where.GATED:
+                self._doors.explain_wait(queued, message, now)
+        self._held_back.clear()
+        for key, flight in list(self._flights.items()):
+            if flight.is_held and self._is_complete(flight):
+                self._let_go(key, flight, now)
+
+    # An attempt
+
+    def begin(self, queued: QueuedPod, now: float) -> bool:
+        """Plan the group of a popped pod; return False if it has none."""
+        planner = self._planners.get(queued.profile)
+        key = self._key(planner, queued.pod) if planner is not None else ""
+        if planner is None or not key:
+            return False
+        wanted = planner.group_wanted(key, self.present(key, queued.pod))
+        if isinstance(wanted, Status) or queued.uid not in wanted:
+            status = wanted if isinstance(wanted, Status) else unschedulable("not needed now")
+            self._refuse([queued], msgspec.structs.replace(status, plugin=planner.name), now)
+            return True
+        members = [queued]
+        for uid in wanted:
+            other = self._queues.take(uid, now)
+            if other is not None:
+                members.append(other)
+        if len(members) < len(wanted):
+            # Others of them are on their way already, or held: they come back by themselves.
+            for member in members:
+                self._queues.rejected(member, (planner.name,), now)
+            return True
+        place = {uid: number for number, uid in enumerate(wanted)}
+        members.sort(key=lambda member: place[member.uid])
+        run = _Run(key, planner, tuple(members), Room(self._tools, members))
+        for member in members:
+            self._queues.track(member)
+        self._tell(planner, key, Stage.STARTED, now)
+        self._runs[run.name] = run
+        self._deliberations.begin(
+            run.name,
+            queued.profile,
+            self._steps(run),
+            lambda outcome, then: self._conclude(run, outcome, then),
+            now,
+        )
+        return True
+
+    def broken_off(self, key: str, now: float) -> bool:
+        """Put the members back of a group whose planning was given up; return False if unknown."""
+        run = self._runs.pop(key, None)
+        if run is not None:
+            self._put_back(run, now)
+        return run is not None
+
+    # What becomes of members
+
+    def landed(self, uid: str, now: float, *, is_bound: bool) -> None:
+        """Note how a member ended after it was decided.
+
+        When one fails, those that are still held are released with it.
+        """
+        key = self._group_in_flight.pop(uid, "")
+        flight = self._flights.get(key)
+        if flight is None:
+            return
+        flight.uids.discard(uid)
+        self._members.get(key, {}).pop(uid, None)
+        if not is_bound:
+            flight.is_broken = True
+            if flight.is_held:
+                flight.is_held = False
+                text = f"another member of the group {key} failed"
+                for other in sorted(flight.uids):
+                    self._bindings.reject(other, flight.planner.name, text, now)
+        if not flight.uids and self._flights.get(key) is flight:
+            del self._flights[key]
+            stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
+            self._tell(flight.planner, key, stage, now)
+
+    # Inside
+
+    def _steps(self, run: _Run) -> CycleSteps:
+        """Drive the plugin's plan; None when the group is not what it was when it was begun."""
+        steps = run.planner.plan_group(run.key, run.room)
+        result: CallResult | None = None
+        try:
+            while True:
+                asked = next(steps) if result is None else steps.send(result)
+                (result,) = yield (asked,)
+                if not all(self._is_intact(run, member) for member in run.members):
+                    return None
+        except StopIteration as stop:
+            return stop.value
+        except PluginError:
+            raise
+        except Exception as error:
+            raise PluginError(run.planner.name, "PlanGroup", str(error)) from error
+        finally:
+            steps.close()
+
+    def _conclude(self, run: _Run, outcome: Any, now: float) -> None:
+        self._runs.pop(run.name, None)
+        if isinstance(outcome, Exception):
+            run.room.release()
+            self._doors.fault(run.planner.name, "PlanGroup", outcome)
+            self._refuse(run.members, Status(Code.ERROR, (str(outcome),)), now)
+        elif outcome is None:
+            self._put_back(run, now)
+        else:
+            self._carry(run, outcome, now)
+
+    def _carry(self, run: _Run, outcome: GroupPlan | Status, now: float) -> None:
+        if isinstance(outcome, Status):
+            run.room.release()
+            status = msgspec.structs.replace(outcome, plugin=run.planner.name)
+            self._refuse(run.members, status, now)
+            self._tell(run.planner, run.key, Stage.REFUSED, now)
+        elif outcome.victims:
+            run.room.release()
+            nominated = [(member, outcome.nodes[member.uid]) for member in run.members]
+            status = unschedulable(outcome.message)
+            status = msgspec.structs.replace(status, plugin=run.planner.name)
+            self._doors.evict(nominated, outcome.victims, status, now)
+            self._tell(run.planner, run.key, Stage.PREEMPTING, now)
+        else:
+            self._carry_out(run, outcome, now)
+
+    def _carry_out(self, run: _Run, plan: GroupPlan, now: float) -> None:
+        attempts = run.room.attempts
+        run.room.keep()
+        self._tell(run.planner, run.key, Stage.ASSIGNED, now)
+        flight = _Flight(run.planner, {member.uid for member in run.members})
+        self._flights[run.key] = flight
+        self._group_in_flight.update(dict.fromkeys(flight.uids, run.key))
+        for member in run.members:
+            hold = (run.planner.name, PERMIT_TIMEOUT_S)
+            self._doors.carry_out(member, attempts[member.uid], plan.nodes[member.uid], hold, now)
+        if flight.is_broken:
+            return
+        if self._is_complete(flight):
+            self._let_go(run.key, flight, now)
+
+    def _let_go(self, key: str, flight: _Flight, now: float) -> None:
+        flight.is_held = False
+        self._tell(flight.planner, key, Stage.PERMITTED, now)
+        for uid in sorted(flight.uids):
+            self._bindings.allow(uid, flight.planner.name, now)
+
+    def _refuse(self, members: Sequence[QueuedPod], status: Status, now: float) -> None:
+        for member in members:
+            decision = Decision(status=status, message=status.message)
+            self._doors.refuse(member, decision, now)
+
+    def _tell(self, planner: GroupPlanner, key: str, stage: Stage, now: float) -> None:
+        try:
+            calls = planner.group_told(key, stage, now)
+        except Exception as error:  # noqa: BLE001 - what is written about a group changes nothing
+            self._doors.fault(planner.name, "GroupTold", error)
+            return
+        for call in calls:
+            effect = self._doors.outbox.new_id()
+            self._doors.outbox.put(
+                Call(effect, call.method, call.path, call.content_type, call.body)
+            )
+
+    def _key(self, planner: GroupPlanner, pod: Pod) -> str:
+        try:
+            return planner.group_of(pod)
+        except Exception as error:  # noqa: BLE001 - a pod whose group is unknown goes on its own
+            self._doors.fault(planner.name, "GroupOf", error)
+            return ""
+
+    def _gated(self, key: str) -> list[str]:
+        found = []
+        for uid in self._members.get(key, {}):
+            queued = self._queues.get(uid)
+            if queued is not None and queued.where is Where.GATED:
+                found.append(uid)
+        return found
+
+    def _put_back(self, run: _Run, now: float) -> None:
+        run.room.release()
+        for member in run.members:
+            if self._is_waiting(member):
+                self._queues.put_back(member, now)
+
+    def _is_here(self, uid: str) -> bool:
+        return self._queues.get(uid) is not None
+
+    def _is_waiting(self, member: QueuedPod) -> bool:
+        known: Any = self._queues.get(member.uid)
+        return known is member and member.where is Where.IN_FLIGHT
+
+    def _is_intact(self, run: _Run, member: QueuedPod) -> bool:
+        """Whether a member is still to be placed, in the same group, and not leaving."""
+        if not self._is_waiting(member) or member.pod.is_terminating:
+            return False
+        return self._key(run.planner, member.pod) == run.key
+
+    def _is_complete(self, flight: _Flight) -> bool:
+        """Whether all members stand at permit and wait for each other alone."""
+        waiting = self._bindings.waiting
+        return all(waiting.waits_only_for(uid, flight.planner.name) for uid in flight.uids)
+
+
+def planners(profiles: Mapping[str, Profile]) -> dict[str, GroupPlanner]:
+    """Return the plugin that decides groups of each profile that has one."""
+    found: dict[str, Any] = {}
+    for name, profile in profiles.items():
+        for plugin in profile.plugins.values():
+            if hasattr(plugin, "plan_group"):
+                found.setdefault(name, plugin)
+    return found

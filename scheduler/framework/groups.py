@@ -1,0 +1,156 @@
+"""Groups of pods that are decided together: what a plugin that plans them has to do with.
+
+A plugin that serves `plan_group` also has `group_of(pod)`, which names the group of a pod, and
+`group_wanted(key, pods)`, which says whom of the members present it takes. The engine takes them all
+out of the queue at once and drives
+
+    plan_group(room) -> Generator[SolverCall, CallResult, GroupPlan | Status]
+
+which may ask the solver, in another process: other pods go on meanwhile, so what was learnt from
+`room` before a call is stale after it. What it returns is carried out for all members or for none.
+`group_told(key, stage, now)` hears what became of it and may return requests that write it down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.calls import ApiCall, CallResult, SolverCall
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.runner import Rejection
+from scheduler.framework.status import Status
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
+
+
+class GroupPlan(msgspec.Struct, frozen=True):
+    """Where each member goes, by uid; with `victims`, where it will go once they have left.
+
+    A plan without victims is one that `GroupRoom.hold` has accepted.
+    """
+
+    nodes: Mapping[str, str]
+    victims: tuple[Placed, ...] = ()
+    message: str = ""
+
+
+class Stage(StrEnum):
+    """What a plugin is told about its group."""
+
+    STARTED = "Started"
+    REFUSED = "Refused"
+    ASSIGNED = "Assigned"
+    PERMITTED = "Permitted"
+    BOUND = "Bound"
+    RELEASED = "Released"
+    PREEMPTING = "Preempting"
+
+
+class Fits(msgspec.Struct, frozen=True):
+    """Where one member could go on its own, and how many members each row has room for.
+
+    `slots` counts all resources that members request and their number of pods; it is 0 where `rows`
+    is not set. `evictable` are rows that are refused, but not for good.
+    """
+
+    rows: BoolColumn
+    slots: IntColumn
+    evictable: BoolColumn
+    rejections: tuple[Rejection, ...]
+    message: str
+
+
+class Misfit(msgspec.Struct, frozen=True):
+    """Why an assignment does not hold: `most` is how many members each row can take at most."""
+
+    most: IntColumn
+    pod: Pod
+    node: str
+    reason: str
+
+
+class GroupRoom(Protocol):
+    """What a group is planned in: its members, and the nodes as they are at this moment."""
+
+    @property
+    def members(self) -> Sequence[Pod]:
+        """Return the members that are to be placed, in the order that `group_wanted` gave."""
+        ...
+
+    @property
+    def now(self) -> float:
+        """Return the time in seconds."""
+        ...
+
+    @property
+    def nodes(self) -> Nodes:
+        """Return the live nodes."""
+        ...
+
+    def fits(self) -> Fits:
+        """Ask the filters of the profile where a member could go; raises PluginError."""
+        ...
+
+    def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
+        """Put each member (by uid) on its node, or say why not and leave everything as it was.
+
+        All filters are asked with the other members in place.
+        """
+        ...
+
+    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> bool:
+        """Whether all members would fit on their nodes if `victims` were gone."""
+        ...
+
+
+class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
+    """A group in the results of `simulate`; `placement` is a tree of names, pods are its leaves.
+
+    `objective` are the values that were minimised, in order, and `bound` what is proven of each.
+    `conflict` names the rules that exclude one another.
+    """
+
+    namespace: str
+    name: str
+    status: str
+    size: int
+    placement: dict[str, Any]
+    optimal: bool = False
+    objective: tuple[int, ...] = ()
+    bound: tuple[int, ...] = ()
+    solver_seconds: float = 0.0
+    victims: tuple[dict[str, str], ...] = ()
+    conflict: tuple[str, ...] = ()
+
+
+class GroupPlanner(Protocol):
+    """The methods of a plugin that decides groups."""
+
+    name: str
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the key of the pod's group, or an empty text for a pod on its own."""
+        ...
+
+    def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
+        """Return the uids of the members to decide now, or why the group has to wait."""
+        ...
+
+    def plan_group(
+        self, key: str, room: GroupRoom
+    ) -> Generator[SolverCall, CallResult, GroupPlan | Status]:
+        """Decide where all members go."""
+        ...
+
+    def group_told(self, key: str, stage: Stage, now: float) -> Sequence[ApiCall]:
+        """Hear what became of the group; return the requests that write it down."""
+        ...
+
+    def group_reports(self) -> Sequence[GroupReport]:
+        """Return what is to be said of all groups that were decided or are held."""
+        ...
