@@ -14,6 +14,7 @@ from scheduler.objects.devices import DeviceClass, ResourceClaim
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.network import NetworkTopology, NetworkTopologySlice
 from scheduler.objects.node import Node
+from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.pod import Pod
 from scheduler.objects.policy import PodDisruptionBudget
@@ -92,6 +93,13 @@ WATCHED: tuple[Kind, ...] = (
     _optional("storage.k8s.io", "v1", "volumeattachments", VolumeAttachment, namespaced=False),
     _optional("resource.k8s.io", "v1", "deviceclasses", DeviceClass, namespaced=False),
     _optional("resource.k8s.io", "v1", "resourceclaims", ResourceClaim),
+    _optional(
+        "topology.node.k8s.io",
+        "v1alpha2",
+        "noderesourcetopologies",
+        NodeResourceTopology,
+        namespaced=False,
+    ),
     _optional("slo.koordinator.sh", "v1alpha1", "nodemetrics", NodeMetric, namespaced=False),
     _optional("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup),
     _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),

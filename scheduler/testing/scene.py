@@ -53,7 +53,9 @@ class Scene:
             plugins={point: (Listed(cls.name),) for point in points},
             args={cls.name: read_args(cls, args)},
         )
-        self.handle = handle = EngineHandle(self.cluster, feature_gates or {})
+        self.handle = handle = EngineHandle(
+            self.cluster, feature_gates or {}, frozenset((PROFILE,))
+        )
         self.profile = build_profile(spec, Registry((cls,)), handle)
         # A plugin may serve no point at all yet (a class that only declares arguments).
         self.plugin = self.profile.plugins.get(cls.name) or cls(spec.args[cls.name], handle)
