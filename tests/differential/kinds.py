@@ -27,15 +27,16 @@ KINDS: dict[str, tuple[str, str, bool]] = {
 STATUS_APART = frozenset(
     {"Pod", "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget", "ReplicaSet"}
 )
-# Kinds of which kube-scheduler counts the events that it has handled.
-COUNTED = (
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "StorageClass",
-    "CSINode",
-    "CSIDriver",
-    "CSIStorageCapacity",
-    "VolumeAttachment",
+# Events that kube-scheduler counts as handled; of others no plugin of the default profile wants to know.
+COUNTED = frozenset(
+    {
+        "PersistentVolumeAdd",
+        "PersistentVolumeClaimAdd",
+        "StorageClassAdd",
+        "CSINodeAdd",
+        "CSIStorageCapacityAdd",
+        "VolumeAttachmentDelete",
+    }
 )
 # What changes while pods are scheduled; everything else stays as it was created.
 CHANGING = ("Pod", "PersistentVolume", "PersistentVolumeClaim")

@@ -35,7 +35,7 @@ PATIENCE_S = 20.0
 SETTLE_S = 0.02
 FINISHED = {"Succeeded", "Failed"}
 _HANDLED = re.compile(
-    r'^scheduler_event_handling_duration_seconds_count\{event="(\w+)"\} (\d+)', re.MULTILINE
+    r'^scheduler_event_handling_duration_seconds_count\{event="(?:[^"]+/)?(\w+)"\} (\d+)', re.MULTILINE
 )
 
 
@@ -109,7 +109,7 @@ class Stage:
             if kind in {"PersistentVolumeClaim", "PersistentVolume", "CSINode"}:
                 mine = [obj for obj in await self._listed(kind)]
             await self._gone([path_of(obj) for obj in mine])
-            if kind in COUNTED:
+            if kind == "VolumeAttachment":
                 self._expected[f"{kind}Delete"] += len(mine)
             if kind == "Pod":
                 wanted = [(f"Delete {_state(pod)} pod", key_of(pod)) for pod in mine]
@@ -171,11 +171,7 @@ class Stage:
 
     async def _counts_reached(self) -> None:
         """Wait until the metrics have counted the storage objects that came and went."""
-        wanted = {
-            name: count
-            for name, count in self._expected.items()
-            if name.removesuffix("Add").removesuffix("Delete") in COUNTED
-        }
+        wanted = {name: count for name, count in self._expected.items() if name in COUNTED}
         deadline = monotonic() + PATIENCE_S
         while any(self._counted[name] < count for name, count in wanted.items()):
             self._counted = Counter(
