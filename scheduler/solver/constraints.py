@@ -1,0 +1,158 @@
+"""What must hold, one class each: every rule builds its rows into the model and nothing else.
+
+`ALL` is the list that scheduler.solver.cpsat builds, in this order. A rule that an instance does not
+have adds nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from scheduler.solver.instance import Domains
+from scheduler.solver.tree import allowed
+from scheduler.solver.variables import Variables
+
+
+class Constraint(Protocol):
+    """Something that must hold in every answer."""
+
+    def build(self, model: Variables) -> None:
+        """Add the rows."""
+        ...
+
+
+class Sums:
+    """Pods add up: those of the children to the parent's, the root's to the group."""
+
+    def build(self, model: Variables) -> None:
+        """Add one row for each inner unit."""
+        tree, last = model.tree, model.tree.depth - 1
+        for level in range(last):
+            starts = tree.starts[level]
+            for unit, pods in enumerate(model.pods[level]):
+                children = model.pods[level + 1][starts[unit] : starts[unit + 1]]
+                model.cp.add(sum(children) == pods)
+        below = by_parent(model)
+        for unit, pods in enumerate(model.pods[last]):
+            model.cp.add(sum(one.pods for one in below[unit]) == pods)
+
+
+class Use:
+    """A used unit holds at least what its rule asks for and at most what fits; an unused one nothing."""
+
+    def build(self, model: Variables) -> None:
+        """Add kmin * y <= x <= room * y for each inner unit."""
+        for level in range(1, model.tree.depth):
+            fits = allowed(model.tree.rule(level), model.tree.size)
+            least = int(fits.argmax()) if fits.any() else model.tree.size + 1
+            for unit, pods in enumerate(model.pods[level]):
+                used = model.used[level][unit]
+                model.cp.add(pods <= int(model.tree.room[level][unit]) * used)
+                model.cp.add(pods >= least * used)
+
+
+class Room:
+    """Leaves hold what fits: at most as many take k pods or more as have k slots.
+
+    The rows are scaled by the parent's use, the most valuable tightening, except for pack below
+    spread, where it was measured to hinder.
+    """
+
+    def build(self, model: Variables) -> None:
+        """Add one nested row for each class and count."""
+        last = model.tree.depth - 1
+        rule = model.tree.rule(model.tree.depth)
+        above = model.tree.rule(last).kind if last else "pack"
+        scaled = last > 0 and not (rule.kind == "pack" and above == "spread")
+        for one in model.classes:
+            used = model.used[last][one.parent] if scaled else 1
+            taken = list(one.taken.items())
+            for at, (k, _) in enumerate(taken):
+                rest = sum(var for _, var in taken[at:])
+                model.cp.add(rest <= one.least[k] * used)
+
+
+class Held:
+    """Pods that are already there stay: every leaf that holds some takes as many or more."""
+
+    def build(self, model: Variables) -> None:
+        """Use all leaves of the classes with held pods."""
+        for one in model.classes:
+            if one.held:
+                model.cp.add(one.used == len(one.positions))
+
+
+class Partitions:
+    """Under each used parent just so many units are used: partitions, or one for hard pack."""
+
+    def build(self, model: Variables) -> None:
+        """Add one row for each parent of a level with such a rule."""
+        tree = model.tree
+        for level in range(1, tree.depth):
+            wanted = tree.rule(level).units_per_parent
+            if wanted:
+                starts = tree.starts[level - 1]
+                for unit, used in enumerate(model.used[level - 1]):
+                    children = model.used[level][starts[unit] : starts[unit + 1]]
+                    model.cp.add(sum(children) == wanted * used)
+        wanted = tree.rule(tree.depth).units_per_parent
+        if wanted:
+            below = by_parent(model)
+            for unit, used in enumerate(model.used[tree.depth - 1]):
+                model.cp.add(sum(one.used for one in below[unit]) == wanted * used)
+
+
+class Between:
+    """Rules between members over sets of leaves: at most so many, all in one, skew."""
+
+    def build(self, model: Variables) -> None:
+        """Add the rows of each `Domains`."""
+        for number, domains in enumerate(model.instance.domains):
+            pods = [
+                sum(one.pods for one in model.classes if (number, each) in one.sets)
+                for each in range(len(domains.sets))
+            ]
+            _limit(model, domains, pods)
+            if domains.single:
+                _single(model, pods)
+            if domains.max_skew:
+                _skew(model, domains, pods)
+
+
+def _limit(model: Variables, domains: Domains, pods: list[Any]) -> None:
+    if domains.at_most:
+        for each in pods:
+            model.cp.add(each <= domains.at_most)
+    if domains.only:
+        model.cp.add(sum(pods) == model.tree.size)
+
+
+def _single(model: Variables, pods: list[Any]) -> None:
+    chosen = [model.cp.new_bool_var("") for _ in pods]
+    model.cp.add_at_most_one(chosen)
+    for each, is_chosen in zip(pods, chosen, strict=True):
+        model.cp.add(each <= model.tree.size * is_chosen)
+
+
+def _skew(model: Variables, domains: Domains, pods: list[Any]) -> None:
+    """A set that takes pods may be at most `max_skew` above the least of all sets."""
+    before = domains.existing or (0,) * len(pods)
+    highest = model.tree.size + max(before, default=0)
+    lowest = model.cp.new_int_var(0, highest, "")
+    for old, new in zip(before, pods, strict=True):
+        takes = model.cp.new_bool_var("")
+        model.cp.add(new <= model.tree.size * takes)
+        model.cp.add(lowest <= old + new)
+        over = old + new - lowest - domains.max_skew
+        model.cp.add(over <= 0).only_enforce_if(takes)
+
+
+def by_parent(model: Variables) -> list[list[Any]]:
+    """Return the leaf classes of each unit of the level above the leaves."""
+    found: list[list[Any]] = [[] for _ in range(model.tree.units(model.tree.depth - 1))]
+    for one in model.classes:
+        found[one.parent].append(one)
+    return found
+
+
+ALL: tuple[Constraint, ...] = (Sums(), Use(), Room(), Held(), Partitions(), Between())
