@@ -19,6 +19,7 @@ from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
 from scheduler.kube.api import Response
 from scheduler.kube.client import ApiClient
+from scheduler.kube.collection import selectors
 from scheduler.objects.kinds import NODE, POD, Kind
 from scheduler.whatif.documents import Source
 
@@ -135,9 +136,7 @@ async def _take_all(
 async def _pages(
     client: ApiClient, kind: Kind, path: str, timeout_s: float
 ) -> AsyncIterator[Response]:
-    base = f"{path}?limit={PAGE}"
-    if kind.field_selector:
-        base += f"&fieldSelector={quote(kind.field_selector, safe='')}"
+    base = f"{path}?limit={PAGE}{selectors(kind)}"
     where = base
     while True:
         response = await client.request("GET", where, timeout_s=timeout_s)

@@ -15,6 +15,12 @@ from scheduler.objects.kinds import Kind
 LIST_TIMEOUT_S = 60.0
 
 
+def selectors(kind: Kind) -> str:
+    """Return what a list or watch of a kind adds to its query: the parts of it that we read."""
+    chosen = (("fieldSelector", kind.field_selector), ("labelSelector", kind.label_selector))
+    return "".join(f"&{name}={quote(text, safe='')}" for name, text in chosen if text)
+
+
 class Collection:
     """All objects of a kind on one API server, in pages of `page_limit`."""
 
@@ -22,8 +28,7 @@ class Collection:
         self._path = kind.path
         self._api = api
         self._decoder = decoder
-        selector = quote(kind.field_selector, safe="")
-        self._selector = f"&fieldSelector={selector}" if selector else ""
+        self._selector = selectors(kind)
         self._list_path = f"{kind.path}?limit={page_limit}{self._selector}"
 
     async def page(self, token: str) -> Page | Response:

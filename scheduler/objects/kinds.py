@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
+from scheduler.objects.configmap import GROUP_KEY, TOPOLOGY_KEY, ConfigMap, PodGroup
 from scheduler.objects.devices import DeviceClass, ResourceClaim
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.network import NetworkTopology, NetworkTopologySlice
 from scheduler.objects.node import Node
-from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.nodemetric import NodeMetric
+from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.pod import Pod
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.storage import (
@@ -38,7 +39,10 @@ from scheduler.objects.workloads import (
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A watched kind: `group` is empty for core; `label` is its name in metrics."""
+    """A watched kind: `group` is empty for core.
+
+    ConfigMaps go by the name of what they say (`GroupConfigMap`); the selector tells them apart.
+    """
 
     kind: str
     group: str
@@ -47,6 +51,7 @@ class Kind(msgspec.Struct, frozen=True):
     struct: type[Any]
     namespaced: bool = True
     field_selector: str = ""
+    label_selector: str = ""
     required: bool = True
 
     @property
@@ -74,6 +79,13 @@ POD = Kind(
     field_selector="status.phase!=Succeeded,status.phase!=Failed",
 )  # fmt: skip
 NODE = Kind("Node", "", "v1", "nodes", Node, namespaced=False)
+GROUP_CONFIG_MAP = Kind(
+    "GroupConfigMap", "", "v1", "configmaps", ConfigMap, label_selector=GROUP_KEY, required=False
+)
+TOPOLOGY_CONFIG_MAP = Kind(
+    "TopologyConfigMap", "", "v1", "configmaps", ConfigMap,
+    label_selector=TOPOLOGY_KEY, required=False,
+)  # fmt: skip
 
 WATCHED: tuple[Kind, ...] = (
     NODE,
@@ -101,6 +113,9 @@ WATCHED: tuple[Kind, ...] = (
         namespaced=False,
     ),
     _optional("slo.koordinator.sh", "v1alpha1", "nodemetrics", NodeMetric, namespaced=False),
+    GROUP_CONFIG_MAP,
+    TOPOLOGY_CONFIG_MAP,
+    _optional("scheduling.x-k8s.io", "v1alpha1", "podgroups", PodGroup),
     _optional("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup),
     _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),
     _optional("trellis.dev", "v1alpha1", "networktopologyslices", NetworkTopologySlice),

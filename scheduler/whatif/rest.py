@@ -26,7 +26,9 @@ class Rest:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._kinds = {(kind.group, kind.plural): kind for kind in WATCHED}
+        self._kinds: dict[tuple[str, str], list[Kind]] = {}
+        for kind in WATCHED:
+            self._kinds.setdefault((kind.group, kind.plural), []).append(kind)
         self._volumes = VolumeController(cluster)
 
     def call(self, call: Call) -> tuple[Answer, list[Watched]]:
@@ -92,11 +94,15 @@ class Rest:
         namespace = ""
         if rest[0] == "namespaces" and len(rest) > 2:
             namespace, rest = rest[1], rest[2:]
-        kind = self._kinds.get((group, rest[0]))
-        if kind is None or kind.kind in ("Pod", "Node"):
+        kinds = self._kinds.get((group, rest[0]))
+        if kinds is None or kinds[0].kind in ("Pod", "Node"):
             return None
         name = rest[1] if len(rest) > 1 else ""
-        return kind, "/".join(part for part in (namespace, name) if part)
+        key = "/".join(part for part in (namespace, name) if part)
+        # ConfigMaps go by what they say; the other kinds are one to a path.
+        return next(
+            (one for one in kinds if key in self._cluster.store.of(one.kind)), kinds[0]
+        ), key
 
 
 def _plain(kind: Kind, obj: Any) -> dict[str, Any]:

@@ -15,7 +15,15 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError, ObjectError
-from scheduler.objects.kinds import BY_KIND, FED, POD, WATCHED, Kind
+from scheduler.objects.kinds import (
+    BY_KIND,
+    FED,
+    GROUP_CONFIG_MAP,
+    POD,
+    TOPOLOGY_CONFIG_MAP,
+    WATCHED,
+    Kind,
+)
 from scheduler.objects.node import Node
 from scheduler.objects.plain import read_as
 from scheduler.objects.pod import Pod
@@ -35,6 +43,18 @@ READ: Final = (*WATCHED, *FED, PRIORITY_CLASS)
 _DECODERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {
     kind.kind: msgspec.json.Decoder(kind.struct) for kind in READ
 }
+
+
+class _Labels(msgspec.Struct, frozen=True):
+    # A label without a value is written as null now and then; the API server takes it for "".
+    labels: dict[str, Any] = {}
+
+
+class _Labelled(msgspec.Struct, frozen=True):
+    metadata: _Labels = _Labels()
+
+
+_labelled: Final = msgspec.json.Decoder(_Labelled)
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -202,6 +222,8 @@ def kind_of(item: Item) -> Kind | None:
     name = item.head.kind
     if not name:
         raise ObjectError("kind is missing", where=item.where)
+    if name == "ConfigMap":
+        return _config_map_kind(item)
     group = (item.head.api_version or "").rpartition("/")[0]
     kind = BY_KIND.get(name)
     if kind is None and name == PRIORITY_CLASS.kind:
@@ -210,6 +232,21 @@ def kind_of(item: Item) -> Kind | None:
     if kind is not None and item.head.api_version is not None and group != kind.group:
         return None
     return kind
+
+
+def _config_map_kind(item: Item) -> Kind | None:
+    """Return what a ConfigMap says to the scheduler, by its label; None for any other."""
+    try:
+        if isinstance(item.raw, bytes):
+            labels = _labelled.decode(item.raw).metadata.labels
+        else:
+            labels = msgspec.convert(item.raw, _Labelled).metadata.labels
+    except msgspec.ValidationError:
+        return None
+    chosen = (
+        kind for kind in (GROUP_CONFIG_MAP, TOPOLOGY_CONFIG_MAP) if kind.label_selector in labels
+    )
+    return next(chosen, None)
 
 
 def _decoded(kind: Kind, raw: Any) -> Any:
