@@ -12,6 +12,7 @@ from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
+from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.rowcache import RowCache
 from scheduler.framework.status import (
     SKIP,
@@ -25,6 +26,10 @@ from scheduler.framework.status import (
     unschedulable,
     wait,
 )
+from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
+from scheduler.state.podindex import Placed
+from scheduler.state.tracker import Tracker
 
 __all__ = [
     "SKIP",
@@ -34,8 +39,10 @@ __all__ = [
     "BindPod",
     "BoolColumn",
     "CallResult",
+    "Change",
     "Code",
     "Cycle",
+    "FitFailure",
     "FloatColumn",
     "Handle",
     "IdColumn",
@@ -44,11 +51,15 @@ __all__ = [
     "NoArgs",
     "Nodes",
     "PerShape",
+    "Placed",
     "Plugin",
+    "Pod",
+    "PostFiltered",
     "Reason",
     "Rejected",
     "RowCache",
     "Status",
+    "Tracker",
     "WaitUntil",
     "reject",
     "unresolvable",

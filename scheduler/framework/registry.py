@@ -44,9 +44,15 @@ class Registry:
         return tuple(self._classes)
 
     def load_entry_points(self) -> None:
-        """Add the plugins that installed packages offer under `trellis.plugins`."""
+        """Add the plugins that installed packages offer; ConfigError names one that is broken."""
         for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
-            cls = entry.load()
+            try:
+                cls = entry.load()
+            except Exception as error:
+                raise ConfigError(
+                    f"entry point {entry.name} = {entry.value} of group {ENTRY_POINT_GROUP} "
+                    f"cannot be loaded: {type(error).__name__}: {error}; mend or uninstall it"
+                ) from error
             if not (isinstance(cls, type) and issubclass(cls, Plugin)):
                 raise ConfigError(
                     f"entry point {entry.name} = {entry.value} of group {ENTRY_POINT_GROUP} "

@@ -128,6 +128,16 @@ class TestRegistry:
         ):
             Registry().load_entry_points()
 
+    def test_a_broken_package_is_named(self, monkeypatch: pytest.MonkeyPatch):
+        """Whatever its import raises."""
+        offers = [EntryPoint("a", "nowhere.at.all:Plugin", "trellis.plugins")]
+        monkeypatch.setattr(registry_module, "entry_points", lambda group: offers)
+
+        with pytest.raises(
+            ConfigError, match=r"entry point a = .* cannot be loaded: ModuleNotFound"
+        ):
+            Registry().load_entry_points()
+
 
 class TestProfile:
     """Plugins bound to their points."""
