@@ -23,10 +23,12 @@ from scheduler.engine import failure
 from scheduler.engine.backoff import Backoff
 from scheduler.engine.binding import Bindings, InFlight
 from scheduler.engine.choose import Ties
+from scheduler.engine.consulting import Consultants
 from scheduler.engine.cycle import Attempt, decide
 from scheduler.engine.decision import Decision
 from scheduler.engine.deliberation import Deliberations
 from scheduler.engine.effects import Answer, Complete, Effects, Event, Leading, Listed, Watched
+from scheduler.engine.extenders import Extender
 from scheduler.engine.gates import Gates
 from scheduler.engine.groupdoors import Doors
 from scheduler.engine.grouproom import Tools
@@ -60,6 +62,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
     percentage_of_nodes_to_score: int = 0
     seed: int = 0
     feature_gates: Mapping[str, bool] = {}
+    extenders: tuple[Extender, ...] = ()
 
 
 class Engine:
@@ -132,6 +135,15 @@ class Engine:
         )
         self._now = 0.0
         self.groups = self._groups(gates)
+        self.consultants = Consultants(
+            self.settings.extenders,
+            self.deliberations,
+            self.queues,
+            lambda queued: self.attempt(_as_we_know_it(queued), self._now),
+            self.observation.fault,
+        )
+        if self.consultants.is_needed:
+            self.bindings.binder_of = self.consultants.binder
         self._connect_handle()
         self.observation.watch(self.queues, wakeups, self.profiles, self.bindings, self.cluster)
 
@@ -216,16 +228,29 @@ class Engine:
             return
         if self.groups.is_needed and self.groups.begin(queued, now):
             return
+        if self.consultants.is_needed and self.consultants.begin(
+            queued, started_s, now, self._decided, self._failed
+        ):
+            return
         try:
             attempt = self.attempt(_as_we_know_it(queued), now)
             decision = _outcome(attempt)
-        except PluginError as error:
+        except (PluginError, ObjectError) as error:
+            self._failed(queued, error, started_s, now)
+        else:
+            self._decided(queued, attempt, decision, started_s, now)
+
+    def _failed(self, queued: QueuedPod, error: Exception, started_s: float, now: float) -> None:
+        """End an attempt that a plugin's fault, or a bad object, broke off."""
+        if isinstance(error, PluginError):
             self.observation.fault(error.plugin, error.point, error)
-            self._give_up(queued, _error(str(error)), started_s, now)
-            return
-        except ObjectError as error:
-            self._give_up(queued, _error(str(error)), started_s, now)
-            return
+        self._give_up(queued, _error(str(error)), started_s, now)
+
+    def _decided(
+        self, queued: QueuedPod, attempt: Attempt, decision: Decision, started_s: float, now: float
+    ) -> None:
+        """Carry a decision out: assume the pod and begin to bind it, or tell why not."""
+        pod = queued.pod
         self._first_rows[queued.profile] = attempt.first_row
         self.observation.decided(queued, decision, started_s)
         if not decision.fits:
@@ -347,7 +372,12 @@ class Engine:
             found = (bindings.get(one.uid) for one in bindings.waiting)
             return [pod.queued.pod for pod in found if pod is not None]
 
+        def missing(pod: Pod, plugin: str, kind: str, text: str) -> None:
+            self.observation.missing(plugin, kind)
+            self._outbox.put(failure.missing_event(pod, text, self._now))
+
         self._handle.waiting = waiting
+        self._handle.on_missing = missing
         self._handle.on_is_preempting = self.preemptions.is_running
         self._handle.on_group_members = self.groups.present
         self._handle.on_allow = lambda uid, plugin: bindings.allow(uid, plugin, self._now)

@@ -79,6 +79,11 @@ def scheduled_event(pod: Pod, node: str, now: float) -> Record:
     return _record(pod, "Normal", "Scheduled", "Binding", note, now)
 
 
+def missing_event(pod: Pod, text: str, now: float) -> Record:
+    """Return the warning that an object which the pod asks for is not there."""
+    return _record(pod, "Warning", "MissingObject", "Scheduling", text, now)
+
+
 def preempted_event(victim: Pod, preemptor: Pod, node: str, *, assumed: bool, now: float) -> Record:
     """Return the event that tells a victim for whom it goes; it names the preemptor's profile."""
     note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"

@@ -28,6 +28,7 @@ class EngineHandle:
         self.waiting: Callable[[], Sequence[Pod]] = tuple
         self.on_is_preempting: Callable[[str], bool] = _nobody_preempts
         self.on_group_members: Callable[[str, Pod], Sequence[Pod]] = _nobody_else
+        self.on_missing: Callable[[Pod, str, str, str], None] = _nobody_listens
         self.on_allow: Callable[[str, str], None] = _nobody_waits
         self.on_reject: Callable[[str, str, str], None] = _nobody_waits
 
@@ -56,6 +57,10 @@ class EngineHandle:
         """Return the members of a group that are to be placed; `pod` is one that has just come."""
         return self.on_group_members(key, pod)
 
+    def missing(self, pod: Pod, plugin: str, kind: str, text: str) -> None:
+        """Say on a pod that an object it asks for is not there."""
+        self.on_missing(pod, plugin, kind, text)
+
     def waiting_pods(self) -> Sequence[Pod]:
         """Return the pods that wait at permit."""
         return self.waiting()
@@ -75,6 +80,10 @@ def _nobody_preempts(_uid: str) -> bool:
 
 def _nobody_else(_key: str, pod: Pod) -> Sequence[Pod]:
     return (pod,)
+
+
+def _nobody_listens(_pod: Pod, *_: str) -> None:
+    """Nobody is told before the engine is complete."""
 
 
 def _nobody_waits(*_: str) -> None:

@@ -88,6 +88,10 @@ class Observation:
         self.meters.plugin_errors.labels(plugin, point).inc()
         self.on_fault(plugin, point, error)
 
+    def missing(self, plugin: str, kind: str) -> None:
+        """Count an object that a pod asks for and that is not there."""
+        self.meters.missing_objects.labels(plugin, kind).inc()
+
     def decided(self, queued: QueuedPod, decision: Decision, started_s: float) -> None:
         """Measure the algorithm's part of an attempt."""
         self.meters.scheduling_algorithm_duration.observe(self.now_s() - started_s)

@@ -52,6 +52,13 @@ class Handle(Protocol):
         """
         ...
 
+    def missing(self, pod: Pod, plugin: str, kind: str, text: str) -> None:
+        """Say on a pod that an object it asks for is not there; `text` names it and where it was sought.
+
+        Changes no decision: an event tells the pod's owner, a metric counts it.
+        """
+        ...
+
     def waiting_pods(self) -> Sequence[Pod]:
         """Return the pods that wait at permit."""
         ...
