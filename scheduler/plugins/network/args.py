@@ -1,0 +1,58 @@
+"""The arguments of the network plugins that look at dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from scheduler.framework.args import Args
+from scheduler.objects.network import USER_DEFINED
+
+
+class Bandwidth(StrEnum):
+    """Whether a link without room rejects."""
+
+    IGNORE = "Ignore"
+    ENFORCE = "Enforce"
+
+
+class Dependents(StrEnum):
+    """Whether pods that depend on the one to be placed count like those it depends on."""
+
+    IGNORE = "Ignore"
+    COUNT = "Count"
+
+
+class TopologyArgs(Args):
+    """Where to look for the AppGroup (after the pod's own namespace) and the NetworkTopology.
+
+    `weights_name` is the table of costs, `network_topology_name` the object that holds it.
+    """
+
+    namespaces: tuple[str, ...] = ("default",)
+    weights_name: str = USER_DEFINED
+    network_topology_name: str = "nt-default"
+
+    def __post_init__(self) -> None:
+        if not self.namespaces:
+            self.namespaces = ("default",)
+
+    def validate(self) -> Iterator[tuple[str, str]]:
+        """Yield what cannot work."""
+        if not self.network_topology_name:
+            yield "networkTopologyName", "must be the name of a NetworkTopology"
+
+
+class NetworkOverheadArgs(TopologyArgs):
+    """As the peer's, and: `strict` rejects when any known limit does not hold, not only most.
+
+    `bandwidth` decides about links without room, `dependents` whether both ends of a tie count.
+    """
+
+    strict: bool = False
+    bandwidth: Bandwidth = Bandwidth.ENFORCE
+    dependents: Dependents = Dependents.IGNORE
+
+
+class NetworkMinCostArgs(TopologyArgs):
+    """Both ends of a tie always count here."""

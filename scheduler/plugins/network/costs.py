@@ -1,0 +1,164 @@
+"""`CostTable`: what one table of a NetworkTopology says of the ways between regions and between zones.
+
+Made once per version of the object. A way listed in one direction serves both; listed in both, each
+is its own; listed twice, the first entry counts. Costs become matrices over places (see `places`),
+from the candidate's place to the other one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.base.arrays import BoolColumn, IntMatrix
+from scheduler.base.errors import ObjectError
+from scheduler.objects.network import (
+    REGION_LABEL,
+    ZONE_LABEL,
+    NetworkTopology,
+    Quantity,
+    Weights,
+)
+from scheduler.objects.quantity import quantity
+from scheduler.plugins.network.bookings import REGION, ZONE, Link
+from scheduler.plugins.network.places import NOWHERE, Places
+
+UNKNOWN_COST = 100  # what an unknown way adds to a score
+SAME_PLACE_COST = 1
+DEAREST = 10**12  # beyond any sense; keeps sums over many pods inside 64 bits
+_ALWAYS = -1
+_NEVER = np.iinfo(np.int64).max
+_LEVELS = {REGION_LABEL: REGION, ZONE_LABEL: ZONE}
+
+Way = tuple[str, str]
+ScalarT = TypeVar("ScalarT", bound=np.generic)
+
+
+class PlaceCosts(NamedTuple):
+    """Matrices [from, to] over places.
+
+    `price` is what a limit is compared with: below every limit inside one place, above every limit to
+    nowhere. Ways that are not `counted` are not known. `cost` is what a score adds. The second half of
+    the columns holds the transposed matrices: the way to the candidate instead of from it.
+    """
+
+    price: IntMatrix
+    counted: BoolColumn
+    cost: IntMatrix
+
+
+class CostTable:
+    """The costs and capacities of the table `weights_name`, from spec or else from status."""
+
+    def __init__(self, topology: NetworkTopology, weights_name: str) -> None:
+        self.costs: dict[str, dict[Way, int]] = {REGION: {}, ZONE: {}}
+        self.capacities: dict[Link, int] = {}
+        for weights in _chosen(topology, weights_name):
+            self._read(weights)
+        self.has_capacities = bool(self.capacities)
+        self.listed_from: dict[tuple[str, str], list[tuple[str, Link]]] = {}
+        self.listed_to: dict[tuple[str, str], list[tuple[str, Link]]] = {}
+        self._index()
+        self._matrices: PlaceCosts | None = None
+        self._size = 0
+
+    def cost(self, level: str, origin: str, destination: str) -> int | None:
+        """Return the listed cost of a way, None if it is not known."""
+        found = self.costs[level].get((origin, destination))
+        return self.costs[level].get((destination, origin)) if found is None else found
+
+    def entry(self, link: Link) -> Link | None:
+        """Return the listed link that a booking on `link` goes to; None if it has no capacity."""
+        if link in self.capacities:
+            return link
+        return link.back if link.back in self.capacities else None
+
+    def booked(self, entry: Link, totals: Mapping[Link, int]) -> int:
+        """Return what is booked on a listed link; one listed for both ways carries both."""
+        amount = totals.get(entry, 0)
+        return amount if entry.back in self.capacities else amount + totals.get(entry.back, 0)
+
+    def matrices(self, places: Places) -> PlaceCosts:
+        """Return the costs between all places known so far."""
+        if self._matrices is None or self._size != len(places):
+            self._matrices, self._size = self._between(places), len(places)
+        return self._matrices
+
+    def _read(self, weights: Weights) -> None:
+        for level_costs in weights.levels:
+            level = _LEVELS.get(level_costs.topology_key)
+            if level is None:
+                continue
+            costs = self.costs[level]
+            for origin in level_costs.origins:
+                for way in origin.ways:
+                    ends = (origin.origin, way.destination)
+                    if way.network_cost is not None and way.network_cost >= 0:
+                        costs.setdefault(ends, min(way.network_cost, DEAREST))
+                    capacity = _bits(way.bandwidth_capacity)
+                    if capacity is not None:
+                        self.capacities.setdefault(Link(level, *ends), capacity)
+
+    def _index(self) -> None:
+        for link in self.capacities:
+            ways = [(link.origin, link.destination)]
+            if link.back not in self.capacities:
+                ways.append((link.destination, link.origin))
+            for origin, destination in ways:
+                self.listed_from.setdefault((link.level, origin), []).append((destination, link))
+                self.listed_to.setdefault((link.level, destination), []).append((origin, link))
+
+    def _between(self, places: Places) -> PlaceCosts:
+        regions, region = _numbered([name for name, _ in places.names])
+        zones, zone = _numbered([name for _, name in places.names])
+        by_region = self._matrix(REGION, regions)[np.ix_(region, region)]
+        by_zone = self._matrix(ZONE, zones)[np.ix_(zone, zone)]
+        is_same_region = region[:, None] == region[None, :]
+        is_same = is_same_region & (zone[:, None] == zone[None, :])
+        listed = np.where(is_same_region, by_zone, by_region)
+        price = np.where(is_same, _ALWAYS, listed)
+        counted = is_same | (listed >= 0)
+        cost = np.where(is_same, SAME_PLACE_COST, np.where(listed >= 0, listed, UNKNOWN_COST))
+        price[:, NOWHERE], counted[:, NOWHERE], cost[:, NOWHERE] = _NEVER, True, UNKNOWN_COST
+        return PlaceCosts(_both_ways(price), _both_ways(counted), _both_ways(cost))
+
+    def _matrix(self, level: str, numbers: Mapping[str, int]) -> IntMatrix:
+        """Return the listed costs between names, -1 where none is known."""
+        matrix = np.full((len(numbers), len(numbers)), -1, dtype=np.int64)
+        for reverse in (True, False):  # what is listed for the very direction overwrites
+            for (origin, destination), cost in self.costs[level].items():
+                one, other = numbers.get(origin), numbers.get(destination)
+                if one is not None and other is not None:
+                    ends = (other, one) if reverse else (one, other)
+                    matrix[ends] = cost
+        return matrix
+
+
+def _chosen(topology: NetworkTopology, name: str) -> list[Weights]:
+    """Return the tables of that name in the user's spec, or else those that were calculated."""
+    in_spec = [weights for weights in topology.spec.weights if weights.name == name]
+    return in_spec or [weights for weights in topology.status.weights if weights.name == name]
+
+
+def _numbered(names: Iterable[str]) -> tuple[dict[str, int], IntMatrix]:
+    numbers: dict[str, int] = {}
+    column = [numbers.setdefault(name, len(numbers)) for name in names]
+    return numbers, np.array(column, dtype=np.int64)
+
+
+def _both_ways(matrix: NDArray[ScalarT]) -> NDArray[ScalarT]:
+    joined = np.ascontiguousarray(np.concatenate((matrix, matrix.T), axis=1))
+    joined.flags.writeable = False
+    return joined
+
+
+def _bits(capacity: Quantity | None) -> int | None:
+    if capacity is None:
+        return None
+    try:
+        return max(quantity(capacity), 0)
+    except ObjectError:
+        return None  # the NetworkTopology's condition names the field

@@ -1,0 +1,116 @@
+"""What the workloads of an AppGroup need of one another, looked up by the pods' label.
+
+Made once per version of an AppGroup. Names are resolved as the operators do: by selector, or by the
+name of a workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from scheduler.base.errors import ObjectError
+from scheduler.objects.groups import AppGroup, Quantity, Workload, WorkloadRef
+from scheduler.objects.quantity import quantity
+
+_MOST = 16_384
+
+
+class Need(msgspec.Struct, frozen=True):
+    """A pod's tie to the pods of another workload (or its own).
+
+    `limit` is the highest cost that the way may have, `bandwidth` what a dependent pod asks for in
+    bit/s. `is_dependent` says that the OTHER workload is the one that depends.
+    """
+
+    workload: str
+    limit: int = 0
+    bandwidth: int = 0
+    is_dependent: bool = False
+
+
+class BandwidthEdge(msgspec.Struct, frozen=True):
+    """Each pod of `origin` books `bandwidth` bit/s to the pods of `destination` together."""
+
+    origin: str
+    destination: str
+    bandwidth: int
+
+
+class GroupNeeds(msgspec.Struct, frozen=True):
+    """The needs of each workload by label: what it depends on, and who depends on it."""
+
+    own: Mapping[str, tuple[Need, ...]]
+    dependents: Mapping[str, tuple[Need, ...]]
+    edges: tuple[BandwidthEdge, ...]
+
+    def of(self, workload: str, *, both: bool) -> tuple[Need, ...]:
+        """Return a workload's needs, with `both` also those of its dependents."""
+        own = self.own.get(workload, ())
+        return own + self.dependents.get(workload, ()) if both else own
+
+
+class Dependencies:
+    """`GroupNeeds` by AppGroup, kept as long as the object is the same one."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[AppGroup, GroupNeeds]] = {}
+
+    def of(self, group: AppGroup) -> GroupNeeds:
+        """Return the needs of a group's workloads."""
+        key = (group.metadata.namespace, group.metadata.name)
+        known = self._known.get(key)
+        if known is not None and (known[0] is group or known[0].spec == group.spec):
+            return known[1]
+        if len(self._known) >= _MOST:
+            self._known.pop(next(iter(self._known)))
+        needs = needs_of(group.spec.members)
+        self._known[key] = (group, needs)
+        return needs
+
+
+def needs_of(members: Iterable[Workload]) -> GroupNeeds:
+    """Work out who needs whom; an unreadable or negative bandwidth counts as none."""
+    entries = tuple(members)
+    labels = {entry.workload.label for entry in entries}
+    names: dict[str, str] = {}
+    for entry in entries:
+        names.setdefault(entry.workload.name, entry.workload.label)
+    own: dict[str, list[Need]] = {}
+    dependents: dict[str, list[Need]] = {}
+    edges = []
+    for entry in entries:
+        label = entry.workload.label
+        for dependency in entry.dependencies:
+            other = _resolved(dependency.workload, labels, names)
+            limit = dependency.max_network_cost or 0
+            bandwidth = _bits(dependency.min_bandwidth)
+            own.setdefault(label, []).append(Need(other, limit, bandwidth))
+            if other != label:  # with oneself, both ends are the same tie
+                dependent = Need(label, limit, bandwidth, is_dependent=True)
+                dependents.setdefault(other, []).append(dependent)
+            if bandwidth:
+                edges.append(BandwidthEdge(label, other, bandwidth))
+    return GroupNeeds(
+        {label: tuple(needs) for label, needs in own.items()},
+        {label: tuple(needs) for label, needs in dependents.items()},
+        tuple(edges),
+    )
+
+
+def _resolved(ref: WorkloadRef, labels: set[str], names: Mapping[str, str]) -> str:
+    if ref.label in labels:
+        return ref.label
+    # Pods are labelled by selector: one that is written down is only then not taken as it stands
+    # when it is in truth the name of a workload.
+    return names.get(ref.label) or ref.label
+
+
+def _bits(amount: Quantity | None) -> int:
+    if amount is None:
+        return 0
+    try:
+        return max(quantity(amount), 0)
+    except ObjectError:
+        return 0  # the AppGroup's condition names the field

@@ -1,0 +1,117 @@
+"""Finding the AppGroup and the NetworkTopology of a pod, and saying so when one is missing.
+
+The AppGroup is looked for in the pod's own namespace first, then in those of the arguments; the
+NetworkTopology in those of the arguments. A missing object changes no decision: nodes are treated
+alike, an event on the pod says what is missing and where it was looked for, a metric counts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scheduler.framework.handle import Handle
+from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
+from scheduler.objects.network import NetworkTopology
+from scheduler.objects.pod import Pod
+from scheduler.plugins.network.args import TopologyArgs
+from scheduler.plugins.network.costs import CostTable
+from scheduler.plugins.network.dependencies import Need
+from scheduler.plugins.network.tracker import NetworkTracker
+
+
+class Ties(NamedTuple):
+    """A pod of a group that has ties, and what is known of the network."""
+
+    group: str
+    workload: str
+    needs: tuple[Need, ...]
+    table: CostTable
+
+
+class Lookup:
+    """Answers for one plugin; keeps the table of costs as long as its object is the same."""
+
+    def __init__(self, plugin: str, args: TopologyArgs, handle: Handle) -> None:
+        self.tracker = handle.tracker(NetworkTracker)
+        self._plugin = plugin
+        self._args = args
+        self._handle = handle
+        self._known: tuple[NetworkTopology, CostTable] | None = None
+
+    def ties(self, pod: Pod, *, both: bool, extra: Sequence[str] = ()) -> Ties | None:
+        """Return what a pod needs of placed pods; None when nodes are to be treated alike.
+
+        `both` counts those that depend on the pod as well. Ties to workloads without placed pods are
+        left out, except those to the workloads in `extra`.
+        """
+        labels = pod.metadata.labels
+        group = labels.get(GROUP_LABEL, "")
+        if not group:
+            return None
+        found = self._group(group, pod.metadata.namespace)
+        if found is None:
+            self._missing(
+                pod, "AppGroup", group, _unique(pod.metadata.namespace, *self._args.namespaces)
+            )
+            return None
+        workload = labels.get(WORKLOAD_LABEL, "")
+        needs = self.tracker.dependencies.of(found).of(workload, both=both)
+        if not needs:
+            return None
+        table = self.table()
+        if table is None:
+            name = self._args.network_topology_name
+            self._missing(pod, "NetworkTopology", name, self._args.namespaces)
+            return None
+        placed = self.tracker.pods(group)
+        present = tuple(n for n in needs if n.workload in placed or n.workload in extra)
+        return Ties(group, workload, present, table) if present else None
+
+    def table(self) -> CostTable | None:
+        """Return the table of costs in use, None without a NetworkTopology."""
+        topology = self.topology()
+        if topology is None:
+            return None
+        if self._known is None or self._known[0] is not topology:
+            if self._known is not None and _same_costs(self._known[0], topology):
+                self._known = (topology, self._known[1])
+            else:
+                self._known = (topology, CostTable(topology, self._args.weights_name))
+        return self._known[1]
+
+    def topology(self) -> NetworkTopology | None:
+        """Return the NetworkTopology in use, or None."""
+        known = self._handle.objects("NetworkTopology")
+        for namespace in self._args.namespaces:
+            found: NetworkTopology | None = known.get(
+                f"{namespace}/{self._args.network_topology_name}"
+            )
+            if found is not None:
+                return found
+        return None
+
+    def _group(self, name: str, own_namespace: str) -> AppGroup | None:
+        known = self._handle.objects("AppGroup")
+        for namespace in (own_namespace, *self._args.namespaces):
+            found: AppGroup | None = known.get(f"{namespace}/{name}")
+            if found is not None:
+                return found
+        return None
+
+    def _missing(self, pod: Pod, kind: str, name: str, namespaces: Sequence[str]) -> None:
+        where = ", ".join(namespaces)
+        text = (
+            f'{kind} "{name}" was not found in namespace(s) {where}: '
+            f"{self._plugin} treats all nodes alike"
+        )
+        self._handle.missing(pod, self._plugin, kind, text)
+
+
+def _same_costs(old: NetworkTopology, new: NetworkTopology) -> bool:
+    """Whether only what does not matter here changed, as the operator's notes on nodes."""
+    return old.spec.weights == new.spec.weights and old.status.weights == new.status.weights
+
+
+def _unique(*names: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

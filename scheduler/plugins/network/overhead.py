@@ -1,0 +1,197 @@
+"""NetworkOverhead: keep pods near to what they talk to, inside cost limits and bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import SKIP, Reason, Rejected, Status
+from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
+from scheduler.objects.pod import Pod
+from scheduler.plugins.network.args import Bandwidth, Dependents, NetworkOverheadArgs
+from scheduler.plugins.network.lookup import Lookup
+from scheduler.plugins.network.places import NOWHERE
+from scheduler.plugins.network.room import full_links
+from scheduler.plugins.network.ties import TiesState, own_cost
+from scheduler.state.change import Change
+from scheduler.state.podindex import Placed
+
+_MANY = "Node(s) do"
+_LIMITS = (
+    " not meet several network requirements from Workload dependencies: Satisfied: {} Violated: {}"
+)
+
+
+class NetworkRejected(Rejected, frozen=True):
+    """A rejection whose text names the node when it is asked about a single one."""
+
+    name: Callable[[int], str] = str
+
+    def texts(self, row: int) -> tuple[str, ...]:
+        """Return the reasons of one row."""
+        return tuple(
+            text.replace(_MANY, f"Node {self.name(row)} does", 1) for text in super().texts(row)
+        )
+
+
+class NetworkOverhead(Plugin[NetworkOverheadArgs]):
+    """Reject nodes too dear to reach for most of the pod's ties; score the rest by accumulated cost."""
+
+    reads = (
+        "node",
+        "node.labels",
+        "pod.added",
+        "pod.deleted",
+        "pod.labels",
+        "self.labels",
+        "AppGroup",
+        "NetworkTopology",
+    )
+    on_the_spot = ("filter", "score")
+
+    def __init__(self, args: NetworkOverheadArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._lookup = Lookup(self.name, args, handle)
+        self._tracker = self._lookup.tracker
+        self._both = args.dependents is Dependents.COUNT
+        self._enforces = args.bandwidth is Bandwidth.ENFORCE
+
+    def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | TiesState:
+        """Find the placed pods that the pod is tied to; Skip when there are none."""
+        moves = [
+            (*_labels(placed.pod), row, sign)
+            for placed, row, sign in nodes.moves()
+            if GROUP_LABEL in placed.pod.metadata.labels
+        ]
+        coming = [workload for _, workload, _, sign in moves if sign > 0]
+        ties = self._lookup.ties(cycle.pod, both=self._both, extra=coming)
+        if ties is None:
+            return SKIP
+        state = TiesState(ties, self._tracker)
+        for group, workload, row, sign in moves:
+            state.move(group, workload, row, sign)
+        return state
+
+    def filter(self, _cycle: Cycle, nodes: Nodes, state: TiesState) -> Rejected | None:
+        """Reject nodes where more limits are broken than kept, and nodes behind a full link."""
+        reasons = self._too_dear(nodes, state)
+        if self._enforces:
+            for full in full_links(state):
+                mask = np.zeros(len(state.places), dtype=np.bool_)
+                mask[list(full.places)] = True
+                rows = mask[self._tracker.place_column(nodes)]
+                if rows.any():
+                    reasons.append(Reason(rows, full.text))
+        if not reasons:
+            return None
+        rows = np.logical_or.reduce([reason.rows for reason in reasons])
+        return NetworkRejected(rows, np.zeros_like(rows), tuple(reasons), nodes.name)
+
+    def pre_score(
+        self, _cycle: Cycle, _nodes: Nodes, state: TiesState | None = None
+    ) -> Status | None:
+        """Skip when the pod has no ties to placed pods."""
+        return SKIP if state is None else None
+
+    def score(self, cycle: Cycle, nodes: Nodes, state: TiesState | None) -> IntColumn:
+        """Return the accumulated cost of the pod's ties."""
+        if state is None:
+            answer = self.pre_filter(cycle, nodes)
+            if isinstance(answer, Status):
+                return nodes.constant(0)
+            state = answer
+        raw: IntColumn = state.verdicts().cost[self._tracker.place_column(nodes)]
+        standing = state.standing()
+        own = own_cost(state.ties.table.matrices(state.places), standing.places)
+        raw -= self._tracker.spread(nodes, standing.rows, own * standing.counts)
+        return raw
+
+    def normalize(self, _cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
+        """Return 100 for the cheapest node, 0 for the dearest; all 0 when nothing costs anything."""
+        return cheapest_best(nodes, raw, alike_at_zero=0)
+
+    def add_pod(self, state: TiesState, placed: Placed, row: int) -> None:
+        """Count a hypothetical pod."""
+        state.move(*_labels(placed.pod), row, 1)
+
+    def remove_pod(self, state: TiesState, placed: Placed, row: int) -> None:
+        """Stop counting a pod, hypothetically."""
+        state.move(*_labels(placed.pod), row, -1)
+
+    def concerns(self, state: TiesState, placed: Placed) -> bool:
+        """Whether the pod is one tied to, or may book bandwidth."""
+        group, workload = _labels(placed.pod)
+        if not group:
+            return False
+        if self._enforces and state.ties.table.has_capacities:
+            return True
+        return group == state.ties.group and any(
+            need.workload == workload for need in state.ties.needs
+        )
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether a change can bring ties nearer or make room on a link."""
+        if change.kind != "Pod" or change.pod.metadata.uid == pod.metadata.uid:
+            return True
+        return any(
+            GROUP_LABEL in one.metadata.labels
+            for one in (change.old, change.new)
+            if one is not None
+        )
+
+    def _too_dear(self, nodes: Nodes, state: TiesState) -> list[Reason]:
+        verdicts = state.verdicts()
+        kept, broken = verdicts.satisfied, verdicts.violated
+        bad = broken > 0 if self.args.strict else broken > kept
+        lone = self._on_lone_nodes(nodes, state)
+        if lone is None and not bad.any():
+            return []
+        places = self._tracker.place_column(nodes)
+        pairs = {*zip(kept[bad].tolist(), broken[bad].tolist(), strict=True)}
+        reasons = []
+        for pair in sorted(pairs):
+            rows = (bad & (kept == pair[0]) & (broken == pair[1]))[places]
+            if lone is not None:
+                rows &= lone == 0
+            reasons.append(Reason(rows, _MANY + _LIMITS.format(*pair)))
+        for count in () if lone is None else np.unique(lone[lone > 0]).tolist():
+            # On its own node a tie is kept, whatever labels the node lacks.
+            good, poor = int(kept[NOWHERE]) + count, int(broken[NOWHERE]) - count
+            if poor > (0 if self.args.strict else good):
+                reasons.append(Reason(lone == count, _MANY + _LIMITS.format(good, poor)))
+        return [reason for reason in reasons if reason.rows.any()]
+
+    def _on_lone_nodes(self, nodes: Nodes, state: TiesState) -> IntColumn | None:
+        """Return the number of tied pods on each row without region and zone; None for none at all."""
+        standing = state.standing()
+        lone = standing.places == NOWHERE
+        if not lone.any():
+            return None
+        return self._tracker.spread(nodes, standing.rows[lone], standing.counts[lone])
+
+
+def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> IntColumn:
+    """Return 100 for the cheapest feasible node and 0 for the dearest; equal ones get 100.
+
+    Where all cost nothing, `alike_at_zero`. The share is cut before it is taken from 100.
+    """
+    feasible: BoolColumn = nodes.feasible
+    costs = raw if feasible.all() else raw[feasible]
+    if not len(costs):
+        return nodes.constant(0)
+    low, high = int(costs.min()), int(costs.max())
+    if low == high:
+        return nodes.constant(100 if high else alike_at_zero)
+    normalized: IntColumn = 100 - 100 * (raw - low) // (high - low)
+    return normalized
+
+
+def _labels(pod: Pod) -> tuple[str, str]:
+    labels = pod.metadata.labels
+    return labels.get(GROUP_LABEL, ""), labels.get(WORKLOAD_LABEL, "")

@@ -1,0 +1,173 @@
+"""`TiesState`: the placed pods that an incoming pod is tied to, as numbers per tie.
+
+What pre-filter returns. Hypothetical pods change a few numbers; verdicts and costs are worked out
+from them for places at once, and from there for rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler.base.arrays import IntColumn, Rows
+from scheduler.plugins.network.bookings import Link, summed
+from scheduler.plugins.network.costs import PlaceCosts
+from scheduler.plugins.network.lookup import Ties
+from scheduler.plugins.network.places import Places
+from scheduler.plugins.network.tracker import NetworkTracker
+
+Moves = dict[str, dict[int, int]]  # workload → row (or place) → pods more than there are
+
+
+class Verdicts(NamedTuple):
+    """Numbers per place: how many ties hold, how many do not, and what they cost together."""
+
+    satisfied: IntColumn
+    violated: IntColumn
+    cost: IntColumn
+
+
+class Standing(NamedTuple):
+    """The pods tied to, one entry per tie and row: where they are and how many."""
+
+    rows: Rows
+    places: Rows
+    counts: IntColumn
+
+
+class TiesState:
+    """The ties of one pod, with the pods that hypothetically moved."""
+
+    __slots__ = ("_standing", "_verdicts", "moved", "moved_elsewhere", "ties", "tracker")
+
+    def __init__(self, ties: Ties, tracker: NetworkTracker) -> None:
+        self.ties = ties
+        self.tracker = tracker
+        self.moved: Moves = {}
+        self.moved_elsewhere: dict[str, Moves] = {}
+        self._verdicts: Verdicts | None = None
+        self._standing: Standing | None = None
+
+    @property
+    def places(self) -> Places:
+        """Return where the rows stand."""
+        return self.tracker.places
+
+    def move(self, group: str, workload: str, row: int, sign: int) -> None:
+        """Count a pod of a group that lands on (1) or leaves (-1) a row, hypothetically."""
+        if group == self.ties.group:
+            moves = self.moved
+        else:
+            moves = self.moved_elsewhere.setdefault(group, {})
+        by_row = moves.setdefault(workload, {})
+        by_row[row] = by_row.get(row, 0) + sign
+        self._verdicts = self._standing = None
+
+    def copy(self) -> TiesState:
+        """Return an independent copy."""
+        twin = TiesState(self.ties, self.tracker)
+        twin.moved = {workload: dict(rows) for workload, rows in self.moved.items()}
+        twin.moved_elsewhere = {
+            group: {workload: dict(rows) for workload, rows in moves.items()}
+            for group, moves in self.moved_elsewhere.items()
+        }
+        return twin
+
+    def counts(self, workload: str) -> dict[int, int]:
+        """Return the pods of a workload of the group by place."""
+        pods = self.tracker.pods(self.ties.group).get(workload)
+        counts = dict(pods.by_place) if pods is not None else {}
+        for row, number in self.moved.get(workload, {}).items():
+            place = self.places.of(row)
+            counts[place] = counts.get(place, 0) + number
+        return {place: count for place, count in counts.items() if count > 0}
+
+    def booked_more(self) -> dict[Link, int]:
+        """Return how the hypothetical moves change what is booked."""
+        if not self.moved and not self.moved_elsewhere:
+            return {}
+        groups = {**self.moved_elsewhere, self.ties.group: self.moved}
+        bookings = self.tracker.bookings
+        return summed(
+            bookings.changed_by(group, self._by_place(moves)) for group, moves in groups.items()
+        )
+
+    def verdicts(self) -> Verdicts:
+        """Return the numbers per place, as if no tied pod stood on the very same node."""
+        if self._verdicts is None:
+            self._verdicts = self._judge()
+        return self._verdicts
+
+    def standing(self) -> Standing:
+        """Return the tied pods by row, for what differs on their own nodes."""
+        if self._standing is None:
+            pods = self.tracker.pods(self.ties.group)
+            rows, counts = [], []
+            for need in self.ties.needs:
+                held = pods.get(need.workload)
+                moved = self.moved.get(need.workload)
+                if moved:
+                    by_row = dict(held.by_row) if held is not None else {}
+                    for row, number in moved.items():
+                        by_row[row] = by_row.get(row, 0) + number
+                    rows.append(np.fromiter(by_row, np.intp, len(by_row)))
+                    counts.append(np.fromiter(by_row.values(), np.int64, len(by_row)))
+                elif held is not None:
+                    own_rows, own_counts, _, _ = held.arrays()
+                    rows.append(own_rows)
+                    counts.append(own_counts)
+            all_rows: Rows = np.concatenate(rows) if rows else np.zeros(0, np.intp)
+            all_counts: IntColumn = np.concatenate(counts) if counts else np.zeros(0, np.int64)
+            self._standing = Standing(all_rows, self.places.rows[all_rows], all_counts)
+        return self._standing
+
+    def _judge(self) -> Verdicts:
+        matrices = self.ties.table.matrices(self.places)
+        columns, counts, limits = self._ends(len(self.places))
+        price = matrices.price[:, columns]
+        counted = matrices.counted[:, columns]
+        holds = price <= limits
+        satisfied = (holds & counted) @ counts
+        violated = (~holds & counted) @ counts
+        return Verdicts(satisfied, violated, matrices.cost[:, columns] @ counts)
+
+    def _ends(self, size: int) -> tuple[Rows, IntColumn, IntColumn]:
+        """Return for each tie and place of its pods: matrix column, number of pods, limit."""
+        columns: list[Rows] = []
+        counts: list[IntColumn] = []
+        limits: list[IntColumn] = []
+        pods = self.tracker.pods(self.ties.group)
+        for need in self.ties.needs:
+            held = pods.get(need.workload)
+            if need.workload in self.moved:
+                by_place = self.counts(need.workload)
+                places = np.fromiter(by_place, np.intp, len(by_place))
+                numbers = np.fromiter(by_place.values(), np.int64, len(by_place))
+            elif held is not None:
+                _, _, places, numbers = held.arrays()
+            else:
+                continue
+            columns.append(places + size if need.is_dependent else places)
+            counts.append(numbers)
+            limits.append(np.full(len(places), need.limit, dtype=np.int64))
+        if not columns:
+            none = np.zeros(0, dtype=np.int64)
+            return np.zeros(0, dtype=np.intp), none, none
+        return np.concatenate(columns), np.concatenate(counts), np.concatenate(limits)
+
+    def _by_place(self, moves: Moves) -> Moves:
+        found: Moves = {}
+        for workload, rows in moves.items():
+            places: dict[int, int] = defaultdict(int)
+            for row, number in rows.items():
+                places[self.places.of(row)] += number
+            found[workload] = dict(places)
+        return found
+
+
+def own_cost(matrices: PlaceCosts, places: Rows) -> IntColumn:
+    """Return what a pod on the candidate's own node was counted with by its place."""
+    found: IntColumn = matrices.cost[places, places]
+    return found
