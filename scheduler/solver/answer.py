@@ -94,7 +94,8 @@ class Advice(Record, frozen=True):
     """Why a group fits nowhere: the conflict, the sizes that would fit, the room there is.
 
     `smaller` and `larger` are the nearest sizes that all rules allow, 0 when there is none.
-    `smallest` says that no set with fewer rules conflicts.
+    `smallest` says that no set with fewer rules conflicts. `give_up` is a smallest set of rules
+    without which the whole group fits; it is empty when only another size helps.
     """
 
     conflict: tuple[Conflict, ...]
@@ -102,3 +103,4 @@ class Advice(Record, frozen=True):
     larger: int = 0
     free: int = 0
     smallest: bool = True
+    give_up: tuple[Conflict, ...] = ()

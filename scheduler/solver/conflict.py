@@ -1,0 +1,180 @@
+"""Why a group fits nowhere: the smallest set of rules that cannot hold together, and what would help.
+
+Every number of a rule and every hard type counts as one rule that could be given up; so does each
+`Domains`. Called after a solve has said `infeasible`. The search is exact; when time is over the set is
+one from which nothing can be left out, and says that a smaller one may exist.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+
+import msgspec
+import numpy as np
+
+from scheduler.base.clock import perf_s
+from scheduler.solver import feasible, tree
+from scheduler.solver.answer import Advice, Conflict
+from scheduler.solver.instance import Instance, Level, Limits, Rule
+
+LARGEST_LOOK = 4096
+Fits = Callable[[frozenset["Conflict"]], bool]
+
+
+def explain(instance: Instance, limits: Limits | None = None) -> Advice:
+    """Return why the group does not fit; an empty conflict when it does."""
+    until = perf_s() + (limits or Limits()).total_s
+    rules = frozenset(rules_of(instance))
+    made = tree.build(instance)
+    free = int(tree.build(with_rules(instance, frozenset(), _look(instance))).slots.sum())
+    known: dict[frozenset[Conflict], bool] = {}
+
+    def fits(kept: frozenset[Conflict]) -> bool:
+        if kept not in known:
+            known[kept] = _fits(with_rules(instance, kept))
+        return known[kept]
+
+    if fits(rules):
+        return Advice((), free=free)
+    smaller, larger = _sizes(instance, rules)
+    if int(made.slots.sum()) < instance.size or not fits(frozenset()):
+        return Advice((Conflict("", "size", str(instance.size)),), smaller, larger, free)
+    found, is_smallest = _smallest(rules, fits, lambda: perf_s() > until)
+    marked = tuple(
+        msgspec.structs.replace(one, fits_without=fits(rules - {one}))
+        for one in _sorted(found, instance)
+    )
+    given_up = _least_given_up(rules, fits, lambda: perf_s() > until)
+    return Advice(marked, smaller, larger, free, is_smallest, _sorted(given_up, instance))
+
+
+def rules_of(instance: Instance) -> list[Conflict]:
+    """Return every rule that could be given up, from the top level down."""
+    found = []
+    for level in instance.levels:
+        rule = level.rule
+        numbers = {"min": rule.min, "max": rule.max, "partitions": rule.partitions}
+        found += [Conflict(level.name, key, str(n)) for key, n in numbers.items() if n > 0]
+        if rule.factor > 1:
+            found.append(Conflict(level.name, "factor", str(rule.factor)))
+        if rule.is_hard_pack or rule.is_hard_spread:
+            found.append(Conflict(level.name, "hard", rule.kind))
+    return found + [Conflict("", "between members", each.name) for each in instance.domains]
+
+
+def with_rules(instance: Instance, kept: frozenset[Conflict], size: int = 0) -> Instance:
+    """Return the instance with only these rules binding, and with another size when one is given."""
+    names = {(one.level, one.rule) for one in kept}
+    levels = []
+    for level in instance.levels:
+        rule, name = level.rule, level.name
+        levels.append(
+            Level(
+                name,
+                Rule(
+                    rule.kind,
+                    (name, "hard") in names,
+                    rule.min if (name, "min") in names else 0,
+                    rule.max if (name, "max") in names else 0,
+                    rule.partitions if (name, "partitions") in names else 0,
+                    rule.factor if (name, "factor") in names else 1,
+                ),
+            )
+        )
+    between = {one.value for one in kept if one.rule == "between members"}
+    return msgspec.structs.replace(
+        instance,
+        levels=tuple(levels),
+        domains=tuple(each for each in instance.domains if each.name in between),
+        size=size or instance.size,
+    )
+
+
+def message(advice: Advice, size: int) -> str:
+    """Say in one sentence or two what is in the way and what would help."""
+    if not advice.conflict:
+        return f"the group of {size} fits"
+    if advice.conflict[0].rule == "size":
+        text = f"{size} pods do not fit: the nodes have {advice.free} free places for them"
+    else:
+        names = " and ".join(_name(one) for one in advice.conflict)
+        verb = "cannot hold" if len(advice.conflict) == 1 else "cannot hold together"
+        text = f"{size} pods do not fit: {names} {verb}"
+    helps = []
+    if advice.give_up:
+        helps.append(f"without {' and '.join(_name(one) for one in advice.give_up)} all fit")
+    near = [str(n) for n in (advice.smaller, advice.larger) if n]
+    if near:
+        helps.append(f"{' or '.join(near)} pods would fit")
+    return "; ".join([text, *helps])
+
+
+def _name(one: Conflict) -> str:
+    if one.rule == "hard":
+        return f"{one.level} hard {one.value}"
+    return f"{one.level} {one.rule} {one.value}".strip()
+
+
+def _fits(instance: Instance) -> bool:
+    if not instance.domains:
+        return feasible.fits(tree.build(instance))
+    from scheduler.solver import cpsat
+
+    made = tree.build(instance)
+    return cpsat.program(instance, made, Limits(), lambda: Limits().stage_s).counts is not None
+
+
+def _sizes(instance: Instance, rules: frozenset[Conflict]) -> tuple[int, int]:
+    """Return the nearest sizes that fit under all rules; 0 when there is none."""
+    if instance.domains:
+        return 0, 0
+    bits = feasible.sizes(tree.build(with_rules(instance, rules, _look(instance))))
+    sizes = np.flatnonzero(np.array([int(bit) for bit in bin(bits)[:1:-1]]))
+    held = sum(leaf.held for leaf in instance.leaves)
+    below = sizes[(sizes < instance.size) & (sizes >= max(1, held))]
+    above = sizes[sizes > instance.size]
+    return (int(below[-1]) if len(below) else 0), (int(above[0]) if len(above) else 0)
+
+
+def _look(instance: Instance) -> int:
+    return max(LARGEST_LOOK, instance.size)
+
+
+def _smallest(
+    rules: frozenset[Conflict], fits: Fits, late: Callable[[], bool]
+) -> tuple[frozenset[Conflict], bool]:
+    """Return a smallest set that does not fit: first any one that cannot lose a rule, then fewer."""
+    found = rules
+    for one in sorted(rules, key=str):
+        if not fits(found - {one}):
+            found -= {one}
+    for number in range(1, len(found)):
+        for some in _subsets(rules, number):
+            if late():
+                return found, False
+            if not fits(some):
+                return some, True
+    return found, True
+
+
+def _least_given_up(
+    rules: frozenset[Conflict], fits: Fits, late: Callable[[], bool]
+) -> frozenset[Conflict]:
+    """Return a smallest set of rules without which the group fits; all of them when time is over."""
+    for number in range(1, len(rules)):
+        for some in _subsets(rules, number):
+            if late():
+                return rules
+            if fits(rules - some):
+                return some
+    return rules
+
+
+def _subsets(rules: frozenset[Conflict], number: int) -> Iterable[frozenset[Conflict]]:
+    return (frozenset(some) for some in itertools.combinations(sorted(rules, key=str), number))
+
+
+def _sorted(some: frozenset[Conflict], instance: Instance) -> tuple[Conflict, ...]:
+    order = {one: at for at, one in enumerate(rules_of(instance))}
+    return tuple(sorted(some, key=order.__getitem__))

@@ -1,0 +1,62 @@
+"""The questions that the helper process answers, as records that travel as JSON.
+
+The engine sends them out as the instance of a `Solve` effect; whoever has the solver (the worker
+process, or `simulate` in its own) turns one into a `Solution`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from scheduler.solver import conflict, solve
+from scheduler.solver.answer import Advice, Answer, Victims
+from scheduler.solver.instance import Instance, Limits, Preemption, Solver
+
+
+class Place(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="place"):
+    """Place a group; `advise` also asks why, and what would help, when it fits nowhere."""
+
+    instance: Instance
+    limits: Limits = Limits()
+    solver: Solver = "Auto"
+    advise: bool = True
+
+
+class Evict(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="evict"):
+    """Find the fewest victims that make room for a group."""
+
+    problem: Preemption
+    limits: Limits = Limits()
+
+
+Question: TypeAlias = Place | Evict
+
+
+class Solution(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The answer to a question; `advice` and `says` are there when a group fits nowhere."""
+
+    placed: Answer = Answer("unknown")
+    advice: Advice | None = None
+    says: str = ""
+    victims: Victims | None = None
+
+
+def answer(question: Question) -> Solution:
+    """Answer a question; InputError when it contradicts itself."""
+    if isinstance(question, Evict):
+        from scheduler.solver import victims
+
+        return Solution(victims=victims.solve(question.problem, question.limits))
+    placed = solve.solve(question.instance, question.limits, question.solver)
+    if placed.outcome != "infeasible" or not question.advise:
+        return Solution(placed)
+    advice = conflict.explain(question.instance, question.limits)
+    return Solution(placed, advice, conflict.message(advice, question.instance.size))
+
+
+def decode(plain: object) -> Question:
+    """Read a question from plain data."""
+    question: Question = msgspec.convert(plain, Place | Evict)
+    return question
