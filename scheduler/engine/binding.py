@@ -15,7 +15,9 @@ import msgspec
 
 from scheduler.base.errors import PluginError
 from scheduler.base.text import go_duration
-from scheduler.engine.effects import Answer, Bind, Call, Look, Seen
+from scheduler.engine.deliberation import GRACE_S
+from scheduler.engine.effects import Answer, AskExtender, Bind, Call, Look, Seen
+from scheduler.engine.extenders import Extender, bound_through
 from scheduler.engine.failure import nomination_patch
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.permit import WaitingPods
@@ -25,6 +27,7 @@ from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, Wa
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runner import Runner, States
 from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.objects.pod import Pod
 
 ANSWER_DEADLINE_S = 60.0
 LOOK_AGAIN_S = 1.0
@@ -93,6 +96,8 @@ class Bindings:
         self._by_effect: dict[int, InFlight] = {}
         self._until: dict[str, WaitUntil] = {}
         self.waiting = WaitingPods()
+        # Who binds a pod instead of the plugins; set where there are extenders.
+        self.binder_of: Callable[[Pod], Extender | None] | None = None
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -226,6 +231,9 @@ class Bindings:
 
     def _proceed(self, pod: InFlight, now: float) -> None:
         pod.steps = pod.runner.bind(pod.cycle, pod.node, pod.states)
+        binder = None if self.binder_of is None else self.binder_of(pod.queued.pod)
+        if binder is not None:
+            pod.steps = bound_through(binder, pod.steps)
         self._advance(pod, None, now)
 
     def _advance(self, pod: InFlight, result: CallResult | Exception | None, now: float) -> None:
@@ -257,7 +265,21 @@ class Bindings:
         if isinstance(asked, BindPod):
             pod.is_looking = False
             effect = self._expect(pod, now)
-            self._outbox.put(Bind(effect, meta.namespace, meta.name, meta.uid, asked.node))
+            if asked.extender is None:
+                self._outbox.put(Bind(effect, meta.namespace, meta.name, meta.uid, asked.node))
+                return
+            pod.deadline = now + max(ANSWER_DEADLINE_S, asked.timeout_s + GRACE_S)
+            self._outbox.put(
+                AskExtender(
+                    effect,
+                    asked.extender,
+                    "bind",
+                    meta.namespace,
+                    meta.name,
+                    meta.uid,
+                    (asked.node,),
+                )
+            )
             return
         self._tell_nomination(pod)
         if isinstance(asked, ApiCall):

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from scheduler.base.arrays import BoolColumn
 from scheduler.engine.choose import Ties, break_tie, choose, sample
@@ -115,34 +116,36 @@ def filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[R
 def _nothing_fits(
     attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> Decision:
-    return misfit(attempt, pre, failed, rejections, post_filter(attempt, pre, failed, rejections))
+    found = post_filter(attempt, pre, failed, rejections)
+    return concluded(misfit(attempt, pre, failed, rejections), found)
 
 
 def misfit(
-    attempt: Attempt,
-    pre: PreFiltered,
-    failed: Status,
-    rejections: tuple[Rejection, ...],
-    found: list[PostFiltered],
+    attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> Decision:
-    """Return why no node fits; `found` is what the post-filter plugins said to that."""
+    """Return why no node fits, before anybody has looked for a way out."""
     nodes, outside = attempt.nodes, _outside(attempt, pre, failed)
-    message = fit_message(nodes.count, failed, rejections, outside, pre.narrowed_by)
-    texts = [one.text for one in found if one.text]
-    chosen = next((one for one in found if one.status.is_success), None)
-    if texts and chosen is None:
-        message = f"{message} {', '.join(texts)}"
-    nominated = chosen.nominated_node if chosen is not None else _cleared(found)
     return Decision(
         status=failed if not failed.is_success else Status(Code.UNSCHEDULABLE),
-        message=message,
+        message=fit_message(nodes.count, failed, rejections, outside, pre.narrowed_by),
         node_count=nodes.count,
         rejections=rejections,
         outside=outside,
         narrowed_by=pre.narrowed_by,
-        nominated_node=nominated,
-        victims=chosen.victims if chosen is not None else (),
     )
+
+
+def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
+    """Return `decision` with what the post-filter plugins found, or say why they found nothing."""
+    if not found:
+        return decision
+    chosen = next((one for one in found if one.status.is_success), None)
+    if chosen is not None:
+        nominated, victims = chosen.nominated_node, chosen.victims
+        return replace(decision, nominated_node=nominated, victims=victims)
+    texts = [one.text for one in found if one.text]
+    message = f"{decision.message} {', '.join(texts)}" if texts else decision.message
+    return replace(decision, message=message, nominated_node=_cleared(found))
 
 
 def _outside(attempt: Attempt, pre: PreFiltered, failed: Status) -> BoolColumn | None:

@@ -26,10 +26,15 @@ class ApiCall(msgspec.Struct, frozen=True):
 
 
 class BindPod(msgspec.Struct, frozen=True):
-    """Bind the pod to the node by the binding subresource; carries the pod's uid."""
+    """Bind the pod to the node by the binding subresource; carries the pod's uid.
+
+    With `extender` that extender binds it instead, within `timeout_s`.
+    """
 
     pod: Pod
     node: str
+    extender: int | None = None
+    timeout_s: float = 0.0
 
 
 class WaitUntil(msgspec.Struct, frozen=True):

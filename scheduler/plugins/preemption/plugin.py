@@ -26,6 +26,7 @@ from scheduler.plugins.preemption.budgets import BudgetIndex
 from scheduler.plugins.preemption.choice import choose
 from scheduler.plugins.preemption.dryrun import Block, Walk, examine
 from scheduler.plugins.preemption.importance import PodsByImportance
+from scheduler.plugins.preemption.offers import best_offer, offers_of
 from scheduler.plugins.preemption.victims import Victims
 
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -88,6 +89,11 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
             return _failed(refusal)
         found = self.candidates(cycle, failure)
         if any(len(block.places) for block in found.blocks):
+            if failure.wants_offers:
+                return PostFiltered(
+                    offers=offers_of(found.blocks, nodes),
+                    choose=lambda offers: best_offer(offers, nodes, failure.break_tie),
+                )
             row, victims = choose(found.blocks, failure.break_tie)
             return PostFiltered(nominated_node=nodes.name(row), victims=victims)
         helpless = nodes.count - int(np.count_nonzero(failure.candidates))

@@ -1,0 +1,342 @@
+"""An attempt in which extenders have a word: the steps of `engine.cycle` with questions in between.
+
+Plugins filter first; each extender that filters sees the nodes that are left by those before it, those
+that score are asked at the same time, those that preempt see the candidates of the post-filter plugins.
+While an answer is awaited the cluster moves on. So nothing of the view is kept: extenders speak of names,
+and after the last answer the plugins filter again, on the live nodes, among the names that passed. A
+node that came meanwhile has not been shown to the extenders and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.engine.cycle import (
+    NO_NODES_MESSAGE,
+    Attempt,
+    best,
+    concluded,
+    filter_all,
+    filter_rows,
+    misfit,
+    nominated_alone,
+    post_filter,
+)
+from scheduler.engine.decision import Decision
+from scheduler.engine.effects import ExtenderAnswer
+from scheduler.engine.extenders import Extender
+from scheduler.engine.wakeups import EXTENDER
+from scheduler.framework.calls import CallResult, ExtenderCall, Offer
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.postfilter import PostFiltered
+from scheduler.framework.runner import PreFiltered, Rejection, Scored
+from scheduler.framework.status import SUCCESS, Code, Reason, Rejected, Status, unschedulable
+from scheduler.state.podindex import Placed
+
+# kube-scheduler: extenders score from 0 to 10, plugins from 0 to 100.
+SCALE = 10
+# What an extender's weighted score may be at most, so that sums stay far from overflowing.
+_LARGEST = 2**53
+NO_CANDIDATE = "no candidate node for preemption"
+
+Steps: TypeAlias = Generator[tuple[ExtenderCall, ...], tuple[CallResult, ...], Any]
+Complain = Callable[[str, str, Exception], None]
+
+
+class ExtenderFault(Exception):  # noqa: N818 - a fault of somebody else, told and perhaps ignored
+    """What an extender answered cannot be used, or it did not answer."""
+
+
+class _Said(msgspec.Struct):
+    """What the extenders have said of the nodes so far."""
+
+    passed: tuple[str, ...]
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+
+
+class Consultation:
+    """One attempt at a pod; `attempt` is the one on the newest view, for whoever carries on with it."""
+
+    def __init__(
+        self,
+        renew: Callable[[], Attempt],
+        extenders: Sequence[Extender],
+        complain: Complain,
+    ) -> None:
+        self._renew = renew
+        self._extenders = extenders
+        self._complain = complain
+        self._has_asked = False
+        self.attempt: Attempt
+
+    def steps(self) -> Generator[tuple[ExtenderCall, ...], tuple[CallResult, ...], Decision]:
+        """Decide where the pod goes; an extender that fails and may not be ignored is an error."""
+        try:
+            decision: Decision = yield from self._decide()
+        except ExtenderFault as fault:
+            status = Status(Code.ERROR, (str(fault),))
+            return Decision(status=status, message=str(fault), nominated_node="")
+        return decision
+
+    def _decide(self) -> Steps:
+        attempt = self.attempt = self._fresh()
+        if attempt.nodes.count == 0:
+            return Decision(status=Status(Code.UNSCHEDULABLE), message=NO_NODES_MESSAGE)
+        pre = _pre_filter(attempt)
+        if not pre.status.is_success:
+            return (yield from self._nothing_fits(pre, pre.status, ()))
+        alone = nominated_alone(attempt, pre)
+        if alone is not None:
+            decision = yield from self._promised(alone)
+            if decision is not None:
+                return decision
+            attempt = self.attempt
+            pre = _pre_filter(attempt)
+        feasible, rejections = filter_all(attempt, pre)
+        if not feasible.any():
+            return (yield from self._nothing_fits(pre, SUCCESS, rejections))
+        names = _names(attempt.nodes, feasible)
+        said = yield from self._filtered(names)
+        scores = yield from self._scored(said.passed)
+        if not self._has_asked:
+            return best(attempt, pre, feasible, rejections)
+        return (yield from self._on_live_nodes(said, scores))
+
+    def _promised(self, alone: BoolColumn) -> Steps:
+        """Return a decision for the node that the pod is nominated to; None if it is not to be."""
+        try:
+            said = yield from self._filtered(_names(self.attempt.nodes, alone))
+        except ExtenderFault as fault:
+            # kube-scheduler: then the other nodes are tried.
+            self._complain(EXTENDER, "Filter", fault)
+            said = _Said(())
+        attempt = self.attempt = self._fresh()
+        pre = _pre_filter(attempt)
+        passed = _mask(attempt.nodes, said.passed)
+        if not pre.status.is_success or not passed.any():
+            return None
+        feasible, _ = filter_rows(attempt, passed if pre.rows is None else passed & pre.rows)
+        return best(attempt, pre, feasible, ()) if feasible.any() else None
+
+    def _on_live_nodes(
+        self, said: _Said, scores: Sequence[tuple[Extender, Mapping[str, int]]]
+    ) -> Steps:
+        """Decide among the nodes that passed, as they are by now."""
+        first_row = self.attempt.first_row
+        attempt = self.attempt = self._fresh()
+        attempt.first_row = first_row
+        nodes = attempt.nodes
+        pre = _pre_filter(attempt)
+        if nodes.count == 0 or not pre.status.is_success:
+            return (yield from self._nothing_fits(pre, pre.status, ()))
+        among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
+        fits, rejections = filter_rows(attempt, among)
+        feasible = fits & _mask(nodes, said.passed)
+        refused = fits & ~feasible
+        if refused.any():
+            rejection = _rejection(nodes, refused, said)
+            rejections = [*rejections, rejection]
+            if pre.rows is not None:
+                # kube-scheduler: nodes of which nobody said anything count as those left out before.
+                silent = refused & ~_reasoned(rejection)
+                pre = msgspec.structs.replace(pre, rows=pre.rows & ~silent)
+        if not feasible.any():
+            return (yield from self._nothing_fits(pre, SUCCESS, tuple(rejections)))
+        more = tuple(_scored(nodes, extender, given) for extender, given in scores)
+        return best(attempt, pre, feasible, tuple(rejections), more)
+
+    # Questions.
+
+    def _filtered(self, names: tuple[str, ...]) -> Steps:
+        """Ask the extenders that filter, one after the other."""
+        said = _Said(names)
+        for extender in self._extenders:
+            if not extender.filters or not said.passed:
+                continue
+            call = self._call(extender, "filter", nodes=said.passed)
+            (result,) = yield (call,)
+            try:
+                self._take_filter(extender, result, said)
+            except ExtenderFault as fault:
+                self._must_be_ignorable(extender, "Filter", fault)
+        return said
+
+    def _take_filter(self, extender: Extender, result: CallResult, said: _Said) -> None:
+        answer = _answer(result)
+        passed = answer.nodes or ()
+        asked = frozenset(said.passed)
+        stranger = next((name for name in passed if name not in asked), None)
+        if stranger is not None:
+            raise ExtenderFault(
+                f'extender "{extender.name}" claims a filtered node "{stranger}" '
+                "which is not found in the input node list"
+            )
+        kept = frozenset(passed)
+        said.unresolvable |= {n: t for n, t in answer.unresolvable.items() if n in asked - kept}
+        said.failed |= {n: t for n, t in answer.failed.items() if n in asked - kept}
+        said.passed = tuple(name for name in said.passed if name in kept)
+
+    def _scored(self, names: tuple[str, ...]) -> Steps:
+        """Ask the extenders that score, all at once; who fails gives no scores."""
+        asked = [extender for extender in self._extenders if extender.prioritizes]
+        if not asked or len(names) < 2:
+            return []
+        results = yield tuple(self._call(one, "prioritize", nodes=names) for one in asked)
+        scores: list[tuple[Extender, Mapping[str, int]]] = []
+        for extender, result in zip(asked, results, strict=True):
+            try:
+                given: dict[str, int] = {}
+                for name, score in _answer(result).scores:
+                    given[name] = given.get(name, 0) + score
+                scores.append((extender, given))
+            except ExtenderFault as fault:
+                self._complain(extender.name, "Prioritize", fault)
+        return scores
+
+    def _nothing_fits(
+        self, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
+    ) -> Steps:
+        """Look for pods to evict, and let the extenders that preempt have their word."""
+        attempt = self.attempt
+        found = post_filter(attempt, pre, failed, rejections)
+        decision = misfit(attempt, pre, failed, rejections)
+        if found and found[-1].offers:
+            found = [*found[:-1], (yield from self._reviewed(found[-1]))]
+            if found[-1].status.code is Code.ERROR:
+                found = found[-1:]
+        return concluded(decision, found)
+
+    def _reviewed(self, found: PostFiltered) -> Steps:
+        """Return what is left of preemption when every extender has had its word."""
+        offers = found.offers
+        for extender in self._extenders:
+            if not extender.preempts or not offers:
+                continue
+            (result,) = yield (self._call(extender, "preempt", offers=offers),)
+            try:
+                offers = self._take_offers(extender, result)
+            except ExtenderFault as fault:
+                try:
+                    self._must_be_ignorable(extender, "Preempt", fault)
+                except ExtenderFault:
+                    text = f"preemption: {fault}"
+                    return PostFiltered(Status(Code.ERROR, (text,)), text=text)
+        if offers and found.choose is not None:
+            chosen = found.choose(offers)
+            victims = _pods_on(self._renew().nodes, chosen.node, chosen.victims)
+            if victims:
+                return PostFiltered(nominated_node=chosen.node, victims=tuple(victims.values()))
+        text = f"preemption: {NO_CANDIDATE}"
+        return PostFiltered(unschedulable(text), text=text)
+
+    def _take_offers(self, extender: Extender, result: CallResult) -> tuple[Offer, ...]:
+        kept = []
+        nodes = self._renew().nodes
+        for offer in _answer(result).offers:
+            if nodes.row(offer.node) is None:
+                raise ExtenderFault(f'nodeinfo not found for node name "{offer.node}"')
+            present = _pods_on(nodes, offer.node, offer.victims)
+            missing = next((uid for uid in offer.victims if uid not in present), None)
+            if missing is not None:
+                raise ExtenderFault(
+                    f"extender: {extender.name} claims to preempt pod (UID: {missing}) on node: "
+                    f"{offer.node}, but the pod is not found on that node"
+                )
+            if offer.victims:
+                kept.append(offer)
+            elif not extender.ignorable:
+                raise ExtenderFault(f'expected at least one victim pod on node "{offer.node}"')
+        return tuple(kept)
+
+    def _call(
+        self,
+        extender: Extender,
+        verb: str,
+        *,
+        nodes: tuple[str, ...] = (),
+        offers: tuple[Offer, ...] = (),
+    ) -> ExtenderCall:
+        self._has_asked = True
+        pod = self.attempt.cycle.pod
+        return ExtenderCall(pod, extender.number, verb, extender.timeout_s, nodes, offers)
+
+    def _must_be_ignorable(self, extender: Extender, point: str, fault: ExtenderFault) -> None:
+        self._complain(extender.name, point, fault)
+        if not extender.ignorable:
+            raise fault
+
+    def _fresh(self) -> Attempt:
+        self._has_asked = False
+        attempt = self._renew()
+        attempt.wants_offers = any(extender.preempts for extender in self._extenders)
+        return attempt
+
+
+def _pre_filter(attempt: Attempt) -> PreFiltered:
+    return attempt.runner.pre_filter(attempt.cycle, attempt.nodes, attempt.states)
+
+
+def _answer(result: CallResult) -> ExtenderAnswer:
+    """Return what an extender said; ExtenderFault when it said nothing of use."""
+    if not result.ok:
+        raise ExtenderFault(result.message or result.reason)
+    answer = msgspec.convert(result.body or {}, ExtenderAnswer)
+    if answer.error:
+        raise ExtenderFault(answer.error)
+    return answer
+
+
+def _names(nodes: Nodes, rows: BoolColumn) -> tuple[str, ...]:
+    return tuple(nodes.name(row) for row in np.flatnonzero(rows).tolist())
+
+
+def _mask(nodes: Nodes, names: Sequence[str]) -> BoolColumn:
+    return nodes.rows_named(names)
+
+
+def _pods_on(nodes: Nodes, node: str, uids: Sequence[str]) -> dict[str, Placed]:
+    """Return those of the pods that are on a node by now."""
+    row = nodes.row(node)
+    present = {} if row is None else nodes.pods_on(row)
+    return {uid: present[uid] for uid in uids if uid in present}
+
+
+def _rejection(nodes: Nodes, refused: BoolColumn, said: _Said) -> Rejection:
+    """Return what the extenders refused; rows of which they said nothing are refused for good."""
+    by_text: dict[tuple[str, bool], BoolColumn] = {}
+    final = refused.copy()
+    for row in np.flatnonzero(refused).tolist():
+        name = nodes.name(row)
+        text, is_final = said.unresolvable.get(name), True
+        if text is None:
+            text, is_final = said.failed.get(name), False
+        if text is None:
+            continue
+        final[row] = is_final
+        rows = by_text.setdefault((text, is_final), np.zeros(nodes.size, dtype=np.bool_))
+        rows[row] = True
+    reasons = tuple(Reason(rows, text) for (text, _), rows in by_text.items())
+    return Rejection(EXTENDER, refused, Rejected(refused, final, reasons))
+
+
+def _reasoned(rejection: Rejection) -> BoolColumn:
+    rows = np.zeros_like(rejection.rows)
+    for reason in rejection.rejected.reasons:
+        rows |= reason.rows
+    return rows
+
+
+def _scored(nodes: Nodes, extender: Extender, given: Mapping[str, int]) -> Scored:
+    raw = np.zeros(nodes.size, dtype=np.int64)
+    most = _LARGEST // (SCALE * max(1, extender.weight))
+    for name, score in given.items():
+        row = nodes.row(name)
+        if row is not None:
+            raw[row] = max(-most, min(most, score))
+    return Scored(extender.name, raw, raw * SCALE, extender.weight)

@@ -1,0 +1,64 @@
+"""Candidates as offers: what extenders get to see of a preemption, and the best of what they leave.
+
+The criteria are those of `choice`, one by one instead of in columns: an extender may have changed who
+has to leave, and which budgets that violates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from scheduler.base.arrays import Rows
+from scheduler.framework.calls import Offer
+from scheduler.framework.nodes import Nodes
+from scheduler.plugins.preemption.dryrun import Block
+from scheduler.state.podindex import Placed
+from scheduler.state.rowlists import NOT_STARTED, start_of
+
+# kube-scheduler adds 2**31 to each priority, so that more pods always weigh more.
+_ABOVE_ZERO = 2**31
+
+
+def offers_of(blocks: Sequence[Block], nodes: Nodes) -> tuple[Offer, ...]:
+    """Return every candidate with who would have to leave it, the most important first."""
+    return tuple(
+        Offer(
+            nodes.name(int(block.pods.rows[place])),
+            tuple(victim.pod.metadata.uid for victim in block.victims(place)),
+            int(block.violations[place]),
+        )
+        for block in blocks
+        for place in block.places.tolist()
+    )
+
+
+def best_offer(offers: Sequence[Offer], nodes: Nodes, break_tie: Callable[[Rows], int]) -> Offer:
+    """Return the offer that does least harm; there must be one, and `nodes` are those of now."""
+    harms = [_harm(offer, _victims(offer, nodes)) for offer in offers]
+    least = min(harms)
+    left = [offer for offer, harm in zip(offers, harms, strict=True) if harm == least]
+    by_row = {row: offer for offer in left if (row := nodes.row(offer.node)) is not None}
+    if len(by_row) < 2:
+        return left[0]
+    return by_row[break_tie(np.array(sorted(by_row), dtype=np.intp))]
+
+
+def _victims(offer: Offer, nodes: Nodes) -> list[Placed]:
+    row = nodes.row(offer.node)
+    present = {} if row is None else nodes.pods_on(row)
+    return [present[uid] for uid in offer.victims if uid in present]
+
+
+def _harm(offer: Offer, victims: Sequence[Placed]) -> tuple[int, int, int, int, int]:
+    priorities = [victim.pod.priority for victim in victims]
+    highest = max(priorities, default=0)
+    starts = [start_of(v) for v in victims if v.pod.priority == highest]
+    return (
+        offer.violations,
+        highest,
+        sum(priority + _ABOVE_ZERO for priority in priorities),
+        len(victims),
+        -min(starts, default=NOT_STARTED),
+    )
