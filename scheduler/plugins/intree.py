@@ -17,6 +17,7 @@ from scheduler.plugins.nodeports import NodePorts
 from scheduler.plugins.noderesourcesbalanced import NodeResourcesBalancedAllocation
 from scheduler.plugins.noderesourcesfit import NodeResourcesFit
 from scheduler.plugins.nodeunschedulable import NodeUnschedulable
+from scheduler.plugins.numa import NodeResourceTopologyMatch
 from scheduler.plugins.preemption import DefaultPreemption
 from scheduler.plugins.prioritysort import PrioritySort
 from scheduler.plugins.schedulinggates import SchedulingGates
@@ -51,4 +52,5 @@ IN_TREE: tuple[type[Plugin[Any]], ...] = (
     DefaultBinder,
     NodeDeclaredFeatures,
     LoadAwareScheduling,
+    NodeResourceTopologyMatch,
 )

@@ -1,0 +1,177 @@
+"""`Book`: what is known of the pods of one node beside its published topology.
+
+Over-reserving rests on one question: for which pods do the published figures account already? An
+agent answers it with a fingerprint of the pods it saw. What it did not see is owed: it is deducted
+from every zone until a later report accounts for it, or the pod goes. Reports are old when they
+arrive, so besides the pods as they are now the sets of the recent past are compared as well.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from scheduler.objects.numa import NodeResourceTopology
+from scheduler.plugins.numa.demand import Needs
+from scheduler.plugins.numa.fingerprint import fingerprint, is_fingerprint, mark_of
+from scheduler.plugins.numa.placement import Name
+from scheduler.state.podindex import Placed
+
+# How many comings and goings of pods are remembered.
+_REMEMBERED = 48
+
+
+class Owed(msgspec.Struct, frozen=True):
+    """A pod that the figures do not account for; the two flags are for foreign pods."""
+
+    needs: Needs
+    is_foreign: bool = False
+    is_exclusive: bool = False
+
+
+class Book:
+    """One node's pods in the light of its topology.
+
+    `taken` is the object that decisions rest on, `waiting` a newer one whose pods we cannot name.
+    `seen` are the uids that the figures account for; None means that nobody has said so, and then pods
+    that had started when we learnt of them count as seen.
+    """
+
+    __slots__ = (
+        "_log",
+        "_marks",
+        "frozen",
+        "name",
+        "owed",
+        "placement",
+        "seen",
+        "since",
+        "taken",
+        "waiting",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.taken: NodeResourceTopology | None = None
+        self.waiting: NodeResourceTopology | None = None
+        self.seen: frozenset[str] | None = None
+        self.owed: dict[str, Owed] = {}
+        self.since: float | None = None
+        # The pods that the figures account for, if the agent says where their containers run.
+        self.frozen: tuple[Placed, ...] = ()
+        # container → zone, as far as somebody asked; empty if the agent does not say
+        self.placement: dict[Name, int] | None = None
+        self._marks: dict[str, int] = {}
+        # A pod, and whether it came or went; the newest last.
+        self._log: deque[tuple[Placed, bool]] = deque(maxlen=_REMEMBERED)
+
+    def came(self, placed: Placed) -> None:
+        """Note a pod on the node."""
+        self._log.append((placed, True))
+
+    def went(self, placed: Placed) -> None:
+        """Note that a pod left the node."""
+        self._log.append((placed, False))
+        self._marks.pop(placed.pod.metadata.uid, None)
+        self.owed.pop(placed.pod.metadata.uid, None)
+
+    def misses(self, placed: Placed) -> bool:
+        """Whether the figures do not account for a pod on the node."""
+        if self.seen is not None:
+            return placed.pod.metadata.uid not in self.seen
+        return placed.assumed or placed.pod.status.phase == "Pending"
+
+    def taken_for(self) -> dict[str, int]:
+        """Return what all owed pods together take, per resource."""
+        total: dict[str, int] = {}
+        for owed in self.owed.values():
+            for name, amount in owed.needs:
+                total[name] = total.get(name, 0) + amount
+        return total
+
+    def accounted(
+        self, text: str, pods: Mapping[str, Placed], counts: Callable[[Placed], bool]
+    ) -> frozenset[str] | None:
+        """Return the uids of the pods behind a fingerprint, None if no set we know of has it.
+
+        `pods` are on the node now; `counts` says which pods the method covers. Pods that it does not
+        cover are in the answer as soon as they have started.
+        """
+        if not is_fingerprint(text):
+            return None
+        covered = {uid: self._mark(placed) for uid, placed in pods.items() if counts(placed)}
+        for found in self._candidates(pods, covered, counts):
+            if fingerprint(found.values()) == text:
+                rest = (u for u, one in pods.items() if u not in covered and _has_started(one))
+                return frozenset((*found, *rest))
+        return None
+
+    def _candidates(
+        self,
+        pods: Mapping[str, Placed],
+        covered: dict[str, int],
+        counts: Callable[[Placed], bool],
+    ) -> Iterator[dict[str, int]]:
+        """Yield sets of pods that an agent may have seen, the likely ones first."""
+        yield covered
+        tried = {frozenset(covered)}
+        for keeps in (_has_started, _runs, _stays, _stays_and_runs):
+            part = {uid: mark for uid, mark in covered.items() if keeps(pods[uid])}
+            if frozenset(part) not in tried:
+                tried.add(frozenset(part))
+                yield part
+        yield from self._past(covered, counts)
+        if self.seen is None:
+            yield from _without_youngest(pods, covered)
+
+    def _past(
+        self, covered: dict[str, int], counts: Callable[[Placed], bool]
+    ) -> Iterator[dict[str, int]]:
+        """Yield the sets of the recent past, the youngest first."""
+        past = dict(covered)
+        for placed, came in reversed(self._log):
+            if not counts(placed):
+                continue
+            if not came:
+                past[placed.pod.metadata.uid] = mark_of(*_name(placed))
+            elif past.pop(placed.pod.metadata.uid, None) is None:
+                continue
+            yield past
+
+    def _mark(self, placed: Placed) -> int:
+        uid = placed.pod.metadata.uid
+        mark = self._marks.get(uid)
+        if mark is None:
+            mark = self._marks[uid] = mark_of(*_name(placed))
+        return mark
+
+
+def _name(placed: Placed) -> tuple[str, str]:
+    return placed.pod.metadata.namespace, placed.pod.metadata.name
+
+
+def _without_youngest(
+    pods: Mapping[str, Placed], covered: dict[str, int]
+) -> Iterator[dict[str, int]]:
+    """Yield the pods without the 1, 2, … 8 that started last: what a report misses after a restart."""
+    by_age = sorted(covered, key=lambda uid: (pods[uid].pod.status.start_time or "~", uid))
+    for number in range(1, min(len(by_age), 8) + 1):
+        yield {uid: covered[uid] for uid in by_age[:-number]}
+
+
+def _has_started(placed: Placed) -> bool:
+    return not placed.assumed and placed.pod.status.phase != "Pending"
+
+
+def _runs(placed: Placed) -> bool:
+    return placed.pod.status.phase == "Running"
+
+
+def _stays(placed: Placed) -> bool:
+    return not placed.pod.is_terminating
+
+
+def _stays_and_runs(placed: Placed) -> bool:
+    return _stays(placed) and _runs(placed)

@@ -1,0 +1,163 @@
+"""What a pod asks of NUMA zones: its class, and its requests as a whole and container by container.
+
+Worked out from the spec alone and kept per shape. All amounts are thousandths of a unit, clamped to
+`LIMIT`: no zone counts for as much, so whoever asks for more fits nowhere, and sums over 64 zones stay
+within an int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container as Names
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from scheduler.objects.pod import Container, Pod, ResourceList, ResourceRequirements
+from scheduler.objects.quantity import milli_quantity
+from scheduler.state.resources import CPU, EPHEMERAL, MEMORY, PODS, amounts, pod_requests
+
+LIMIT = 2**56
+GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
+
+# Resources that every node is taken to offer, if only an amount of 0.
+ALWAYS_OFFERED = frozenset((CPU, MEMORY, EPHEMERAL, PODS))
+
+# resource → thousandths, in the order of the spec; amounts of 0 are kept, LeastNUMANodes sees them.
+Needs = tuple[tuple[str, int], ...]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One container; `kind` is the word for it in reasons."""
+
+    needs: Needs
+    kind: str = "container"
+
+    @property
+    def stays(self) -> bool:
+        """Whether what it takes is not free again for the containers after it."""
+        return self.kind != "init container"
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What a pod asks for; `parts` are its containers in the order in which they start."""
+
+    qos: str
+    whole: Needs
+    parts: tuple[Part, ...]
+    asks_devices: bool
+
+    @property
+    def is_guaranteed(self) -> bool:
+        """Whether the kubelet gives the pod its own CPUs and memory."""
+        return self.qos == GUARANTEED
+
+    @property
+    def needs_nothing(self) -> bool:
+        """Whether no zone matters to the pod."""
+        return self.qos == BEST_EFFORT and not self.asks_devices
+
+
+def demand_of(pod: Pod) -> Demand:
+    """Return what a pod asks for; ObjectError on a bad quantity."""
+    spec = pod.spec
+    parts = []
+    for container in spec.init_containers:
+        kind = "sidecar container" if container.restart_policy == "Always" else "init container"
+        parts.append(Part(_needs(amounts(container.resources.requests)), kind))
+    parts += [Part(_needs(amounts(c.resources.requests))) for c in spec.containers]
+    whole = _needs(pod_requests(pod))
+    names = {name for needs in (whole, *(part.needs for part in parts)) for name, _ in needs}
+    return Demand(
+        qos=qos_of(pod),
+        whole=whole,
+        parts=tuple(parts),
+        asks_devices=any(not is_native(name) for name in names),
+    )
+
+
+def qos_of(pod: Pod) -> str:
+    """Return a pod's quality-of-service class: as its status says, else by the API's rule."""
+    if pod.status.qos_class:
+        return pod.status.qos_class
+    if pod.spec.resources is not None and _counted(pod.spec.resources.requests):
+        return _class_of([pod.spec.resources])
+    return _class_of(c.resources for c in (*pod.spec.containers, *pod.spec.init_containers))
+
+
+def _class_of(all_resources: Iterable[ResourceRequirements]) -> str:
+    is_guaranteed, asks = True, False
+    for resources in all_resources:
+        requests, limits = _counted(resources.requests), _counted(resources.limits)
+        asks = asks or bool(requests or limits)
+        if len(limits) < 2 or {**limits, **requests} != limits:
+            is_guaranteed = False
+    if not asks:
+        return BEST_EFFORT
+    return GUARANTEED if is_guaranteed else BURSTABLE
+
+
+def _counted(resources: ResourceList) -> dict[str, int]:
+    """Return cpu and memory as far as they are named and not 0."""
+    found = {name: milli_quantity(resources[name]) for name in (CPU, MEMORY) if name in resources}
+    return {name: amount for name, amount in found.items() if amount}
+
+
+# Classes of resources.
+
+
+def is_native(name: str) -> bool:
+    """Whether a resource is Kubernetes' own: no vendor's prefix."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def is_affine(name: str) -> bool:
+    """Whether a resource always lies in NUMA zones."""
+    return name in (CPU, MEMORY) or name.startswith("hugepages-")
+
+
+def may_be_host_level(name: str) -> bool:
+    """Whether a resource that no zone lists is one of the node as a whole."""
+    return name in (EPHEMERAL, "storage") or not is_native(name)
+
+
+def exclusive_needs(needs: Needs, qos: str, listed: Names[str]) -> Needs:
+    """Return the part of a container's needs that is its own: listed devices, pinned CPUs, memory."""
+    found = []
+    for name, amount in needs:
+        if amount <= 0:
+            continue
+        if not is_native(name):
+            is_own = name in listed
+        else:
+            is_own = qos == GUARANTEED and is_affine(name)
+            is_own = is_own and (name != CPU or amount % 1000 == 0)
+        if is_own:
+            found.append((name, amount))
+    return tuple(found)
+
+
+def holds_exclusive(demand: Demand, listed: Names[str]) -> bool:
+    """Whether a pod holds anything of its own while it runs."""
+    return any(
+        exclusive_needs(part.needs, demand.qos, listed) for part in demand.parts if part.stays
+    )
+
+
+def held_by_zones(demand: Demand, needs: Needs) -> Iterator[tuple[str, int]]:
+    """Yield what a started container takes from its zone: only devices if it shares CPUs."""
+    for name, amount in needs:
+        if amount > 0 and (demand.is_guaranteed or not is_affine(name)):
+            yield name, amount
+
+
+def named(container: Container) -> Needs:
+    """Return the requests of one container."""
+    return _needs(amounts(container.resources.requests))
+
+
+def _needs(requests: Mapping[str, int]) -> Needs:
+    found = []
+    for name, amount in requests.items():
+        thousandths = amount if name == CPU else amount * 1000
+        found.append((name, max(0, min(thousandths, LIMIT))))
+    return tuple(found)

@@ -1,0 +1,173 @@
+"""What the zones would hold if pods left: the NUMA half of preemption's dry run.
+
+Only an agent that publishes in which zone each container runs makes this possible. What victims hold
+of their own is given back to the zone it came from; without such data, or when a victim is not in it,
+nobody can say what its eviction would free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntMatrix
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerShape
+from scheduler.plugins.numa.book import Book
+from scheduler.plugins.numa.demand import Demand, exclusive_needs
+from scheduler.plugins.numa.placement import Name, placement
+from scheduler.plugins.numa.reserving import Reserving
+from scheduler.plugins.numa.sight import Sight
+from scheduler.state.podindex import Placed
+
+NOT_POSSIBLE = "eviction simulation in NRT is not possible:"
+NOTHING_TO_ADD = f"{NOT_POSSIBLE}no resources to add, cannot process eviction simulation"
+TOO_MUCH = f"{NOT_POSSIBLE}a zone would have more than it can allocate"
+
+# zone number → resource → thousandths
+Freed = dict[int, dict[str, int]]
+
+
+class Rehearsed(msgspec.Struct, frozen=True):
+    """The zones after the change, and the rows where it cannot be told, by reason."""
+
+    sight: Sight
+    refused: Mapping[str, BoolColumn]
+    rows: BoolColumn
+
+
+def rehearse(
+    sight: Sight, nodes: Nodes, reserving: Reserving, demand: PerShape[Demand], *, frees: bool
+) -> Rehearsed | None:
+    """Return what pods that leave or come make of the zones; None if no pod moves.
+
+    `frees` says whether victims give anything back; promised pods take their share of every zone.
+    """
+    left: dict[int, list[Placed]] = {}
+    came: dict[int, list[Placed]] = {}
+    for placed, row, sign in nodes.moves():
+        if sign > 0:
+            came.setdefault(row, []).append(placed)
+        elif frees:
+            left.setdefault(row, []).append(placed)
+    if not left and not came:
+        return None
+    changing = _Changing(sight)
+    places = {row: place for place, row in enumerate(sight.table_rows().tolist())}
+    for row, promised in came.items():
+        if row in places:
+            changing.take(places[row], (demand.of(placed) for placed in promised))
+    refused = {text: np.zeros(sight.size, dtype=np.bool_) for text in (NOTHING_TO_ADD, TOO_MUCH)}
+    moved = np.zeros(sight.size, dtype=np.bool_)
+    for row, victims in left.items():
+        book = reserving.books.get(victims[0].node)
+        if row not in places or book is None:
+            continue
+        zone_of = _zones_of(book, reserving, demand)
+        if zone_of is None:
+            continue
+        place = places[row]
+        moved[place] = True
+        freed = _freed(victims, zone_of, demand, reserving.listed(victims[0].node))
+        if not freed:
+            refused[NOTHING_TO_ADD][place] = True
+        elif not changing.give(place, freed):
+            refused[TOO_MUCH][place] = True
+    return Rehearsed(sight.over(changing.matrices), refused, moved)
+
+
+def _freed(
+    victims: Iterable[Placed],
+    zone_of: Mapping[Name, int],
+    demand: PerShape[Demand],
+    listed: Iterable[str],
+) -> Freed:
+    """Return what victims hold of their own, by zone."""
+    freed: Freed = {}
+    for placed in victims:
+        asked = demand.of(placed)
+        apps = [part for part in asked.parts if part.kind == "container"]
+        for container, part in zip(placed.pod.spec.containers, apps, strict=True):
+            zone = zone_of.get(_name(placed, container.name))
+            if zone is None:
+                continue
+            for name, amount in exclusive_needs(part.needs, asked.qos, frozenset(listed)):
+                amounts = freed.setdefault(zone, {})
+                amounts[name] = amounts.get(name, 0) + amount
+    return freed
+
+
+def _zones_of(
+    book: Book, reserving: Reserving, demand: PerShape[Demand]
+) -> Mapping[Name, int] | None:
+    """Return where the containers of a node run; None without data.
+
+    The agent lists containers with something of their own, of the pods that its figures account for.
+    """
+    if book.taken is None:
+        return None
+    if book.placement is None:
+        listed = reserving.listed_by(book)
+        own, every = set(), set()
+        for placed in book.frozen:
+            asked = demand.of(placed)
+            spec = placed.pod.spec
+            for container, part in zip(
+                (*spec.init_containers, *spec.containers), asked.parts, strict=True
+            ):
+                name = _name(placed, container.name)
+                if part.stays:
+                    every.add(name)
+                if part.stays and exclusive_needs(part.needs, asked.qos, listed):
+                    own.add(name)
+        book.placement = placement(book.taken, own) or placement(book.taken, every) or {}
+    return book.placement or None
+
+
+def _name(placed: Placed, container: str) -> Name:
+    return placed.pod.metadata.namespace, placed.pod.metadata.name, container
+
+
+class _Changing:
+    """Copies of the matrices that a change touches."""
+
+    def __init__(self, sight: Sight) -> None:
+        self.matrices: dict[str, IntMatrix] = {}
+        self._sight = sight
+        self._ids = sight.layout_ids
+
+    def take(self, place: int, demands: Iterable[Demand]) -> None:
+        """Deduct pods from every zone of a row."""
+        for asked in demands:
+            for name, amount in asked.whole:
+                matrix = self._matrix(name) if amount else None
+                if matrix is not None:
+                    cells = matrix[:, place]
+                    matrix[:, place] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
+
+    def give(self, place: int, freed: Freed) -> bool:
+        """Add amounts to zones of a row; False if a zone would exceed what it can allocate."""
+        number = int(self._ids[place])
+        if number < 0:
+            return False
+        ids = self._sight.layout(number).ids
+        for zone, amounts in freed.items():
+            slot = ids.index(zone) if zone in ids else -1
+            for name, amount in amounts.items():
+                matrix, offered = self._matrix(name), self._sight.offered(name)
+                if matrix is None or offered is None or slot < 0 or matrix[slot, place] < 0:
+                    continue
+                if matrix[slot, place] + amount > offered[slot, place]:
+                    return False
+                matrix[slot, place] += amount
+        return True
+
+    def _matrix(self, name: str) -> IntMatrix | None:
+        if name not in self.matrices:
+            free = self._sight.free(name)
+            if free is None:
+                return None
+            self.matrices[name] = free.copy()
+        return self.matrices[name]

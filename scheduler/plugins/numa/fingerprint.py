@@ -1,0 +1,30 @@
+"""Fingerprints: the short text by which an agent says which pods its figures account for.
+
+A pod's mark depends on its namespace and name alone; the text of a set depends on the set alone, not
+on any order. Pure functions; the form is that of the podfingerprint library, version v001.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import pack
+
+from scheduler.plugins.numa.xxh64 import xxh64
+
+PREFIX, VERSION = "pfp0", "v001"
+
+
+def mark_of(namespace: str, name: str) -> int:
+    """Return the mark of a pod."""
+    return xxh64(name.encode(), seed=xxh64(namespace.encode()))
+
+
+def fingerprint(marks: Iterable[int]) -> str:
+    """Return the text for a set of pods, given by their marks."""
+    ordered = sorted(marks)
+    return f"{PREFIX}{VERSION}{xxh64(pack(f'<{len(ordered)}Q', *ordered)):016x}"
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether `text` is one that we can compare: prefix, version and length are right."""
+    return text.startswith(PREFIX + VERSION) and len(text) == 24

@@ -1,0 +1,198 @@
+"""NodeResourceTopologyMatch: place pods where the kubelet can align them with NUMA zones.
+
+The kubelet chooses the zones; this plugin keeps pods off nodes whose kubelet would refuse them, and
+prefers nodes that serve them well. Nothing is written on pods or nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.pershape import PerShape
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import SKIP, Rejected, Status, reject
+from scheduler.objects.numa import NodeResourceTopology
+from scheduler.objects.pod import Pod
+from scheduler.plugins.numa import filtering, leastnuma, restricted, scoring
+from scheduler.plugins.numa.args import (
+    ENABLED,
+    EXACT,
+    LEAST_NUMA_NODES,
+    NodeResourceTopologyMatchArgs,
+)
+from scheduler.plugins.numa.demand import Demand, demand_of
+from scheduler.plugins.numa.eviction import Rehearsed, rehearse
+from scheduler.plugins.numa.exact import hidden_splits
+from scheduler.plugins.numa.reserving import Following
+from scheduler.plugins.numa.settings import ALL, RESTRICTED, SINGLE
+from scheduler.plugins.numa.sight import Sight
+from scheduler.plugins.numa.tracker import KIND, Topologies, is_same
+from scheduler.state.change import Change
+
+STALE = "invalid node topology data"
+
+
+class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
+    """Reject nodes whose kubelet could not align the pod; score by zone or by number of zones."""
+
+    reads = ("pod.deleted", "node", "node.allocatable", KIND, "self.requests")
+    local = True
+    on_the_spot = ("filter", "score")
+
+    def __init__(self, args: NodeResourceTopologyMatchArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._topologies = handle.tracker(Topologies)
+        self._reserving = None
+        if args.reserves:
+            cache = args.cache
+            follows = cache.resync_scope == ALL
+            following = Following(handle.profiles, cache.resync_method, follows)
+            self._reserving = self._topologies.reserve(following)
+        self._demand = PerShape(demand_of)
+
+    def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Demand:
+        """Return what the pod asks for; Skip for one that no zone matters to."""
+        if self._topologies.is_empty:
+            return SKIP
+        demand = self._demanded(cycle)
+        if demand.needs_nothing:
+            return SKIP
+        if self._reserving is not None:
+            self._reserving.settle()
+        return demand
+
+    def filter(self, cycle: Cycle, nodes: Nodes, demand: Demand) -> Rejected | None:
+        """Reject nodes with stale data, and those whose zones do not hold the pod."""
+        sight = self._sight(nodes)
+        stale = self._stale(sight, cycle)
+        rehearsed = self._rehearse(sight, nodes)
+        rejected = reject(stale, STALE) if stale is not None else None
+        if rehearsed is not None:
+            sight = rehearsed.sight
+            for text, rows in rehearsed.refused.items():
+                if np.count_nonzero(rows):
+                    aligns = self._checked(sight)
+                    rejected = _first(rejected, reject(rows & aligns, text))
+        unfit = self._unfit(sight, demand)
+        if unfit is None:
+            return rejected
+        return unfit if rejected is None else rejected.otherwise(unfit)
+
+    def score(self, cycle: Cycle, nodes: Nodes, _state: Demand | None) -> IntColumn:
+        """Return 0..100; 100 for pods without CPUs of their own, 0 where nothing is known."""
+        demand = self._demanded(cycle)
+        if not demand.is_guaranteed:
+            return nodes.constant(100)
+        if self._topologies.is_empty:
+            return nodes.constant(0)
+        sight = self._sight(nodes)
+        rows = sight.known & nodes.feasible
+        stale = self._stale(sight, cycle)
+        if stale is not None:
+            rows = rows & ~stale
+        strategy = self.args.scoring_strategy
+        if strategy.type == LEAST_NUMA_NODES:
+            return leastnuma.score_by_count(sight, demand, rows)
+        return scoring.score_by_zone(sight, demand, strategy, rows & sight.has_policy(SINGLE))
+
+    def reserve(self, cycle: Cycle, node: str, _state: Demand | None) -> None:
+        """Keep others off the node until the pod is bound, if nodes with reservations are discarded.
+
+        The over-reserve cache needs no word of it: it follows assumed pods.
+        """
+        if self.args.discard_reserved_nodes:
+            self._topologies.hold(cycle.pod.metadata.uid, node)
+
+    def unreserve(self, cycle: Cycle, _node: str, _state: Demand | None) -> None:
+        """Take the reservation back."""
+        if self.args.discard_reserved_nodes:
+            self._topologies.release(cycle.pod.metadata.uid)
+
+    def post_bind(self, cycle: Cycle, _node: str) -> None:
+        """End the reservation: the pod is bound."""
+        if self.args.discard_reserved_nodes:
+            self._topologies.release(cycle.pod.metadata.uid)
+
+    def hint(self, change: Change, _pod: Pod) -> bool:
+        """Whether a change may help: pods that leave nodes with topologies, reports that say more."""
+        if change.kind == KIND:
+            old: NodeResourceTopology | None = change.old
+            return not is_same(old, change.new)
+        if change.kind != "Pod":
+            return True
+        if change.before is None and change.after is None:
+            return True  # the pod itself asks for less, or a promise of room ended
+        before = change.before
+        return before is None or self._topologies.topology(before.node) is not None
+
+    def _demanded(self, cycle: Cycle) -> Demand:
+        demand = self._demand.of(cycle)
+        qos = cycle.pod.status.qos_class
+        return demand if qos in ("", demand.qos) else demand_of(cycle.pod)
+
+    def _sight(self, nodes: Nodes) -> Sight:
+        board = self._topologies.latest if self._reserving is None else self._reserving.board
+        return Sight(board, self._topologies, nodes)
+
+    def _stale(self, sight: Sight, cycle: Cycle) -> BoolColumn | None:
+        """Return the rows whose data cannot be relied on; None if there are none."""
+        if self.args.discard_reserved_nodes:
+            held = self._topologies.held_rows()
+            if not held:
+                return None
+            rows = np.zeros(len(self._topologies.latest.known), dtype=np.bool_)
+            rows[held] = True
+            return sight.of_table(rows)
+        if self._reserving is None:
+            return None
+        stale = self._reserving.stale(self.args.cache.foreign_pods_detect, cycle.now)
+        return None if stale is None else sight.of_table(stale)
+
+    def _rehearse(self, sight: Sight, nodes: Nodes) -> Rehearsed | None:
+        if self._reserving is None:
+            return None
+        frees = self.args.preemption_mode == ENABLED
+        return rehearse(sight, nodes, self._reserving, self._demand, frees=frees)
+
+    def _checked(self, sight: Sight) -> BoolColumn:
+        rows = np.zeros(sight.size, dtype=np.bool_)
+        for policy in self.args.policies:
+            rows |= sight.has_policy(policy)
+        return rows
+
+    def _unfit(self, sight: Sight, demand: Demand) -> Rejected | None:
+        rejected = None
+        if SINGLE in self.args.policies:
+            rejected = self._unfit_single(sight, demand, sight.has_policy(SINGLE))
+        if RESTRICTED in self.args.policies:
+            rows = sight.has_policy(RESTRICTED)
+            if np.count_nonzero(rows):
+                for misfits, text in restricted.unfit(sight, demand, rows, by_pod=sight.pod_scope):
+                    rejected = _first(rejected, reject(misfits, text))
+        return rejected
+
+    def _unfit_single(self, sight: Sight, demand: Demand, rows: BoolColumn) -> Rejected | None:
+        whole = rows & sight.pod_scope
+        alone = rows & ~sight.pod_scope
+        rejected = None
+        if np.count_nonzero(whole):
+            misfits = filtering.unfit_as_whole(sight, demand) & whole
+            if np.count_nonzero(misfits):
+                rejected = reject(misfits, f"{filtering.CANNOT} pod")
+        if np.count_nonzero(alone):
+            found = filtering.unfit_by_container(sight, demand, alone)
+            if found is not None and self.args.alignment == EXACT:
+                found = hidden_splits(sight, demand, found)
+            rejected = _first(rejected, found)
+        return rejected
+
+
+def _first(one: Rejected | None, other: Rejected | None) -> Rejected | None:
+    """Unite two rejections; where both speak, the first is heard."""
+    if one is None or other is None:
+        return one or other
+    return one.otherwise(other)

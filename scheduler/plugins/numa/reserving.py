@@ -1,0 +1,238 @@
+"""`Reserving`: the over-reserve cache, what is left on every node beyond what agents have seen.
+
+A report is taken when its fingerprint names pods that we know of; then only the others are deducted.
+A report that cannot be placed waits, and what was taken before stays in force. Everything happens as
+changes come in; there is no period to wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.framework.pershape import PerShape
+from scheduler.objects.numa import NodeResourceTopology
+from scheduler.plugins.numa.board import Board
+from scheduler.plugins.numa.book import Book, Owed
+from scheduler.plugins.numa.demand import Demand, demand_of, holds_exclusive
+from scheduler.plugins.numa.placement import METADATA
+from scheduler.plugins.numa.settings import (
+    ALL,
+    AUTODETECT,
+    ONLY_EXCLUSIVE,
+    attribute,
+    counts_only_exclusive,
+    expected_fingerprint,
+    kubelet_settings,
+)
+from scheduler.plugins.numa.zones import Zones, read_zones
+from scheduler.state.columns import Column
+from scheduler.state.podindex import Placed
+
+if TYPE_CHECKING:
+    from scheduler.state.cluster import Cluster
+
+
+class Following(msgspec.Struct, frozen=True):
+    """What the cache goes by: our profiles, the resync method, and whether settings are followed."""
+
+    profiles: frozenset[str] = frozenset()
+    method: str = AUTODETECT
+    follows_settings: bool = True
+
+
+class Reserving:
+    """What is left of every node's zones; `board` is read by the plugin."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+        self._demand = PerShape(demand_of)
+        self._cluster: Cluster | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self.board = Board(deducts=True)
+        self.books: dict[str, Book] = {}
+        self._rows: dict[str, int] = {}
+        self._due: dict[str, None] = {}
+        self._now = 0.0
+        self._fresh_stale: dict[str, None] = {}
+        self._foreign: Column[np.int32] = Column(np.int32)
+        self._foreign_exclusive: Column[np.int32] = Column(np.int32)
+
+    def clear(self, cluster: Cluster) -> None:
+        """Forget everything; `cluster` is where pods are looked up from now on."""
+        self._reset()
+        self._cluster = cluster
+
+    # Questions of the plugin.
+
+    def stale(self, detect: str, now: float) -> BoolColumn | None:
+        """Return the rows of the table with foreign pods that no report accounts for, None for none.
+
+        `now`, in seconds, is noted for those who ask since when.
+        """
+        if detect not in (ALL, ONLY_EXCLUSIVE):
+            return None
+        column = self._foreign if detect == ALL else self._foreign_exclusive
+        if now > self._now:
+            self._now = now
+            for name in self._fresh_stale:
+                book = self.books.get(name)
+                if book is not None and book.since is None:
+                    book.since = now
+            self._fresh_stale.clear()
+        rows: BoolColumn = column.values > 0
+        return rows if np.count_nonzero(rows) else None
+
+    def settle(self) -> None:
+        """Look again at reports that could not be placed and whose node's pods changed since."""
+        if not self._due:
+            return
+        due, self._due = self._due, {}
+        for name in due:
+            book = self.books.get(name)
+            if book is not None and book.waiting is not None:
+                self._offer(name, book, book.waiting, None)
+
+    def listed(self, name: str) -> frozenset[str]:
+        """Return the resources that the zones of a node list."""
+        book = self.books.get(name)
+        return frozenset() if book is None else self.listed_by(book)
+
+    def listed_by(self, book: Book) -> frozenset[str]:
+        """Return the resources that the zones of a book's node list."""
+        zones = book.taken.zones if book.taken is not None else ()
+        return frozenset(resource.name for zone in zones for resource in zone.resources)
+
+    # Following changes.
+
+    def add(self, name: str, row: int) -> None:
+        """A node appeared."""
+        self._rows[name] = row
+        self.board.grow(row + 1)
+        self._foreign.grow(row + 1)
+        self._foreign_exclusive.grow(row + 1)
+
+    def drop(self, name: str, row: int) -> None:
+        """A node went away."""
+        del self._rows[name]
+        self.books.pop(name, None)
+        self.board.clear(row)
+        self._foreign.clear(row)
+        self._foreign_exclusive.clear(row)
+
+    def publish(
+        self, name: str, topology: NodeResourceTopology | None, zones: Zones | None
+    ) -> None:
+        """Take in a report, or that there is none any more."""
+        if topology is None:
+            self.books.pop(name, None)
+            self.board.clear(self._rows[name])
+            self._count(name, None)
+            return
+        book = self.books.get(name)
+        if book is None:
+            book = self.books[name] = Book(name)
+        self._offer(name, book, topology, zones)
+
+    def pod(self, before: Placed | None, after: Placed | None) -> None:
+        """A pod came to a node, left one, or changed on it."""
+        moved = before is None or after is None or before.node != after.node
+        if before is not None and moved:
+            book = self.books.get(before.node)
+            if book is not None:
+                book.went(before)
+                self._changed(before.node, book)
+        if after is None:
+            return
+        book = self.books.get(after.node)
+        if book is None:
+            return
+        uid = after.pod.metadata.uid
+        if moved:
+            book.came(after)
+            if book.misses(after):
+                book.owed[uid] = self._owed(after)
+        elif uid in book.owed:
+            book.owed[uid] = self._owed(after)
+        self._changed(after.node, book)
+
+    def _changed(self, name: str, book: Book) -> None:
+        if book.waiting is not None:
+            self._due[name] = None
+        self._deduct(name, book)
+
+    def _offer(
+        self, name: str, book: Book, topology: NodeResourceTopology, zones: Zones | None
+    ) -> None:
+        """Take a report if we know which pods it accounts for, or have nothing better."""
+        pods = self._cluster.pods.on(name) if self._cluster is not None else {}
+        text = expected_fingerprint(topology)
+        listed = {resource.name for zone in topology.zones for resource in zone.resources}
+        only_exclusive = counts_only_exclusive(topology, self._following.method)
+
+        def counts(placed: Placed) -> bool:
+            return not only_exclusive or holds_exclusive(self._demand.of(placed), listed)
+
+        seen = book.accounted(text, pods, counts)
+        if seen is None and not self._takes_unnamed(book, topology, text):
+            book.waiting = topology
+            return
+        if seen is None and not text and book.taken is not None:
+            book.owed.clear()
+        elif seen is not None or book.taken is None:
+            book.seen = seen
+            missed = {uid: placed for uid, placed in pods.items() if book.misses(placed)}
+            book.owed = {uid: self._owed(placed) for uid, placed in missed.items()}
+        book.taken, book.placement = topology, None
+        says_where = attribute(topology.attributes, METADATA)
+        known = (placed for placed in pods.values() if not book.misses(placed))
+        book.frozen = tuple(known) if says_where else ()
+        book.waiting = None if seen is not None or not text else topology
+        row = self._rows[name]
+        self.board.put(row, zones or read_zones(topology), kubelet_settings(topology))
+        self._deduct(name, book)
+
+    def _takes_unnamed(self, book: Book, topology: NodeResourceTopology, text: str) -> bool:
+        """Whether a report is taken though nobody knows which pods it accounts for."""
+        if book.taken is None:
+            return True
+        if not text and not book.owed:
+            return True
+        changed = kubelet_settings(book.taken) != kubelet_settings(topology)
+        return changed and self._following.follows_settings
+
+    def _owed(self, placed: Placed) -> Owed:
+        demand: Demand = self._demand.of(placed)
+        is_foreign = placed.pod.spec.scheduler_name not in self._following.profiles
+        is_exclusive = is_foreign and holds_exclusive(demand, self.listed(placed.node))
+        needs = tuple((name, amount) for name, amount in demand.whole if amount)
+        return Owed(needs, is_foreign, is_exclusive)
+
+    def _deduct(self, name: str, book: Book) -> None:
+        row = self._rows.get(name)
+        if row is None:
+            return
+        self.board.deduct(row, book.taken_for())
+        self._count(name, book)
+
+    def _count(self, name: str, book: Book | None) -> None:
+        owed = list(book.owed.values()) if book is not None else []
+        row = self._rows[name]
+        self._foreign.set(row, sum(one.is_foreign for one in owed))
+        self._foreign_exclusive.set(row, sum(one.is_exclusive for one in owed))
+        if book is not None and not self._foreign.values[row]:
+            book.since = None
+        elif book is not None and book.since is None:
+            self._fresh_stale[name] = None
+
+    # For people.
+
+    def owing(self) -> Iterator[tuple[str, Book]]:
+        """Yield the nodes whose figures do not account for all their pods."""
+        return ((name, book) for name, book in self.books.items() if book.owed)

@@ -1,0 +1,127 @@
+"""Scores of zones by how full they are, and of nodes by their worst zone.
+
+The kubelet chooses the zone, so a node is worth what its least good one is worth; zones worth nothing
+are left out as long as others are worth something. Scores are 0..100, amounts count in whole units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, IntMatrix
+from scheduler.plugins.numa.args import BALANCED_ALLOCATION, LEAST_ALLOCATED, ZoneScoring
+from scheduler.plugins.numa.demand import Demand, Needs
+from scheduler.plugins.numa.sight import Sight
+
+HIGHEST = 100
+
+
+def score_by_zone(
+    sight: Sight, demand: Demand, scoring: ZoneScoring, rows: BoolColumn
+) -> IntColumn:
+    """Return the scores of `rows`, 0 elsewhere: of the whole pod, or the mean over its containers."""
+    scores = np.zeros(sight.size, dtype=np.int64)
+    if not np.count_nonzero(rows):
+        return scores
+    exists = _existing(sight)
+    by_pod = sight.pod_scope
+    if np.count_nonzero(rows & by_pod):
+        scores = _of_node(sight, demand.whole, scoring, exists)
+    if np.count_nonzero(rows & ~by_pod):
+        # A container that asks for nothing has no opinion.
+        parts = [part.needs for part in demand.parts if part.needs] or [demand.whole]
+        total = np.zeros(sight.size, dtype=np.int64)
+        for needs in parts:
+            total += _of_node(sight, needs, scoring, exists)
+        scores = np.where(by_pod, scores, total // len(parts))
+    return np.where(rows, scores, 0)
+
+
+def _of_node(sight: Sight, needs: Needs, scoring: ZoneScoring, exists: BoolColumn) -> IntColumn:
+    zones = _of_zones(sight, needs, scoring, exists.shape)
+    worth = exists & (zones > 0)
+    lowest: IntColumn = np.where(worth, zones, HIGHEST).min(axis=0, initial=HIGHEST)
+    return np.where(worth.any(axis=0), lowest, 0)
+
+
+def _of_zones(
+    sight: Sight, needs: Needs, scoring: ZoneScoring, shape: tuple[int, ...]
+) -> IntMatrix:
+    if scoring.type == BALANCED_ALLOCATION:
+        return _balanced(sight, needs, shape)
+    of_resource = _least if scoring.type == LEAST_ALLOCATED else _most
+    return _weighted(sight, needs, scoring, shape, of_resource)
+
+
+def _weighted(
+    sight: Sight,
+    needs: Needs,
+    scoring: ZoneScoring,
+    shape: tuple[int, ...],
+    of_resource: Callable[[IntMatrix, int], IntMatrix],
+) -> IntMatrix:
+    total = np.zeros(shape, dtype=np.int64)
+    weights = 0
+    for name, amount in needs:
+        weight = scoring.weight_of(name)
+        weights += weight
+        free = sight.free(name)
+        if free is None:
+            continue
+        fits = (free > 0) & (free >= amount)
+        part = of_resource(np.maximum(_units(free), 1), _unit(amount))
+        total[: len(free)] += np.where(fits, part, 0) * weight
+    return total // max(weights, 1)
+
+
+def _least(units: IntMatrix, asked: int) -> IntMatrix:
+    return (units - asked) * HIGHEST // units
+
+
+def _most(units: IntMatrix, asked: int) -> IntMatrix:
+    return asked * HIGHEST // units
+
+
+def _balanced(sight: Sight, needs: Needs, shape: tuple[int, ...]) -> IntMatrix:
+    """Score by the sample variance of the shares; a single share does not vary."""
+    shares = [_share(sight.free(name), amount, shape) for name, amount in needs]
+    if not shares:
+        return np.full(shape, HIGHEST, dtype=np.int64)
+    stacked = np.array(shares)
+    if len(shares) == 1:
+        variance: FloatColumn = np.zeros(shape)
+    else:
+        off = stacked - stacked.mean(axis=0)
+        squares = (off * off).sum(axis=0) - off.sum(axis=0) ** 2 / len(shares)
+        variance = squares / (len(shares) - 1)
+    scores = ((1 - variance) * HIGHEST).astype(np.int64)
+    return np.where((stacked > 1).any(axis=0), 0, np.clip(scores, 0, HIGHEST))
+
+
+def _share(free: IntMatrix | None, amount: int, shape: tuple[int, ...]) -> FloatColumn:
+    share = np.ones(shape)
+    if free is not None:
+        units = np.maximum(_units(free), 0)
+        np.divide(_unit(amount), units, out=share[: len(free)], where=units > 0)
+    return share
+
+
+def _existing(sight: Sight) -> BoolColumn:
+    """Return which slots are zones, [slot, row]."""
+    ids = sight.layout_ids
+    numbers = np.unique(ids)
+    counts = np.zeros(sight.size, dtype=np.int64)
+    for number in numbers[numbers >= 0].tolist():
+        counts[ids == number] = len(sight.layout(number).ids)
+    return np.arange(sight.slots)[:, None] < counts
+
+
+def _units(thousandths: IntMatrix) -> IntMatrix:
+    """Round up to whole units; UNLISTED becomes 0."""
+    return -(-thousandths // 1000)
+
+
+def _unit(thousandths: int) -> int:
+    return -(-thousandths // 1000)

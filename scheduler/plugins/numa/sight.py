@@ -1,0 +1,116 @@
+"""`Sight`: a board as the rows of one view of the nodes see it.
+
+The plugin makes one per call. Views of a few rows and hypothetical ones get the part of the columns
+that is theirs; the full view gets them without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn, IntMatrix, Rows
+from scheduler.framework.nodes import Nodes
+from scheduler.plugins.numa.board import Board
+from scheduler.plugins.numa.tracker import Topologies
+from scheduler.plugins.numa.zones import Layout
+
+ScalarT = TypeVar("ScalarT", bound=np.generic)
+
+
+class Sight:
+    """Columns of a board in the order of the rows of `nodes`; not to be written to.
+
+    `changed` are matrices that stand in for what is free of some resources.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        topologies: Topologies,
+        nodes: Nodes,
+        changed: Mapping[str, IntMatrix] | None = None,
+    ) -> None:
+        self._board = board
+        self._topologies = topologies
+        self._nodes = nodes
+        self._changed = changed or {}
+        self.size = nodes.size
+
+    def over(self, changed: Mapping[str, IntMatrix]) -> Sight:
+        """Return the same rows with other amounts of some resources."""
+        both = {**self._changed, **changed}
+        return Sight(self._board, self._topologies, self._nodes, both)
+
+    @property
+    def known(self) -> BoolColumn:
+        """Return the rows that have a topology."""
+        return self._column(self._board.known)
+
+    def has_policy(self, policy: str) -> BoolColumn:
+        """Return the rows whose kubelet aligns by `policy`."""
+        return self._column(self._board.has_policy(policy))
+
+    @property
+    def pod_scope(self) -> BoolColumn:
+        """Return the rows whose kubelet aligns pods as a whole."""
+        return self._column(self._board.pod_scope)
+
+    @property
+    def most_zones(self) -> IntColumn:
+        """Return the number of NUMA nodes that each kubelet handles."""
+        return self._column(self._board.most_zones)
+
+    @property
+    def layout_ids(self) -> IdColumn:
+        """Return the number of each row's layout, -1 without one."""
+        return self._column(self._board.layout_ids)
+
+    def layout(self, number: int) -> Layout:
+        """Return a layout by its number."""
+        return self._board.layouts[number]
+
+    @property
+    def slots(self) -> int:
+        """Return the largest number of zones that a node has."""
+        return self._board.slots
+
+    def free(self, resource: str) -> IntMatrix | None:
+        """Return what is available, [slot, row]; None if no node ever listed the resource."""
+        if resource in self._changed:
+            return self._changed[resource]
+        return self._matrix(self._board.free(resource))
+
+    def offered(self, resource: str) -> IntMatrix | None:
+        """Return what the zones have in all, [slot, row]; None if no node ever listed it."""
+        return self._matrix(self._board.offered(resource))
+
+    def listed(self, resource: str) -> BoolColumn | None:
+        """Return the rows on which some zone lists the resource; None if no node ever did."""
+        column = self._board.listed(resource)
+        return None if column is None else self._column(column)
+
+    def offers(self, resource: str) -> BoolColumn | None:
+        """Return the rows whose node names a resource among what it offers; None for all rows."""
+        column = self._topologies.offers(resource, self._board.rows)
+        return None if column is None else self._column(column)
+
+    def of_table(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
+        """Return this view's entries of a column over the rows of the table."""
+        return self._column(column)
+
+    def table_rows(self) -> Rows:
+        """Return the row of the table that each row of the view stands for."""
+        return self._column(np.arange(self._board.rows))
+
+    def _column(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
+        part = self._nodes.part(column)
+        return part if len(part) == self.size else part[: self.size]
+
+    def _matrix(self, matrix: IntMatrix | None) -> IntMatrix | None:
+        if matrix is None:
+            return None
+        return self._column(matrix.T).T

@@ -1,0 +1,197 @@
+"""`Topologies`: the NUMA zones of all nodes, kept up to date by every change of the cluster.
+
+One for all profiles. `latest` shows what agents published last; `reserving`, if a profile asks for it,
+what is left when every pod that the figures do not account for has taken its share of every zone: ours
+as soon as they are assumed, other schedulers' too. The plugin reads; it writes nothing here but the
+marks of nodes that pods are on their way to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.objects.node import Node
+from scheduler.objects.numa import NodeResourceTopology
+from scheduler.plugins.numa.board import Board
+from scheduler.plugins.numa.demand import ALWAYS_OFFERED
+from scheduler.plugins.numa.reserving import Following, Reserving
+from scheduler.plugins.numa.settings import kubelet_settings
+from scheduler.plugins.numa.zones import Zones, read_zones
+from scheduler.state.change import Change
+from scheduler.state.columns import Column
+
+if TYPE_CHECKING:
+    from scheduler.state.cluster import Cluster
+
+KIND = "NodeResourceTopology"
+
+
+class Topologies:
+    """Follows NodeResourceTopologies, nodes and pods."""
+
+    kinds: tuple[str, ...] = (KIND,)
+
+    def __init__(self) -> None:
+        self.latest = Board()
+        self.reserving: Reserving | None = None
+        self._cluster: Cluster | None = None
+        self._rows: dict[str, int] = {}
+        self._offers: dict[str, Column[np.bool_]] = {}
+        # uid → node, of pods between reserve and the end of their binding
+        self._in_flight: dict[str, str] = {}
+
+    # What a tracker does.
+
+    def rebuild(self, cluster: Cluster) -> None:
+        """Start afresh from what `cluster` holds."""
+        self.latest = Board()
+        self._cluster = cluster
+        self._rows = {}
+        self._offers = {}
+        if self.reserving is not None:
+            self.reserving.clear(cluster)
+        for name in cluster.table.rows:
+            self._node_came(name)
+
+    def apply(self, change: Change) -> None:
+        """Follow one change."""
+        if change.kind == "Pod":
+            if self.reserving is not None:
+                self.reserving.pod(change.before, change.after)
+        elif change.kind == KIND:
+            obj = change.new if change.new is not None else change.old
+            name = obj.metadata.name
+            if name in self._rows and not is_same(change.old, change.new):
+                self._show(name, change.new)
+        elif change.kind == "Node":
+            self._node(change)
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return what agents published, as columns by name."""
+        return dict(self.latest.columns("published"))
+
+    def copy(self) -> Topologies:
+        """Return an independent copy; as dear as `rebuild`."""
+        twin = Topologies()
+        if self._cluster is not None:
+            twin.rebuild(self._cluster)
+        return twin
+
+    # Questions of the plugin.
+
+    def reserve(self, following: Following) -> Reserving:
+        """Return the one over-reserve cache, made on first use; the first to ask sets it up."""
+        if self.reserving is None:
+            self.reserving = Reserving(following)
+            if self._cluster is not None:
+                self.rebuild(self._cluster)
+        return self.reserving
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no node has a topology."""
+        return self.latest.count == 0
+
+    def topology(self, name: str) -> NodeResourceTopology | None:
+        """Return what was published last for a node."""
+        if self._cluster is None:
+            return None
+        return self._cluster.store.of(KIND).get(name)
+
+    def offers(self, resource: str, size: int) -> BoolColumn | None:
+        """Return the rows whose node names a resource among what it offers; None for all."""
+        if resource in ALWAYS_OFFERED:
+            return None
+        column = self._offers.get(resource)
+        if column is None:
+            column = self._offers[resource] = Column(np.bool_, fill=False)
+            column.grow(max(self._rows.values(), default=-1) + 1)
+            for node, row in self._nodes():
+                column.set(row, resource in node.status.allocatable)
+        column.grow(size)
+        return column.values[:size]
+
+    # Discard-reserved: a node is not looked at while a pod is on its way to it.
+
+    def hold(self, uid: str, node: str) -> None:
+        """Note that a pod was reserved on a node."""
+        self._in_flight[uid] = node
+
+    def release(self, uid: str) -> None:
+        """Note that a pod is bound, or that its reservation was taken back."""
+        self._in_flight.pop(uid, None)
+
+    def held_rows(self) -> list[int]:
+        """Return the rows of nodes that pods are on their way to."""
+        return [self._rows[node] for node in self._in_flight.values() if node in self._rows]
+
+    # Following changes.
+
+    def _node(self, change: Change) -> None:
+        name = change.node.metadata.name
+        if change.verb == "add":
+            self._node_came(name)
+        elif change.verb == "delete":
+            row = self._rows.pop(name)
+            self.latest.clear(row)
+            for column in self._offers.values():
+                if row < len(column.values):
+                    column.clear(row)
+            if self.reserving is not None:
+                self.reserving.drop(name, row)
+        else:
+            self._note_offers(change.node, self._rows[name])
+
+    def _node_came(self, name: str) -> None:
+        if self._cluster is None:
+            return
+        row = self._rows[name] = self._cluster.table.rows[name]
+        self.latest.grow(row + 1)
+        node = self._cluster.table.nodes[row]
+        if node is not None:
+            self._note_offers(node, row)
+        if self.reserving is not None:
+            self.reserving.add(name, row)
+        topology = self.topology(name)
+        if topology is not None:
+            self._show(name, topology)
+
+    def _note_offers(self, node: Node, row: int) -> None:
+        for resource, column in self._offers.items():
+            column.grow(row + 1)
+            column.set(row, resource in node.status.allocatable)
+
+    def _show(self, name: str, topology: NodeResourceTopology | None) -> None:
+        row = self._rows[name]
+        zones: Zones | None = None
+        if topology is None:
+            self.latest.clear(row)
+        else:
+            zones = read_zones(topology)
+            self.latest.put(row, zones, kubelet_settings(topology))
+        if self.reserving is not None:
+            self.reserving.publish(name, topology, zones)
+
+    def _nodes(self) -> Iterator[tuple[Node, int]]:
+        if self._cluster is None:
+            return
+        for row in self._rows.values():
+            node = self._cluster.table.nodes[row]
+            if node is not None:
+                yield node, row
+
+
+def is_same(old: NodeResourceTopology | None, new: NodeResourceTopology | None) -> bool:
+    """Whether two versions say the same; when they were written does not matter."""
+    if old is None or new is None:
+        return old is new
+    return (
+        old.zones == new.zones
+        and old.attributes == new.attributes
+        and old.topology_policies == new.topology_policies
+        and old.metadata.annotations == new.metadata.annotations
+    )
