@@ -33,8 +33,10 @@ def choose(
     nodes: Nodes, feasible: BoolColumn, total: IntColumn, uid: str, ties: Ties, random: Random
 ) -> int:
     """Return the row with the highest total among the feasible ones (at least one)."""
-    kept: IntColumn = np.where(feasible, total, _NEVER)
-    best = kept == kept.max()
+    every = np.count_nonzero(feasible) == len(feasible)
+    kept: IntColumn = total if every else np.where(feasible, total, _NEVER)
+    # Finding where the largest is costs half of finding out how large it is.
+    best = kept == kept[kept.argmax()]
     return break_tie(nodes, best.nonzero()[0], uid, ties, random)
 
 

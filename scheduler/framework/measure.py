@@ -6,7 +6,7 @@ Nothing here reaches a decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterable
 from typing import Protocol
 
 from scheduler.framework.calls import BindStep, CallResult
@@ -57,27 +57,22 @@ class Measure:
             for point in ("pre_filter", "filter", "pre_score", "score")
         }
 
-    def around(self, point: str, step: Step, skipped: Collection[str] = ()) -> Step:
-        """Return `step` with its plugin counted, and timed in one attempt of `SAMPLED`.
-
-        kube-scheduler: a plugin that says Skip, and so comes to stand in `skipped`, does not count.
-        """
-        counts = self._counts.get(point)
+    def around(self, point: str, step: Step) -> Step:
+        """Return `step` with its plugin timed in one attempt of `SAMPLED`."""
         if point == "pre_filter":
             self._attempts += 1
-        if self._attempts % SAMPLED == 0:
-            step = self._timed(point, step)
-        if counts is None:
-            return step
+        return self._timed(point, step) if self._attempts % SAMPLED == 0 else step
 
-        def counted(bound: Bound) -> bool:
-            try:
-                return step(bound)
-            finally:
+    def count(self, point: str, asked: Iterable[Bound], skipped: Collection[str]) -> None:
+        """Count the plugins that were asked.
+
+        kube-scheduler: one that says Skip, and so stands in `skipped`, does not count.
+        """
+        counts = self._counts.get(point)
+        if counts is not None:
+            for bound in asked:
                 if bound.name not in skipped:
                     counts[bound.name]()
-
-        return counted
 
     def _timed(self, point: str, step: Step) -> Step:
         def timed(bound: Bound) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
-from weakref import WeakKeyDictionary
 
 from scheduler.objects.pod import Pod
 from scheduler.state.shapes import Shape
@@ -33,14 +32,15 @@ class PerShape(Generic[ValueT]):
 
     def __init__(self, make: Callable[[Pod], ValueT]) -> None:
         self._make = make
-        self._values: WeakKeyDictionary[Shape, ValueT] = WeakKeyDictionary()
+        # The values live in the shapes, under a key that keeps nobody alive.
+        self._key = object()
 
     def of(self, shaped: Shaped) -> ValueT:
         """Return the value for the pod of a cycle, or for a placed one."""
-        shape = shaped.shape
-        value = self._values.get(shape)
-        if value is None:
-            value = self._values[shape] = self._make(shaped.pod)
+        kept = shaped.shape.kept
+        if self._key not in kept:
+            kept[self._key] = self._make(shaped.pod)
+        value: ValueT = kept[self._key]
         return value
 
 

@@ -53,7 +53,9 @@ class Plugin(Generic[ArgsT]):
     (highest raw score becomes 100), "reverse" (lowest raw score becomes 100) or a method
     `(cycle, nodes, raw) -> column`. `on_the_spot` names those
     of `filter` and `score` that still work when a profile disables `pre_filter` or `pre_score`; the
-    framework then makes the state when it is needed.
+    framework then makes the state when it is needed. `by_shape` names those of `pre_filter` and
+    `pre_score` whose answer depends on the pod's shape and the arguments alone: the framework asks
+    once per shape. `bounded` says that scores are within 0..100 on every row, feasible or not.
     """
 
     name: ClassVar[str] = ""
@@ -61,6 +63,8 @@ class Plugin(Generic[ArgsT]):
     reads: ClassVar[tuple[str, ...]] = ()
     local: ClassVar[bool] = False
     on_the_spot: ClassVar[tuple[str, ...]] = ()
+    by_shape: ClassVar[tuple[str, ...]] = ()
+    bounded: ClassVar[bool] = False
     normalize: Any = "none"
 
     # Whether the state of pre-filter (of pre-filter or pre-score) is passed on: asked for every pod.

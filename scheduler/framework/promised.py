@@ -29,10 +29,11 @@ class PromisedMoves:
 
     def __init__(self, moves: Sequence[tuple[Placed, int]] = ()) -> None:
         self._moves = moves
+        self._rows: Rows = np.array(sorted({row for _, row in moves}), dtype=np.intp)
 
     def rows(self) -> Rows:
         """Return the rows with such pods, in order."""
-        return np.array(sorted({row for _, row in self._moves}), dtype=np.intp)
+        return self._rows
 
     def crowd(self, rows: Rows) -> Crowd:
         """Return these pods on the given rows."""

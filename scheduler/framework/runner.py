@@ -22,8 +22,9 @@ from scheduler.framework.narrow import Narrow, none_left
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound, Profile
 from scheduler.framework.scores import Total, check_range, normalize
+from scheduler.framework.standing import StandingAnswers
 from scheduler.framework.status import SUCCESS, Code, Rejected, Status
-from scheduler.framework.steps import run_steps
+from scheduler.framework.steps import bind, pre_bind
 
 if TYPE_CHECKING:
     from scheduler.framework.postfilter import FitFailure, PostFiltered
@@ -80,20 +81,25 @@ class Runner:
     def __init__(self, profile: Profile, instruments: Instruments | None = None) -> None:
         self.profile = profile
         self._measure = Measure(profile, instruments) if instruments is not None else None
-        self._missing_state = {
-            point: _plugins_without_state(profile, point, before)
-            for point, before in (("filter", "pre_filter"), ("score", "pre_score"))
-        }
+        self._filters_without_state = _plugins_without_state(profile, "filter", "pre_filter")
+        self._scores_without_state = _plugins_without_state(profile, "score", "pre_score")
+        self._served = {point for point in _GO_NAME if _bounds(profile, point)}
+        self._filtering = StandingAnswers(profile, "pre_filter")
+        self._scoring = StandingAnswers(profile, "pre_score")
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes, states: States) -> PreFiltered:
         """Run pre-filter; see kube-scheduler's rules for U, UAU, Pending and Skip."""
         failed = SUCCESS
         rows: BoolColumn | None = None
         narrowed: list[str] = []
+        answers: dict[str, Any] = {}
+        standing = self._filtering.of(cycle.shape)
+        states.skipped.update(standing.skipped)
+        states.by_plugin.update(standing.states)
 
         def step(bound: Bound) -> bool:
             nonlocal failed, rows
-            answer = bound.call(cycle, nodes)
+            answer = answers[bound.name] = bound.call(cycle, nodes)
             if isinstance(answer, Status):
                 if answer.code is Code.SKIP:
                     states.skipped.add(bound.name)
@@ -115,12 +121,10 @@ class Runner:
             return False
 
         self._each(
-            "pre_filter",
-            self.profile.pre_filter,
-            step,
-            lambda: failed.code,
-            skipped=states.skipped,
+            "pre_filter", standing.left, step, lambda: failed.code, skipped=states.skipped
         )
+        if failed.is_success and not self._filtering.is_known(cycle.shape):
+            self._filtering.learn(cycle.shape, answers)
         return PreFiltered(failed, rows, tuple(narrowed))
 
     def filter(
@@ -168,7 +172,8 @@ class Runner:
         def step(bound: Bound) -> bool:
             raw = self._call_score(bound, cycle, nodes, states)
             normalized = normalize(bound, cycle, nodes, raw)
-            check_range(bound.name, normalized, nodes)
+            if not bound.plugin.bounded:
+                check_range(bound.name, normalized, nodes)
             scores.append(Scored(bound.name, raw, normalized, bound.weight))
             total.add(normalized, bound.weight)
             return False
@@ -181,7 +186,8 @@ class Runner:
 
     def reserve(self, cycle: Cycle, node: str, states: States) -> Status:
         """Run reserve; the first plugin that does not succeed ends it."""
-        return self._until_rejected("reserve", self.profile.reserve, cycle, node, states)
+        bounds = self._concerned(self.profile.reserve, cycle)
+        return self._until_rejected("reserve", bounds, cycle, node, states)
 
     def unreserve(self, cycle: Cycle, node: str, states: States) -> None:
         """Take all reservations back in reverse order; a plugin's exception is raised at the end."""
@@ -191,7 +197,8 @@ class Runner:
                 bound.plugin.unreserve(cycle, node, *_state(bound, states))
             return False
 
-        self._each("unreserve", self.profile.reserve[::-1], step, to_the_end=True)
+        bounds = self._concerned(self.profile.reserve, cycle)
+        self._each("unreserve", bounds[::-1], step, to_the_end=True)
 
     def permit(self, cycle: Cycle, node: str) -> tuple[Status, dict[str, float]]:
         """Run permit; return the status and, for each plugin that waits, its timeout in seconds."""
@@ -217,27 +224,12 @@ class Runner:
         self, cycle: Cycle, node: str, states: States
     ) -> Generator[BindStep, CallResult, Status]:
         """Run pre-bind, then the first binder that does not skip; yields what plugins ask for."""
-        pre_bind = self._pre_bind(cycle, node, states)
-        status = yield from measured(self._measure, "pre_bind", pre_bind)
+        bounds = self._concerned(self.profile.pre_bind, cycle)
+        asking = [(bound, _state(bound, states)) for bound in bounds]
+        status = yield from measured(self._measure, "pre_bind", pre_bind(asking, cycle, node))
         if status.code not in (Code.SUCCESS, Code.SKIP):
             return status
-        return (yield from measured(self._measure, "bind", self._bind(cycle, node)))
-
-    def _pre_bind(
-        self, cycle: Cycle, node: str, states: States
-    ) -> Generator[BindStep, CallResult, Status]:
-        for bound in self.profile.pre_bind:
-            status = yield from run_steps(bound, "PreBind", cycle, node, _state(bound, states))
-            if status.code not in (Code.SUCCESS, Code.SKIP):
-                return status
-        return SUCCESS
-
-    def _bind(self, cycle: Cycle, node: str) -> Generator[BindStep, CallResult, Status]:
-        for bound in self.profile.bind:
-            status = yield from run_steps(bound, "Bind", cycle, node, ())
-            if status.code is not Code.SKIP:
-                return status
-        return Status(Code.ERROR, (f"no bind plugin took the pod to node {node}",))
+        return (yield from measured(self._measure, "bind", bind(self.profile.bind, cycle, node)))
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
         """Tell all plugins that the pod is bound; a plugin's exception is raised at the end."""
@@ -249,8 +241,14 @@ class Runner:
         self._each("post_bind", self.profile.post_bind, step, to_the_end=True)
 
     def _pre_score(self, cycle: Cycle, nodes: Nodes, states: States) -> None:
+        answers: dict[str, Any] = {}
+        standing = self._scoring.of(cycle.shape)
+        states.skipped_scoring.update(standing.skipped)
+        states.scoring.update(standing.states)
+
         def step(bound: Bound) -> bool:
             answer = bound.call(cycle, nodes, *_state(bound, states))
+            answers[bound.name] = answer
             if isinstance(answer, Status):
                 if answer.code is Code.SKIP:
                     states.skipped_scoring.add(bound.name)
@@ -260,13 +258,21 @@ class Runner:
                 states.scoring[bound.name] = answer
             return False
 
-        skipped = states.skipped_scoring
-        self._each("pre_score", self.profile.pre_score, step, skipped=skipped)
+        self._each("pre_score", standing.left, step, skipped=states.skipped_scoring)
+        if not self._scoring.is_known(cycle.shape):
+            self._scoring.learn(cycle.shape, answers)
+
+    def _concerned(self, bounds: tuple[Bound, ...], cycle: Cycle) -> tuple[Bound, ...]:
+        """Return `bounds` without the plugins that have nothing to do with pods of the shape."""
+        absent = self._filtering.of(cycle.shape).absent
+        if not absent or not bounds:
+            return bounds
+        return tuple(bound for bound in bounds if bound.name not in absent)
 
     def _call_filter(
         self, bound: Bound, cycle: Cycle, nodes: Nodes, states: States
     ) -> Rejected | None:
-        if bound.name in self._missing_state["filter"]:
+        if bound.name in self._filters_without_state:
             self._catch_up(bound, "pre_filter", cycle, nodes, states)
             if bound.name in states.skipped:
                 return None
@@ -274,7 +280,7 @@ class Runner:
         return result
 
     def _call_score(self, bound: Bound, cycle: Cycle, nodes: Nodes, states: States) -> IntColumn:
-        if bound.name in self._missing_state["score"]:
+        if bound.name in self._scores_without_state:
             self._catch_up(bound, "pre_score", cycle, nodes, states)
         if bound.plugin.takes_score_state:
             raw = bound.call(cycle, nodes, states.for_score(bound.name))
@@ -328,17 +334,19 @@ class Runner:
         to_the_end: bool = False,
     ) -> None:
         """Call `step` for each plugin in order until it returns True or, mostly, raises."""
-        if not bounds:
+        if not bounds and point not in self._served:
             return
         measure = self._measure
         started_s = 0.0
         if measure is not None:
-            step = measure.around(point, step, skipped)
+            step = measure.around(point, step)
             started_s = measure.now_s()
         result = "Error"
+        asked = 0
         faults: list[PluginError] = []
         try:
             for bound in bounds:
+                asked += 1
                 try:
                     if step(bound):
                         break
@@ -355,6 +363,7 @@ class Runner:
         finally:
             if measure is not None:
                 measure.point(point, measure.now_s() - started_s, result)
+                measure.count(point, bounds[:asked], skipped)
 
 
 _GO_NAME = {
@@ -368,6 +377,11 @@ _GO_NAME = {
     "permit": "Permit",
     "post_bind": "PostBind",
 }
+
+
+def _bounds(profile: Profile, point: str) -> tuple[Bound, ...]:
+    bounds: tuple[Bound, ...] = getattr(profile, "reserve" if point == "unreserve" else point)
+    return bounds
 
 
 def _plugins_without_state(profile: Profile, point: str, before: str) -> frozenset[str]:

@@ -53,6 +53,9 @@ class Status(msgspec.Struct, frozen=True):
 
 SUCCESS = Status()
 SKIP = Status(Code.SKIP)
+# Skip, and so for every pod of this shape: the plugin's later points are not asked either. It is told
+# from SKIP by being this very object.
+NOT_CONCERNED = Status(Code.SKIP)
 
 
 def unschedulable(*reasons: str) -> Status:

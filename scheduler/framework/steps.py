@@ -6,7 +6,7 @@ up outside the runner's loop and are named here.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import msgspec
@@ -30,3 +30,25 @@ def run_steps(
         text = f'running {point} plugin "{bound.name}": {status.message}'
         return Status(Code.ERROR, (text,), bound.name)
     return msgspec.structs.replace(status, plugin=bound.name)
+
+
+def pre_bind(
+    asking: Iterable[tuple[Bound, tuple[Any, ...]]], cycle: Cycle, node: str
+) -> Generator[BindStep, CallResult, Status]:
+    """Run the pre-bind plugins, each with its state, until one does not succeed."""
+    for bound, state in asking:
+        status = yield from run_steps(bound, "PreBind", cycle, node, state)
+        if status.code not in (Code.SUCCESS, Code.SKIP):
+            return status
+    return SUCCESS
+
+
+def bind(
+    bounds: Iterable[Bound], cycle: Cycle, node: str
+) -> Generator[BindStep, CallResult, Status]:
+    """Run the first binder that does not skip."""
+    for bound in bounds:
+        status = yield from run_steps(bound, "Bind", cycle, node, ())
+        if status.code is not Code.SKIP:
+            return status
+    return Status(Code.ERROR, (f"no bind plugin took the pod to node {node}",))

@@ -93,6 +93,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
     reads = ("node.labels",)
     local = True
     on_the_spot = ("filter", "score")
+    by_shape = ("pre_filter", "pre_score")
     normalize = "max"
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:

@@ -25,6 +25,7 @@ class NodeDeclaredFeatures(Plugin[NoArgs]):
 
     reads = ("node.features",)
     local = True
+    by_shape = ("pre_filter",)
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)

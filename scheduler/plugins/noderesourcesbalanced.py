@@ -57,6 +57,8 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
     reads = ("node.allocatable", "pod.added", "pod.deleted", "pod.requests")
     on_the_spot = ("score",)
+    by_shape = ("pre_score",)
+    bounded = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -70,6 +70,8 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     reads = ("node.allocatable", "pod.deleted", "pod.requests", "self.requests")
     local = True
     on_the_spot = ("score",)
+    by_shape = ("pre_filter", "pre_score")
+    bounded = True
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -7,6 +7,7 @@ decision, they only name cache entries.
 
 from __future__ import annotations
 
+from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -31,7 +32,8 @@ class Shape:
 
     `requests` are the effective requests of a pod that is still to be placed; `scored_requests` is
     (cpu milli, memory bytes) with the assumed amounts for containers that name none, as scoring wants
-    them for the incoming pod; `held_scored` the same for a pod that sits on a node.
+    them for the incoming pod; `held_scored` the same for a pod that sits on a node. `kept` is for
+    what others work out from the shape alone, each under a key of its own; it goes with the shape.
     """
 
     __slots__ = (
@@ -40,6 +42,7 @@ class Shape:
         "host_ports",
         "id",
         "images",
+        "kept",
         "requests",
         "scored_requests",
     )
@@ -51,6 +54,7 @@ class Shape:
         self.held_scored = scored(pod, use_status=False, skip_pod_level=False)
         self.host_ports = host_ports(pod)
         self.images = images(pod)
+        self.kept: dict[object, Any] = {}
 
 
 def scored(pod: Pod, *, use_status: bool, skip_pod_level: bool) -> tuple[int, int]:

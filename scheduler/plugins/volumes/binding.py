@@ -21,6 +21,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import (
+    NOT_CONCERNED,
     SKIP,
     SUCCESS,
     Code,
@@ -113,6 +114,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     reads = (CLASS, CLAIM, VOLUME, "node.labels", CSI_NODE, DRIVER, CAPACITY)
     local = True
     on_the_spot = ("score",)
+    by_shape = ("pre_score",)
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -125,7 +127,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | PodClaims:
         """Return the pod's claims, Skip for a pod without; claims that cannot be waited for reject it."""
         if not self._has_claims.of(cycle):
-            return SKIP
+            return NOT_CONCERNED
         pod, uses = cycle.pod, tuple(claim_uses(cycle.pod))
         for use in uses:
             fault = self._fault(pod, use)

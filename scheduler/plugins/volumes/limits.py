@@ -14,7 +14,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Rejected, Status, reject
+from scheduler.framework.status import NOT_CONCERNED, Rejected, Status, reject
 from scheduler.objects.pod import Pod
 from scheduler.objects.storage import CSINode
 from scheduler.plugins.volumes.attached import ATTACHMENT, CSI_NODE, AttachedVolumes
@@ -59,7 +59,7 @@ class NodeVolumeLimits(Plugin[NoArgs]):
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Wanted:
         """Return the pod's volumes, Skip for a pod without volumes that could count."""
         if not self._has_countable.of(cycle):
-            return SKIP
+            return NOT_CONCERNED
         pod = cycle.pod
         claims = self.handle.objects(CLAIM)
         for use in claim_uses(pod):

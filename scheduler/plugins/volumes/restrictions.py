@@ -14,7 +14,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Rejected, Status, reject, unresolvable
+from scheduler.framework.status import NOT_CONCERNED, SKIP, Rejected, Status, reject, unresolvable
 from scheduler.objects.pod import Pod
 from scheduler.objects.storage import READ_WRITE_ONCE_POD
 from scheduler.plugins.volumes.claims import CLAIM, has_storage, not_found
@@ -85,7 +85,7 @@ class VolumeRestrictions(Plugin[NoArgs]):
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Wanted:
         """Return what the pod wants, Skip when nothing of it can conflict."""
         if not self._has_storage.of(cycle):
-            return SKIP
+            return NOT_CONCERNED
         claims = self.handle.objects(CLAIM)
         uses: dict[str, int] = {}
         for key in pod_claims(cycle.pod):

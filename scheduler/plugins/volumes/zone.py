@@ -13,7 +13,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Rejected, Status, reject, unresolvable
+from scheduler.framework.status import NOT_CONCERNED, SKIP, Rejected, Status, reject, unresolvable
 from scheduler.objects.pod import NodeSelectorRequirement, Pod
 from scheduler.objects.storage import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -48,7 +48,7 @@ class VolumeZone(Plugin[NoArgs]):
         """Return where the bound volumes are; Skip when none of them says."""
         names = self._names.of(cycle)
         if not names:
-            return SKIP
+            return NOT_CONCERNED
         found: list[tuple[str, tuple[str, ...]]] = []
         for name in names:
             answer = self._topologies(cycle.pod, name)

@@ -1,6 +1,6 @@
 """What each extension point makes of its plugins' answers (kube-scheduler's status semantics)."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import PostFiltered
-from scheduler.framework.runner import Runner
+from scheduler.framework.runner import Runner, States
 from scheduler.framework.status import (
+    NOT_CONCERNED,
     SKIP,
     SUCCESS,
     Code,
@@ -39,6 +40,85 @@ def answering(name: str, point: str, answer: Any) -> type[Plugin[Any]]:
         return answer(args[1]) if callable(answer) else answer
 
     return made(name, **{point: call}, calls=0)
+
+
+def twice(*classes: type[Plugin[Any]]) -> Stage:
+    """Return a stage on which two pods of one shape went all the way."""
+    stage = Stage(*classes)
+    for _ in range(2):
+        states = States()
+        stage.runner.pre_filter(stage.cycle, stage.nodes, states)
+        stage.runner.filter(stage.cycle, stage.nodes, states, stage.nodes.exists)
+        stage.runner.score(stage.cycle, stage.nodes, states)
+        stage.runner.reserve(stage.cycle, "n0", states)
+        stage.states = states
+    return stage
+
+
+class TestStandingAnswers:
+    """What depends on a pod's shape alone is asked for once per shape."""
+
+    def test_a_state_by_shape_is_kept(self):
+        """The second pod gets the state that the first one's question gave."""
+        cls = made("A", pre_filter=called(lambda: 7), by_shape=("pre_filter",), calls=0)
+        stage = twice(cls)
+
+        assert 1 == stage.plugin(cls).calls
+        assert {"A": 7} == stage.states.by_plugin
+
+    def test_not_concerned_is_not_asked_again(self):
+        """Neither at the same point, nor at those that go with it."""
+        cls = made(
+            "A",
+            pre_filter=called(lambda: NOT_CONCERNED),
+            filter=lambda *_: pytest.fail("filter was called"),
+            reserve=lambda *_: pytest.fail("reserve was called"),
+            calls=0,
+        )
+        stage = twice(cls)
+
+        assert 1 == stage.plugin(cls).calls
+        assert {"A"} == stage.states.skipped
+
+    @pytest.mark.parametrize("answer", [SKIP, 7])
+    def test_everything_else_is_asked_each_time(self, answer: Any):
+        """A plain Skip may be another answer for the next pod, and so may a state."""
+        cls = made("A", pre_filter=called(lambda: answer), calls=0)
+        stage = twice(cls)
+
+        assert 2 == stage.plugin(cls).calls
+
+    def test_a_rejection_by_shape_is_asked_again(self):
+        """Only states and Skip are kept: a rejected pod must be told by the plugin each time."""
+        cls = made(
+            "A", pre_filter=called(lambda: unresolvable("no")), by_shape=("pre_filter",), calls=0
+        )
+        stage = twice(cls)
+
+        assert 2 == stage.plugin(cls).calls
+
+    def test_pre_score_by_shape(self):
+        """Pre-score is kept like pre-filter."""
+        cls = made(
+            "A",
+            pre_score=called(lambda: SKIP),
+            score=lambda *_: pytest.fail("score was called"),
+            by_shape=("pre_score",),
+            calls=0,
+        )
+        stage = twice(cls)
+
+        assert 1 == stage.plugin(cls).calls
+
+
+def called(answer: Callable[[], Any]) -> Callable[..., Any]:
+    """Return a method that answers, and counts its calls."""
+
+    def call(self: Any, *_: Any) -> Any:
+        self.calls += 1
+        return answer()
+
+    return call
 
 
 class TestPreFilter:
