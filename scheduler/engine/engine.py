@@ -39,6 +39,7 @@ from scheduler.engine.nominations import Nominations
 from scheduler.engine.observation import Observation
 from scheduler.engine.order import sort_key
 from scheduler.engine.outbox import Outbox
+from scheduler.engine.outcomes import Outcomes
 from scheduler.engine.preemption import Preemptions
 from scheduler.engine.promises import Promises
 from scheduler.engine.queues import QueuedPod, Queues
@@ -49,7 +50,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner, States
-from scheduler.framework.status import Code, Status
+from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 
@@ -109,6 +110,14 @@ class Engine:
             backoff=self.settings.backoff,
             incoming=self.observation.incoming,
         )
+        self._outcomes = Outcomes(
+            self._outbox,
+            self.cluster,
+            self.queues,
+            self.nominations,
+            self.observation,
+            self._first_rows,
+        )
         self.bindings = Bindings(
             self._outbox, self._ended, self.observation.fault, self.observation.waited
         )
@@ -133,6 +142,8 @@ class Engine:
             self.observation,
             lambda pod, now: self.intake.announce(room_freed(pod), now),
         )
+        self._outcomes.intake, self._outcomes.bindings = self.intake, self.bindings
+        self._outcomes.preemptions = self.preemptions
         self._now = 0.0
         self.groups = self._groups(gates)
         self.consultants = Consultants(
@@ -216,55 +227,23 @@ class Engine:
 
     def _schedule(self, queued: QueuedPod, now: float) -> None:
         """Try one pod: decide, then assume and begin to bind, or tell why not."""
-        pod = queued.pod
         started_s = self.observation.now_s()
-        if pod.is_terminating:
-            self._outbox.put(
-                failure.failed_event(pod, f"skip schedule deleting pod: {pod.key}", now)
-            )
-            self.queues.remove(queued.uid)
-            if self.nominations.drop(queued.uid):
-                self.intake.announce(room_freed(pod), now)
+        if queued.pod.is_terminating:
+            self._outcomes.skipped(queued, now)
             return
         if self.groups.is_needed and self.groups.begin(queued, now):
             return
         if self.consultants.is_needed and self.consultants.begin(
-            queued, started_s, now, self._decided, self._failed
+            queued, started_s, now, self._outcomes.decided, self._outcomes.failed
         ):
             return
         try:
             attempt = self.attempt(_as_we_know_it(queued), now)
             decision = _outcome(attempt)
         except (PluginError, ObjectError) as error:
-            self._failed(queued, error, started_s, now)
+            self._outcomes.failed(queued, error, started_s, now)
         else:
-            self._decided(queued, attempt, decision, started_s, now)
-
-    def _failed(self, queued: QueuedPod, error: Exception, started_s: float, now: float) -> None:
-        """End an attempt that a plugin's fault, or a bad object, broke off."""
-        if isinstance(error, PluginError):
-            self.observation.fault(error.plugin, error.point, error)
-        self._give_up(queued, _error(str(error)), started_s, now)
-
-    def _decided(
-        self, queued: QueuedPod, attempt: Attempt, decision: Decision, started_s: float, now: float
-    ) -> None:
-        """Carry a decision out: assume the pod and begin to bind it, or tell why not."""
-        pod = queued.pod
-        self._first_rows[queued.profile] = attempt.first_row
-        self.observation.decided(queued, decision, started_s)
-        if not decision.fits:
-            self._give_up(queued, decision, started_s, now)
-            return
-        self.queues.track(queued)
-        # From here on the pod counts where it goes, no longer where it was promised room.
-        promised = self.nominations.drop(queued.uid)
-        self.intake.announce(self.cluster.assume(pod, decision.node), now)
-        if promised not in ("", decision.node):
-            self.intake.announce(room_freed(pod), now)
-        in_flight = InFlight(queued, attempt.cycle, attempt.runner, attempt.states, decision.node)
-        in_flight.started_s = started_s
-        self.bindings.begin(in_flight, now)
+            self._outcomes.decided(queued, attempt, decision, started_s, now)
 
     def _break_off(self, now: float) -> None:
         """Begin the cycles that wait for an answer anew, later: nobody may be asked any more."""
@@ -277,69 +256,8 @@ class Engine:
 
     def _ended(self, pod: InFlight, status: Status, now: float) -> None:
         """Put a pod where it belongs, and tell its group."""
-        self._finish(pod, status, now)
+        self._outcomes.finished(pod, status, now)
         self.groups.landed(pod.uid, now, is_bound=status.is_success and not pod.is_lost)
-
-    def _finish(self, pod: InFlight, status: Status, now: float) -> None:
-        """Put a pod where it belongs after binding went well, or failed."""
-        queued = pod.queued
-        if status.is_success:
-            self.queues.remove(queued.uid)
-            self._outbox.put(failure.scheduled_event(queued.pod, pod.node, now))
-            self.observation.scheduled(pod, now)
-            self._contained(pod, "post_bind")
-            return
-        self._contained(pod, "unreserve")
-        freed = self.cluster.forget(queued.uid)
-        self.intake.follow(freed)
-        if pod.is_lost:
-            # Deleted, or bound by somebody else: the watch tells what becomes of it.
-            self.queues.remove(queued.uid)
-            self.observation.not_scheduled(
-                queued, rejected=False, message=status.message, started_s=pod.started_s
-            )
-            self.intake.wake(freed, now)
-            if pod.seen_on and freed.kind:
-                # The watch is behind: until it has caught up, the pod counts where it was found.
-                self.intake.announce(self.cluster.assume(queued.pod, pod.seen_on), now)
-            return
-        text = failure.rejected_after_choice(status) if status.is_rejected else status.message
-        decision = Decision(status=status, message=text, nominated_node="")
-        self._give_up(queued, decision, pod.started_s, now)
-        # kube-scheduler: the pod's own failure frees room for others, and is no reason to retry it.
-        self.intake.wake(freed, now, but=queued.uid)
-
-    def _give_up(self, queued: QueuedPod, decision: Decision, started_s: float, now: float) -> None:
-        """Tell the world why a pod is not scheduled, and let it wait for better times."""
-        rejected, message = decision.status.is_rejected, decision.message
-        reason = failure.UNSCHEDULABLE if rejected else failure.SCHEDULER_ERROR
-        if decision.nominated_node is not None:
-            self.nominations.put(queued.pod, decision.nominated_node)
-        if decision.victims and decision.nominated_node:
-            self.queues.track(queued)  # what goes at once must not go unnoticed
-            self.preemptions.begin(queued.pod, decision.nominated_node, decision.victims, now)
-        self._outbox.put(
-            failure.status_patch(queued, reason, message, decision.nominated_node, now)
-        )
-        self._outbox.put(failure.failed_event(queued.pod, message, now))
-        self.observation.not_scheduled(
-            queued, rejected=rejected, message=message, started_s=started_s
-        )
-        if rejected:
-            is_pending = decision.status.code is Code.PENDING
-            self.queues.rejected(queued, decision.rejected_by, now, is_pending=is_pending)
-        else:
-            self.queues.failed(queued)
-
-    def _contained(self, pod: InFlight, point: str) -> None:
-        """Run unreserve or post-bind; a plugin's fault there is told and changes nothing."""
-        try:
-            if point == "unreserve":
-                pod.runner.unreserve(pod.cycle, pod.node, pod.states)
-            else:
-                pod.runner.post_bind(pod.cycle, pod.node)
-        except PluginError as error:
-            self.observation.fault(error.plugin, error.point, error)
 
     def _groups(self, gates: Gates) -> Groups:
         doors = Doors(
@@ -349,7 +267,7 @@ class Engine:
             self._outbox,
             self.observation,
             self.intake,
-            self._give_up,
+            self._outcomes.give_up,
         )
         tools = Tools(
             self.cluster,
@@ -407,7 +325,3 @@ def _as_we_know_it(queued: QueuedPod) -> Pod:
         return pod
     status = msgspec.structs.replace(pod.status, nominated_node_name=queued.nominated)
     return msgspec.structs.replace(pod, status=status)
-
-
-def _error(message: str) -> Decision:
-    return Decision(status=Status(Code.ERROR, (message,)), message=message, nominated_node="")
