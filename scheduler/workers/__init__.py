@@ -2,3 +2,8 @@
 
 Takes jobs as JSON and gives answers as JSON; holds no state of the cluster.
 """
+
+from scheduler.workers.outcome import Outcome
+from scheduler.workers.pool import Pool
+
+__all__ = ["Outcome", "Pool"]

@@ -1,0 +1,43 @@
+"""The kinds of jobs that the helper process knows: from JSON to JSON, one function each.
+
+`KINDS` is the table; `warm` does once what makes the first job as fast as the next. A job raises
+InputError for a payload that makes no sense; everything else is a fault of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from scheduler.solver import questions
+from scheduler.solver.instance import Instance, Leaf, Level, Rule
+from scheduler.solver.solve import solve
+from scheduler.workers.paths import Links, shortest
+
+Job = Callable[[bytes], tuple[bytes, bytes]]
+
+
+def run_question(payload: bytes) -> tuple[bytes, bytes]:
+    """Answer a scheduler.solver.questions.Question; the answer is its `Solution`."""
+    question = questions.decode(msgspec.json.decode(payload))
+    return msgspec.json.encode(questions.answer(question)), b""
+
+
+def run_shortest_paths(payload: bytes) -> tuple[bytes, bytes]:
+    """Run a `Links` job: the answer is the number of nodes, the blob their int64 cost matrix."""
+    job = msgspec.json.decode(payload, type=Links)
+    costs = shortest(job)
+    return msgspec.json.encode({"nodes": job.nodes}), costs.tobytes()
+
+
+def warm() -> None:
+    """Load the solver and let it work once."""
+    level = Level("node", Rule("spread"))
+    solve(Instance((level,), (Leaf(("a",), 2), Leaf(("b",), 2)), 3), solver="CPSAT")
+
+
+KINDS: dict[str, Job] = {
+    "question": run_question,
+    "shortest_paths": run_shortest_paths,
+}
