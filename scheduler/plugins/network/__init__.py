@@ -1,8 +1,16 @@
 """Network-aware plugins: near to what a pod talks to, inside cost limits and bandwidth.
 
-`NetworkTracker` keeps the placed pods of every AppGroup by workload and place, the plugins ask it.
+`NetworkTracker` keeps the placed pods of every AppGroup by workload and place, the plugins ask it;
+`UsageTracker` keeps load-watcher's figures for those that look at risk.
 """
 
+from scheduler.plugins.network.mincost import NetworkMinCost
 from scheduler.plugins.network.overhead import NetworkOverhead
+from scheduler.plugins.network.risks import CheckRiskNodeBandwidth, LoadVariationRiskBalancing
 
-__all__ = ["NetworkOverhead"]
+__all__ = [
+    "CheckRiskNodeBandwidth",
+    "LoadVariationRiskBalancing",
+    "NetworkMinCost",
+    "NetworkOverhead",
+]

@@ -108,7 +108,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             state = answer
         raw: IntColumn = state.verdicts().cost[self._tracker.place_column(nodes)]
         standing = state.standing()
-        own = own_cost(state.ties.table.matrices(state.places), standing.places)
+        own = own_cost(state.ties.table.matrices(state.places).cost, standing.places)
         raw -= self._tracker.spread(nodes, standing.rows, own * standing.counts)
         return raw
 

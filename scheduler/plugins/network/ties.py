@@ -7,13 +7,13 @@ from them for places at once, and from there for rows.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn, Rows
+from scheduler.base.arrays import IntColumn, IntMatrix, Rows
 from scheduler.plugins.network.bookings import Link, summed
-from scheduler.plugins.network.costs import PlaceCosts
 from scheduler.plugins.network.lookup import Ties
 from scheduler.plugins.network.places import Places
 from scheduler.plugins.network.tracker import NetworkTracker
@@ -107,11 +107,8 @@ class TiesState:
             rows, counts = [], []
             for need in self.ties.needs:
                 held = pods.get(need.workload)
-                moved = self.moved.get(need.workload)
-                if moved:
-                    by_row = dict(held.by_row) if held is not None else {}
-                    for row, number in moved.items():
-                        by_row[row] = by_row.get(row, 0) + number
+                if need.workload in self.moved:
+                    by_row = self._rows_of(need.workload)
                     rows.append(np.fromiter(by_row, np.intp, len(by_row)))
                     counts.append(np.fromiter(by_row.values(), np.int64, len(by_row)))
                 elif held is not None:
@@ -122,6 +119,19 @@ class TiesState:
             all_counts: IntColumn = np.concatenate(counts) if counts else np.zeros(0, np.int64)
             self._standing = Standing(all_rows, self.places.rows[all_rows], all_counts)
         return self._standing
+
+    def by_row(self) -> Iterator[tuple[int, int, bool]]:
+        """Yield row, number of pods and whether they are dependents, per tie and row of its pods."""
+        for need in self.ties.needs:
+            for row, count in self._rows_of(need.workload).items():
+                if count > 0:
+                    yield row, count, need.is_dependent
+
+    def accumulated(self, cost: IntMatrix) -> IntColumn:
+        """Return per place the sum of `cost`, a matrix as in `PlaceCosts`, over all tied pods."""
+        columns, counts, _ = self._ends(cost.shape[1] // 2)
+        total: IntColumn = cost[:, columns] @ counts
+        return total
 
     def _judge(self) -> Verdicts:
         matrices = self.ties.table.matrices(self.places)
@@ -157,6 +167,13 @@ class TiesState:
             return np.zeros(0, dtype=np.intp), none, none
         return np.concatenate(columns), np.concatenate(counts), np.concatenate(limits)
 
+    def _rows_of(self, workload: str) -> dict[int, int]:
+        held = self.tracker.pods(self.ties.group).get(workload)
+        by_row = dict(held.by_row) if held is not None else {}
+        for row, number in self.moved.get(workload, {}).items():
+            by_row[row] = by_row.get(row, 0) + number
+        return by_row
+
     def _by_place(self, moves: Moves) -> Moves:
         found: Moves = {}
         for workload, rows in moves.items():
@@ -167,7 +184,7 @@ class TiesState:
         return found
 
 
-def own_cost(matrices: PlaceCosts, places: Rows) -> IntColumn:
+def own_cost(cost: IntMatrix, places: Rows) -> IntColumn:
     """Return what a pod on the candidate's own node was counted with by its place."""
-    found: IntColumn = matrices.cost[places, places]
+    found: IntColumn = cost[places, places]
     return found

@@ -73,6 +73,7 @@ class NetworkTracker(RowTracker):
         self._groups: dict[str, dict[str, WorkloadPods]] = {}
         self.bookings = Bookings(self.pods, self.edges_of, self.places)
         self.slices_version = 0
+        self.nodes_version = 0
 
     def pods(self, group: str) -> Mapping[str, WorkloadPods]:
         """Return the placed pods of a group by workload."""
@@ -88,6 +89,15 @@ class NetworkTracker(RowTracker):
         if not found:
             return ()
         return self.dependencies.of(found[min(found)]).edges
+
+    def node_name(self, row: int) -> str:
+        """Return the name of a row's node, nothing for a row without one."""
+        node = self._cluster.table.nodes[row] if self._cluster is not None else None
+        return node.metadata.name if node is not None else ""
+
+    def node_names(self) -> list[str]:
+        """Return the names of all rows."""
+        return [self.node_name(row) for row in range(self._size())]
 
     def place_column(self, nodes: Nodes) -> Rows:
         """Return the place of each row of a view."""
@@ -163,6 +173,8 @@ class NetworkTracker(RowTracker):
 
     def _follow_node(self, change: Change) -> None:
         name = change.node.metadata.name
+        if change.verb in ("add", "delete"):
+            self.nodes_version += 1
         if change.verb == "add" and self._cluster is not None:
             self.places.set(self._cluster.table.rows[name], change.new.metadata.labels)
             super().apply(change)

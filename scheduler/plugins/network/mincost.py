@@ -1,0 +1,125 @@
+"""NetworkMinCost: score nodes by the shortest paths to all placed pods that a pod is tied to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.base.arrays import IntColumn, Rows
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import SKIP, Status
+from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
+from scheduler.plugins.network.args import NetworkMinCostArgs
+from scheduler.plugins.network.costs import UNKNOWN_COST
+from scheduler.plugins.network.lookup import Lookup
+from scheduler.plugins.network.overhead import cheapest_best
+from scheduler.plugins.network.paths import ClosedTable, NodeGraph
+from scheduler.plugins.network.ties import TiesState, own_cost
+
+
+class NetworkMinCost(Plugin[NetworkMinCostArgs]):
+    """Prefer the node with the least accumulated shortest-path cost, both ends of a tie counted.
+
+    By single nodes where these are measured (NetworkTopologySlice), else by zone and region.
+    """
+
+    reads = ("node", "node.labels", "pod.added", "pod.deleted", "AppGroup", "NetworkTopology")
+    on_the_spot = ("score",)
+
+    def __init__(self, args: NetworkMinCostArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._lookup = Lookup(self.name, args, handle)
+        self._tracker = self._lookup.tracker
+        self._closed: ClosedTable | None = None
+        self._graph: tuple[int, str, NodeGraph] | None = None
+        self._numbers: tuple[NodeGraph, int, Rows] | None = None
+
+    def pre_score(self, cycle: Cycle, nodes: Nodes) -> Status | TiesState:
+        """Find the placed pods that the pod is tied to; Skip when there are none."""
+        moves = [
+            (placed.pod.metadata.labels, row, sign)
+            for placed, row, sign in nodes.moves()
+            if GROUP_LABEL in placed.pod.metadata.labels
+        ]
+        coming = [labels.get(WORKLOAD_LABEL, "") for labels, _, sign in moves if sign > 0]
+        ties = self._lookup.ties(cycle.pod, both=True, extra=coming)
+        if ties is None:
+            return SKIP
+        state = TiesState(ties, self._tracker)
+        for labels, row, sign in moves:
+            state.move(labels[GROUP_LABEL], labels.get(WORKLOAD_LABEL, ""), row, sign)
+        return state
+
+    def score(self, cycle: Cycle, nodes: Nodes, state: TiesState | None) -> IntColumn:
+        """Return the accumulated cost."""
+        if state is None:
+            answer = self.pre_score(cycle, nodes)
+            if isinstance(answer, Status):
+                return nodes.constant(0)
+            state = answer
+        graph = self._node_graph()
+        return self._by_node(nodes, state, graph) if graph else self._by_place(nodes, state)
+
+    def normalize(self, _cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
+        """Return 100 for the cheapest node, 0 for the dearest."""
+        return cheapest_best(nodes, raw)
+
+    def _by_place(self, nodes: Nodes, state: TiesState) -> IntColumn:
+        table = state.ties.table
+        if self._closed is None or self._closed.table is not table:
+            self._closed = ClosedTable(table)
+        cost = self._closed.matrix(state.places)
+        raw: IntColumn = state.accumulated(cost)[self._tracker.place_column(nodes)]
+        standing = state.standing()
+        own = own_cost(cost, standing.places) * standing.counts
+        raw -= self._tracker.spread(nodes, standing.rows, own)
+        return raw
+
+    def _by_node(self, nodes: Nodes, state: TiesState, graph: NodeGraph) -> IntColumn:
+        known = np.zeros(len(graph.numbers))
+        lost = np.zeros(len(graph.numbers))
+        farthest, unmeasured = float(UNKNOWN_COST), 0
+        for row, count, is_dependent in state.by_row():
+            way = graph.costs(self._tracker.node_name(row), away=is_dependent)
+            if way is None:
+                unmeasured += count
+                continue
+            farthest = max(farthest, way.farthest)
+            known += way.costs * count
+            if way.lost is not None:
+                lost += way.lost * count
+        total = known + lost * farthest
+        # Nodes without any measurement are as far as the farthest: unknown, never free.
+        padded = np.append(total, total.max(initial=0.0)) + unmeasured * farthest
+        raw = np.rint(padded[self._graph_numbers(graph)]).astype(np.int64)
+        column: IntColumn = nodes.part(raw)[: nodes.size]
+        return column
+
+    def _node_graph(self) -> NodeGraph | None:
+        """Return the measured ways between nodes of the topology in use, None if there are none."""
+        topology = self._lookup.topology()
+        slices = self.handle.objects("NetworkTopologySlice")
+        if topology is None or not slices:
+            return None
+        meta, version = topology.metadata, self._tracker.slices_version
+        key = f"{meta.namespace}/{meta.name}"
+        if self._graph is None or self._graph[:2] != (version, key):
+            own = [
+                part
+                for part in slices.values()
+                if part.topology == meta.name and part.metadata.namespace == meta.namespace
+            ]
+            self._graph = (version, key, NodeGraph(own))
+        return self._graph[2] or None
+
+    def _graph_numbers(self, graph: NodeGraph) -> Rows:
+        """Return the number of each row's node in the graph, one past the last for no number."""
+        version = self._tracker.nodes_version
+        if self._numbers is None or self._numbers[:2] != (graph, version):
+            unknown = len(graph.numbers)
+            names = self._tracker.node_names()
+            column = np.array([graph.numbers.get(name, unknown) for name in names], dtype=np.intp)
+            self._numbers = (graph, version, column)
+        return self._numbers[2]

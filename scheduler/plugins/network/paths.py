@@ -1,0 +1,152 @@
+"""Shortest paths: between places from a table of costs, between nodes from the measured slices.
+
+Tables are small and closed whole, once per version. Of nodes there may be thousands, so the way to one
+node is worked out when a pod stands there, for all other nodes at once, and kept as long as the
+measurements are the same. What cannot be reached is unknown, which counts as the dearest of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.base.arrays import BoolColumn, FloatColumn, IntMatrix, Rows
+from scheduler.objects.network import NetworkTopologySlice
+from scheduler.plugins.network.bookings import REGION, ZONE
+from scheduler.plugins.network.costs import DEAREST, SAME_PLACE_COST, UNKNOWN_COST, CostTable
+from scheduler.plugins.network.places import NOWHERE, Places
+
+_FAR = np.inf
+
+
+class ClosedTable:
+    """The shortest paths of a `CostTable` as a matrix over places, in the form of `PlaceCosts.cost`."""
+
+    def __init__(self, table: CostTable) -> None:
+        self.table = table
+        self._closed = {level: _closed(table.costs[level]) for level in (REGION, ZONE)}
+        self._matrix: IntMatrix | None = None
+        self._size = 0
+
+    def matrix(self, places: Places) -> IntMatrix:
+        """Return the costs from and to all places known so far, both halves side by side."""
+        if self._matrix is None or self._size != len(places):
+            self._matrix, self._size = self._between(places), len(places)
+        return self._matrix
+
+    def _between(self, places: Places) -> IntMatrix:
+        regions = np.array([region for region, _ in places.names])
+        zones = np.array([zone for _, zone in places.names])
+        is_same_region = regions[:, None] == regions[None, :]
+        is_same = is_same_region & (zones[:, None] == zones[None, :])
+        cost = np.where(
+            is_same_region, self._gathered(ZONE, zones), self._gathered(REGION, regions)
+        )
+        cost[is_same] = SAME_PLACE_COST
+        cost[NOWHERE, :] = cost[:, NOWHERE] = _FAR
+        known = cost[np.isfinite(cost)]
+        cost[~np.isfinite(cost)] = max(UNKNOWN_COST, known.max(initial=0))
+        rounded = np.rint(cost).astype(np.int64)
+        joined: IntMatrix = np.ascontiguousarray(np.concatenate((rounded, rounded.T), axis=1))
+        joined.flags.writeable = False
+        return joined
+
+    def _gathered(self, level: str, names: NDArray[np.str_]) -> NDArray[np.float64]:
+        numbers, closed = self._closed[level]
+        # One more row and column for names that the table does not know.
+        padded = np.pad(closed, (0, 1), constant_values=_FAR)
+        column = np.array([numbers.get(str(name), len(numbers)) for name in names])
+        gathered: NDArray[np.float64] = padded[np.ix_(column, column)]
+        return gathered
+
+
+def _closed(costs: Mapping[tuple[str, str], int]) -> tuple[dict[str, int], NDArray[np.float64]]:
+    """Return the names of a level with their numbers, and the shortest paths between them."""
+    numbers: dict[str, int] = {}
+    for ends in costs:
+        for name in ends:
+            numbers.setdefault(name, len(numbers))
+    matrix = np.full((len(numbers), len(numbers)), _FAR)
+    for reverse in (True, False):
+        for (origin, destination), cost in costs.items():
+            ends = (destination, origin) if reverse else (origin, destination)
+            matrix[numbers[ends[0]], numbers[ends[1]]] = cost
+    np.fill_diagonal(matrix, 0)
+    for middle in range(len(numbers)):
+        np.minimum(matrix, matrix[:, middle, None] + matrix[None, middle, :], out=matrix)
+    return numbers, matrix
+
+
+class Ways(NamedTuple):
+    """The cost of the cheapest way per node, 0 where there is none (`lost`); and the dearest one."""
+
+    costs: FloatColumn
+    lost: BoolColumn | None
+    farthest: float
+
+
+class NodeGraph:
+    """The measured ways between nodes; a way measured in one direction serves both."""
+
+    def __init__(self, slices: Iterable[NetworkTopologySlice]) -> None:
+        costs: dict[tuple[str, str], int] = {}
+        for part in slices:
+            for origin in part.origins:
+                for way in origin.ways:
+                    if way.network_cost is not None and way.network_cost >= 0:
+                        ends = (origin.origin, way.destination)
+                        costs.setdefault(ends, min(way.network_cost, DEAREST))
+        for (one, other), cost in list(costs.items()):
+            costs.setdefault((other, one), cost)
+        self.numbers: dict[str, int] = {}
+        for one, _ in costs:
+            self.numbers.setdefault(one, len(self.numbers))
+        ends_of = np.array(
+            [(self.numbers[one], self.numbers[other]) for one, other in costs], dtype=np.intp
+        ).reshape(-1, 2)
+        weights = np.fromiter(costs.values(), np.float64, len(costs))
+        self._to = _Relaxing(ends_of[:, 0], ends_of[:, 1], weights, len(self.numbers))
+        self._from = _Relaxing(ends_of[:, 1], ends_of[:, 0], weights, len(self.numbers))
+        self._known: dict[tuple[str, bool], Ways] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.numbers)
+
+    def costs(self, node: str, *, away: bool = False) -> Ways | None:
+        """Return the ways from every node to `node`, or with `away` from it; None if not measured."""
+        number = self.numbers.get(node)
+        if number is None:
+            return None
+        found = self._known.get((node, away))
+        if found is None:
+            costs = (self._from if away else self._to).to(number)
+            lost = ~np.isfinite(costs)
+            costs[lost] = 0.0
+            found = Ways(costs, lost if lost.any() else None, float(costs.max(initial=0.0)))
+            self._known[node, away] = found
+        return found
+
+
+class _Relaxing:
+    """Edges sorted by where they start, so that one sweep betters all starts at once."""
+
+    def __init__(self, starts: Rows, ends: Rows, weights: FloatColumn, size: int) -> None:
+        order = np.argsort(starts, kind="stable")
+        self._ends = ends[order]
+        self._weights = weights[order]
+        self._starts, self._first = np.unique(starts[order], return_index=True)
+        self._size = size
+
+    def to(self, target: int) -> FloatColumn:
+        """Return the cost of the cheapest way from each node to `target`."""
+        found: FloatColumn = np.full(self._size, _FAR)
+        found[target] = 0.0
+        while True:
+            ahead = np.minimum.reduceat(self._weights + found[self._ends], self._first)
+            better = ahead < found[self._starts]
+            if not better.any():
+                return found
+            found[self._starts[better]] = ahead[better]

@@ -1,0 +1,58 @@
+"""The risk that a node's use of a resource goes past what it has: mean and deviation in one number.
+
+risk = (mu + sigma) / 2, where mu is the average use plus what the pod asks for, sigma the deviation,
+both as shares of capacity between 0 and 1; sigma is raised to 1/sensitivity and multiplied by margin.
+Plain arithmetic over columns, in the order in which the peer computes, so that figures agree to the
+last bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler.base.arrays import FloatColumn, IntColumn
+
+MAX_SCORE = 100
+
+
+class Use(NamedTuple):
+    """One resource per node, all in one unit: what there is, what the pod asks for, what is used."""
+
+    capacity: FloatColumn
+    request: float
+    average: FloatColumn
+    deviation: FloatColumn
+
+
+def risk_of(use: Use, margin: float, sensitivity: float) -> FloatColumn:
+    """Return the risk per node between 0 and 1; 1 where there is no capacity."""
+    has_any = use.capacity > 0
+    capacity = np.where(has_any, use.capacity, 1.0)
+    average = np.clip(use.average, 0.0, capacity)
+    deviation = np.clip(use.deviation, 0.0, capacity)
+    mu = np.clip((average + max(use.request, 0.0)) / capacity, 0.0, 1.0)
+    sigma = np.clip(deviation / capacity, 0.0, 1.0)
+    if sensitivity == 0:
+        sigma = np.where(sigma == 1.0, 1.0, 0.0)  # the infinite power
+    elif sensitivity > 0:
+        sigma = np.power(sigma, 1.0 / sensitivity)
+    sigma = np.clip(sigma * margin, 0.0, 1.0)
+    risk: FloatColumn = np.where(has_any, (mu + sigma) / 2.0, 1.0)
+    return risk
+
+
+def unrounded_score(use: Use, margin: float, sensitivity: float) -> FloatColumn:
+    """Return how little risk there is, 0 to 100; 0 where there is no capacity."""
+    score = (1.0 - risk_of(use, margin, sensitivity)) * MAX_SCORE
+    result: FloatColumn = np.where(use.capacity > 0, score, 0.0)
+    return result
+
+
+def rounded(scores: FloatColumn) -> IntColumn:
+    """Round half away from zero, as Go's math.Round does (scores are never negative)."""
+    # Adding 0.5 would turn the largest number below one half into 1.
+    whole = np.floor(scores)
+    column: IntColumn = (whole + (scores - whole >= 0.5)).astype(np.int64)
+    return column

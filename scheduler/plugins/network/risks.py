@@ -1,0 +1,161 @@
+"""CheckRiskNodeBandwidth and LoadVariationRiskBalancing: the risk model as a filter and as a score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn
+from scheduler.framework.args import Args
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import Reason, Rejected
+from scheduler.objects.meta import Object
+from scheduler.plugins.network.risk import Use, risk_of, rounded, unrounded_score
+from scheduler.plugins.network.usage import (
+    AVERAGE,
+    CPU,
+    DEVIATION,
+    MEMORY,
+    PERCENT,
+    RECEIVE,
+    TRANSMIT,
+    UsageTracker,
+)
+
+BANDWIDTH = "network.aware.com/bandwidth"
+_BITS_PER_BYTE = 8
+_MEGA = 1.0 / 1024.0 / 1024.0
+
+
+class WatcherProvider(Object, frozen=True):
+    """Where load-watcher's library would get its figures; the daemon's provider reads this."""
+
+    type: str = ""
+    address: str = ""
+    token: str = ""
+    insecure_skip_verify: bool = False
+
+
+class RiskArgs(Args):
+    """`safe_variance_margin` multiplies the deviation, `safe_variance_sensitivity` is its root power."""
+
+    safe_variance_margin: float = 1.0
+    safe_variance_sensitivity: float = 1.0
+    watcher_address: str = ""
+    metric_provider: WatcherProvider | None = None
+
+
+class LoadVariationRiskBalancingArgs(RiskArgs):
+    """As the peer's: a negative margin or sensitivity counts as 1."""
+
+    def __post_init__(self) -> None:
+        if self.safe_variance_margin < 0:
+            self.safe_variance_margin = 1.0
+        if self.safe_variance_sensitivity < 0:
+            self.safe_variance_sensitivity = 1.0
+
+
+class CheckRiskNodeBandwidthArgs(RiskArgs):
+    """Nodes with a risk above `risk_threshold` (0 to 1) are rejected."""
+
+    safe_variance_sensitivity: float = 2.0
+    risk_threshold: float = 0.75
+
+    def validate(self) -> Iterator[tuple[str, str]]:
+        """Yield what cannot work."""
+        if not 0 <= self.risk_threshold <= 1:
+            yield "riskThreshold", "must be between 0 and 1"
+        if self.safe_variance_margin < 0:
+            yield "safeVarianceMargin", "must not be negative"
+        if self.safe_variance_sensitivity < 0:
+            yield "safeVarianceSensitivity", "must not be negative"
+
+
+class CheckRiskNodeBandwidth(Plugin[CheckRiskNodeBandwidthArgs]):
+    """Reject nodes whose link would probably be too busy with the pod on them.
+
+    Measured use is the busier direction; without figures it is what placed pods request. Nodes that
+    advertise no bandwidth are left alone.
+    """
+
+    reads = ("node", "node.allocatable", "pod.deleted", "pod.requests", "WatcherMetrics")
+    local = True
+
+    def __init__(self, args: CheckRiskNodeBandwidthArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._usage = handle.tracker(UsageTracker)
+
+    def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
+        """Reject where the risk is above the threshold."""
+        capacity = nodes.allocatable(BANDWIDTH)
+        has_any = capacity > 0
+        if not has_any.any():
+            return None
+        average, deviation = self._use(nodes)
+        use = Use(
+            capacity.astype(np.float64),
+            float(cycle.shape.requests.get(BANDWIDTH, 0)),
+            average,
+            deviation,
+        )
+        risk = risk_of(use, self.args.safe_variance_margin, self.args.safe_variance_sensitivity)
+        rows: BoolColumn = has_any & (risk > self.args.risk_threshold)
+        if not rows.any():
+            return None
+        text = f"node(s) would be at risk of more traffic than their link carries: above {self.args.risk_threshold:g}"
+        return Rejected(rows, np.zeros_like(rows), (Reason(rows, text),))
+
+    def _use(self, nodes: Nodes) -> tuple[FloatColumn, FloatColumn]:
+        """Return average and deviation in bit/s of the busier direction, or what is requested."""
+        average = nodes.requested(BANDWIDTH).astype(np.float64)
+        deviation = np.zeros(nodes.size)
+        measured = np.full(nodes.size, -np.inf)
+        for direction in (TRANSMIT, RECEIVE):
+            mean = self._figure(nodes, direction, AVERAGE) * _BITS_PER_BYTE / PERCENT
+            busier = mean > measured  # False where it is not known
+            measured[busier] = average[busier] = mean[busier]
+            spread = (
+                np.nan_to_num(self._figure(nodes, direction, DEVIATION)) * _BITS_PER_BYTE / PERCENT
+            )
+            deviation[busier] = spread[busier]
+        return average, deviation
+
+    def _figure(self, nodes: Nodes, what: str, kind: str) -> FloatColumn:
+        return nodes.part(self._usage.figure(what, kind))[: nodes.size]
+
+
+class LoadVariationRiskBalancing(Plugin[LoadVariationRiskBalancingArgs]):
+    """Prefer nodes whose CPU and memory are neither busy nor restless; the worse of the two counts."""
+
+    reads = ("node", "node.allocatable", "WatcherMetrics")
+
+    def __init__(self, args: LoadVariationRiskBalancingArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._usage = handle.tracker(UsageTracker)
+
+    def score(self, cycle: Cycle, nodes: Nodes) -> IntColumn:
+        """Return 100 for no risk at all; 0 for nodes without figures."""
+        if not self._usage.figures():
+            return nodes.constant(0)
+        requests = cycle.shape.requests
+        scores = np.full(nodes.size, np.inf)
+        for what, unit in ((CPU, 1.0), (MEMORY, _MEGA)):
+            mean = nodes.part(self._usage.figure(what, AVERAGE))[: nodes.size]
+            spread = nodes.part(self._usage.figure(what, DEVIATION))[: nodes.size]
+            capacity: FloatColumn = nodes.allocatable(what).astype(np.float64) * unit
+            use = Use(
+                capacity,
+                requests.get(what, 0) * unit,
+                np.nan_to_num(mean) * capacity / PERCENT,
+                np.nan_to_num(spread) * capacity / PERCENT,
+            )
+            score = unrounded_score(
+                use, self.args.safe_variance_margin, self.args.safe_variance_sensitivity
+            )
+            known = ~(np.isnan(mean) & np.isnan(spread))
+            scores = np.where(known, np.minimum(scores, score), scores)
+        return rounded(np.where(np.isinf(scores), 0.0, scores))
