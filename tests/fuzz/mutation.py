@@ -1,5 +1,6 @@
 """Plain data with a few places changed into what nobody would write."""
 
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -54,7 +55,7 @@ def _change(holder: Plain, key: Any, random: Random) -> None:
         case 6:
             holder[key] = _deep(old, random.choice((3, 60)))
         case _:
-            holder[key] = random.choice(JUNK)
+            holder[key] = deepcopy(random.choice(JUNK))  # what lies in a document may be changed
 
 
 def _text(old: str, random: Random) -> str:
