@@ -7,7 +7,7 @@ changes come in; there is no period to wait for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -209,10 +209,13 @@ class Reserving:
 
     def _owed(self, placed: Placed) -> Owed:
         demand: Demand = self._demand.of(placed)
-        is_foreign = placed.pod.spec.scheduler_name not in self._following.profiles
-        is_exclusive = is_foreign and holds_exclusive(demand, self.listed(placed.node))
+        listed, profiles = self.listed(placed.node), self._following.profiles
         needs = tuple((name, amount) for name, amount in demand.whole if amount)
-        return Owed(needs, is_foreign, is_exclusive)
+        return Owed(
+            needs,
+            is_foreign=is_foreign(placed, profiles, ALL, listed),
+            is_exclusive=is_foreign(placed, profiles, ONLY_EXCLUSIVE, listed),
+        )
 
     def _deduct(self, name: str, book: Book) -> None:
         row = self._rows.get(name)
@@ -236,3 +239,14 @@ class Reserving:
     def owing(self) -> Iterator[tuple[str, Book]]:
         """Yield the nodes whose figures do not account for all their pods."""
         return ((name, book) for name, book in self.books.items() if book.owed)
+
+
+def is_foreign(
+    placed: Placed, profiles: Collection[str], detect: str, listed: Collection[str]
+) -> bool:
+    """Whether a bound pod of another scheduler makes its node's figures doubtful."""
+    if placed.pod.spec.scheduler_name in profiles:
+        return False
+    if detect == ONLY_EXCLUSIVE:
+        return holds_exclusive(demand_of(placed.pod), listed)
+    return detect == ALL
