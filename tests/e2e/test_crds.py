@@ -25,7 +25,8 @@ async def test_definitions_are_taken_and_keep_every_field(world: World):
         await world.send("POST", f"{DEFINITIONS}?fieldValidation=Strict", definition)
         names, group = definition["spec"]["names"], definition["spec"]["group"]
         root = f"/apis/{group}/{definition['spec']['versions'][0]['name']}"
-        objects = f"{root}/namespaces/default/{names['plural']}"
+        is_namespaced = definition["spec"]["scope"] == "Namespaced"
+        objects = f"{root}/{'namespaces/default/' if is_namespaced else ''}{names['plural']}"
         await until_ok(world.client, objects)
         await until_ok(world.client, root)
         conditions = (await world.send("GET", f"{DEFINITIONS}/{definition['metadata']['name']}"))[

@@ -77,6 +77,41 @@ IN_USE: dict[str, Json] = {
         },
     },
 }
+# Kinds that are one flat report: whoever writes it writes all of it.
+WITHOUT_STATUS = ("NodeResourceTopology",)
+ZONE = {
+    "name": "node-0",
+    "type": "Node",
+    "parent": "package-0",
+    "costs": [{"name": "node-0", "value": 10}, {"name": "node-1", "value": 21}],
+    "attributes": [{"name": "example.com/firmware", "value": "2.1"}],
+    "resources": [
+        {"name": "cpu", "capacity": 32, "allocatable": "30", "available": "7500m"},
+        {"name": "memory", "capacity": "64Gi", "allocatable": "60Gi", "available": 66571993088},
+    ],
+}
+REPORT: Json = {
+    "topologyPolicies": ["SingleNUMANodePodLevel"],
+    "attributes": [{"name": "topologyManagerPolicy", "value": "single-numa-node"}],
+    "zones": [ZONE],
+}
+
+
+def test_reports_of_agents_stay_as_they_are():
+    """Agents' reports are taken in both versions, without loss."""
+    for version in DEFINITIONS["NodeResourceTopology"]["spec"]["versions"]:
+        schema = Schema(version["schema"]["openAPIV3Schema"])
+        report = copy.deepcopy(REPORT)
+        if version["name"] == "v1alpha1":
+            del report["attributes"]
+        document = copy.deepcopy(report)
+        schema.fill(document)
+
+        assert [] == schema.prune(document)
+        assert [] == schema.check(document)
+        assert report == document
+        document["zones"][0]["resources"][0]["available"] = "many"
+        assert 1 == len(schema.check(document))
 
 
 def schema_of(definition: Json) -> Json:
@@ -116,12 +151,13 @@ def test_every_field_is_described_and_bounded(kind: str):
 @pytest.mark.parametrize("kind", DEFINITIONS)
 def test_every_kind_has_status_and_columns(kind: str):
     """Status is a subresource, and `kubectl get` shows more than names and ages."""
-    (version,) = DEFINITIONS[kind]["spec"]["versions"]
+    version, *older = DEFINITIONS[kind]["spec"]["versions"]
     columns = version["additionalPrinterColumns"]
 
-    assert {"status": {}} == version["subresources"]
+    assert kind in WITHOUT_STATUS or {"status": {}} == version["subresources"]
     assert version["served"]
     assert version["storage"]
+    assert not any(one["storage"] for one in older)
     assert "Age" == columns[-1]["name"]
     assert all(column["description"] for column in columns)
     assert len(columns) > 2
