@@ -18,9 +18,10 @@ _FIELD = re.compile(r' (\w[\w ]*)=("(?:[^"\\]|\\.)*"|\S+)')
 
 # Files whose messages are read, and how verbose they have to be for that.
 VERBOSITY = (
-    "--vmodule=schedule_one*=10,eventhandlers=5,scheduling_queue=5,preemption=5,"
-    "default_preemption=5,executor=5"
+    "--vmodule=schedule_one*=10,eventhandlers=5,scheduling_queue=5,preemption=10,"
+    "default_preemption=10,executor=5"
 )
+VICTIM = "Pod is a potential preemption victim on node"
 
 
 class Attempted(msgspec.Struct):
@@ -80,6 +81,11 @@ class Follower:
             self.seen[(about, values.get("pod", values.get("node")))] += 1
             return
         pod = values.get("pod", values.get("preemptor", ""))
+        if message == VICTIM and self.order:
+            # Names the victim only; there is one attempt at a time.
+            found = self.attempts[self.order[-1]][-1].candidates
+            found.setdefault(values["node"], []).append(pod)
+            return
         if message == "Attempting to schedule pod":
             self.attempts[pod].append(Attempted())
             self.order.append(pod)
@@ -104,12 +110,12 @@ def _learn(attempt: Attempted, message: str, values: dict[str, Any]) -> None:
             attempt.feasible = int(values["feasibleNodes"])
         case "Unable to schedule pod; no fit; waiting":
             attempt.error, attempt.is_rejected = values["err"], True
+        case "Unable to schedule pod; no nodes are registered to the cluster; waiting":
+            attempt.error, attempt.is_rejected = "no nodes available to schedule pods", True
         case "Error scheduling pod; retrying":
             attempt.error = values["err"]
         case "Pod moved to an internal scheduling queue" if "unschedulable plugins" in values:
             attempt.plugins = sorted(json.loads(values["unschedulable plugins"]))
-        case "Pod is a potential preemption victim on node":
-            attempt.candidates.setdefault(values["node"], []).append(values["pod"])
         case "the target node for the preemption is determined":
             attempt.target = values["node"]
         case "Start the preemption asynchronously":

@@ -37,7 +37,7 @@ def make_case(seed: str, families: dict[str, float], profiles: list[str]) -> Cas
     storage = Storage(dice, names) if "volumes" in chosen else None
     existing = [
         _existing(dice, f"e{number}", names, chosen, storage)
-        for number in range(dice.randint(0, 4 * len(nodes)) if nodes else 0)
+        for number in range(dice.randint(0, 5 * len(nodes)) if nodes else 0)
     ]
     pods = []
     for number in range(dice.randint(2, 5)):

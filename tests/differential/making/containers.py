@@ -1,10 +1,13 @@
 """Generated containers: requests of all kinds, init containers, overhead, ports, images."""
 
+import math
+from fractions import Fraction
+
 from tests.differential.kinds import Manifest
 from tests.differential.making.nodes import IMAGES
 from tests.differential.making.words import CPUS, GPU, MEMORIES, Dice
 
-PORTS = (80, 443, 8080)
+PORTS = (80, 443, 8080, 53)
 ADDRESSES = ("", "0.0.0.0", "10.1.2.3", "127.0.0.1", "::")
 OTHER_IMAGES = ("registry.example.com/app", "registry.example.com/big", "elsewhere/thing:3")
 
@@ -25,10 +28,11 @@ def add_containers(dice: Dice, spec: Manifest, families: set[str]) -> None:
         if dice.chance(0.2):
             spec["overhead"] = {"cpu": "120m", "memory": "100Mi"}
         if dice.chance(0.25):
-            spec["resources"] = _pod_level(dice)
-            _fit_under(spec)
+            spec["resources"] = _pod_level(dice, spec)
     if "features" in families and dice.chance(0.3):
-        spec["hostNetwork"], spec["hostUsers"] = True, dice.chance(0.5)
+        exit_codes = {"operator": "In", "values": [42]}
+        rule = {"action": "RestartAllContainers", "exitCodes": exit_codes}
+        spec["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
 
 
 def _container(dice: Dice, name: str, families: set[str]) -> Manifest:
@@ -55,7 +59,7 @@ def _container(dice: Dice, name: str, families: set[str]) -> Manifest:
         limits["cpu"] = "3"
     found["resources"] = {"requests": {**requests, **_extended(limits)}, "limits": limits}
     if "ports" in families and dice.chance(0.7):
-        found["ports"] = _ports(dice)
+        found["ports"] = _ports(dice, PORTS[int(name[1:]) % 2 :: 2])
     return found
 
 
@@ -70,25 +74,34 @@ def _init_container(dice: Dice, name: str, families: set[str]) -> Manifest:
     return found
 
 
-def _pod_level(dice: Dice) -> Manifest:
+def _pod_level(dice: Dice, spec: Manifest) -> Manifest:
+    """Return requests of the pod as a whole: as the API asks, not less than its containers'."""
+    containers = [*spec["containers"], *spec.get("initContainers", ())]
     requests = {}
-    if dice.chance(0.8):
-        requests["cpu"] = dice.choice(("3", "4", "6"))
-    if dice.chance(0.7):
-        requests["memory"] = dice.choice(("4Gi", "7Gi", "10Gi"))
-    return {"requests": requests or {"cpu": "5"}}
-
-
-def _fit_under(spec: Manifest) -> None:
-    """Drop limits of containers that a pod-level request does not allow for."""
-    for container in (*spec["containers"], *spec.get("initContainers", ())):
+    for name, more in (("cpu", ("0", "200m", "1")), ("memory", ("0", "100Mi", "1Gi"))):
+        if dice.chance(0.75):
+            asked = [one["resources"]["requests"].get(name, "0") for one in containers]
+            whole = sum(map(as_number, asked)) + as_number(dice.choice(more))
+            requests[name] = f"{math.ceil(whole * 1000)}m"
+    for container in containers:
+        # A limit above what the pod may have is refused.
         container["resources"]["limits"].pop("cpu", None)
+    return {"requests": requests or {"cpu": "20"}}
 
 
-def _ports(dice: Dice) -> list[Manifest]:
+def as_number(quantity: str) -> Fraction | int:
+    """Return a quantity in its unit; memory in bytes."""
+    units = {"m": Fraction(1, 1000), "Mi": 2**20, "Gi": 2**30, "M": 10**6}
+    for suffix, factor in units.items():
+        if quantity.endswith(suffix):
+            return int(quantity.removesuffix(suffix)) * factor
+    return int(quantity)
+
+
+def _ports(dice: Dice, ports: tuple[int, ...]) -> list[Manifest]:
     found = {}
     for _ in range(dice.weighted({1: 4, 2: 1})):
-        port = dice.choice(PORTS)
+        port = dice.choice(ports)
         one: Manifest = {"containerPort": port, "protocol": dice.choice(("TCP", "TCP", "UDP"))}
         if dice.chance(0.9):
             one["hostPort"] = port

@@ -42,8 +42,8 @@ def node(dice: Dice, name: str, families: set[str]) -> Manifest:
 
 def _amounts(dice: Dice, families: set[str]) -> dict[str, str]:
     amounts = {
-        "cpu": dice.choice(("1", "2", "4", "3900m")),
-        "memory": dice.choice(("1Gi", "2Gi", "4Gi", "8Gi", "7900Mi")),
+        "cpu": dice.choice(("1", "4", "6", "7900m")),
+        "memory": dice.choice(("2Gi", "8Gi", "15900Mi")),
         "pods": dice.weighted({"110": 8, "5": 2, "3": 1}),
     }
     if dice.chance(0.4):

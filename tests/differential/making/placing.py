@@ -76,5 +76,5 @@ def _requirement(dice: Dice) -> Manifest:
     if operator in {"In", "NotIn"}:
         found["values"] = dice.some(VALUES[key], 2, 1)
     if operator in {"Gt", "Lt"}:
-        found["values"] = [dice.weighted({"1": 3, "5": 3, "-1": 1, "x": 0.15})]
+        found["values"] = [dice.weighted({"1": 3, "5": 3, "0": 1, "x": 0.15})]
     return found
