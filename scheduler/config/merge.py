@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.config.model import PluginEntry, Plugins, PluginSet
-from scheduler.config.names import DEFAULT_MULTI_POINT, KUBE_SCHEDULER
+from scheduler.config.names import DEFAULT_MULTI_POINT, KUBE_SCHEDULER, WITHOUT_FILE
 from scheduler.framework.plugin import POINTS
 from scheduler.framework.profile import Listed
 from scheduler.framework.registry import Registry
@@ -63,6 +63,16 @@ def default_plugins(registry: Registry) -> Plugins:
             ]
         )
     )
+
+
+def with_ours(plugins: Plugins, registry: Registry) -> Plugins:
+    """Return the default set with our own plugins, for a daemon that runs without a file."""
+    sets = {}
+    for point, names in WITHOUT_FILE.items():
+        own = point_set(plugins, point)
+        more = [PluginEntry(name=name) for name in names if name in registry]
+        sets[_FIELDS[point]] = PluginSet(enabled=[*own.enabled, *more], disabled=own.disabled)
+    return msgspec.structs.replace(plugins, **sets)
 
 
 def point_set(plugins: Plugins, point: str) -> PluginSet:

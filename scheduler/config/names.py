@@ -44,6 +44,8 @@ DEFAULT_MULTI_POINT: Final = (
     ("DefaultBinder", 0),
     ("NodeDeclaredFeatures", 0),
 )
+# Ours that stand in the profile of a daemon without a file: they do nothing until their objects exist.
+WITHOUT_FILE: Final = {"preEnqueue": ("ClusterTopologyPlacementGroup",)}
 KUBE_SCHEDULER: Final = frozenset(name for name, _ in DEFAULT_MULTI_POINT) | {
     "GangScheduling",
     "TopologyPlacementGenerator",

@@ -75,7 +75,7 @@ class Groups:
         self._doors = doors
         self._members: dict[str, dict[str, Pod]] = {}
         self._opened: set[str] = set()
-        self._held_back: dict[str, str] = {}
+        self._held_back: dict[str, tuple[str, str]] = {}
         self._runs: dict[str, _Run] = {}
         self._flights: dict[str, _Flight] = {}
         self._group_in_flight: dict[str, str] = {}
@@ -84,6 +84,11 @@ class Groups:
     def is_needed(self) -> bool:
         """Whether any profile decides groups."""
         return bool(self._planners)
+
+    @property
+    def planners(self) -> tuple[GroupPlanner, ...]:
+        """Return the plugins that decide groups, in the order of their profiles."""
+        return tuple(self._planners.values())
 
     # Who is there
 
@@ -103,7 +108,7 @@ class Groups:
         if status is None:
             self._opened.add(key)
         elif status.plugin == planner.name:
-            self._held_back[pod.metadata.uid] = status.message
+            self._held_back[pod.metadata.uid] = (key, status.message)
 
     def settle(self, now: float) -> None:
         """Let siblings in whose group is complete, and let groups go of which all members are there."""
@@ -113,10 +118,15 @@ class Groups:
             opened, self._opened = self._opened, set()
             for key in sorted(opened):
                 self._queues.activate(self._gated(key), now)
-        for uid, message in self._held_back.items():
+        told = set()
+        for uid, (key, message) in self._held_back.items():
             queued = self._queues.get(uid)
             if queued is not None and queued.where is Where.GATED:
                 self._doors.explain_wait(queued, message, now)
+                planner = self._planners[queued.profile]
+                if key not in told:
+                    told.add(key)
+                    self._tell(planner, key, Stage.HELD, now)
         self._held_back.clear()
         for key, flight in list(self._flights.items()):
             if flight.is_held and self._is_complete(flight):

@@ -42,6 +42,7 @@ class GroupPlan(msgspec.Struct, frozen=True):
 class Stage(StrEnum):
     """What a plugin is told about its group."""
 
+    HELD = "Held"
     STARTED = "Started"
     REFUSED = "Refused"
     ASSIGNED = "Assigned"

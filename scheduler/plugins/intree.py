@@ -20,6 +20,7 @@ from scheduler.plugins.nodeunschedulable import NodeUnschedulable
 from scheduler.plugins.numa import NodeResourceTopologyMatch
 from scheduler.plugins.preemption import DefaultPreemption
 from scheduler.plugins.prioritysort import PrioritySort
+from scheduler.plugins.sakkara import ClusterTopologyPlacementGroup
 from scheduler.plugins.schedulinggates import SchedulingGates
 from scheduler.plugins.spread import PodTopologySpread
 from scheduler.plugins.tainttoleration import TaintToleration
@@ -53,4 +54,5 @@ IN_TREE: tuple[type[Plugin[Any]], ...] = (
     NodeDeclaredFeatures,
     LoadAwareScheduling,
     NodeResourceTopologyMatch,
+    ClusterTopologyPlacementGroup,
 )

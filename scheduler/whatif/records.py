@@ -6,10 +6,10 @@ Plain data without behaviour; field order is the order in the JSON.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
+from scheduler.framework.groups import GroupReport
 from scheduler.whatif.verdicts import NodeVerdict
 
 API_VERSION = "trellis.dev/v1alpha1"
@@ -70,7 +70,7 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     kind: str = "Simulation"
     queue_order: tuple[str, ...]
     pods: tuple[PodResult, ...]
-    groups: tuple[Any, ...] = ()
+    groups: tuple[GroupReport, ...] = ()
     summary: Summary
 
     @property

@@ -13,6 +13,7 @@ from scheduler.base.clock import ManualClock
 from scheduler.engine.decision import Decision
 from scheduler.engine.failure import POD_SCHEDULED
 from scheduler.engine.queues import QueuedPod, Where
+from scheduler.framework.groups import GroupReport
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
 from scheduler.whatif.gates import gate_text
@@ -99,7 +100,16 @@ class _Run:
                 scheduled=results.count(Result.SCHEDULED),
                 unschedulable=results.count(Result.UNSCHEDULABLE),
             ),
+            groups=self._groups(),
         )
+
+    def _groups(self) -> tuple[GroupReport, ...]:
+        """Return what became of the groups, each told by the first profile that knows it."""
+        found: dict[tuple[str, str], GroupReport] = {}
+        for planner in self.engine.groups.planners:
+            for report in planner.group_reports():
+                found.setdefault((report.namespace, report.name), report)
+        return tuple(found[key] for key in sorted(found))
 
     def _next_moment(self) -> float | None:
         """Return the next deadline that may change something, or None.

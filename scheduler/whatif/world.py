@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from scheduler.base.errors import TrellisError
 from scheduler.engine.effects import (
     Answer,
     Bind,
@@ -20,6 +21,7 @@ from scheduler.engine.effects import (
     Look,
     Seen,
     SetStatus,
+    Solve,
     Watched,
 )
 from scheduler.engine.engine import Engine
@@ -80,6 +82,8 @@ class World:
                 self._call(effect, now)
             elif isinstance(effect, Look):
                 self._look(effect, now)
+            elif isinstance(effect, Solve):
+                self._solve(effect, now)
 
     def _bind(self, effect: Bind, now: float) -> None:
         pod = self._pods.get(effect.uid)
@@ -136,6 +140,16 @@ class World:
         self.changes += len(events)
         for event in events:
             self._engine.handle(event, now)
+        self._engine.handle(answer, now)
+
+    def _solve(self, effect: Solve, now: float) -> None:
+        """Ask the solver in this process: nobody waits here."""
+        from scheduler.solver import questions
+
+        try:
+            answer = Answer(effect.id, 200, body=questions.answer(effect.instance))
+        except TrellisError as error:
+            answer = Answer(effect.id, 500, "SolverError", str(error))
         self._engine.handle(answer, now)
 
     def _look(self, effect: Look, now: float) -> None:

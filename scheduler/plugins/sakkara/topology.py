@@ -7,13 +7,12 @@ share a name. Pure; called by the plugin when one of these inputs has changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from scheduler.base.errors import ObjectError
-from scheduler.objects.node import Node
 from scheduler.plugins.sakkara.inputs import json_names, json_object
 
 ROOT = "root"
@@ -61,19 +60,6 @@ def from_config_map(data: Mapping[str, str], source: str) -> Topology:
         _filled(found, depth - 1),
         resources or DEFAULT_RESOURCES,
     )
-
-
-def from_labels(nodes: Iterable[Node], labels: Sequence[str], levels: Sequence[str]) -> Topology:
-    """Return the tree that node labels describe; nodes that lack one of them are left out.
-
-    `labels` go from the top to the level above the nodes, `levels` has one name more.
-    """
-    leaves = []
-    for node in nodes:
-        path = tuple(node.metadata.labels.get(label, "") for label in labels)
-        if all(path):
-            leaves.append((path, node.metadata.name))
-    return Topology(DEFAULT_TREE, "node labels", tuple(levels), tuple(sorted(leaves)))
 
 
 def flat(names: Iterable[str]) -> Topology:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from scheduler.base.errors import ObjectError
-from scheduler.objects.node import Node
 from scheduler.plugins.sakkara.group import (
     Constraint,
     check_levels,
     from_config_map,
     from_pod_group,
 )
-from scheduler.plugins.sakkara.topology import flat, from_labels
+from scheduler.plugins.sakkara.topology import flat
 from scheduler.plugins.sakkara.topology import from_config_map as topology_of
-from scheduler.testing.builders import node
 from tests.unit.plugins.sakkaradocs import GROUP, TREE
 
 
@@ -110,12 +107,8 @@ def test_units_are_known_by_path_and_short_branches_take_part() -> None:
     ] == list(topology.leaves)
 
 
-def test_without_a_config_map_labels_or_all_nodes_make_the_tree() -> None:
-    """Labels of any number of levels; nodes without them are left out of such a tree."""
-    manifests = [node("a", labels={"z": "1", "r": "x"}), node("b", labels={"z": "1"}), node("c")]
-    nodes = [msgspec.convert(one, Node) for one in manifests]
-
-    assert ((("1", "x"), "a"),) == from_labels(nodes, ("z", "r"), ("zone", "rack", "node")).leaves
+def test_without_a_config_map_all_nodes_make_a_flat_tree() -> None:
+    """One level, nodes in order of their names."""
     assert (((), "a"), ((), "b")) == flat(["b", "a"]).leaves
 
 

@@ -1,0 +1,36 @@
+"""The arguments of the plugin; `topologyConfigMapNameSpace` is Sakkara's own, the rest is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from scheduler.framework.args import Args
+
+LONGEST_SOLVE_S = 60.0
+
+
+class ClusterTopologyPlacementGroupArgs(Args):
+    """Where the tree comes from, and what a solve may cost.
+
+    `topology_labels` are node labels from the top level down to the one above the nodes; they count
+    when there is no topology ConfigMap. `preemption` lets groups evict pods of lower priority, `pdb`
+    says whether disruption budgets forbid that or are violated as little as possible.
+    """
+
+    topology_config_map_name_space: str = "default"
+    topology_labels: tuple[str, ...] = ()
+    solver: Literal["Auto", "CPSAT", "Exact", "Greedy"] = "Auto"
+    solver_time_limit_seconds: float = 2.0
+    preemption: Literal["Enabled", "Disabled"] = "Enabled"
+    preemption_time_limit_seconds: float = 3.0
+    pdb: Literal["Minimize", "Forbid"] = "Minimize"
+
+    def validate(self) -> Iterator[tuple[str, str]]:
+        """Yield the times that are out of range."""
+        for name, value in (
+            ("solverTimeLimitSeconds", self.solver_time_limit_seconds),
+            ("preemptionTimeLimitSeconds", self.preemption_time_limit_seconds),
+        ):
+            if not 0 < value <= LONGEST_SOLVE_S:
+                yield name, f"must be above 0 and at most {LONGEST_SOLVE_S:g}, not {value:g}"

@@ -1,0 +1,129 @@
+"""`GroupMembers`: which pods of which group sit on which node, and which object describes a group.
+
+A tracker: fed by every change, bound pods, assumed ones and foreign ones alike. What a group is and
+who is there follows from API objects alone, so a restart changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from scheduler.objects.pod import Pod
+from scheduler.plugins.sakkara.group import GROUP_LABEL, POD_GROUP_LABEL, name_in
+from scheduler.state.change import Change
+from scheduler.state.podindex import Placed
+
+if TYPE_CHECKING:
+    from scheduler.state.cluster import Cluster
+
+GROUP_KIND = "GroupConfigMap"
+POD_GROUP_KIND = "PodGroup"
+
+
+def group_of(pod: Pod) -> str:
+    """Return `namespace/name` of the pod's group, or an empty text."""
+    labels = pod.metadata.labels
+    name = labels.get(GROUP_LABEL) or labels.get(POD_GROUP_LABEL)
+    return f"{pod.metadata.namespace}/{name}" if name else ""
+
+
+class GroupMembers:
+    """Placed members by group, and the objects that describe groups by the group they describe."""
+
+    kinds: tuple[str, ...] = (GROUP_KIND, POD_GROUP_KIND, "TopologyConfigMap")
+
+    def __init__(self) -> None:
+        self._placed: dict[str, dict[str, Placed]] = {}
+        self._maps: dict[str, dict[str, Any]] = {}
+        self._pod_groups: dict[str, Any] = {}
+
+    def rebuild(self, cluster: Cluster) -> None:
+        """Start afresh from what the cluster holds."""
+        self._placed, self._maps, self._pod_groups = {}, {}, {}
+        for placed in cluster.pods:
+            self._add(placed)
+        for kind in (GROUP_KIND, POD_GROUP_KIND):
+            for obj in cluster.store.of(kind).values():
+                self._describe(kind, None, obj)
+
+    def apply(self, change: Change) -> None:
+        """Follow one change."""
+        if change.kind == "Pod":
+            if change.before is not None:
+                self._drop(change.before)
+            if change.after is not None:
+                self._add(change.after)
+        elif change.kind in (GROUP_KIND, POD_GROUP_KIND):
+            self._describe(change.kind, change.old, change.new)
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return what it holds by name."""
+        return {
+            "placed": {key: sorted(pods) for key, pods in self._placed.items()},
+            "maps": {key: sorted(maps) for key, maps in self._maps.items()},
+            "pod groups": sorted(self._pod_groups),
+        }
+
+    def copy(self) -> GroupMembers:
+        """Return an independent copy."""
+        other = GroupMembers()
+        other._placed = {key: dict(pods) for key, pods in self._placed.items()}
+        other._maps = {key: dict(maps) for key, maps in self._maps.items()}
+        other._pod_groups = dict(self._pod_groups)
+        return other
+
+    def placed(self, key: str) -> list[Placed]:
+        """Return the members that sit on a node, assumed ones and those that leave included."""
+        return list(self._placed.get(key, {}).values())
+
+    def standing(self, key: str) -> list[Placed]:
+        """Return the members that sit on a node to stay."""
+        return [placed for placed in self.placed(key) if not placed.pod.is_terminating]
+
+    def keys(self) -> Iterable[str]:
+        """Return the groups that have a member on a node or an object that describes them."""
+        return dict.fromkeys((*self._maps, *self._pod_groups, *self._placed))
+
+    def config_maps(self, key: str) -> list[Any]:
+        """Return the ConfigMaps that describe a group, by name."""
+        maps = self._maps.get(key, {})
+        return [maps[name] for name in sorted(maps)]
+
+    def pod_group(self, key: str) -> Any | None:
+        """Return the PodGroup of that name, or None."""
+        return self._pod_groups.get(key)
+
+    def _add(self, placed: Placed) -> None:
+        key = group_of(placed.pod)
+        if key:
+            self._placed.setdefault(key, {})[placed.pod.metadata.uid] = placed
+
+    def _drop(self, placed: Placed) -> None:
+        key = group_of(placed.pod)
+        pods = self._placed.get(key)
+        if pods is not None:
+            pods.pop(placed.pod.metadata.uid, None)
+            if not pods:
+                del self._placed[key]
+
+    def _describe(self, kind: str, old: Any, new: Any) -> None:
+        if kind == POD_GROUP_KIND:
+            for obj, put in ((old, False), (new, True)):
+                if obj is not None:
+                    key = f"{obj.metadata.namespace}/{obj.metadata.name}"
+                    self._pod_groups.pop(key, None)
+                    if put:
+                        self._pod_groups[key] = obj
+            return
+        for obj, put in ((old, False), (new, True)):
+            if obj is None:
+                continue
+            meta = obj.metadata
+            key = f"{meta.namespace}/{name_in(obj.data or {})}"
+            maps = self._maps.setdefault(key, {})
+            maps.pop(meta.name, None)
+            if put:
+                maps[meta.name] = obj
+            if not maps:
+                del self._maps[key]

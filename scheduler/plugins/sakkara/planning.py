@@ -1,0 +1,152 @@
+"""From the tree, a group and the nodes as they are to an instance for the solver, and back.
+
+The only place where Kubernetes' words meet the solver's. Reads columns, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.nodes import Nodes
+from scheduler.objects.pod import Pod
+from scheduler.objects.selectors import selector_matches
+from scheduler.plugins.sakkara.group import Constraint, GroupSpec
+from scheduler.plugins.sakkara.placement import Seat, in_order
+from scheduler.plugins.sakkara.topology import Topology
+from scheduler.solver.instance import Domains, Instance, Leaf, Level, Rule
+from scheduler.state.podindex import Placed
+
+
+class Site(msgspec.Struct, frozen=True):
+    """An instance, and the row and name of the node behind each of its leaves."""
+
+    instance: Instance
+    rows: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+def site(
+    spec: GroupSpec,
+    tree: Topology,
+    nodes: Nodes,
+    slots: IntColumn,
+    standing: Sequence[Placed],
+    count: int,
+) -> Site:
+    """Return the instance of placing `count` members where `slots` (by row) says there is room.
+
+    Members that stand already are held where they are; those outside of the tree do not take part.
+    """
+    held: dict[str, int] = {}
+    for placed in standing:
+        held[placed.node] = held.get(placed.node, 0) + 1
+    leaves, rows, names = [], [], []
+    inside = 0
+    for path, name in tree.leaves:
+        row = nodes.row(name)
+        there = held.get(name, 0)
+        room = 0 if row is None else int(slots[row])
+        if row is None or room + there <= 0:
+            continue
+        inside += there
+        leaves.append(Leaf((*path, name), room + there, held=there))
+        rows.append(row)
+        names.append(name)
+    levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
+    return Site(Instance(levels, tuple(leaves), count + inside), tuple(rows), tuple(names))
+
+
+def rule(constraint: Constraint | None) -> Rule:
+    """Return the solver's rule of a level; a lone min or max says nothing, as in Sakkara."""
+    if constraint is None:
+        return Rule()
+    both = constraint.min > 0 and constraint.max > 0
+    return Rule(
+        constraint.type,
+        constraint.hard,
+        constraint.min if both else 0,
+        constraint.max if both else 0,
+        constraint.partitions,
+        constraint.factor,
+    )
+
+
+def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[str, str]:
+    """Return the node of each member by uid: members in order over leaves in order of their paths."""
+    leaves = found.instance.leaves
+    order = sorted(range(len(leaves)), key=lambda at: leaves[at].path)
+    free = [found.names[at] for at in order for _ in range(counts[at] - leaves[at].held)]
+    uids = (pod.metadata.uid for pod in in_order(members))
+    return dict(zip(uids, free, strict=True))
+
+
+def seats(tree: Topology, placed: Iterable[Placed]) -> list[Seat]:
+    """Return members with their paths; those on nodes outside of the tree have no seat."""
+    paths = {name: path for path, name in tree.leaves}
+    return [
+        Seat(one.pod.metadata.name, one.node, paths[one.node])
+        for one in placed
+        if one.node in paths
+    ]
+
+
+def between_members(pod: Pod, nodes: Nodes, rows: Sequence[int]) -> tuple[Domains, ...]:
+    """Return the rules of a member's own spec that bind members to one another.
+
+    Required anti-affinity to its own kind lets one member into each domain, required affinity keeps
+    all in one. What this does not say (rules towards others, spread with pods there before) is asked
+    of the filters when an answer is tried.
+    """
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return ()
+    found = []
+    anti = affinity.pod_anti_affinity
+    for term in () if anti is None else anti.required:
+        if _selects(term.label_selector, term.namespaces, term.namespace_selector, pod):
+            sets = _sets(nodes, rows, term.topology_key)
+            found.append(Domains(f"anti-affinity by {term.topology_key}", sets, at_most=1))
+    near = affinity.pod_affinity
+    for term in () if near is None else near.required:
+        if _selects(term.label_selector, term.namespaces, term.namespace_selector, pod):
+            sets = _sets(nodes, rows, term.topology_key)
+            name = f"affinity by {term.topology_key}"
+            found.append(Domains(name, sets, single=True, only=True))
+    return tuple(found)
+
+
+def _selects(selector: object, namespaces: Sequence[str], other: object, pod: Pod) -> bool:
+    """Whether a term selects pods like the one that has it; a namespace selector is left to filters."""
+    if other is not None or (namespaces and pod.metadata.namespace not in namespaces):
+        return False
+    return selector_matches(selector, pod.metadata.labels)  # type: ignore[arg-type]
+
+
+def _sets(nodes: Nodes, rows: Sequence[int], key: str) -> tuple[tuple[int, ...], ...]:
+    """Return the leaves by value of a label, those without it in no set."""
+    ids = nodes.label_ids(key)[np.array(rows, dtype=np.intp)]
+    by_value: dict[int, list[int]] = {}
+    for leaf, value in enumerate(ids.tolist()):
+        if value >= 0:
+            by_value.setdefault(value, []).append(leaf)
+    return tuple(tuple(leaves) for leaves in by_value.values())
+
+
+def unlike(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) -> str:
+    """Return how the first member that asks for something else differs, or an empty text."""
+    first = members[0]
+    wanted = requests[first.metadata.uid]
+    for other in members[1:]:
+        got = requests[other.metadata.uid]
+        for resource in sorted({*wanted, *got}):
+            if wanted.get(resource, 0) != got.get(resource, 0):
+                return (
+                    f"members must request the same: {first.metadata.name} asks for "
+                    f"{wanted.get(resource, 0)} {resource}, {other.metadata.name} for "
+                    f"{got.get(resource, 0)}"
+                )
+    return ""
