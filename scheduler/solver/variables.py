@@ -57,8 +57,11 @@ class Variables:
         return (one for one in self.classes if one.parent == unit)
 
 
-def make(instance: Instance, tree: Tree) -> Variables:
-    """Return a model with variables and no constraint yet; `pods[l][u]`, `used[l][u]`, root first."""
+def make(instance: Instance, tree: Tree, left_out: Bools | None = None) -> Variables:
+    """Return a model with variables and no constraint yet; `pods[l][u]`, `used[l][u]`, root first.
+
+    The leaves in `left_out` get no histogram: the caller has other variables for them.
+    """
     cp = cp_model.CpModel()
     pods: list[tuple[Any, ...]] = [(tree.size,)]
     used: list[tuple[Any, ...]] = [(1,)]
@@ -71,7 +74,9 @@ def make(instance: Instance, tree: Tree) -> Variables:
             )
         )
         used.append(tuple(cp.new_bool_var(f"y{level}_{unit}") for unit in range(tree.units(level))))
-    return Variables(cp, instance, tree, tuple(pods), tuple(used), _classes(cp, instance, tree))
+    return Variables(
+        cp, instance, tree, tuple(pods), tuple(used), _classes(cp, instance, tree, left_out)
+    )
 
 
 def domain(fits: Bools, room: int) -> Any:
@@ -80,14 +85,17 @@ def domain(fits: Bools, room: int) -> Any:
     return cp_model.Domain.from_values(counts)
 
 
-def _classes(cp: cp_model.CpModel, instance: Instance, tree: Tree) -> tuple[LeafClass, ...]:
-    memberships = _memberships(instance)
+def _classes(
+    cp: cp_model.CpModel, instance: Instance, tree: Tree, left_out: Bools | None
+) -> tuple[LeafClass, ...]:
+    sets_of = memberships(instance)
     grouped: dict[tuple[int, int, tuple[tuple[int, int], ...]], list[int]] = defaultdict(list)
     parents = tree.parents(tree.depth).tolist()
     for position, (row, held) in enumerate(
         zip(tree.leaf.tolist(), tree.held.tolist(), strict=True)
     ):
-        grouped[parents[position], held, memberships.get(row, ())].append(position)
+        if left_out is None or not left_out[position]:
+            grouped[parents[position], held, sets_of.get(row, ())].append(position)
     fits = allowed(tree.rule(tree.depth), tree.size)
     found = []
     for number, ((parent, held, sets), positions) in enumerate(sorted(grouped.items())):
@@ -102,7 +110,8 @@ def _classes(cp: cp_model.CpModel, instance: Instance, tree: Tree) -> tuple[Leaf
     return tuple(found)
 
 
-def _memberships(instance: Instance) -> dict[int, tuple[tuple[int, int], ...]]:
+def memberships(instance: Instance) -> dict[int, tuple[tuple[int, int], ...]]:
+    """Return for each leaf in sets of `Domains` the (rule, set) pairs."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for rule, domains in enumerate(instance.domains):
         for number, leaves in enumerate(domains.sets):

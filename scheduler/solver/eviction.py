@@ -1,0 +1,98 @@
+"""What evictions free: room per leaf by resource, slots for any choice of candidates, plain arithmetic.
+
+The view of a `Preemption` that scheduler.solver.victims and its model work on. Knows no solver; the
+proof that a group fits after its evictions is made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from scheduler.base.errors import InputError
+from scheduler.solver import feasible, tree
+from scheduler.solver.instance import Candidate, Preemption
+from scheduler.solver.tree import Ints, Tree
+
+Choice = Mapping[int, int]  # candidate index -> how many of its evictions are made
+
+
+class Room:
+    """Free amounts [leaf, resource], what one pod needs, what each candidate frees per leaf."""
+
+    def __init__(self, problem: Preemption) -> None:
+        instance = problem.instance
+        self.problem = problem
+        self.need = np.array(instance.request or (1,), dtype=np.int64)
+        self.held = np.array([leaf.held for leaf in instance.leaves], dtype=np.int64)
+        rows = []
+        self._limit = np.full(len(instance.leaves), instance.size, dtype=np.int64)
+        for at, leaf in enumerate(instance.leaves):
+            if instance.request:
+                if leaf.slots >= 0:
+                    self._limit[at] = max(0, leaf.slots - leaf.held)
+                rows.append(leaf.free)
+            else:
+                rows.append((leaf.slots - leaf.held,))
+        self.free = np.array(rows, dtype=np.int64).reshape(len(rows), len(self.need))
+        for candidate in problem.candidates:
+            self._check(candidate)
+
+    def after(self, evicted: Choice) -> Ints:
+        """Return the slots of each leaf, held pods included, once `evicted` are gone."""
+        free = self.free.copy()
+        for index, times in evicted.items():
+            for leaf, amounts in self.problem.candidates[index].freed.items():
+                free[leaf] += times * np.array(amounts, dtype=np.int64)
+        return self.slots(free) + self.held
+
+    def slots(self, free: Ints) -> Ints:
+        """Return how many further pods fit into free amounts."""
+        asked = self.need > 0
+        if not asked.any():
+            return self._limit.copy()
+        fits = (np.maximum(free[:, asked], 0) // self.need[asked]).min(axis=1)
+        return np.asarray(np.minimum(fits, self._limit))
+
+    def limit(self, leaf: int) -> int:
+        """Return how many pods a leaf takes at most, whatever is free."""
+        return int(self._limit[leaf])
+
+    def tree(self, evicted: Choice) -> Tree:
+        """Return the tree as it is after `evicted` have gone."""
+        return tree.build(self.problem.instance, self.after(evicted))
+
+    def fits(self, evicted: Choice) -> bool:
+        """Return whether the whole group fits after `evicted`; rules over `Domains` are not asked."""
+        return feasible.fits(self.tree(evicted))
+
+    def _check(self, candidate: Candidate) -> None:
+        for leaf, amounts in candidate.freed.items():
+            if not 0 <= leaf < len(self.free) or len(amounts) != len(self.need):
+                raise InputError(f"what it frees on leaf {leaf} has no place", where=candidate.name)
+        if any(not 0 <= each < len(self.problem.budgets) for each in candidate.budgets):
+            raise InputError("a budget is not there", where=candidate.name)
+
+
+def violations(problem: Preemption, evicted: Choice) -> int:
+    """Return by how many pods the budgets are violated."""
+    gone = [0] * len(problem.budgets)
+    for index, times in evicted.items():
+        for budget, pods in problem.candidates[index].budgets.items():
+            gone[budget] += times * pods
+    return sum(max(0, n - each.allowed) for n, each in zip(gone, problem.budgets, strict=True))
+
+
+def pods(problem: Preemption, evicted: Choice, priority: int) -> int:
+    """Return the evicted pods of one priority."""
+    return sum(
+        times * problem.candidates[index].pods
+        for index, times in evicted.items()
+        if problem.candidates[index].priority == priority
+    )
+
+
+def groups(problem: Preemption, evicted: Choice) -> int:
+    """Return how many whole groups are evicted; single pods do not count."""
+    return sum(1 for index, n in evicted.items() if n and not problem.candidates[index].single)

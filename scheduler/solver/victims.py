@@ -1,0 +1,228 @@
+"""Who is evicted for a group: the least harm that makes it fit, with proof.
+
+Violated budgets come first (or are forbidden), then pods by priority from the highest eligible one
+down, then whole groups. Where budgets play no part, plain feasibility tells the highest priority that
+has to suffer, and everybody below is imagined gone while that one is decided. Then the group is placed
+into the freed room. Nothing here evicts anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from scheduler.base.clock import perf_s
+from scheduler.solver import eviction
+from scheduler.solver import solve as placing
+from scheduler.solver.answer import Answer, Outcome, Stage, Victims
+from scheduler.solver.eviction import Choice, Room
+from scheduler.solver.instance import Leaf, Limits, Preemption
+
+if TYPE_CHECKING:
+    from scheduler.solver.victimmodel import Decision
+
+
+def solve(problem: Preemption, limits: Limits | None = None) -> Victims:
+    """Return the best victims and the placement after them.
+
+    `infeasible` when the group would not fit even if all candidates went, or not without violating
+    budgets where that is forbidden. InputError when the problem contradicts itself.
+    """
+    started = perf_s()
+    search = Search(problem, limits or Limits(), started)
+    search.run()
+    return search.result()
+
+
+class Search:
+    """One search: the evictions known to suffice so far, and the stages that are decided."""
+
+    def __init__(self, problem: Preemption, limits: Limits, started: float) -> None:
+        self._problem = problem
+        self._limits = limits
+        self._started = started
+        self._room = Room(problem)
+        self._stages: list[Stage] = []
+        self._frozen: list[tuple[dict[int, int], int]] = []
+        self._violations: int | None = 0 if problem.forbid else None
+        self._eligible: tuple[int, ...] = ()
+        self._known: dict[int, int] | None = None
+        self._is_infeasible = False
+
+    def run(self) -> None:
+        """Decide all stages."""
+        if self._suffices({}):
+            self._known = {}
+            self._nothing_to_do()
+            return
+        everybody = self._all_of(range(len(self._problem.candidates)))
+        if not self._suffices(everybody):
+            self._is_infeasible = True
+            return
+        if self._problem.budgets:
+            self._with_budgets(everybody)
+        else:
+            self._eligible = self._up_to_need()
+            self._known = self._all_of(self._eligible)
+        if self._known is None:
+            return
+        for priority in self._priorities():
+            self._least_pods(priority)
+        self._fewest_groups()
+
+    def result(self) -> Victims:
+        """Return the victims, and where the group goes then."""
+        if self._known is None:
+            outcome: Outcome = "infeasible" if self._is_infeasible else "unknown"
+            return Victims(outcome, seconds=perf_s() - self._started)
+        placement = self._placed(self._known)
+        return Victims(
+            "placed" if placement.outcome == "placed" else "unknown",
+            self._known,
+            tuple(self._stages),
+            placement,
+            round(perf_s() - self._started, 6),
+        )
+
+    def _nothing_to_do(self) -> None:
+        """The group fits as it is: every stage is zero."""
+        if self._problem.budgets:
+            self._stages.append(Stage("", "violations", 0, 0, "feasibility"))
+        self._eligible = tuple(range(len(self._problem.candidates)))
+        for priority in self._priorities():
+            self._stages.append(Stage(str(priority), "pods", 0, 0, "feasibility"))
+        self._stages.append(Stage("", "groups", 0, 0, "feasibility"))
+
+    def _up_to_need(self) -> tuple[int, ...]:
+        """Return all candidates up to the lowest priority whose going, with all below, suffices.
+
+        Whoever stands above it is spared in every best answer.
+        """
+        candidates = self._problem.candidates
+        priorities = sorted({each.priority for each in candidates})
+        low, high = 0, len(priorities) - 1
+        while low < high:
+            middle = (low + high) // 2
+            some = [i for i, one in enumerate(candidates) if one.priority <= priorities[middle]]
+            if self._suffices(self._all_of(some)):
+                high = middle
+            else:
+                low = middle + 1
+        for priority in reversed(priorities[low + 1 :]):
+            self._stages.append(Stage(str(priority), "pods", 0, 0, "feasibility"))
+        return tuple(i for i, one in enumerate(candidates) if one.priority <= priorities[low])
+
+    def _with_budgets(self, everybody: dict[int, int]) -> None:
+        """Decide the violations first; who has no budget is imagined gone meanwhile."""
+        candidates = self._problem.candidates
+        self._eligible = tuple(range(len(candidates)))
+        covered = tuple(i for i in self._eligible if candidates[i].budgets)
+        others = tuple(i for i in self._eligible if not candidates[i].budgets)
+        self._known = None if self._problem.forbid else everybody
+        if self._suffices(self._all_of(others)):
+            self._known = self._all_of(others)
+            value = bound = 0
+            by = "feasibility"
+        else:
+            found = self._minimise(covered, others, None)
+            value, bound, by = self._violated(found, others), found.bound, "CP-SAT"
+            if self._problem.forbid and (value > 0 or self._known is None):
+                self._is_infeasible = found.is_infeasible or bound > 0
+                self._known = None
+                return
+        self._violations = value
+        self._stages.append(Stage("", "violations", value, min(bound, value), by))
+
+    def _violated(self, found: Decision, others: tuple[int, ...]) -> int:
+        """Take over what the stage of violations found; return its value."""
+        if found.chosen is not None:
+            self._known = found.chosen | self._all_of(others)
+        return eviction.violations(self._problem, self._known or {})
+
+    def _priorities(self) -> list[int]:
+        """Return the priorities of the eligible, the highest first."""
+        candidates = self._problem.candidates
+        return sorted({candidates[i].priority for i in self._eligible}, reverse=True)
+
+    def _least_pods(self, priority: int) -> None:
+        """Decide the candidates of one priority while those below are imagined gone."""
+        candidates = self._problem.candidates
+        own = {i: candidates[i].pods for i in self._eligible if candidates[i].priority == priority}
+        gone = tuple(
+            i
+            for i in self._eligible
+            if candidates[i].priority < priority and not candidates[i].budgets
+        )
+        spared = {i: n for i, n in self._evicted().items() if i not in own} | self._all_of(gone)
+        if self._suffices(spared):
+            self._known = spared
+            self._keep(own, Stage(str(priority), "pods", 0, 0, "feasibility"))
+            return
+        decided = tuple(i for i in self._eligible if i not in set(gone))
+        found = self._minimise(decided, gone, own)
+        if found.chosen is not None:
+            self._known = found.chosen | self._all_of(gone)
+        value = eviction.pods(self._problem, self._evicted(), priority)
+        bound = min(value, max(found.bound, min(own.values())))
+        self._keep(own, Stage(str(priority), "pods", value, bound, "CP-SAT"))
+
+    def _fewest_groups(self) -> None:
+        """Of all such choices take one with few groups."""
+        candidates = self._problem.candidates
+        weights = {i: 1 for i in self._eligible if not candidates[i].single}
+        value, bound, by = eviction.groups(self._problem, self._evicted()), self._least_groups(), ""
+        if bound < value:
+            found = self._minimise(self._eligible, (), weights)
+            if found.chosen is not None:
+                self._known = found.chosen
+            value = eviction.groups(self._problem, self._evicted())
+            bound, by = max(bound, found.bound), "CP-SAT"
+        self._stages.append(Stage("", "groups", value, min(bound, value), by or "counting"))
+
+    def _least_groups(self) -> int:
+        """Return how many groups it takes at least to have that many pods at each priority."""
+        candidates = self._problem.candidates
+        total = 0
+        for weights, value in self._frozen:
+            if value and not any(candidates[i].single for i in weights):
+                total += -(-value // max(weights.values()))
+        return total
+
+    def _keep(self, weights: dict[int, int], stage: Stage) -> None:
+        self._stages.append(stage)
+        self._frozen.append((weights, stage.value))
+
+    def _minimise(
+        self, decided: tuple[int, ...], gone: tuple[int, ...], weights: dict[int, int] | None
+    ) -> Decision:
+        """Let CP-SAT run one stage within its time."""
+        from scheduler.solver.victimmodel import Task, minimise
+
+        left = self._started + self._limits.total_s - perf_s()
+        task = Task(decided, gone, weights, tuple(self._frozen), self._violations)
+        seconds = max(0.01, min(self._limits.stage_s, left))
+        return minimise(self._room, task, self._limits, seconds, self._evicted())
+
+    def _suffices(self, evicted: Choice) -> bool:
+        """Return whether the group fits after these evictions."""
+        if not self._problem.instance.domains:
+            return self._room.fits(evicted)
+        return self._placed(evicted).outcome == "placed"
+
+    def _placed(self, evicted: Choice) -> Answer:
+        """Return the placement after these evictions."""
+        slots = self._room.after(evicted).tolist()
+        leaves = tuple(
+            Leaf(leaf.path, fits, held=leaf.held)
+            for leaf, fits in zip(self._problem.instance.leaves, slots, strict=True)
+        )
+        after = msgspec.structs.replace(self._problem.instance, leaves=leaves, request=())
+        return placing.solve(after, self._limits)
+
+    def _evicted(self) -> dict[int, int]:
+        return self._known or {}
+
+    def _all_of(self, some: Iterable[int]) -> dict[int, int]:
+        return {index: self._problem.candidates[index].count for index in some}
