@@ -37,7 +37,7 @@ from scheduler.engine.handle import EngineHandle
 from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.nominations import Nominations
 from scheduler.engine.observation import Observation
-from scheduler.engine.order import sort_key
+from scheduler.engine.order import grouping, sort_key
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.outcomes import Outcomes
 from scheduler.engine.preemption import Preemptions
@@ -109,6 +109,7 @@ class Engine:
             wakeups=wakeups,
             backoff=self.settings.backoff,
             incoming=self.observation.incoming,
+            grouping=grouping(self.profiles),
         )
         self._outcomes = Outcomes(
             self._outbox,

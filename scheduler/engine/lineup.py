@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scheduler.engine.queues import QueuedPod
+    from scheduler.state.change import Change
 
 _Entry = tuple[Any, int, "QueuedPod"]
 
@@ -33,6 +34,13 @@ class Lineup:
         if line is None:
             line = self._lines[queued.profile] = []
         heapq.heappush(line, (key, queued.ticket, queued))
+
+    def leave(self, queued: QueuedPod) -> None:
+        """Note that a pod is active no more; its entry tells by itself."""
+
+    def resorted_by(self, _change: Change) -> list[QueuedPod]:
+        """Return the pods whose key a change of the cluster moved: a key here is the pod's own."""
+        return []
 
     def pop(self, blocked: frozenset[str]) -> QueuedPod | None:
         """Take out the first pod whose profile is not in `blocked`; None without one."""

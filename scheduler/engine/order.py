@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cmp_to_key
 from typing import Any
 
+from scheduler.engine.grouplineup import Grouping
 from scheduler.engine.queues import QueuedPod, SortKey
 from scheduler.framework.profile import Profile
 
@@ -34,6 +35,15 @@ def sort_key(profiles: Mapping[str, Profile], complain: Complain) -> SortKey:
             return -1 if one < other else int(other < one)
 
     return cmp_to_key(compare)
+
+
+def grouping(profiles: Mapping[str, Profile]) -> Grouping | None:
+    """Return the sort plugin when it keeps groups of pods together, None for any other."""
+    for profile in profiles.values():
+        for bound in profile.less:
+            sorter: Any = bound.plugin
+            return sorter if hasattr(sorter, "resorted_by") else None
+    return None
 
 
 def _by_priority(queued: QueuedPod) -> tuple[int, float]:

@@ -19,6 +19,7 @@ from itertools import count
 from typing import Any
 
 from scheduler.engine.backoff import Backoff
+from scheduler.engine.grouplineup import Grouping, GroupLineup
 from scheduler.engine.lineup import Lineup
 from scheduler.engine.wakeups import InFlightChanges, Wakeups
 from scheduler.framework.status import Status
@@ -119,6 +120,7 @@ class Queues:
         wakeups: Wakeups,
         backoff: Backoff,
         incoming: Incoming,
+        grouping: Grouping | None = None,
     ) -> None:
         self._sort_key = sort_key
         self._gate = gate
@@ -126,7 +128,7 @@ class Queues:
         self._backoff = backoff
         self._incoming = incoming
         self._pods: dict[str, QueuedPod] = {}
-        self._active = Lineup()
+        self._active = Lineup() if grouping is None else GroupLineup(grouping)
         self._waiting: dict[Where, list[tuple[float, Any, int, QueuedPod]]] = {
             Where.BACKOFF: [],
             Where.ERROR_BACKOFF: [],
@@ -162,7 +164,10 @@ class Queues:
     def update(self, change: Change, now: float) -> None:
         """Take in a newer version of a queued pod; wake it if its own change may help."""
         queued = self._pods[change.pod.metadata.uid]
+        is_relabelled = queued.pod.metadata.labels != change.pod.metadata.labels
         queued.renew(change.pod)
+        if queued.where is Where.ACTIVE and is_relabelled:
+            self._line_up(queued)
         if queued.where is Where.IN_FLIGHT:
             self._in_flight.note(change, queued.uid)
         elif queued.where is Where.GATED:
@@ -259,6 +264,8 @@ class Queues:
         """Requeue the pods that a change of the cluster may help, except the one with uid `but`."""
         if not change.facts:
             return
+        for queued in self._active.resorted_by(change):
+            self._line_up(queued)
         self._in_flight.note(change)
         for queued in self._wakeups.helped_by(change):
             if queued.uid != but:
@@ -320,9 +327,13 @@ class Queues:
             return
         if queued.first_active_at is None:
             queued.first_active_at = now
+        self._line_up(queued)
+        self._incoming(Where.ACTIVE, event)
+
+    def _line_up(self, queued: QueuedPod) -> None:
+        """Make a pod active, or let an active one stand where its key says by now."""
         self._move(queued, Where.ACTIVE)
         self._active.push(self._sort_key(queued), queued)
-        self._incoming(Where.ACTIVE, event)
 
     def _requeue(self, queued: QueuedPod, event: str, now: float) -> None:
         """Activate a pod, or let it wait out its back-off first."""
@@ -351,6 +362,8 @@ class Queues:
         if queued.where in (Where.UNSCHEDULABLE, Where.GATED):
             self._wakeups.unpark(queued)
             queued.gated_by = ""
+        elif queued.where is Where.ACTIVE:
+            self._active.leave(queued)
         self._counts[queued.where] -= 1
         self._counts[where] += 1
         queued.where = where

@@ -111,9 +111,16 @@ def less(
     scene.fill(objects=objects)
     pods = (read_pod(first), read_pod(second))
     queued = [QueuedPod(pod, number, queued_at[number]) for number, pod in enumerate(pods)]
+    _line_up(scene.plugin, queued)
     for bound in scene.profile.less:
         return bool(bound.call(*queued))
     raise InputError(f"plugin {scene.plugin.name} does not sort the queue")
+
+
+def _line_up(plugin: Any, queued: Iterable[QueuedPod]) -> None:
+    """Tell a plugin that keeps groups together who waits, as the queue does."""
+    for one in queued if hasattr(plugin, "enter") else ():
+        plugin.enter(one)
 
 
 def _score(

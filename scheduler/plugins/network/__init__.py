@@ -7,10 +7,12 @@
 from scheduler.plugins.network.mincost import NetworkMinCost
 from scheduler.plugins.network.overhead import NetworkOverhead
 from scheduler.plugins.network.risks import CheckRiskNodeBandwidth, LoadVariationRiskBalancing
+from scheduler.plugins.network.sort import TopologicalSort
 
 __all__ = [
     "CheckRiskNodeBandwidth",
     "LoadVariationRiskBalancing",
     "NetworkMinCost",
     "NetworkOverhead",
+    "TopologicalSort",
 ]
