@@ -23,7 +23,6 @@ from operators.run import run_operators
 from operators.settings import OperatorsSettings
 from scheduler.base import logs
 from scheduler.base.clock import RealClock
-from scheduler.base.errors import ConfigError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
 from scheduler.cli.files import read_text, shown
@@ -159,9 +158,6 @@ def _loaded(config: str) -> Loaded:
     loaded = load(read_text(config), file=shown(config), registry=registry())
     for notice in loaded.notices:
         _log.warning("configuration", notice=str(notice))
-    if loaded.scheduler.extenders:
-        # To leave them out silently would place pods where an extender forbids it.
-        raise ConfigError("extenders are not supported yet; take them out", where=shown(config))
     return loaded
 
 

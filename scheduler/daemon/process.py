@@ -30,11 +30,13 @@ from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, Record
 from scheduler.engine.backoff import Backoff
-from scheduler.engine.effects import Leading
+from scheduler.engine.effects import AskExtender, Leading
 from scheduler.engine.engine import Engine, EngineSettings
+from scheduler.engine.extenders import extenders_of
 from scheduler.framework.registry import Registry
 from scheduler.kube.client import ApiClient
 from scheduler.kube.effects import Executor
+from scheduler.kube.extenders import Extenders
 from scheduler.kube.fence import Fence
 from scheduler.kube.lease import Election
 from scheduler.kube.leaserecord import LeaseSettings
@@ -96,9 +98,11 @@ class Daemon:
             meters=meters,
             stopwatch=perf_s,
         )
-        self._trail = DecisionTrail(self.engine)
+        self._trail = DecisionTrail(self.engine, clock)
         self._inbox = Inbox()
         self._fence = Fence(clock)
+        configured = loaded.scheduler.extenders
+        self._extenders = Extenders(configured, self._fence, meters) if configured else None
         host = socket.gethostname()
         recorder = Recorder(Sender(client, self._fence, random, meters), host, meters=meters)
         self._recorder = recorder
@@ -110,8 +114,16 @@ class Daemon:
             clock=clock,
             random=random,
             meters=meters,
+            others={AskExtender: self._extenders.carry} if self._extenders else {},
         )
-        self._watches = Watches(WATCHED, client, self._inbox.put, random=random, meters=meters)
+        self._watches = Watches(
+            WATCHED,
+            client,
+            self._inbox.put,
+            random=random,
+            meters=meters,
+            originals=self._extenders.originals if self._extenders else None,
+        )
         self._election = self._make_election(loaded, host, random)
         self._loop = Loop(
             self.engine,
@@ -190,6 +202,8 @@ class Daemon:
             self._cancel(name)
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await self._executor.close()
+        if self._extenders is not None:
+            await self._extenders.close()
         await self._server.stop()
         await self._client.close()
 
@@ -324,6 +338,7 @@ def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
         percentage_of_nodes_to_score=scheduler.percentage_of_nodes_to_score or 0,
         seed=seed,
         feature_gates=loaded.trellis.feature_gates,
+        extenders=extenders_of(scheduler.extenders),
     )
 
 

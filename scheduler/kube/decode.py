@@ -87,11 +87,20 @@ _anything = msgspec.json.Decoder(Any)
 
 
 class Decoder:
-    """Reads list pages and watch lines of one kind; `report` is told of every fault."""
+    """Reads list pages and watch lines of one kind; `report` is told of every fault.
 
-    def __init__(self, kind: Kind, report: Callable[[Fault], None]) -> None:
+    `keep` gets the bytes of each object that is there (not of a deleted one).
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        report: Callable[[Fault], None],
+        keep: Callable[[bytes], None] | None = None,
+    ) -> None:
         self._kind = kind
         self._report = report
+        self._keep = keep
         struct: Any = kind.struct
         line = msgspec.defstruct("Line", [("type", str), ("object", struct)], frozen=True)
         page = msgspec.defstruct(
@@ -109,6 +118,9 @@ class Decoder:
         except msgspec.MsgspecError:
             page, objects = self._page_one_by_one(data)
         meta = page.metadata
+        if self._keep is not None:
+            for item in _raw_items.decode(data).items or ():
+                self._keep(bytes(item))
         return Page(objects, meta.resource_version or "", meta.continue_ or "")
 
     def line(self, data: bytes) -> Line:
@@ -120,6 +132,8 @@ class Decoder:
         except msgspec.MsgspecError:
             return self._odd_line(data)
         if line.type in VERBS:
+            if self._keep is not None and line.type != DELETED:
+                self._keep(bytes(_raw_line.decode(data).object))
             return Watched(self._kind.kind, line.type, line.object)
         return self._odd_line(data)
 
@@ -144,6 +158,8 @@ class Decoder:
         if line.type not in VERBS:
             raise GarbageError(f"a watch knows no {line.type!r}")
         obj = self._one(raw)
+        if self._keep is not None and obj is not None and line.type != DELETED:
+            self._keep(raw)
         if obj is None:
             identity = _identity(raw)
             if line.type != DELETED:

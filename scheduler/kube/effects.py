@@ -8,7 +8,7 @@ asks: nothing is guessed here, and no decision is made. After `fence` nothing is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
@@ -76,6 +76,10 @@ class _Task(NamedTuple):
     submitted_at: float
 
 
+# Carries an effect out, given when it was handed in; returns the answer, and its outcome for metrics.
+Carry = Callable[[Any, float], Awaitable[tuple[Answer, Response]]]
+
+
 class Executor:
     """Carries effects out against one API server."""
 
@@ -90,7 +94,9 @@ class Executor:
         random: Random,
         meters: Meters,
         limits: Limits | None = None,
+        others: Mapping[type[Effect], Carry] | None = None,
     ) -> None:
+        """Take what the engine puts out; `others` carry out effects that no API server answers."""
         limits = limits or Limits()
         self._emit = emit
         self._recorder = recorder
@@ -107,6 +113,9 @@ class Executor:
             Evict: Lane("Evict", self._carried(self._evict), limit=limits.writes, room=room),
             Call: Lane("Call", self._carried(self._call), limit=limits.writes, room=room),
         }
+        for kind, carry in (others or {}).items():
+            lane = Lane(kind.__name__, self._carried(carry), limit=limits.binds, room=room)
+            self._lanes[kind] = lane
         self._all: list[Lane[Any]] = [*self._lanes.values(), self._statuses.lane, recorder.lane]
         meters.effects_queued.read_from(lambda: {lane.name: lane.queued for lane in self._all})
         meters.effects_in_flight.read_from(lambda: {x.name: x.in_flight for x in self._all})
@@ -171,7 +180,7 @@ class Executor:
             self._statuses.superseded,
         )
 
-    def _carried(self, carry: Callable[[Any, float], Any]) -> Callable[[_Task], Any]:
+    def _carried(self, carry: Carry) -> Callable[[_Task], Any]:
         """Wrap a way to carry an effect out: count, time, and always answer."""
 
         async def work(task: _Task) -> None:

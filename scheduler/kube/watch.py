@@ -88,13 +88,14 @@ class Reflector:
         random: Random,
         meters: Meters,
         settings: WatchSettings | None = None,
+        keep: Callable[[bytes], None] | None = None,
     ) -> None:
         self.kind = kind
         self._emit = emit
         self._random = random
         self._meters = meters
         self._settings = settings or WatchSettings()
-        self._decoder = Decoder(kind, self._note_fault)
+        self._decoder = Decoder(kind, self._note_fault, keep)
         self._collection = Collection(kind, api, self._decoder, self._settings.page_limit)
         self._wanted = asyncio.Event()
         self._backoff = self._new_backoff()

@@ -13,12 +13,13 @@ from random import Random
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Event
 from scheduler.kube.api import Api
+from scheduler.kube.originals import Originals, noting
 from scheduler.kube.watch import Reflector, ReflectorStatistics, WatchSettings
 from scheduler.objects.kinds import Kind
 
 
 class Watches:
-    """One reflector for each of `kinds`."""
+    """One reflector for each of `kinds`; `originals` keeps whole objects."""
 
     def __init__(
         self,
@@ -29,9 +30,20 @@ class Watches:
         random: Random,
         meters: Meters,
         settings: WatchSettings | None = None,
+        originals: Originals | None = None,
     ) -> None:
+        if originals is not None:
+            emit = noting(originals, emit)
         self._reflectors = tuple(
-            Reflector(kind, api, emit, random=random, meters=meters, settings=settings)
+            Reflector(
+                kind,
+                api,
+                emit,
+                random=random,
+                meters=meters,
+                settings=settings,
+                keep=None if originals is None else originals.keeper(kind.kind),
+            )
             for kind in kinds
         )
 

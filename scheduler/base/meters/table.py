@@ -264,6 +264,12 @@ class Meters:
         "effect reason",
         "Effects sent once more.",
     )
+    extender_duration = histograms(
+        "trellis_extender_request_duration_seconds",
+        "extender verb result",
+        exp(0.001, 2, 15),
+        "How long an extender took to answer; result is ok or error.",
+    )
     effects_in_flight = gauges("trellis_effects_in_flight", "effect", "Effects being sent.")
     effects_queued = gauges("trellis_effects_queued", "effect", "Effects that wait to be sent.")
     bind_conflicts = counters(

@@ -1,0 +1,165 @@
+"""Asking extenders over HTTP: the engine's `AskExtender` goes out, an `Answer` comes back.
+
+Connections are kept open and used again; each question has its extender's time limit and is sent once.
+An answer that cannot be used becomes code 0 with a message, in kube-scheduler's words where it has
+some: what follows for the pod is the engine's business. Binding writes, so it asks the fence first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import aiohttp
+import msgspec
+
+from scheduler.base.clock import perf_s
+from scheduler.base.meters import Meters
+from scheduler.config.model import Extender
+from scheduler.engine.effects import Answer, AskExtender, ExtenderAnswer
+from scheduler.engine.extenders import in_order
+from scheduler.framework.duration import seconds
+from scheduler.kube import extenderwire
+from scheduler.kube.api import JSON, Response
+from scheduler.kube.extendertls import tls_context
+from scheduler.kube.fence import Fence
+from scheduler.kube.originals import Originals
+
+# An extender that is shown whole nodes sends them back: 15,000 of the largest fit.
+MOST_BYTES = 256 * 1024 * 1024
+# What is longer is read in a thread, to keep the loop going.
+LONG_BYTES = 512 * 1024
+CONNECTIONS = 64
+KEEP_IDLE_S = 90.0
+
+
+class _Door:
+    """One extender; `verbs` are its paths by what they are for."""
+
+    def __init__(self, extender: Extender) -> None:
+        self.url = extender.url_prefix.rstrip("/")
+        self.by_name = extender.node_cache_capable
+        self.verbs = {
+            "filter": extender.filter_verb,
+            "prioritize": extender.prioritize_verb,
+            "preempt": extender.preempt_verb,
+            "bind": extender.bind_verb,
+        }
+        self.timeout = aiohttp.ClientTimeout(total=seconds(extender.http_timeout))
+        self.tls = tls_context(extender)
+        self.server_name = extender.tls_config.server_name if extender.tls_config else ""
+
+
+class Extenders:
+    """All extenders of a configuration, by their number in the order of asking.
+
+    `originals` keeps what they are shown; the watches fill it.
+    """
+
+    def __init__(self, configured: Sequence[Extender], fence: Fence, meters: Meters) -> None:
+        """Prepare connections; ConfigError when certificates cannot be used."""
+        self._doors = [_Door(extender) for extender in in_order(configured)]
+        self.originals = _originals(configured)
+        self._fence = fence
+        self._duration = meters.extender_duration
+        self._session: aiohttp.ClientSession | None = None
+        self._prioritizing = 0
+        meters.goroutines.labels("prioritizing_extender").read_from(lambda: self._prioritizing)
+
+    async def carry(self, effect: AskExtender, submitted_at: float) -> tuple[Answer, Response]:
+        """Ask once; every way it can go wrong is an answer."""
+        del submitted_at
+        door = self._doors[effect.extender]
+        self._prioritizing += effect.verb == "prioritize"
+        started = perf_s()
+        try:
+            reply = await self._ask(door, effect)
+        finally:
+            self._prioritizing -= effect.verb == "prioritize"
+        result = "ok" if reply.ok else "error"
+        self._duration.labels(door.url, effect.verb, result).observe(perf_s() - started)
+        return reply, Response(reply.code, reason=reply.reason, message=reply.message)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _ask(self, door: _Door, effect: AskExtender) -> Answer:
+        url = f"{door.url}/{door.verbs[effect.verb]}"
+        try:
+            body = extenderwire.question(effect, self.originals, by_name=door.by_name)
+            if effect.verb == "bind":
+                self._fence.check()
+            code, data = await self._post(door, url, body)
+            if code != 200:
+                verb = door.verbs[effect.verb]
+                text = f"failed {verb} with extender at URL {url}, code {code}"
+                return Answer(effect.id, 0, "ExtenderFailed", text)
+            found = await _read(effect.verb, data, by_name=door.by_name)
+        except extenderwire.GoneError as error:
+            return Answer(effect.id, 0, "NotFound", str(error))
+        except TimeoutError:
+            detail = "Client.Timeout exceeded while awaiting headers"
+            text = f'Post "{url}": context deadline exceeded ({detail})'
+            return Answer(effect.id, 0, "Timeout", text)
+        except (aiohttp.ClientError, OSError) as error:
+            return Answer(effect.id, 0, "Disconnected", f'Post "{url}": {_said(error)}')
+        except msgspec.MsgspecError as error:
+            text = f"the extender at URL {url} did not answer as it should: {error}"
+            return Answer(effect.id, 0, "BadAnswer", text)
+        if effect.verb == "bind" and found.error:
+            # It may have bound the pod all the same: the engine looks.
+            return Answer(effect.id, 0, "ExtenderFailed", found.error)
+        return Answer(effect.id, 200, body=found)
+
+    async def _post(self, door: _Door, url: str, body: bytes) -> tuple[int, bytes]:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=CONNECTIONS, keepalive_timeout=KEEP_IDLE_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=True,
+            )
+        async with self._session.post(
+            url,
+            data=body,
+            headers={"Content-Type": JSON},
+            ssl=door.tls,
+            server_hostname=door.server_name or None,
+            timeout=door.timeout,
+        ) as response:
+            parts: list[bytes] = []
+            size = 0
+            async for part in response.content.iter_any():
+                size += len(part)
+                if size > MOST_BYTES:
+                    raise aiohttp.ClientPayloadError(
+                        f"the answer is longer than {MOST_BYTES} bytes"
+                    )
+                parts.append(part)
+            return response.status, b"".join(parts)
+
+
+async def _read(verb: str, data: bytes, *, by_name: bool) -> ExtenderAnswer:
+    if len(data) < LONG_BYTES:
+        return extenderwire.answer(verb, data, by_name=by_name)
+    return await asyncio.to_thread(extenderwire.answer, verb, data, by_name=by_name)
+
+
+def _said(error: Exception) -> str:
+    """Return what a connection's failure says of itself, never an empty text."""
+    if isinstance(error, ConnectionRefusedError) or (
+        isinstance(error, aiohttp.ClientConnectorError)
+        and isinstance(error.os_error, ConnectionRefusedError)
+    ):
+        return "connect: connection refused"
+    return str(error) or type(error).__name__
+
+
+def _originals(configured: Sequence[Extender]) -> Originals:
+    """Return what keeps the objects that these extenders are shown."""
+    whole = [extender for extender in configured if not extender.node_cache_capable]
+    return Originals(
+        nodes=any(extender.filter_verb or extender.prioritize_verb for extender in whole),
+        all_pods=any(extender.preempt_verb for extender in whole),
+    )

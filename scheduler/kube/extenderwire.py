@@ -1,0 +1,153 @@
+"""What goes to an extender and comes back, as bytes: kube-scheduler's extender/v1, with capital keys.
+
+Pure functions between effects and JSON. Like Go, reading does not care about capitals, passes over
+keys that it does not know, and takes null for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from scheduler.engine.effects import AskExtender, ExtenderAnswer
+from scheduler.framework.calls import Offer
+from scheduler.kube.originals import Originals
+
+T = TypeVar("T")
+_encode = msgspec.json.Encoder().encode
+_NOTHING = b"null"
+
+
+class GoneError(Exception):
+    """The pod in question is not known any more."""
+
+
+def question(effect: AskExtender, originals: Originals, *, by_name: bool) -> bytes:
+    """Return the body of a question; `by_name` for an extender that knows nodes and pods itself."""
+    if effect.verb == "bind":
+        return _encode(
+            {
+                "PodName": effect.name,
+                "PodNamespace": effect.namespace,
+                "PodUID": effect.uid,
+                "Node": effect.nodes[0],
+            }
+        )
+    pod = originals.pod(effect.uid)
+    if pod is None:
+        raise GoneError(f"pod {effect.namespace}/{effect.name} is gone")
+    if effect.verb == "preempt":
+        whole = _NOTHING if by_name else _victims(effect, originals)
+        names = _meta_victims(effect) if by_name else _NOTHING
+        return b'{"Pod":%b,"NodeNameToVictims":%b,"NodeNameToMetaVictims":%b}' % (pod, whole, names)
+    nodes = _NOTHING if by_name else _nodes(effect, originals)
+    names = _encode(effect.nodes) if by_name else _NOTHING
+    return b'{"Pod":%b,"Nodes":%b,"NodeNames":%b}' % (pod, nodes, names)
+
+
+def answer(verb: str, body: bytes, *, by_name: bool) -> ExtenderAnswer:
+    """Read what an extender answered; msgspec.MsgspecError when it is none."""
+    if verb == "prioritize":
+        return ExtenderAnswer(scores=_scores(body))
+    found = _fields(body)
+    error = _read(found, "error", str, str)
+    if verb == "bind":
+        return ExtenderAnswer(error=error)
+    if verb == "preempt":
+        return ExtenderAnswer(offers=_offers(found), error=error)
+    names = _read(found, "nodenames", list[str] | None, lambda: None) if by_name else None
+    if names is None:
+        listed = _read(found, "nodes", _NodeList, _NodeList)
+        names = [node.metadata.name for node in listed.items or ()]
+    reasons = dict[str, str]
+    return ExtenderAnswer(
+        nodes=tuple(names),
+        failed=_read(found, "failednodes", reasons, dict),
+        unresolvable=_read(found, "failedandunresolvablenodes", reasons, dict),
+        error=error,
+    )
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Node(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+
+
+class _NodeList(msgspec.Struct, frozen=True):
+    items: list[_Node] | None = None
+
+
+_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_raw_list = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | None)
+
+
+def _fields(body: bytes) -> dict[str, bytes]:
+    return _lowered(_raw_fields.decode(body) or {})
+
+
+def _lowered(found: dict[str, msgspec.Raw]) -> dict[str, bytes]:
+    return {key.lower(): bytes(raw) for key, raw in found.items()}
+
+
+def _read(found: dict[str, bytes], key: str, kind: Any, default: Callable[[], T]) -> T:
+    """Return a field of the given type, or the default when it is absent or null."""
+    raw = found.get(key)
+    if raw is None or raw == _NOTHING:
+        return default()
+    value: T = msgspec.json.decode(raw, type=kind)
+    return value
+
+
+def _scores(body: bytes) -> tuple[tuple[str, int], ...]:
+    entries = (_lowered(entry) for entry in _raw_list.decode(body) or ())
+    return tuple((_read(e, "host", str, str), _read(e, "score", int, int)) for e in entries)
+
+
+def _offers(found: dict[str, bytes]) -> tuple[Offer, ...]:
+    by_node: dict[str, dict[str, msgspec.Raw] | None] = _read(
+        found, "nodenametometavictims", dict[str, dict[str, msgspec.Raw] | None], dict
+    )
+    offers = []
+    for node, raw in by_node.items():
+        fields = _lowered(raw or {})
+        pods: list[dict[str, msgspec.Raw]] = _read(
+            fields, "pods", list[dict[str, msgspec.Raw]], list
+        )
+        uids = tuple(_read(_lowered(pod), "uid", str, str) for pod in pods)
+        offers.append(Offer(node, uids, _read(fields, "numpdbviolations", int, int)))
+    return tuple(offers)
+
+
+def _nodes(effect: AskExtender, originals: Originals) -> bytes:
+    """Return the whole nodes; one that went away meanwhile is left out."""
+    whole = (originals.node(name) for name in effect.nodes)
+    return b'{"metadata":{},"items":[%b]}' % b",".join(node for node in whole if node is not None)
+
+
+def _victims(effect: AskExtender, originals: Originals) -> bytes:
+    parts = []
+    for offer in effect.offers:
+        whole = (originals.pod(uid) for uid in offer.victims)
+        pods = b",".join(pod for pod in whole if pod is not None)
+        parts.append(
+            b'%b:{"Pods":[%b],"NumPDBViolations":%d}'
+            % (_encode(offer.node), pods, offer.violations)
+        )
+    return b"{%b}" % b",".join(parts)
+
+
+def _meta_victims(effect: AskExtender) -> bytes:
+    return _encode(
+        {
+            offer.node: {
+                "Pods": [{"UID": uid} for uid in offer.victims],
+                "NumPDBViolations": offer.violations,
+            }
+            for offer in effect.offers
+        }
+    )
