@@ -15,12 +15,12 @@ from scheduler.config import load
 from scheduler.engine.effects import Answer, Bind, Listed, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.objects.numaplacement import METADATA, VECTOR, encode
 from scheduler.objects.plain import read_node, read_object, read_pod
+from scheduler.objects.podfingerprint import fingerprint, mark_of
 from scheduler.objects.quantity import milli_quantity
 from scheduler.plugins.intree import IN_TREE
 from scheduler.plugins.numa import NodeResourceTopologyMatchArgs, demand, leastnuma, settings
-from scheduler.plugins.numa.fingerprint import fingerprint, mark_of
-from scheduler.plugins.numa.placement import METADATA, VECTOR, encode
 from scheduler.plugins.numa.reserving import is_foreign
 from scheduler.plugins.numa.zones import read_zones
 from scheduler.state.cluster import Cluster

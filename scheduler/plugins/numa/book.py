@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from scheduler.objects.numa import NodeResourceTopology
+from scheduler.objects.numaplacement import Name
+from scheduler.objects.podfingerprint import fingerprint, is_fingerprint, mark_of
 from scheduler.plugins.numa.demand import Needs
-from scheduler.plugins.numa.fingerprint import fingerprint, is_fingerprint, mark_of
-from scheduler.plugins.numa.placement import Name
 from scheduler.state.podindex import Placed
 
 # How many comings and goings of pods are remembered.

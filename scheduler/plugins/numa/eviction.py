@@ -7,7 +7,7 @@ nobody can say what its eviction would free.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -15,11 +15,14 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn, IntMatrix
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
+from scheduler.objects.numa import NodeResourceTopology
+from scheduler.objects.numaplacement import METADATA, VECTOR, Name, zones_of
 from scheduler.plugins.numa.book import Book
 from scheduler.plugins.numa.demand import Demand, exclusive_needs
-from scheduler.plugins.numa.placement import Name, placement
 from scheduler.plugins.numa.reserving import Reserving
+from scheduler.plugins.numa.settings import attribute
 from scheduler.plugins.numa.sight import Sight
+from scheduler.plugins.numa.zones import zone_id
 from scheduler.state.podindex import Placed
 
 NOT_POSSIBLE = "eviction simulation in NRT is not possible:"
@@ -122,8 +125,14 @@ def _zones_of(
                     every.add(name)
                 if part.stays and exclusive_needs(part.needs, asked.qos, listed):
                     own.add(name)
-        book.placement = placement(book.taken, own) or placement(book.taken, every) or {}
+        book.placement = _decoded(book.taken, own) or _decoded(book.taken, every) or {}
     return book.placement or None
+
+
+def _decoded(topology: NodeResourceTopology, names: Collection[Name]) -> dict[Name, int] | None:
+    numbered = ((zone_id(zone), attribute(zone.attributes, VECTOR)) for zone in topology.zones)
+    vectors = {number: text for number, text in numbered if number is not None and text}
+    return zones_of(attribute(topology.attributes, METADATA), vectors, names)
 
 
 def _name(placed: Placed, container: str) -> Name:

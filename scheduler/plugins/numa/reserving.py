@@ -16,10 +16,10 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn
 from scheduler.framework.pershape import PerShape
 from scheduler.objects.numa import NodeResourceTopology
+from scheduler.objects.numaplacement import METADATA
 from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.book import Book, Owed
 from scheduler.plugins.numa.demand import Demand, demand_of, holds_exclusive
-from scheduler.plugins.numa.placement import METADATA
 from scheduler.plugins.numa.settings import (
     ALL,
     AUTODETECT,

@@ -3,17 +3,14 @@
 Containers are named by a hash of namespace, pod and container; their places in the sorted list of all
 hashes are written down zone by zone, as differences, in an alphabet of 89 characters: 64 of them end
 a number, the other 25 say that it goes on. The fullest zone is left out: the rest is in it.
-Pure functions; what is not understood or does not add up is nothing.
+What is not understood or does not add up is nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from scheduler.objects.numa import NodeResourceTopology
-from scheduler.plugins.numa.settings import attribute
-from scheduler.plugins.numa.xxh64 import xxh64
-from scheduler.plugins.numa.zones import zone_id
+from scheduler.objects.xxh64 import xxh64
 
 METADATA = "topology.node.k8s.io/numaplacement-metadata"
 VECTOR = "topology.node.k8s.io/numaplacement-vector"
@@ -26,23 +23,26 @@ _VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
 Name = tuple[str, str, str]
 
 
-def placement(topology: NodeResourceTopology, names: Collection[Name]) -> dict[Name, int] | None:
-    """Return the zone number of each container; None without data that fits these containers."""
-    metadata = _metadata(attribute(topology.attributes, METADATA))
-    if metadata is None or metadata["cc"] != len(names):
+def zones_of(
+    metadata: str, vectors: Mapping[int, str], names: Collection[Name]
+) -> dict[Name, int] | None:
+    """Return the zone number of each container; None if the texts do not fit these containers.
+
+    `vectors` are the texts by zone number, `metadata` is the text of the node.
+    """
+    numbers = _metadata(metadata)
+    if numbers is None or numbers["cc"] != len(names):
         return None
     by_hash = sorted((_hash(name), name) for name in names)
     zone_of: dict[int, int] = {}
-    for zone in topology.zones:
-        number = zone_id(zone)
-        text = attribute(zone.attributes, VECTOR)
-        if number is None or not text or number == metadata["bn"]:
+    for zone, text in vectors.items():
+        if zone == numbers["bn"]:
             continue
         places = decode(text)
         if places is None or any(not 0 <= p < len(by_hash) or p in zone_of for p in places):
             return None
-        zone_of.update(dict.fromkeys(places, number))
-    return {name: zone_of.get(at, metadata["bn"]) for at, (_, name) in enumerate(by_hash)}
+        zone_of.update(dict.fromkeys(places, zone))
+    return {name: zone_of.get(at, numbers["bn"]) for at, (_, name) in enumerate(by_hash)}
 
 
 def encode(zone_of: Mapping[Name, int], zones: int) -> tuple[str, dict[int, str]]:

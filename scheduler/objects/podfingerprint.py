@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import pack
 
-from scheduler.plugins.numa.xxh64 import xxh64
+from scheduler.objects.xxh64 import xxh64
 
 PREFIX, VERSION = "pfp0", "v001"
 
