@@ -84,9 +84,12 @@ class Pages:
         return _bad_limit() if limit is None else json_page(self._sources.queues(limit))
 
     async def decision(self, request: web.Request) -> web.Response:
-        """Show the last decision about a pod."""
+        """Show the last decision about a pod, with its nodes while they are kept."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        record = self._sources.decision(namespace, name)
+        limit = _limit(request)
+        if limit is None:
+            return _bad_limit()
+        record = self._sources.decision(namespace, name, limit)
         if record is None:
             message = f'no decision about pod "{namespace}/{name}" is kept'
             return status_page(404, "NotFound", message)

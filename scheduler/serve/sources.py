@@ -44,8 +44,8 @@ class About(NamedTuple):
 class Sources:
     """Everything that the endpoints can show.
 
-    `state` and `queues` take the largest number of entries to return per list. `decision` returns
-    None for a pod it knows nothing of. `pod_resources` is iterated while the loop goes on, so it
+    `state` and `queues` take the largest number of entries to return per list, `decision` that of
+    nodes; it returns None for a pod it knows nothing of. `pod_resources` is iterated while the loop goes on, so it
     must not read the live cluster; it is empty while another process leads. `set_verbosity` takes
     a klog number (0 and up).
     """
@@ -57,6 +57,6 @@ class Sources:
     flags: Callable[[], Mapping[str, str]]
     state: Callable[[int], object]
     queues: Callable[[int], object]
-    decision: Callable[[str, str], object | None]
+    decision: Callable[[str, str, int], object | None]
     pod_resources: Callable[[], Iterator[PodResources]]
     set_verbosity: Callable[[int], None]

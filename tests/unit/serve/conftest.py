@@ -138,7 +138,9 @@ def house(authority: Authority) -> House:
         flags=lambda: {"config": "/etc/trellis.yaml", "token": "hush"},
         state=lambda limit: {"nodes": list(range(limit))},
         queues=lambda limit: {"active": ["default/a"], "limit": limit},
-        decision=lambda namespace, name: {"pod": f"{namespace}/{name}"} if name == "a" else None,
+        decision=lambda namespace, name, _most: (
+            {"pod": f"{namespace}/{name}"} if name == "a" else None
+        ),
         pod_resources=lambda: iter(PODS),
         set_verbosity=verbosity.append,
     )

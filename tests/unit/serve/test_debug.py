@@ -62,7 +62,7 @@ async def test_page_that_is_too_large_is_refused_with_advice(house: House):
 async def test_decision_by_namespace_and_name(house: House):
     """A known pod's decision is shown, an unknown one is 404 as a Status that names the pod."""
     async with house.serving(
-        decision=lambda ns, name: Decided(f"{ns}/{name}", "n1") if name == "a" else None
+        decision=lambda ns, name, _most: Decided(f"{ns}/{name}", "n1") if name == "a" else None
     ) as visitor:
         visitor.token = "good"
         found = json.loads(await visitor.page("/debug/decisions/default/a"))

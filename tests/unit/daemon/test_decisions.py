@@ -1,0 +1,152 @@
+"""What the daemon keeps of decisions: the numbers of many, every node of some."""
+
+import msgspec
+import pytest
+
+from scheduler.base.clock import ManualClock
+from scheduler.config import default_config
+from scheduler.daemon import decisions
+from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.kept import keep
+from scheduler.engine.effects import Watched
+from scheduler.engine.engine import Engine
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.registry import Registry
+from scheduler.objects.plain import read_node, read_pod
+from scheduler.plugins.intree import IN_TREE
+from scheduler.testing import node, pod
+from scheduler.whatif.verdicts import verdicts
+
+REGISTRY = Registry(IN_TREE)
+ZONE = "topology.kubernetes.io/zone"
+TAINTS = [{"key": "a", "value": "b", "effect": "NoSchedule"}]
+NODES = [
+    node("a", labels={ZONE: "a"}),
+    node("b", cpu="8", labels={ZONE: "b"}),
+    node("c", cpu="1", memory="1Gi"),
+    node("d", unschedulable=True),
+    node("e", taints=TAINTS),
+]
+PODS = [
+    pod("easy"),
+    pod("some", requests={"cpu": "2", "memory": "2Gi"}),
+    pod("large", requests={"cpu": "6"}),
+    pod("huge", requests={"cpu": "99", "memory": "999Gi"}),
+    pod("zonal", spec={"nodeSelector": {ZONE: "a"}}),
+    pod("nowhere", spec={"nodeSelector": {ZONE: "z"}}),
+    pod(
+        "named",
+        spec={
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {
+                                "matchFields": [
+                                    {"key": "metadata.name", "operator": "In", "values": ["c"]}
+                                ]
+                            }
+                        ]
+                    }
+                }
+            }
+        },
+    ),
+    pod(
+        "claims",
+        spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]},
+    ),
+]
+
+
+class House:
+    """An engine with some nodes, and its trail."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(1_767_225_600.0)
+        self.engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
+        self.trail = DecisionTrail(self.engine, self.clock)
+        for raw in NODES:
+            self.hear("Node", read_node(raw))
+
+    def hear(self, kind, obj):
+        self.engine.handle(Watched(kind, "ADDED", obj), self.clock.now())
+
+    def last(self, name, most=9):
+        found = self.trail.last("default", name, most)
+        assert found is not None
+        return found
+
+    def place(self, raw):
+        found = read_pod(raw)
+        spec = msgspec.structs.replace(found.spec, scheduler_name="trellis")
+        self.hear("Pod", msgspec.structs.replace(found, spec=spec))
+        self.engine.run(self.clock.now(), 1)
+
+
+@pytest.mark.parametrize("raw", PODS, ids=lambda raw: raw["metadata"]["name"])
+def test_what_is_kept_says_what_the_decision_said(raw):
+    """Node by node the same verdict as a simulation shows in that moment, whatever changes later."""
+    house = House()
+    seen = []
+
+    def look(queued, decision):
+        cluster = house.engine.cluster
+        nodes = Nodes(cluster.table, cluster.pods, decision.feasible)
+        names = tuple(nodes.name(row) for row in range(nodes.size))
+        seen.append((verdicts(decision, nodes), keep(decision, nodes, names)))
+
+    house.engine.observation.on_decision = look
+    house.place(raw)
+    for other in NODES:
+        changed = node(other["metadata"]["name"], cpu="100", unschedulable=True)
+        house.hear("Node", read_node(changed))
+    ((told, kept),) = seen
+
+    assert list(told) == sorted(kept.verdicts(100), key=lambda one: one.name)
+
+
+def test_the_last_verdict_is_found_by_name():
+    """With its nodes, best first; `most` bounds them."""
+    house = House()
+    house.place(PODS[2])
+    found = house.last("large", 100)
+
+    assert ("b", 1, 1, 5) == (found.node, found.attempts, found.feasible_nodes, found.all_nodes)
+    assert "2026-01-01T00:00:00Z" == found.at
+    assert found.nodes is not None
+    assert "b" == found.nodes[0].name
+    assert ["b", "a"] == [one.name for one in house.last("large", 2).nodes]
+    assert {"Insufficient cpu": 2} == found.rejected["NodeResourcesFit"]
+    assert house.trail.last("default", "none", 9) is None
+
+
+def test_nodes_are_kept_of_some_a_second(monkeypatch):
+    """Under load the numbers alone are."""
+    monkeypatch.setattr(decisions, "WHOLE_PER_S", 2)
+    house = House()
+    for number in range(4):
+        house.place(pod(f"p{number}"))
+    house.clock.advance(1.0)
+    house.place(pod("late"))
+    found = {name: house.last(name, 9) for name in ("p0", "p1", "p2", "p3", "late")}
+
+    assert ["p0", "p1", "late"] == [name for name, one in found.items() if one.nodes is not None]
+    assert all(one.scores for one in found.values())
+
+
+def test_memory_is_bounded(monkeypatch):
+    """The oldest lose their nodes, then their numbers."""
+    house = House()
+    house.place(pod("p0"))
+    size = house.trail._whole_bytes
+    monkeypatch.setattr(decisions, "WHOLE_BYTES", 2 * size)
+    for number in range(1, 4):
+        house.place(pod(f"p{number}"))
+    kept = [f"p{n}" for n in range(4) if house.last(f"p{n}", 9).nodes is not None]
+    assert ["p2", "p3"] == kept
+    assert 0 < house.trail._whole_bytes <= 2 * size
+
+    monkeypatch.setattr(decisions, "KEPT", 3)
+    house.place(pod("p4"))
+    assert house.trail.last("default", "p0", 9) is None
