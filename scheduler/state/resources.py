@@ -46,6 +46,12 @@ def is_pod_level(name: str) -> bool:
     return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 
+def has_pod_level(pod: Pod) -> bool:
+    """Whether a pod requests something as a whole."""
+    resources = pod.spec.resources
+    return resources is not None and any(is_pod_level(name) for name in resources.requests)
+
+
 def amounts(resources: ResourceList) -> Amounts:
     """Read a resource list: CPU in milli, everything else in whole units."""
     return {name: resource_amount(name, value) for name, value in resources.items()}

@@ -7,6 +7,7 @@ decision, they only name cache entries.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -20,6 +21,7 @@ from scheduler.state.resources import (
     MEMORY,
     Amounts,
     counted,
+    has_pod_level,
     pod_requests,
 )
 
@@ -58,9 +60,16 @@ class Shape:
 
 
 def scored(pod: Pod, *, use_status: bool, skip_pod_level: bool) -> tuple[int, int]:
-    """Return (cpu milli, memory bytes) with 100m and 200Mi for containers that name none."""
+    """Return (cpu milli, memory bytes) with 100m and 200Mi for containers that name none.
+
+    Where pod-level requests count, that is only assumed of a resource that nothing in the pod names.
+    """
+    assumed: Mapping[str, int] = ASSUMED_REQUESTS
+    if not skip_pod_level and has_pod_level(pod):
+        named = pod_requests(pod, use_status=use_status)
+        assumed = {name: much for name, much in ASSUMED_REQUESTS.items() if name not in named}
     requests = pod_requests(
-        pod, use_status=use_status, skip_pod_level=skip_pod_level, non_missing=ASSUMED_REQUESTS
+        pod, use_status=use_status, skip_pod_level=skip_pod_level, non_missing=assumed
     )
     return min(requests.get(CPU, 0), LARGEST), min(requests.get(MEMORY, 0), LARGEST)
 

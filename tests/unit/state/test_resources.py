@@ -93,6 +93,16 @@ class TestSpec:
 
         assert (100, 200 * 1024 * 1024) == scored(pod, use_status=False, skip_pod_level=True)
 
+    def test_pod_level_requests_leave_less_to_assume(self):
+        """Then something is only assumed of a resource that no container and no overhead names."""
+        pod = pod_of(
+            container("a", memory=10),
+            container("b"),
+            resources=ResourceRequirements({"hugepages-2Mi": "2Mi"}),
+        )
+
+        assert (200, 10) == scored(pod, use_status=False, skip_pod_level=False)
+
 
 class TestStatus:
     """A pod on a node: what the kubelet says of a resize."""
