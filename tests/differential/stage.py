@@ -33,6 +33,7 @@ POLL_S = 0.003
 PATIENCE_S = 10.0
 # What has no trace in log or metrics (services, budgets ...) is created first and has this long.
 SETTLE_S = 0.02
+DELETION = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 FINISHED = {"Succeeded", "Failed"}
 _HANDLED = re.compile(
     r'^scheduler_event_handling_duration_seconds_count\{event="(?:[^"]+/)?(\w+)"\} (\d+)', re.MULTILINE
@@ -214,35 +215,32 @@ class Stage:
                 scores=attempt.scores,
                 totals=attempt.totals,
             )
-        found = await self._with_condition(pod, attempt)
-        status = found["status"] if found else {}
-        conditions = {one["type"]: one for one in status.get("conditions", [])}
-        condition = conditions.get("PodScheduled", {})
+        found = await self._with_condition(pod)
+        status = found["status"]
         nominated = status.get("nominatedNodeName", "")
         if attempt.victims:
             await self._until(lambda: key in self._log.preempted, "the preemption to be over")
         return Outcome(
-            "Unschedulable" if condition.get("reason") == "Unschedulable" else "Error",
-            message=condition.get("message", ""),
+            "Unschedulable" if attempt.is_rejected else "Error",
+            message=attempt.error,
             plugins=attempt.plugins,
             nominated=nominated,
             candidates={n: sorted(pods) for n, pods in attempt.candidates.items()},
             victims=sorted(attempt.candidates.get(nominated, [])) if attempt.target else [],
         )
 
-    async def _with_condition(self, pod: Manifest, attempt: Attempted) -> Manifest | None:
-        """Return the pod when its condition says what the log says."""
-        path = path_of({**pod, "kind": "Pod"})
+    async def _with_condition(self, pod: Manifest) -> Manifest:
+        """Return the pod when its condition says what one of its attempts says in the log."""
+        path, key = path_of({**pod, "kind": "Pod"}), key_of(pod)
         deadline = monotonic() + PATIENCE_S
         while monotonic() < deadline:
-            code, found = await self.api.request("GET", path)
-            if code == 404:
-                return None
-            messages = [one.get("message") for one in found["status"].get("conditions", ())]
-            if attempt.error in messages:
+            found = await self.api.expect("GET", path)
+            messages = {one.get("message") for one in found["status"].get("conditions", ())}
+            if messages & {attempt.error for attempt in self._log.attempts[key]}:
                 return dict(found)
             await pause(POLL_S)
-        raise StageError(f"no condition on {path}: {attempt.error}")
+            self._log.read()
+        raise StageError(f"no condition on {path}")
 
     def _saw(self, event: str, key: str) -> bool:
         return self._log.seen[(event, key)] > 0
@@ -259,7 +257,7 @@ class Stage:
 
     async def _gone(self, paths: Iterable[str]) -> None:
         async def delete(path: str) -> None:
-            code, answer = await self.api.request("DELETE", path, {"gracePeriodSeconds": 0})
+            code, answer = await self.api.request("DELETE", path, DELETION)
             if code not in {200, 202, 404}:
                 raise ApiError(f"DELETE {path}: {code} {answer}")
 

@@ -39,6 +39,7 @@ def make_case(seed: str, families: dict[str, float], profiles: list[str]) -> Cas
         _existing(dice, f"e{number}", names, chosen, storage)
         for number in range(dice.randint(0, 5 * len(nodes)) if nodes else 0)
     ]
+    _free_ports(existing)
     pods = []
     for number in range(dice.randint(2, 5)):
         one = pod(dice, f"p{number}", chosen)
@@ -86,6 +87,25 @@ def _existing(
     if storage is not None:
         storage.add_volumes(one)
     return one
+
+
+def _free_ports(pods: list[Manifest]) -> None:
+    """Let no two pods of a node have the same host port: no scheduler would do that.
+
+    kube-scheduler forgets such a port when one of the two goes.
+    """
+    taken = set()
+    for pod in pods:
+        spec = pod["spec"]
+        for container in (*spec["containers"], *spec.get("initContainers", ())):
+            free = []
+            for port in container.get("ports", ()):
+                place = (spec["nodeName"], port["protocol"], port.get("hostPort"))
+                if "hostPort" not in port or place not in taken:
+                    free.append(port)
+                    taken.add(place)
+            if "ports" in container:
+                container["ports"] = free
 
 
 def _resize(dice: Dice, pod: Manifest, status: Manifest) -> None:
