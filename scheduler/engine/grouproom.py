@@ -48,12 +48,18 @@ class Tools(msgspec.Struct, frozen=True):
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """An attempt, and what the filters said of all rows."""
+    """What the filters said of all rows, and what pre-filter said."""
 
-    attempt: Attempt
     passed: BoolColumn
     rejected: list[Rejection]
     status: Status
+
+    def why(self, row: int) -> str:
+        """Return why a row was refused."""
+        for one in self.rejected:
+            if one.rows[row]:
+                return ", ".join(one.rejected.texts(row))
+        return self.status.message or NOBODY_ELSE
 
 
 class Room:
@@ -63,7 +69,7 @@ class Room:
         self._tools = tools
         self._queued = tuple(members)
         self.attempts: dict[str, Attempt] = {}
-        self._held: list[str] = []
+        self._held: dict[str, None] = {}
 
     @property
     def now(self) -> float:
@@ -112,14 +118,13 @@ class Room:
 
     def release(self) -> None:
         """Take the members that are held off their nodes again."""
-        for uid in reversed(self._held):
-            self._tools.follow(self._tools.cluster.forget(uid))
-        self._held = []
+        for uid in reversed(list(self._held)):
+            self._take_uid(uid)
         self.attempts = {}
 
     def keep(self) -> None:
         """Leave the held members where they are: they are carried out now."""
-        self._held = []
+        self._held = {}
 
     def _fits(self) -> Fits:
         leader = self._queued[0]
@@ -145,61 +150,73 @@ class Room:
         return Fits(rows, np.where(rows, slots, 0), evictable, rejections, message)
 
     def _hold(self, nodes: Mapping[str, str]) -> Misfit | None:
+        """Assume all members, then ask about each of them with the others in place."""
         cluster = self._tools.cluster
-        alike: dict[int, _Asked] = {}
         for queued in self._queued:
-            pod, node = queued.pod, nodes[queued.uid]
-            row = cluster.table.rows.get(node)
-            if row is None:
-                everywhere = np.ones(self.nodes.size, dtype=np.bool_)
-                return self._misfit(pod, node, everywhere, "the node is gone")
-            shape = cluster.shapes.of(pod)
-            asked = alike.get(shape.id)
-            if asked is None or not _answers_again(asked.attempt):
-                attempt = self._tools.attempt(pod, self.now)
-                asked = alike[shape.id] = _Asked(attempt, *_filtered(attempt))
-            if not asked.passed[row]:
-                why = _why(row, asked.rejected, asked.status)
-                return self._misfit(pod, node, asked.passed, why)
-            self._tools.follow(cluster.assume(pod, node))
-            self._held.append(queued.uid)
-            self.attempts[queued.uid] = asked.attempt
-        return self._crowded([asked.attempt for asked in alike.values()], nodes)
+            if nodes[queued.uid] not in cluster.table.rows:
+                anywhere = np.ones(self.nodes.size, dtype=np.bool_)
+                return Misfit(
+                    self._most(anywhere), queued.pod, nodes[queued.uid], "the node is gone"
+                )
+        for queued in self._queued:
+            self._put(queued, nodes)
+        alike: dict[int, Attempt] = {}
+        for queued in self._queued:
+            shape = cluster.shapes.of(queued.pod)
+            attempt = alike.get(shape.id)
+            if attempt is None or not _answers_again(attempt):
+                self._take(queued)
+                attempt = self._tools.attempt(queued.pod, self.now)
+                asked = _Asked(*_filtered(attempt))
+                row = cluster.table.rows[nodes[queued.uid]]
+                if not asked.passed[row]:
+                    return Misfit(
+                        self._most(asked.passed), queued.pod, nodes[queued.uid], asked.why(row)
+                    )
+                self._put(queued, nodes)
+                alike[shape.id] = attempt
+            self.attempts[queued.uid] = attempt
+        return self._alike(list(alike.values()))
 
-    def _crowded(self, attempts: Sequence[Attempt], nodes: Mapping[str, str]) -> Misfit | None:
-        """Ask about the last member of every row, where answers were used for several members."""
+    def _alike(self, attempts: Sequence[Attempt]) -> Misfit | None:
+        """Ask about one member of each row, where one attempt's answers serve several members."""
         cluster = self._tools.cluster
-        by_row: dict[int, list[QueuedPod]] = {}
-        for queued in self._queued:
-            by_row.setdefault(cluster.table.rows[nodes[queued.uid]], []).append(queued)
-        last = {row: members[-1] for row, members in by_row.items() if len(members) > 1}
         for attempt in attempts:
             if not _answers_again(attempt):
                 continue
-            own = attempt.cycle.shape
-            moves = []
-            for row, queued in last.items():
+            moves: dict[int, Placed] = {}
+            for queued in self._queued:
                 placed = cluster.pods.get(queued.uid)
-                if placed is not None and placed.shape is own:
-                    moves.append((placed, row))
-            if not moves:
-                continue
-            rows = np.array(sorted(row for _, row in moves), dtype=np.intp)
+                if placed is not None and placed.shape is attempt.cycle.shape:
+                    moves[cluster.table.rows[placed.node]] = placed
+            rows = np.array(sorted(moves), dtype=np.intp)
             view = Hypothetical(attempt.runner, attempt.cycle, self.nodes, attempt.states)
-            passed, rejected = view.filter(rows, removed=moves)
-            for placed, row in moves:
-                if not passed[row]:
-                    most = self._most(np.ones(self.nodes.size, dtype=np.bool_))
-                    most[row] = len(by_row[row]) - 1
-                    why = _why(row, rejected, SUCCESS)
-                    return Misfit(most, placed.pod, placed.node, why)
+            removed = [(placed, row) for row, placed in moves.items()]
+            asked = _Asked(*view.filter(rows, removed=removed), SUCCESS)
+            for row in rows.tolist():
+                if not asked.passed[row]:
+                    # All of a row are alike: one fewer is the most that it may take.
+                    self._take_uid(moves[row].pod.metadata.uid)
+                    passed = np.ones(self.nodes.size, dtype=np.bool_)
+                    passed[row] = False
+                    return Misfit(
+                        self._most(passed), moves[row].pod, moves[row].node, asked.why(row)
+                    )
         return None
 
-    def _misfit(self, pod: Pod, node: str, passed: BoolColumn, why: str) -> Misfit:
-        return Misfit(self._most(passed), pod, node, why)
+    def _put(self, queued: QueuedPod, nodes: Mapping[str, str]) -> None:
+        self._tools.follow(self._tools.cluster.assume(queued.pod, nodes[queued.uid]))
+        self._held[queued.uid] = None
+
+    def _take(self, queued: QueuedPod) -> None:
+        self._take_uid(queued.uid)
+
+    def _take_uid(self, uid: str) -> None:
+        self._tools.follow(self._tools.cluster.forget(uid))
+        self._held.pop(uid, None)
 
     def _most(self, passed: BoolColumn) -> IntColumn:
-        """Return how many members each row takes at most, now that these rows take another."""
+        """Return how many members each row takes: those held there, and more where it is passed."""
         most = np.where(passed, _UNLIMITED, 0)
         cluster = self._tools.cluster
         for uid in self._held:
@@ -277,10 +294,3 @@ def _answers_again(attempt: Attempt) -> bool:
     return all(bound.plugin.local for bound in filters) and not any(
         bound.plugin.takes_state and bound.name not in states.skipped for bound in keepers
     )
-
-
-def _why(row: int, rejected: Sequence[Rejection], status: Status) -> str:
-    for one in rejected:
-        if one.rows[row]:
-            return ", ".join(one.rejected.texts(row))
-    return status.message or NOBODY_ELSE

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
-import numpy as np
 
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
-from scheduler.objects.selectors import selector_matches
 from scheduler.plugins.sakkara.group import Constraint, GroupSpec
 from scheduler.plugins.sakkara.placement import Seat, in_order
 from scheduler.plugins.sakkara.topology import Topology
-from scheduler.solver.instance import Domains, Instance, Leaf, Level, Rule
+from scheduler.solver.instance import Instance, Leaf, Level, Rule
 from scheduler.state.podindex import Placed
 
 
@@ -92,48 +90,6 @@ def seats(tree: Topology, placed: Iterable[Placed]) -> list[Seat]:
         for one in placed
         if one.node in paths
     ]
-
-
-def between_members(pod: Pod, nodes: Nodes, rows: Sequence[int]) -> tuple[Domains, ...]:
-    """Return the rules of a member's own spec that bind members to one another.
-
-    Required anti-affinity to its own kind lets one member into each domain, required affinity keeps
-    all in one. What this does not say (rules towards others, spread with pods there before) is asked
-    of the filters when an answer is tried.
-    """
-    affinity = pod.spec.affinity
-    if affinity is None:
-        return ()
-    found = []
-    anti = affinity.pod_anti_affinity
-    for term in () if anti is None else anti.required:
-        if _selects(term.label_selector, term.namespaces, term.namespace_selector, pod):
-            sets = _sets(nodes, rows, term.topology_key)
-            found.append(Domains(f"anti-affinity by {term.topology_key}", sets, at_most=1))
-    near = affinity.pod_affinity
-    for term in () if near is None else near.required:
-        if _selects(term.label_selector, term.namespaces, term.namespace_selector, pod):
-            sets = _sets(nodes, rows, term.topology_key)
-            name = f"affinity by {term.topology_key}"
-            found.append(Domains(name, sets, single=True, only=True))
-    return tuple(found)
-
-
-def _selects(selector: object, namespaces: Sequence[str], other: object, pod: Pod) -> bool:
-    """Whether a term selects pods like the one that has it; a namespace selector is left to filters."""
-    if other is not None or (namespaces and pod.metadata.namespace not in namespaces):
-        return False
-    return selector_matches(selector, pod.metadata.labels)  # type: ignore[arg-type]
-
-
-def _sets(nodes: Nodes, rows: Sequence[int], key: str) -> tuple[tuple[int, ...], ...]:
-    """Return the leaves by value of a label, those without it in no set."""
-    ids = nodes.label_ids(key)[np.array(rows, dtype=np.intp)]
-    by_value: dict[int, list[int]] = {}
-    for leaf, value in enumerate(ids.tolist()):
-        if value >= 0:
-            by_value.setdefault(value, []).append(leaf)
-    return tuple(tuple(leaves) for leaves in by_value.values())
 
 
 def unlike(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) -> str:

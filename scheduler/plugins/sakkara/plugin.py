@@ -24,7 +24,7 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.plugins.sakkara import eviction, planning
+from scheduler.plugins.sakkara import between, eviction, planning
 from scheduler.plugins.sakkara.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.sakkara.describing import TOPOLOGY_KIND, Descriptions
 from scheduler.plugins.sakkara.group import GroupSpec, check_levels
@@ -174,7 +174,7 @@ class ClusterTopologyPlacementGroup(Plugin[ClusterTopologyPlacementGroupArgs]):
             return unresolvable(f"the group {key} is held: {unlike}")
         self._trees[key] = tree
         record.retries += 1
-        record.victims, record.conflict = (), ()
+        record.conflict = ()
         plan = yield from self._placed(key, spec, tree, room)
         if isinstance(plan, Status) and self._may_evict(spec, record, room):
             request = {**requests[room.members[0].metadata.uid], PODS: 1}
@@ -216,7 +216,9 @@ class ClusterTopologyPlacementGroup(Plugin[ClusterTopologyPlacementGroupArgs]):
         nodes = room.nodes
         standing = self._members.standing(key)
         found = planning.site(spec, tree, nodes, slots, standing, len(room.members))
-        domains = planning.between_members(room.members[0], nodes, found.rows)
+        pod = room.members[0]
+        domains = between.members(pod, nodes, found.rows, self.handle.pods)
+        domains += between.spread(pod, nodes, found.rows, self.handle.pods)
         if not domains or standing:
             return found
         instance = msgspec.structs.replace(found.instance, domains=domains)
