@@ -29,13 +29,14 @@ from scheduler.daemon import inspection
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, Record
+from scheduler.daemon.solving import Solving
 from scheduler.engine.backoff import Backoff
-from scheduler.engine.effects import AskExtender, Leading
+from scheduler.engine.effects import AskExtender, Effect, Leading, Solve
 from scheduler.engine.engine import Engine, EngineSettings
 from scheduler.engine.extenders import extenders_of
 from scheduler.framework.registry import Registry
 from scheduler.kube.client import ApiClient
-from scheduler.kube.effects import Executor
+from scheduler.kube.effects import Carry, Executor
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.fence import Fence
 from scheduler.kube.lease import Election
@@ -103,6 +104,10 @@ class Daemon:
         self._fence = Fence(clock)
         configured = loaded.scheduler.extenders
         self._extenders = Extenders(configured, self._fence, meters) if configured else None
+        self._solving = Solving(meters)
+        others: dict[type[Effect], Carry] = {Solve: self._solving.carry}
+        if self._extenders is not None:
+            others[AskExtender] = self._extenders.carry
         host = socket.gethostname()
         recorder = Recorder(Sender(client, self._fence, random, meters), host, meters=meters)
         self._recorder = recorder
@@ -114,7 +119,7 @@ class Daemon:
             clock=clock,
             random=random,
             meters=meters,
-            others={AskExtender: self._extenders.carry} if self._extenders else {},
+            others=others,
         )
         self._watches = Watches(
             WATCHED,
@@ -204,6 +209,7 @@ class Daemon:
         await self._executor.close()
         if self._extenders is not None:
             await self._extenders.close()
+        await self._solving.close()
         await self._server.stop()
         await self._client.close()
 

@@ -270,6 +270,13 @@ class Meters:
         exp(0.001, 2, 15),
         "How long an extender took to answer; result is ok or error.",
     )
+    solver_duration = histograms(
+        "trellis_solver_duration_seconds",
+        "result",
+        exp(0.001, 2, 15),
+        "How long a question to the solver took, waiting for earlier ones included; result is done, "
+        "invalid, error, timeout, died, cancelled or closed.",
+    )
     effects_in_flight = gauges("trellis_effects_in_flight", "effect", "Effects being sent.")
     effects_queued = gauges("trellis_effects_queued", "effect", "Effects that wait to be sent.")
     bind_conflicts = counters(

@@ -371,7 +371,7 @@ def _solution(answer: CallResult) -> Solution | None:
         return None
     if isinstance(answer.body, Solution):
         return answer.body
-    return msgspec.convert(answer.body, Solution)
+    return msgspec.convert(answer.body, Solution, str_keys=True)
 
 
 def _refusal(key: str, fits: Fits, solution: Solution, *, tried: bool) -> str:

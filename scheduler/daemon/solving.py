@@ -1,0 +1,45 @@
+"""The daemon's solver: `Solve` effects go to the helper process, its solutions come back as answers.
+
+The process is started when the first group asks, so that a cluster without groups never carries it.
+Owns the pool; knows nothing of groups.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import structlog
+
+from scheduler.base.clock import perf_s
+from scheduler.base.meters import Meters
+from scheduler.engine.effects import Answer, Solve
+from scheduler.kube.api import Response
+from scheduler.workers.pool import Pool
+
+_CODES = {"done": 200, "invalid": 422, "error": 500}
+_log = structlog.get_logger()
+
+
+class Solving:
+    """Carries out `Solve` effects, one after the other."""
+
+    def __init__(self, meters: Meters, pool: Pool | None = None) -> None:
+        self._pool = pool or Pool()
+        self._duration = meters.solver_duration
+
+    async def carry(self, effect: Solve, submitted_at: float) -> tuple[Answer, Response]:
+        """Ask once; every way it can go wrong is an answer."""
+        del submitted_at
+        await self._pool.start()
+        started = perf_s()
+        outcome = await self._pool.run("question", effect.instance, effect.limit_s)
+        self._duration.labels(outcome.code).observe(perf_s() - started)
+        if not outcome.ok:
+            _log.warning("the solver gave no answer", why=outcome.code, message=outcome.message)
+        code = _CODES.get(outcome.code, 0)
+        body = msgspec.json.decode(outcome.body) if outcome.ok else None
+        answer = Answer(effect.id, code, outcome.code, outcome.message, body)
+        return answer, Response(code, reason=outcome.code, message=outcome.message)
+
+    async def close(self) -> None:
+        """End the helper process."""
+        await self._pool.close()
