@@ -8,8 +8,16 @@ from scheduler.framework.plugin import Plugin
 from scheduler.plugins.affinity import InterPodAffinity
 from scheduler.plugins.defaultbinder import DefaultBinder
 from scheduler.plugins.dynamicresources import DynamicResources
+from scheduler.plugins.groupsort import QOSSort
 from scheduler.plugins.imagelocality import ImageLocality
 from scheduler.plugins.loadaware import LoadAwareScheduling
+from scheduler.plugins.network import (
+    CheckRiskNodeBandwidth,
+    LoadVariationRiskBalancing,
+    NetworkMinCost,
+    NetworkOverhead,
+    TopologicalSort,
+)
 from scheduler.plugins.nodeaffinity import NodeAffinity
 from scheduler.plugins.nodedeclaredfeatures import NodeDeclaredFeatures
 from scheduler.plugins.nodename import NodeName
@@ -55,4 +63,10 @@ IN_TREE: tuple[type[Plugin[Any]], ...] = (
     LoadAwareScheduling,
     NodeResourceTopologyMatch,
     ClusterTopologyPlacementGroup,
+    TopologicalSort,
+    QOSSort,
+    NetworkOverhead,
+    NetworkMinCost,
+    CheckRiskNodeBandwidth,
+    LoadVariationRiskBalancing,
 )
