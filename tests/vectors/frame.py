@@ -15,13 +15,6 @@ DATA = Path(__file__).parent / "data"
 # Files, or the cases of one plugin in a file of several, whose subject does not exist yet. Only for
 # the time until it does: whoever adds a plugin takes it out here, and a test insists on that.
 LATER = {
-    "network/appgroup-controller.json": ("AppGroup controller",),
-    "network/loadvariationriskbalancing.json": ("LoadVariationRiskBalancing",),
-    "network/networkoverhead.json": ("NetworkOverhead",),
-    "network/networktopology-controller.json": ("NetworkTopology controller",),
-    "network/pluginargs.json": ("NetworkOverhead", "TopologicalSort"),
-    "network/qossort.json": ("QOSSort",),
-    "network/topologicalsort.json": ("TopologicalSort",),
     "sakkara/cases.json": ("ClusterTopologyPlacementGroup",),
     "sakkara/preemption.json": ("ClusterTopologyPlacementGroup",),
 }
@@ -81,6 +74,13 @@ def vectors(root: Path, path: str) -> Iterator[Vector]:
 
 # Decisions of the policy by which we differ from a peer; docs/compatibility.md has the reasons.
 DECISIONS = {
+    "D2": "an object that is missing, or a node, never ends an attempt",
+    "D4b": "the order of the queue is an order: groups and pods are entities with keys",
+    "D6": "calculated costs stand in status, the user's tables are left alone",
+    "D7": "what is not measured is not free, and a way listed one way serves both",
+    "D8": "the AppGroup of the pod's own namespace comes first",
+    "D9": "workloads are known by selector or name, unknown ones go last",
+    "D10": "every workload gets an index, and the user's spec is never written to",
     "D15": "a deleted pod gives back at once what was reserved for it in NUMA zones",
     "D18": "sidecars, pod-level requests and overhead count by the standard rule everywhere",
     "D17": "a percentile that is not reported is replaced by a figure that is",

@@ -1,0 +1,167 @@
+"""A slow model of NetworkOverhead over plain manifests, written from the notes alone.
+
+Shares nothing with the plugin but the reading of quantities. `ours` adds what the policy changes: a way
+listed in one direction serves both (D7), pods on unknown nodes are passed over (D2), the AppGroup of
+the pod's own namespace comes first (D8), dependents may count (D28).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+GROUP = "appgroup.diktyo.x-k8s.io"
+WORKLOAD = "appgroup.diktyo.x-k8s.io.workload"
+REGION = "topology.kubernetes.io/region"
+ZONE = "topology.kubernetes.io/zone"
+UNKNOWN = 100
+
+
+class PeerError(Exception):
+    """The peer ends the attempt with an error, or itself."""
+
+
+@dataclass
+class Model:
+    """One question: a pod, the nodes, the placed pods, the objects, the arguments."""
+
+    pod: dict[str, Any]
+    nodes: list[dict[str, Any]]
+    placed: list[dict[str, Any]]
+    objects: list[dict[str, Any]]
+    args: dict[str, Any]
+    ours: bool = True
+    dependents: bool = False
+
+    def group(self) -> dict[str, Any] | None:
+        """Return the pod's AppGroup."""
+        name = labels_of(self.pod).get(GROUP)
+        if not name:
+            return None
+        spaces = list(self.args.get("namespaces") or ["default"])
+        if self.ours:
+            spaces.insert(0, self.pod["metadata"].get("namespace", "default"))
+        return self._find("AppGroup", name, spaces)
+
+    def topology(self) -> dict[str, Any] | None:
+        """Return the NetworkTopology."""
+        spaces = list(self.args.get("namespaces") or ["default"])
+        return self._find(
+            "NetworkTopology", self.args.get("networkTopologyName", "nt-default"), spaces
+        )
+
+    def ties(self) -> list[tuple[str, int, bool]]:
+        """Return (workload, limit, whether it is the other one that depends) of each tie."""
+        group = self.group()
+        if group is None:
+            return []
+        own = labels_of(self.pod).get(WORKLOAD, "")
+        found = []
+        for entry in group["spec"].get("workloads") or []:
+            for dependency in entry.get("dependencies") or []:
+                limit = dependency.get("maxNetworkCost") or 0
+                here, there = entry["workload"]["selector"], dependency["workload"]["selector"]
+                if here == own:
+                    found.append((there, limit, False))
+                elif there == own and self.dependents:
+                    found.append((here, limit, True))
+        return found
+
+    def standing(self) -> list[tuple[str, str]]:
+        """Return (workload, node) of the placed pods of the group."""
+        name = labels_of(self.pod).get(GROUP)
+        known = {node["metadata"]["name"] for node in self.nodes}
+        found = []
+        for pod in self.placed:
+            node = pod["spec"].get("nodeName")
+            if not node or labels_of(pod).get(GROUP) != name:
+                continue
+            if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+                continue
+            workload = labels_of(pod).get(WORKLOAD, "")
+            if node not in known:
+                if not self.ours and any(workload == tie[0] for tie in self.ties()):
+                    raise PeerError(node)
+                continue
+            found.append((workload, node))
+        return found
+
+    def judge(self, candidate: str) -> tuple[int, int, int]:
+        """Return how many ties hold on a node, how many do not, and what they cost."""
+        satisfied = violated = cost = 0
+        for workload, node in self.standing():
+            for tied, limit, is_dependent in self.ties():
+                if tied != workload:
+                    continue
+                ends = (node, candidate) if is_dependent else (candidate, node)
+                price, adds = self._way(*ends, target=node)
+                cost += adds
+                if price is not None:
+                    satisfied += price <= limit
+                    violated += price > limit
+        return satisfied, violated, cost
+
+    def _way(self, origin: str, destination: str, target: str) -> tuple[float | None, int]:
+        """Return what the limit is compared with (None: not counted) and what the score adds."""
+        if origin == destination:
+            return -1, 0
+        here, there, far = self._place(origin), self._place(destination), self._place(target)
+        if far == ("", ""):
+            return float("inf"), UNKNOWN
+        if here == there:
+            return -1, 1
+        level = ZONE if here[0] == there[0] else REGION
+        ends = (here[1], there[1]) if level == ZONE else (here[0], there[0])
+        listed = self._listed(level)
+        found = listed.get(ends)
+        if found is None and self.ours:
+            found = listed.get(ends[::-1])
+        return (None, UNKNOWN) if found is None else (found, found)
+
+    def is_listed_one_way(self) -> bool:
+        """Whether some way stands in the table in one direction only."""
+        return any(
+            ends[::-1] not in listed
+            for listed in (self._listed(REGION), self._listed(ZONE))
+            for ends in listed
+        )
+
+    def _listed(self, level: str) -> dict[tuple[str, str], int]:
+        topology = self.topology()
+        weights = (topology or {}).get("spec", {}).get("weights") or []
+        found: dict[tuple[str, str], int] = {}
+        for table in weights:
+            if table["name"] != self.args.get("weightsName", "UserDefined"):
+                continue
+            for costs in table["topologyList"]:
+                for origin in costs["originList"] if costs["topologyKey"] == level else []:
+                    for way in origin.get("costList") or []:
+                        ends = (origin["origin"], way["destination"])
+                        found.setdefault(ends, way["networkCost"])
+        return found
+
+    def _place(self, name: str) -> tuple[str, str]:
+        node = next(node for node in self.nodes if node["metadata"]["name"] == name)
+        return labels_of(node).get(REGION, ""), labels_of(node).get(ZONE, "")
+
+    def _find(self, kind: str, name: str, spaces: list[str]) -> dict[str, Any] | None:
+        for space in spaces:
+            for raw in self.objects:
+                meta = raw["metadata"]
+                if raw["kind"] == kind and (meta["name"], meta.get("namespace", "default")) == (
+                    name,
+                    space,
+                ):
+                    return raw
+        return None
+
+
+def labels_of(raw: dict[str, Any]) -> dict[str, str]:
+    """Return the labels of a manifest."""
+    return raw["metadata"].get("labels") or {}
+
+
+def normalized(raw: dict[str, int]) -> dict[str, int]:
+    """Return the scores between 0 and 100."""
+    low, high = min(raw.values()), max(raw.values())
+    if low == high:
+        return dict.fromkeys(raw, 100 if high else 0)
+    return {name: 100 - 100 * (cost - low) // (high - low) for name, cost in raw.items()}
