@@ -28,6 +28,7 @@ from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.sandbox.sandbox import Options, Sandbox
 from scheduler.sandbox.shape import read_shape
+from scheduler.sandbox.store import Store
 from scheduler.serve.app import Address
 
 
@@ -55,6 +56,11 @@ class Stage:
     def kubeconfig(self) -> Path:
         """Return the kubeconfig with which kubectl reaches this cluster."""
         return self._sandbox.kubeconfig_path
+
+    @property
+    def store(self) -> Store:
+        """Return what the API server holds."""
+        return self._sandbox.store
 
     async def pods(self) -> tuple[Pod, ...]:
         """Return all pods."""
