@@ -12,12 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from scheduler.objects.pod import Container, Pod, ResourceList, ResourceRequirements
+from scheduler.objects.pod import Pod, ResourceList, ResourceRequirements
 from scheduler.objects.quantity import milli_quantity
 from scheduler.state.resources import CPU, EPHEMERAL, MEMORY, PODS, amounts, pod_requests
 
 LIMIT = 2**56
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
+
+# Kinds of containers, as reasons call them.
+INIT, SIDECAR, APP = "init container", "sidecar container", "container"
 
 # Resources that every node is taken to offer, if only an amount of 0.
 ALWAYS_OFFERED = frozenset((CPU, MEMORY, EPHEMERAL, PODS))
@@ -30,19 +33,24 @@ class Part(msgspec.Struct, frozen=True):
     """One container; `kind` is the word for it in reasons."""
 
     needs: Needs
-    kind: str = "container"
+    kind: str = APP
 
     @property
     def stays(self) -> bool:
         """Whether what it takes is not free again for the containers after it."""
-        return self.kind != "init container"
+        return self.kind != INIT
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What a pod asks for; `parts` are its containers in the order in which they start."""
+    """What a pod asks for; `parts` are its containers in the order in which they start.
+
+    `assigned` is the part of the whole that the kubelet assigns: without overhead, and without the
+    CPUs of containers that ask for a fraction of one, which share what nobody has.
+    """
 
     qos: str
     whole: Needs
+    assigned: Needs
     parts: tuple[Part, ...]
     asks_devices: bool
 
@@ -62,14 +70,15 @@ def demand_of(pod: Pod) -> Demand:
     spec = pod.spec
     parts = []
     for container in spec.init_containers:
-        kind = "sidecar container" if container.restart_policy == "Always" else "init container"
+        kind = SIDECAR if container.restart_policy == "Always" else INIT
         parts.append(Part(_needs(amounts(container.resources.requests)), kind))
-    parts += [Part(_needs(amounts(c.resources.requests))) for c in spec.containers]
+    parts += [Part(_needs(amounts(c.resources.requests)), APP) for c in spec.containers]
     whole = _needs(pod_requests(pod))
     names = {name for needs in (whole, *(part.needs for part in parts)) for name, _ in needs}
     return Demand(
         qos=qos_of(pod),
         whole=whole,
+        assigned=_assigned(parts),
         parts=tuple(parts),
         asks_devices=any(not is_native(name) for name in names),
     )
@@ -150,9 +159,26 @@ def held_by_zones(demand: Demand, needs: Needs) -> Iterator[tuple[str, int]]:
             yield name, amount
 
 
-def named(container: Container) -> Needs:
-    """Return the requests of one container."""
-    return _needs(amounts(container.resources.requests))
+def assigned_needs(needs: Needs) -> Needs:
+    """Return a container's needs without a fraction of a CPU."""
+    return tuple((name, amount) for name, amount in needs if name != CPU or amount % 1000 == 0)
+
+
+def _assigned(parts: Iterable[Part]) -> Needs:
+    """Return the sum over what runs together, or an init container's step if that is more."""
+    running: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for part in parts:
+        for name, amount in assigned_needs(part.needs):
+            if part.stays:
+                running[name] = running.get(name, 0) + amount
+            if part.kind == SIDECAR:
+                sidecars[name] = sidecars.get(name, 0) + amount
+            elif not part.stays:
+                peak[name] = max(peak.get(name, 0), amount + sidecars.get(name, 0))
+    names = {**running, **peak}
+    return tuple((n, min(max(running.get(n, 0), peak.get(n, 0)), LIMIT)) for n in names)
 
 
 def _needs(requests: Mapping[str, int]) -> Needs:

@@ -18,7 +18,7 @@ from scheduler.framework.pershape import PerShape
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.numaplacement import METADATA, VECTOR, Name, zones_of
 from scheduler.plugins.numa.book import Book
-from scheduler.plugins.numa.demand import Demand, exclusive_needs
+from scheduler.plugins.numa.demand import APP, Demand, exclusive_needs
 from scheduler.plugins.numa.reserving import Reserving
 from scheduler.plugins.numa.settings import attribute
 from scheduler.plugins.numa.sight import Sight
@@ -91,7 +91,7 @@ def _freed(
     freed: Freed = {}
     for placed in victims:
         asked = demand.of(placed)
-        apps = [part for part in asked.parts if part.kind == "container"]
+        apps = [part for part in asked.parts if part.kind == APP]
         for container, part in zip(placed.pod.spec.containers, apps, strict=True):
             zone = zone_of.get(_name(placed, container.name))
             if zone is None:

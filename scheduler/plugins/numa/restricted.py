@@ -11,7 +11,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix
-from scheduler.plugins.numa.demand import Demand, Needs, held_by_zones, is_affine, may_be_host_level
+from scheduler.plugins.numa.demand import (
+    Demand,
+    Needs,
+    assigned_needs,
+    held_by_zones,
+    is_affine,
+    may_be_host_level,
+)
 from scheduler.plugins.numa.filtering import CANNOT
 from scheduler.plugins.numa.sight import Sight
 from scheduler.plugins.numa.zones import sets_of
@@ -23,19 +30,20 @@ def unfit(
     """Yield (rows, reason) for the rows among `rows` that are not admitted; `by_pod` tells the scope."""
     whole = rows & by_pod
     if np.count_nonzero(whole):
-        found = _unfit_rows(sight, demand.whole, demand, np.flatnonzero(whole))
+        found = _unfit_rows(sight, demand.assigned, demand, np.flatnonzero(whole))
         yield _column(sight.size, found[0]), f"{CANNOT} pod"
     left = np.flatnonzero(rows & ~by_pod)
     taken: dict[str, IntMatrix] = {}
     for part in demand.parts:
         if not len(left):
             return
-        misfits, masks = _unfit_rows(sight.over(taken), part.needs, demand, left)
+        needs = assigned_needs(part.needs)
+        misfits, masks = _unfit_rows(sight.over(taken), needs, demand, left)
         if len(misfits):
             yield _column(sight.size, misfits), f"{CANNOT} {part.kind}"
             left = np.setdiff1d(left, misfits)
         if part.stays:
-            _take(sight, taken, demand, part.needs, masks)
+            _take(sight, taken, demand, needs, masks)
 
 
 def _unfit_rows(
