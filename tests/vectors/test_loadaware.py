@@ -206,12 +206,13 @@ def accounting(case, expect):
     assert isinstance(plugin, LoadAwareScheduling)
     account = plugin.ledger.account(name)
     assert account is not None
+    account.count_prod(counts=True)
     uids = {placed.pod.metadata.uid: placed.pod.metadata.name for placed in scene.cluster.pods}
     sums = {
         "prodUsage": account.prod_usage,
         "nodeDelta": account.node_delta,
         "prodDelta": account.prod_delta,
-        "nodeEstimated": account.estimated,
+        "nodeEstimated": account.estimated(),
     }
     lists = {
         "podsInNodeDelta": account.in_node_delta(),

@@ -76,13 +76,13 @@ def forced_until(pod: Pod, assigned: float, settings: Settings) -> float:
 class Account:
     """The sums of one node, kept with every pod that comes or goes and every report.
 
-    `node_delta` is what unseen pods add to the node's usage, `prod_delta` the same for production
-    pods, `prod_usage` what reported production pods use, `estimated` the estimates of all.
+    `node_delta` is what unseen pods add to the node's usage. With `counts_prod`, `prod_delta` is the
+    same for production pods and `prod_usage` what reported production pods use; else both are zero.
     """
 
     __slots__ = (
+        "counts_prod",
         "entries",
-        "estimated",
         "node_delta",
         "prod_delta",
         "prod_usage",
@@ -92,6 +92,7 @@ class Account:
 
     def __init__(self, width: int) -> None:
         self.width = width
+        self.counts_prod = False
         self.report: Report | None = None
         self.entries: dict[str, Entry] = {}
         self._clear()
@@ -116,6 +117,22 @@ class Account:
     def take(self, report: Report | None) -> None:
         """Take in a report, or that there is none any more."""
         self.report = report
+        self._recount()
+
+    def count_prod(self, *, counts: bool) -> None:
+        """Say whether production pods are to be summed up on their own."""
+        if counts != self.counts_prod:
+            self.counts_prod = counts
+            self._recount()
+
+    def estimated(self) -> list[int]:
+        """Return the estimates of all pods, whether a report has seen them or not."""
+        total = [0] * self.width
+        for entry in self.entries.values():
+            _add(total, entry.estimate, 1)
+        return total
+
+    def _recount(self) -> None:
         self._clear()
         for entry in self.entries.values():
             self._count(entry, 1)
@@ -132,43 +149,42 @@ class Account:
         self.node_delta = [0] * self.width
         self.prod_delta = [0] * self.width
         self.prod_usage = [0] * self.width
-        self.estimated = [0] * self.width
 
     def _count(self, entry: Entry, sign: int) -> None:
         report = self.report
         if report is None:
             return
-        _add(self.estimated, entry.estimate, sign)
-        _add(self.node_delta, self._unseen(entry), sign)
-        if entry.is_prod:
+        unseen = self._unseen(entry)
+        if unseen:
+            _add(self.node_delta, unseen, sign)
+        if self.counts_prod and entry.is_prod:
             _add(self.prod_delta, self._unseen_prod(entry), sign)
-            if entry.key in report.prod:
-                _add(self.prod_usage, report.pods[entry.key], sign)
+            if report.is_prod(entry.key):
+                _add(self.prod_usage, report.usage_of(entry.key) or (), sign)
 
     def _unseen(self, entry: Entry) -> Vector:
         """Return what the pod adds to the node's reported usage."""
         report = self.report
-        if report is None or not any(entry.estimate):
+        if report is None:
             return ()
-        usage = report.pods.get(entry.key)
+        if (
+            entry.key in report.pods
+            and entry.assigned <= report.updated - report.interval_s
+            and entry.deadline <= report.updated
+        ):
+            return ()  # the report has seen it: the ordinary case
+        usage = report.usage_of(entry.key)
         if usage is None:
             return entry.estimate
-        if not is_unseen(entry, report):
-            return ()
         return tuple([max(0, e - u) for e, u in zip(entry.estimate, usage, strict=True)])
 
     def _unseen_prod(self, entry: Entry) -> Vector:
         report = self.report
         if report is None or not entry.is_prod:
             return ()
-        if entry.key in report.pods and entry.key not in report.prod:
+        if entry.key in report.pods and not report.is_prod(entry.key):
             return entry.estimate  # the report does not count it among production pods
         return self._unseen(entry)
-
-
-def is_unseen(entry: Entry, report: Report) -> bool:
-    """Whether a reported pod is too young for the report to show what it will use."""
-    return entry.assigned > report.updated - report.interval_s or entry.deadline > report.updated
 
 
 def _add(total: list[int], more: Vector, sign: int) -> None:

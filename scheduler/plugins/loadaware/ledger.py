@@ -175,7 +175,7 @@ class Ledger:
         found: dict[str, Any] = {}
         for name in sorted(self._rows):
             account, row = self._accounts[name], self._rows[name]
-            sums = (account.node_delta, account.prod_delta, account.prod_usage, account.estimated)
+            sums = (account.node_delta, account.prod_delta, account.prod_usage)
             found[f"sums {name}"] = [list(one) for one in sums]
             found[f"cells {name}"] = self._grid.cells(row)
         found["reports"] = self.reports
@@ -207,6 +207,7 @@ class Ledger:
             limits = node_limits(change.node, self.settings)
             if limits != self._limits[name]:
                 self._limits[name] = limits
+                self._accounts[name].count_prod(counts=self._counts_prod(limits))
                 self._write(name)
 
     def _add_node(self, node: Node) -> None:
@@ -218,6 +219,7 @@ class Ledger:
         self._grid.grow(cluster.table.size)
         self._limits[name] = node_limits(node, self.settings)
         account = self._accounts[name] = Account(len(self.settings.resources))
+        account.count_prod(counts=self._counts_prod(self._limits[name]))
         metric = cluster.store.of(KIND).get(name)
         if metric is not None:
             account.report = read_report(metric, self.settings)
@@ -225,6 +227,9 @@ class Ledger:
         for uid, placed in cluster.pods.on(name).items():
             self._hold(account, uid, placed)
         self._write(name)
+
+    def _counts_prod(self, limits: NodeLimits) -> bool:
+        return self.settings.scores_prod or limits.prod_breaks is not None
 
     def _report(self, name: str, metric: NodeMetric | None) -> None:
         account = self._accounts.get(name)

@@ -6,7 +6,8 @@ whole report one without measurements, never one of an idle node.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -37,23 +38,24 @@ class Chosen(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """One report; `usage` is None when it holds no measurements. Times are seconds.
 
-    `pods` has what each pod (`namespace/name`) uses, `prod` those reported as production.
+    Of the pods (`namespace/name`) only those are here whose usage is told. Figures of pods and windows
+    are read when somebody asks: most reports replace one whose details nobody needed.
     """
 
+    settings: Settings
     updated: float
     interval_s: float
     usage: Vector | None
     system: Vector
-    windows: Mapping[str, tuple[tuple[float, Vector], ...]]
-    pods: Mapping[str, Vector]
-    prod: frozenset[str]
+    windows: tuple[AggregatedUsage, ...]
+    pods: Mapping[str, PodMetricInfo]
 
     def choose(self, wanted: Percentile | None) -> Chosen:
         """Return the usage for a percentile: its window, the next longer one, else the average."""
         average = self.usage if self.usage is not None else ()
         if wanted is None:
             return Chosen(average)
-        known = self.windows.get(wanted.type, ())
+        known = self._known(wanted.type)
         if not known:
             return Chosen(average, is_substitute=True)
         if not wanted.duration_s:
@@ -63,24 +65,52 @@ class Report(msgspec.Struct, frozen=True):
                 return Chosen(usage, is_substitute=duration_s != wanted.duration_s)
         return Chosen(average, is_substitute=True)
 
+    def usage_of(self, pod: str) -> Vector | None:
+        """Return what a pod uses; None if the report does not say or cannot be read."""
+        found = self.pods.get(pod)
+        return None if found is None else _vector(found.pod_usage.resources, self.settings)
+
+    def is_prod(self, pod: str) -> bool:
+        """Whether the report counts a pod as production."""
+        found = self.pods.get(pod)
+        return found is not None and found.priority == PROD
+
+    def _known(self, kind: str) -> list[tuple[float, Vector]]:
+        """Return (seconds, usage) of the windows that have data of a type, the shortest first."""
+        found: dict[float, Vector] = {}
+        for window in self.windows:
+            usage = window.usage.get(kind)
+            vector = _vector(usage.resources, self.settings) if usage and usage.resources else None
+            duration_s = _duration_s(window.duration)
+            if vector is not None and duration_s is not None:
+                found[duration_s] = vector
+        return sorted(found.items())
+
 
 def read_report(metric: NodeMetric, settings: Settings) -> Report:
     """Read a NodeMetric; total."""
     policy = metric.spec.metric_collect_policy
     interval = policy.report_interval_seconds if policy is not None else None
     info = metric.status.node_metric
-    nothing = settings.nothing
-    pods, prod = _pods(metric.status.pods_metric, settings.resources)
-    usage = None if info is None else _vector(info.node_usage.resources, settings.resources)
-    system = None if info is None else _vector(info.system_usage.resources, settings.resources)
+    usage, system = None, None
+    windows: tuple[AggregatedUsage, ...] = ()
+    if info is not None:
+        usage = _vector(info.node_usage.resources, settings)
+        windows = info.aggregated_node_usages
+        if settings.prod_includes_system:
+            system = _vector(info.system_usage.resources, settings)
     return Report(
+        settings=settings,
         updated=_time(metric.status.update_time),
         interval_s=float(DEFAULT_INTERVAL_S if interval is None else max(interval, 0)),
         usage=usage,
-        system=nothing if system is None else system,
-        windows={} if info is None else _windows(info.aggregated_node_usages, settings),
-        pods=pods,
-        prod=frozenset(prod),
+        system=settings.nothing if system is None else system,
+        windows=windows,
+        pods={
+            f"{one.namespace}/{one.name}": one
+            for one in metric.status.pods_metric
+            if one.pod_usage.resources
+        },
     )
 
 
@@ -92,20 +122,7 @@ def _time(text: str | None) -> float:
     return NEVER if moment is None else moment
 
 
-def _windows(
-    listed: Iterable[AggregatedUsage], settings: Settings
-) -> dict[str, tuple[tuple[float, Vector], ...]]:
-    """Return type → (seconds, usage) of the windows that have data, the shortest first."""
-    found: dict[str, dict[float, Vector]] = {}
-    for window in listed:
-        duration_s = _duration_s(window.duration)
-        for kind, usage in window.usage.items():
-            vector = _vector(usage.resources, settings.resources) if usage.resources else None
-            if vector is not None and duration_s is not None:
-                found.setdefault(kind, {})[duration_s] = vector
-    return {kind: tuple(sorted(by_length.items())) for kind, by_length in found.items()}
-
-
+@lru_cache(maxsize=256)
 def _duration_s(text: str) -> float | None:
     try:
         msgspec.convert(text, Duration)
@@ -114,43 +131,23 @@ def _duration_s(text: str) -> float | None:
     return seconds(text)
 
 
-def _pods(
-    listed: Iterable[PodMetricInfo], resources: tuple[str, ...]
-) -> tuple[dict[str, Vector], list[str]]:
-    pods: dict[str, Vector] = {}
-    prod: list[str] = []
-    for one in listed:
-        amounts = one.pod_usage.resources
-        if not amounts:
-            continue
-        usage = _vector(amounts, resources)
-        if usage is not None:
-            key = f"{one.namespace}/{one.name}"
-            pods[key] = usage
-            if one.priority == PROD:
-                prod.append(key)
-    return pods, prod
-
-
-def _vector(amounts: ResourceList, resources: tuple[str, ...]) -> Vector | None:
+def _vector(amounts: ResourceList, settings: Settings) -> Vector | None:
     """Return amounts as a vector, at least 0; None if one of them cannot be read."""
     try:
-        return tuple([_amount(name, amounts[name]) if name in amounts else 0 for name in resources])
+        return tuple(
+            [_amount(name, amounts[name]) if name in amounts else 0 for name in settings.resources]
+        )
     except ObjectError:
         return None
 
 
 def _amount(name: str, value: str | float) -> int:
-    """Read an amount; the forms that agents write go a short way, there are hundreds per report."""
-    if type(value) is str and len(value) <= _MOST_DIGITS and value.isascii():
-        if value.isdigit():
-            found = int(value) * 1000 if name == "cpu" else int(value)
-            return min(found, LARGEST)
-        if name == "cpu":
-            if value[-1] == "m" and value[:-1].isdigit():
-                return min(int(value[:-1]), LARGEST)
-            if value[-1] == "n" and value[:-1].isdigit():
-                return -(-int(value[:-1]) // 1_000_000)
-        elif value[-2:] in _BINARY and value[:-2].isdigit():
-            return min(int(value[:-2]) << _BINARY[value[-2:]], LARGEST)
+    """Read an amount; the forms that agents write go a short way, there are many per report."""
+    if type(value) is str and value.isascii():
+        digits, unit = (value[:-1], value[-1:]) if name == "cpu" else (value[:-2], value[-2:])
+        if digits.isdigit() and len(digits) <= _MOST_DIGITS:
+            if unit == "n":
+                return min(-(-int(digits) // 1_000_000), LARGEST)
+            if unit in _BINARY:
+                return min(int(digits) << _BINARY[unit], LARGEST)
     return max(0, min(resource_amount(name, value), LARGEST))

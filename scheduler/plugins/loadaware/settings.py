@@ -36,6 +36,7 @@ class Settings(msgspec.Struct, frozen=True):
     seconds_after_initialized: int = 0
     customizable: bool = False
     prod_includes_system: bool = False
+    scores_prod: bool = False
     estimates_in_filter: bool = True
 
     @property
@@ -70,6 +71,7 @@ def settings_of(given: LoadAwareSchedulingArgs) -> Settings:
         seconds_after_initialized=args.estimated_seconds_after_initialized or 0,
         customizable=args.allow_customize_estimation,
         prod_includes_system=args.prod_usage_include_sys,
+        scores_prod=args.score_according_prod_usage,
         estimates_in_filter=args.estimate_in_filter,
     )
     filled = msgspec.structs.replace(
