@@ -1,7 +1,7 @@
 """`trellis explain POD`: node by node, why a pod is where it is, or why it is nowhere.
 
 Computed here, by the scheduler's own code: from a snapshot's files, or from what the user may read in
-the cluster. Exit code 3 when there is no node for the pod.
+the cluster; with `--past` as the daemon saw it then. Exit code 3 when there is no node for the pod.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
     ConfigFlag,
@@ -26,10 +27,12 @@ from scheduler.cli.asking import (
 )
 from scheduler.cli.flags import Output, OutputFlag
 from scheduler.cli.live import Access, ContextFlag, KubeconfigFlag, TimeoutFlag, look, seconds
+from scheduler.cli.past import AuthorityFlag, Daemon, DaemonFlag, PastFlag, TokenFlag, ask
 from scheduler.engine.choose import Ties
 from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.explain import Answer
 from scheduler.whatif.explain import explain as explained
+from scheduler.whatif.past import counts_table, past_decision, past_line
 from scheduler.whatif.report import explanation_line, explanation_tables
 from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader
 from scheduler.whatif.stage import Options
@@ -46,12 +49,22 @@ def explain(
     kubeconfig: KubeconfigFlag = "",
     context: ContextFlag = "",
     request_timeout: TimeoutFlag = "30s",
+    past: PastFlag = False,
+    daemon: DaemonFlag = "",
+    token: TokenFlag = "",
+    authority: AuthorityFlag = "",
     output: OutputFlag = Output.TABLE,
 ) -> int:
     """Tell why a pod is where it is, or why it is pending."""
     be_quick()
     given, _, name = pod.rpartition("/")
     is_live = not snapshot and not filename
+    if past or daemon:
+        if not is_live or config or now:
+            raise InputError("--past asks the daemon; it goes without files, --config and --now")
+        where = Daemon(daemon, token, authority)
+        access = Access(kubeconfig, context, seconds(request_timeout), given or namespace)
+        return _tell_past(where, access, name, node, output)
     # Of equal nodes a live cluster's daemon takes the one that the pod's uid picks.
     wanted = options(now, Ties.UID if is_live else Ties.NAME, None, details=True)
     setup = setups(config).default
@@ -64,6 +77,23 @@ def explain(
     answer = explained(world, setup, key, wanted, node=node)
     _show(answer, output, one_node=bool(node))
     return 0 if answer.explanation.fits else EXIT_DOES_NOT_FIT
+
+
+def _tell_past(where: Daemon, access: Access, name: str, node: str, output: Output) -> int:
+    found, notices = past_decision(ask(where, access, name), node=node)
+    tell(f"notice: {notice}" for notice in notices)
+    if output in (Output.JSON, Output.YAML):
+        show_record(found, output)
+    elif output is Output.NAME:
+        print(found.node or "")
+    else:
+        print(past_line(found))
+        wide = output is Output.WIDE
+        tables = explanation_tables(found, wide=wide, one_node=bool(node)) or counts_table(found)
+        if tables:
+            print()
+            show_tables(tables)
+    return 0 if found.fits else EXIT_DOES_NOT_FIT
 
 
 def _read_live(access: Access, wanted: Options) -> tuple[Snapshot, str, Options]:

@@ -7,7 +7,7 @@ not just the first word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -177,9 +177,18 @@ def _outcome(attempt: Attempt) -> Decision:
 
 
 def _nodes(decision: Decision, attempt: Attempt, ties: Ties) -> tuple[NodeExplanation, ...]:
-    listed = verdicts(decision, attempt.nodes)
     alone = _each_alone(decision, attempt)
-    best = next((one for one in listed if one.name == decision.node), None)
+    return explained_nodes(verdicts(decision, attempt.nodes), decision.node, ties, alone)
+
+
+def explained_nodes(
+    listed: tuple[NodeVerdict, ...],
+    chosen: str,
+    ties: Ties,
+    alone: Mapping[str, dict[str, PluginVerdict]] | None = None,
+) -> tuple[NodeExplanation, ...]:
+    """Return verdicts with why the node `chosen` was preferred; `alone` is each filter's own word."""
+    best = next((one for one in listed if one.name == chosen), None)
     return tuple(
         NodeExplanation(
             name=one.name,
@@ -189,7 +198,7 @@ def _nodes(decision: Decision, attempt: Attempt, ties: Ties) -> tuple[NodeExplan
             reasons=one.reasons,
             scores=one.scores,
             total=one.total,
-            plugins=alone.get(one.name, {}),
+            plugins=(alone or {}).get(one.name, {}),
             why=_why(one, best, ties),
         )
         for one in listed

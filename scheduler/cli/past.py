@@ -1,0 +1,186 @@
+"""Asking a running daemon what it decided: by its address, or through a port-forward to its pod.
+
+The pod is the holder of the scheduler's Lease; kubectl makes the port-forward. The daemon asks the API
+server who the user is and whether they may read its debug pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+import typer
+
+from scheduler.base.clock import RealClock
+from scheduler.base.errors import ApiError, InputError
+from scheduler.base.meters import Meters
+from scheduler.cli.about import VERSION
+from scheduler.cli.live import Access
+from scheduler.kube.api import Response
+from scheduler.kube.client import ApiClient
+from scheduler.kube.elsewhere import client_at
+
+LEASE = "trellis"
+PORT = 10259
+MOST_NODES = 10_000
+_FORWARDING = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+)")
+
+PastFlag = Annotated[
+    bool, typer.Option("--past", help="What the daemon decided, not what it would decide now.")
+]
+DaemonFlag = Annotated[
+    str,
+    typer.Option(
+        "--daemon", metavar="WHERE", help="https://HOST:PORT, or NAMESPACE/POD; else the leader."
+    ),
+]
+TokenFlag = Annotated[
+    str, typer.Option("--token", metavar="T", help="For the daemon; else that of the kubeconfig.")
+]
+AuthorityFlag = Annotated[
+    str,
+    typer.Option("--certificate-authority", metavar="F", help="Who has signed its certificate."),
+]
+
+
+class Daemon(NamedTuple):
+    """Where a daemon is and how to speak to it; empty fields are found out."""
+
+    where: str = ""
+    token: str = ""
+    authority: str = ""
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    namespace: str = ""
+
+
+class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _LeaseSpec = _LeaseSpec()
+
+
+class _Leases(msgspec.Struct, frozen=True):
+    items: list[_Lease] = []
+
+
+_leases = msgspec.json.Decoder(_Leases)
+
+
+def ask(daemon: Daemon, access: Access, name: str) -> bytes:
+    """Return what the daemon tells of its last decision about a pod; ApiError when it does not."""
+    return asyncio.run(_ask(daemon, access, name))
+
+
+async def _ask(daemon: Daemon, access: Access, name: str) -> bytes:
+    clock, meters = RealClock(), Meters()
+    agent = f"trellis/{VERSION}"
+    cluster = await ApiClient.connect(
+        access.kubeconfig, access.context, clock=clock, meters=meters, user_agent=agent
+    )
+    try:
+        token = cluster.credentials.access.authorization
+        namespace = access.namespace or cluster.namespace or "default"
+        async with _reached(daemon.where, access, cluster) as url:
+            client = client_at(
+                url,
+                f"Bearer {daemon.token}" if daemon.token else token,
+                authority=daemon.authority,
+                clock=clock,
+                meters=meters,
+                user_agent=agent,
+            )
+            try:
+                path = f"/debug/decisions/{quote(namespace, safe='')}/{quote(name, safe='')}"
+                answer = await client.request(
+                    "GET", f"{path}?limit={MOST_NODES}", timeout_s=access.timeout_s
+                )
+            finally:
+                await client.close()
+    finally:
+        await cluster.close()
+    if not answer.ok:
+        raise ApiError(_words(answer, url), code=answer.code, reason=answer.reason)
+    return answer.body
+
+
+def _words(answer: Response, url: str) -> str:
+    """Return why the daemon did not answer, and what to do about it."""
+    text = f"the daemon at {url} says: {answer.message or answer.reason or 'nothing'}"
+    if answer.code in (401, 403):
+        text += "; --token takes one that may get /debug/decisions/*, as kubectl create token makes"
+    return text
+
+
+@asynccontextmanager
+async def _reached(where: str, access: Access, cluster: ApiClient) -> AsyncIterator[str]:
+    """Yield the address of the daemon, forwarded while the block lasts if it is a pod."""
+    if "://" in where:
+        yield where.rstrip("/")
+        return
+    namespace, _, pod = where.partition("/")
+    if not pod:
+        namespace, pod = await _leader(cluster, namespace, access.timeout_s)
+    async with _forwarded(namespace, pod, access) as port:
+        yield f"https://127.0.0.1:{port}"
+
+
+async def _leader(cluster: ApiClient, namespace: str, timeout_s: float) -> tuple[str, str]:
+    """Return namespace and pod of the daemon that holds the Lease; InputError without just one."""
+    within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    path = f"/apis/coordination.k8s.io/v1{within}/leases?fieldSelector=metadata.name%3D{LEASE}"
+    answer = await cluster.request("GET", path, timeout_s=timeout_s)
+    if not answer.ok:
+        text = f"cannot look for the leader: {answer.message or answer.reason}; name it: --daemon"
+        raise ApiError(text, code=answer.code, reason=answer.reason)
+    found = [one for one in _leases.decode(answer.body).items if one.spec.holder_identity]
+    if len(found) != 1:
+        count = "no daemon leads" if not found else f"{len(found)} daemons lead"
+        raise InputError(f"{count} (Lease {LEASE}); name one", where="--daemon")
+    # A daemon's identity begins with its host, which is the name of its pod.
+    holder = found[0].spec.holder_identity or ""
+    return found[0].metadata.namespace, holder.rpartition("_")[0] or holder
+
+
+@asynccontextmanager
+async def _forwarded(namespace: str, pod: str, access: Access) -> AsyncIterator[int]:
+    words = ["--namespace", namespace, "port-forward", f"pod/{pod}", f":{PORT}"]
+    for flag, value in (("--kubeconfig", access.kubeconfig), ("--context", access.context)):
+        words += [flag, value] if value else []
+    pipe = asyncio.subprocess.PIPE
+    try:
+        kubectl = await asyncio.create_subprocess_exec("kubectl", *words, stdout=pipe, stderr=pipe)
+    except OSError as error:
+        text = "a port-forward needs kubectl; or name the daemon's address"
+        raise InputError(text, where="--daemon") from error
+    try:
+        yield await _port(kubectl, f"{namespace}/{pod}", access.timeout_s)
+    finally:
+        if kubectl.returncode is None:
+            kubectl.terminate()
+        await kubectl.wait()
+
+
+async def _port(kubectl: asyncio.subprocess.Process, where: str, timeout_s: float) -> int:
+    """Return the local port once kubectl listens on it."""
+    if kubectl.stdout is None or kubectl.stderr is None:
+        raise InputError("kubectl cannot be read", where=where)
+    try:
+        line = await asyncio.wait_for(kubectl.stdout.readline(), timeout_s)
+    except TimeoutError:
+        text = f"no port-forward to {where} in {timeout_s:g} s"
+        raise InputError(text, where="--daemon") from None
+    found = _FORWARDING.search(line)
+    if found is None:
+        words = (await kubectl.stderr.read()).decode(errors="replace").strip().replace("\n", "; ")
+        raise InputError(f"no port-forward to {where}: {words or 'kubectl has ended'}")
+    return int(found[1])
