@@ -2,19 +2,19 @@
 
 A cycle is a generator. What it yields (calls of `framework.calls`, a tuple of them at a time) becomes
 effects; their answers, or the end of patience, resume it. While a cycle waits for an extender its
-profile is in `blocked` and tries no other pod; while one waits for the solver other pods go on. Who
-began a cycle says under which key it can be dropped, and is told how it ended. Decides nothing.
+profile is in `blocked` and tries no other pod; while one waits for the solver other pods go on, unless
+it asks for all profiles to wait. Who began a cycle says under which key it can be dropped, and is told how it ended. Decides nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeAlias
 
 from scheduler.base.errors import InputError, PluginError
 from scheduler.engine.effects import Answer, AskExtender, Effects, Solve
 from scheduler.engine.outbox import Outbox
-from scheduler.framework.calls import CallResult, CycleCall, ExtenderCall
+from scheduler.framework.calls import CallResult, CycleCall, ExtenderCall, SolverCall
 
 # An effect has its own time limit; this is how much later an answer is taken for lost.
 GRACE_S = 5.0
@@ -29,7 +29,17 @@ Complain = Callable[[str, str, Exception], None]
 class _Waiting:
     """A suspended cycle: `results` has a place for each call of its last question."""
 
-    __slots__ = ("deadline", "end", "holds", "key", "profile", "results", "steps", "unanswered")
+    __slots__ = (
+        "deadline",
+        "end",
+        "holds",
+        "holds_all",
+        "key",
+        "profile",
+        "results",
+        "steps",
+        "unanswered",
+    )
 
     def __init__(self, key: str, profile: str, steps: CycleSteps, end: End) -> None:
         self.key = key
@@ -37,6 +47,7 @@ class _Waiting:
         self.steps = steps
         self.end = end
         self.holds = False
+        self.holds_all = False
         self.deadline = 0.0
         self.results: list[CallResult] = []
         self.unanswered: dict[int, int] = {}
@@ -45,8 +56,9 @@ class _Waiting:
 class Deliberations:
     """All suspended cycles by key: a pod's uid, or whatever names a group."""
 
-    def __init__(self, outbox: Outbox, complain: Complain) -> None:
+    def __init__(self, outbox: Outbox, complain: Complain, profiles: Iterable[str] = ()) -> None:
         self._outbox = outbox
+        self._profiles = frozenset(profiles)
         self._complain = complain
         self._waiting: dict[str, _Waiting] = {}
         self._by_effect: dict[int, _Waiting] = {}
@@ -125,6 +137,7 @@ class Deliberations:
     def _ask(self, waiting: _Waiting, calls: tuple[CycleCall, ...], now: float) -> None:
         waiting.results = [UNANSWERED] * len(calls)
         waiting.holds = any(isinstance(call, ExtenderCall) for call in calls)
+        waiting.holds_all = any(isinstance(call, SolverCall) and call.holds for call in calls)
         patience_s = 0.0
         for place, call in enumerate(calls):
             effect = self._outbox.new_id()
@@ -145,7 +158,11 @@ class Deliberations:
         self._block()
 
     def _block(self) -> None:
-        self.blocked = frozenset(one.profile for one in self._waiting.values() if one.holds)
+        waiting = self._waiting.values()
+        if any(one.holds_all for one in waiting):
+            self.blocked = self._profiles
+        else:
+            self.blocked = frozenset(one.profile for one in waiting if one.holds)
 
 
 def _effect(number: int, call: CycleCall) -> Effects:

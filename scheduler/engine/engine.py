@@ -122,7 +122,7 @@ class Engine:
         self.bindings = Bindings(
             self._outbox, self._ended, self.observation.fault, self.observation.waited
         )
-        self.deliberations = Deliberations(self._outbox, self.observation.fault)
+        self.deliberations = Deliberations(self._outbox, self.observation.fault, self.profiles)
         self.intake = Intake(
             self.cluster,
             self.queues,
@@ -282,6 +282,7 @@ class Engine:
         )
         if groups.is_needed:
             gates.on_answer = groups.entered
+            self.preemptions.whole = groups.whole
         return groups
 
     def _connect_handle(self) -> None:

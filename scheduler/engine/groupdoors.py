@@ -13,6 +13,7 @@ from scheduler.engine import failure
 from scheduler.engine.binding import Bindings, InFlight
 from scheduler.engine.cycle import Attempt
 from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Evict
 from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.nominations import Nominations
 from scheduler.engine.observation import Observation
@@ -78,6 +79,14 @@ class Doors(msgspec.Struct, frozen=True):
                 victims=victims if number == 0 else (),
             )
             self.refuse(member, decision, now)
+
+    def dissolve(self, profile: str, bound: Sequence[Placed], key: str) -> None:
+        """Let the bound members of a group go that cannot become whole."""
+        message = f"{profile}: the group {key} cannot become whole"
+        for placed in bound:
+            meta = placed.pod.metadata
+            effect = self.outbox.new_id()
+            self.outbox.put(Evict(effect, meta.namespace, meta.name, meta.uid, message))
 
     def explain_wait(self, member: QueuedPod, message: str, now: float) -> None:
         """Show on a member that is held back what its group waits for."""

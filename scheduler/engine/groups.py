@@ -24,10 +24,11 @@ from scheduler.engine.groupdoors import Doors
 from scheduler.engine.grouproom import Room, Tools
 from scheduler.engine.queues import QueuedPod, Queues, Where
 from scheduler.framework.calls import CallResult
-from scheduler.framework.groups import GroupPlan, GroupPlanner, Stage
+from scheduler.framework.groups import GroupPlan, GroupPlanner, GroupRelease, Outcome, Stage
 from scheduler.framework.profile import Profile
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
 
 PERMIT_TIMEOUT_S = 60.0
 
@@ -203,6 +204,11 @@ class Groups:
             stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
             self._tell(flight.planner, key, stage, now)
 
+    def whole(self, profile: str, victims: Sequence[Placed]) -> tuple[Placed, ...]:
+        """Return victims with the rest of their groups."""
+        planner = self._planners.get(profile)
+        return tuple(victims) if planner is None else planner.group_whole(victims)
+
     # Inside
 
     def _steps(self, run: _Run) -> CycleSteps:
@@ -235,12 +241,19 @@ class Groups:
         else:
             self._carry(run, outcome, now)
 
-    def _carry(self, run: _Run, outcome: GroupPlan | Status, now: float) -> None:
+    def _carry(self, run: _Run, outcome: Outcome, now: float) -> None:
         if isinstance(outcome, Status):
             run.room.release()
             status = msgspec.structs.replace(outcome, plugin=run.planner.name)
             self._refuse(run.members, status, now)
             self._tell(run.planner, run.key, Stage.REFUSED, now)
+        elif isinstance(outcome, GroupRelease):
+            run.room.release()
+            status = unschedulable(outcome.message)
+            status = msgspec.structs.replace(status, plugin=run.planner.name)
+            self._refuse(run.members, status, now)
+            self._doors.dissolve(run.members[0].profile, outcome.bound, run.key)
+            self._tell(run.planner, run.key, Stage.RELEASED, now)
         elif outcome.victims:
             run.room.release()
             nominated = [(member, outcome.nodes[member.uid]) for member in run.members]

@@ -73,12 +73,13 @@ class ExtenderCall(msgspec.Struct, frozen=True):
 class SolverCall(msgspec.Struct, frozen=True):
     """An instance to be solved in the helper process, as plain data, within `limit_s` seconds.
 
-    Other pods go on meanwhile. The answer's body is the solution as plain data; code 0 says that none
+    Other pods go on meanwhile, unless `holds` keeps the nodes as they are until the answer is there. The answer's body is the solution as plain data; code 0 says that none
     came.
     """
 
     instance: Any
     limit_s: float
+    holds: bool = False
 
 
 CycleCall: TypeAlias = ExtenderCall | SolverCall

@@ -4,7 +4,7 @@ A plugin that serves `plan_group` also has `group_of(pod)`, which names the grou
 `group_wanted(key, pods)`, which says whom of the members present it takes. The engine takes them all
 out of the queue at once and drives
 
-    plan_group(room) -> Generator[SolverCall, CallResult, GroupPlan | Status]
+    plan_group(room) -> Generator[SolverCall, CallResult, Outcome]
 
 which may ask the solver, in another process: other pods go on meanwhile, so what was learnt from
 `room` before a call is stale after it. What it returns is carried out for all members or for none.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,16 @@ class GroupPlan(msgspec.Struct, frozen=True):
     nodes: Mapping[str, str]
     victims: tuple[Placed, ...] = ()
     message: str = ""
+
+
+class GroupRelease(msgspec.Struct, frozen=True):
+    """The group cannot become whole: those of its members that are bound have to go as well."""
+
+    bound: tuple[Placed, ...]
+    message: str
+
+
+Outcome: TypeAlias = GroupPlan | GroupRelease | Status
 
 
 class Stage(StrEnum):
@@ -142,10 +152,12 @@ class GroupPlanner(Protocol):
         """Return the uids of the members to decide now, or why the group has to wait."""
         ...
 
-    def plan_group(
-        self, key: str, room: GroupRoom
-    ) -> Generator[SolverCall, CallResult, GroupPlan | Status]:
+    def plan_group(self, key: str, room: GroupRoom) -> Generator[SolverCall, CallResult, Outcome]:
         """Decide where all members go."""
+        ...
+
+    def group_whole(self, victims: Sequence[Placed]) -> tuple[Placed, ...]:
+        """Return `victims` with those that have to go with them: a group goes as a whole."""
         ...
 
     def group_told(self, key: str, stage: Stage, now: float) -> Sequence[ApiCall]:

@@ -51,6 +51,7 @@ class Record(msgspec.Struct):
     conflict: tuple[str, ...] = ()
     victims: tuple[Placed, ...] = ()
     awaited: frozenset[str] = frozenset()
+    was_bound: bool = False
 
 
 def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiCall]:

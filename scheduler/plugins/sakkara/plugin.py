@@ -17,7 +17,15 @@ from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall, CallResult, SolverCall
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.groups import Fits, GroupPlan, GroupReport, GroupRoom, Stage
+from scheduler.framework.groups import (
+    Fits,
+    GroupPlan,
+    GroupRelease,
+    GroupReport,
+    GroupRoom,
+    Outcome,
+    Stage,
+)
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
@@ -28,7 +36,7 @@ from scheduler.plugins.sakkara import between, eviction, planning
 from scheduler.plugins.sakkara.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.sakkara.describing import TOPOLOGY_KIND, Descriptions
 from scheduler.plugins.sakkara.group import GroupSpec, check_levels
-from scheduler.plugins.sakkara.life import FAILED, Record
+from scheduler.plugins.sakkara.life import BOUND, FAILED, Record
 from scheduler.plugins.sakkara.members import (
     GROUP_KIND,
     POD_GROUP_KIND,
@@ -44,7 +52,7 @@ from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS, counted, pod_requests
 
 ROUNDS = 8
-_Steps = Generator[SolverCall, CallResult, GroupPlan | Status]
+_Steps = Generator[SolverCall, CallResult, Outcome]
 
 
 class ClusterTopologyPlacementGroup(Plugin[ClusterTopologyPlacementGroupArgs]):
@@ -182,19 +190,25 @@ class ClusterTopologyPlacementGroup(Plugin[ClusterTopologyPlacementGroupArgs]):
             plan = plan if evicting is None else evicting
         if isinstance(plan, Status):
             record.message = plan.message
+            half = self._members.standing(key)
+            if half and not self._was_whole(key):
+                return GroupRelease(tuple(half), plan.message)
         return plan
 
     def _placed(self, key: str, spec: GroupSpec, tree: Topology, room: GroupRoom) -> _Steps:
         """Ask the solver, try its answer with all filters, and ask again with what that teaches."""
         most: IntColumn | None = None
         why = ""
-        for _ in range(ROUNDS):
+        for attempt in range(ROUNDS):
             fits = room.fits()
             slots = fits.slots if most is None else np.minimum(fits.slots, most)
             site = self._site(key, spec, tree, room, slots)
             if not site.instance.leaves:
                 return unschedulable(f"the group {key} does not fit: {fits.message}")
-            answer = yield self._question(site)
+            # A second answer must not come too late again: nothing else is placed until it is there.
+            answer = yield self._question(site, holds=attempt > 0)
+            if not self._is_unchanged(key, spec):
+                return unschedulable(f"the group {key} changed while it was planned")
             solution = _solution(answer)
             if solution is None:
                 return unschedulable(f"the group {key} waits: no answer came from the solver")
@@ -224,10 +238,23 @@ class ClusterTopologyPlacementGroup(Plugin[ClusterTopologyPlacementGroupArgs]):
         instance = msgspec.structs.replace(found.instance, domains=domains)
         return msgspec.structs.replace(found, instance=instance)
 
-    def _question(self, site: planning.Site) -> SolverCall:
+    def _question(self, site: planning.Site, *, holds: bool) -> SolverCall:
         limit_s = self.args.solver_time_limit_seconds
         limits = Limits(stage_s=limit_s, total_s=limit_s)
-        return SolverCall(Place(site.instance, limits, self.args.solver), 2 * limit_s)
+        return SolverCall(Place(site.instance, limits, self.args.solver), 2 * limit_s, holds)
+
+    def _is_unchanged(self, key: str, spec: GroupSpec) -> bool:
+        try:
+            return self._described.group(key) == spec
+        except ObjectError:
+            return False
+
+    def _was_whole(self, key: str) -> bool:
+        """Whether all members were bound once: those that are left then stay, whatever happens."""
+        record = self._records.get(key)
+        if record is not None and record.was_bound:
+            return True
+        return any((m.data or {}).get("status") == BOUND for m in self._members.config_maps(key))
 
     def _remember(self, key: str, solution: Solution) -> None:
         record, placed = self._records[key], solution.placed
@@ -317,10 +344,19 @@ class ClusterTopologyPlacementGroup(Plugin[ClusterTopologyPlacementGroupArgs]):
 
     # Afterwards
 
+    def group_whole(self, victims: Sequence[Placed]) -> tuple[Placed, ...]:
+        """Return victims with the bound members of their groups: one alone would leave a torso."""
+        found = {victim.pod.metadata.uid: victim for victim in victims}
+        for key in dict.fromkeys(group_of(victim.pod) for victim in victims):
+            if key and self._priority_of(key) is not None:
+                found |= {one.pod.metadata.uid: one for one in self._members.standing(key)}
+        return tuple(found.values())
+
     def group_told(self, key: str, stage: Stage, now: float) -> Sequence[ApiCall]:
         """Keep the group's state, and return the requests that write it down."""
         if stage is Stage.BOUND:
             self._since.pop(key, None)
+            self._records[key].was_bound = True
         return self._teller.told(key, stage, now)
 
     def group_reports(self) -> Sequence[GroupReport]:
