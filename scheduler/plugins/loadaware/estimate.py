@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from scheduler.objects.pod import Container, Pod
-from scheduler.plugins.loadaware.podclass import BATCH, MID, NONE, PROD, priority_class
+from scheduler.objects.podclass import BATCH, MID, NONE, PROD, priority_class
 from scheduler.plugins.loadaware.settings import Settings, Vector
 from scheduler.state.resources import Amounts, amounts, pod_requests
 

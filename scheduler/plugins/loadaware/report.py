@@ -16,9 +16,9 @@ from scheduler.base.errors import ObjectError
 from scheduler.framework.duration import Duration, seconds
 from scheduler.objects.nodemetric import AggregatedUsage, NodeMetric, PodMetricInfo
 from scheduler.objects.pod import ResourceList
+from scheduler.objects.podclass import PROD
 from scheduler.objects.quantity import resource_amount
 from scheduler.plugins.loadaware.estimate import LARGEST
-from scheduler.plugins.loadaware.podclass import PROD
 from scheduler.plugins.loadaware.settings import Percentile, Settings, Vector
 
 DEFAULT_INTERVAL_S = 60
