@@ -5,29 +5,35 @@ pod's uid, a second one conflicts, a terminating pod cannot be bound, a status p
 conflicts, binding clears the nomination. It never knows what the engine thinks.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec import to_builtins
 
 from scheduler.engine.effects import (
     Answer,
+    AskExtender,
     Bind,
     Call,
     Effects,
     Evict,
+    ExtenderAnswer,
     Listed,
     Look,
     Record,
     SetStatus,
+    Solve,
     Watched,
 )
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
 from scheduler.objects.workloads import Service
+from scheduler.solver.questions import answer
 from tests.property.making import with_meta, with_spec, with_status
 
-KINDS = ("Node", "Pod", "Service")
+KINDS = ("Node", "Pod", "Service", "GroupConfigMap")
 DISRUPTED = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
 BOUND = PodCondition(type="PodScheduled", status="True")
 
@@ -40,6 +46,8 @@ class ModelApi:
         self.log: dict[str, list[Watched]] = {kind: [] for kind in KINDS}
         self.records: list[Record] = []
         self.bound_by: dict[str, tuple[str, str]] = {}
+        # What extenders say of a pod; only asked where an engine has some.
+        self.extender: Callable[[AskExtender, Pod], ExtenderAnswer] | None = None
         self._version = 0
 
     @property
@@ -100,12 +108,18 @@ class ModelApi:
         """Carry an effect out and return its answer, None for one that wants none."""
         if isinstance(effect, Bind):
             return self._answer_bind(effect)
+        if isinstance(effect, AskExtender):
+            return self._answer_extended(effect)
         if isinstance(effect, Look):
             pod = self.pods.get(f"{effect.namespace}/{effect.name}")
             if pod is None:
                 return Answer(effect.id, 404, "NotFound", "pod not found")
             seen = {"uid": pod.metadata.uid, "nodeName": pod.spec.node_name}
             return Answer(effect.id, 200, body=seen)
+        if isinstance(effect, Solve):
+            return Answer(effect.id, 200, body=to_builtins(answer(effect.instance)))
+        if isinstance(effect, Call) and effect.method == "PATCH":
+            return self._patch(effect)
         if isinstance(effect, Call):
             meta = ObjectMeta(name=effect.path.rpartition("/")[2], namespace="default")
             self.put("Service", Service(meta))
@@ -117,6 +131,40 @@ class ModelApi:
         elif isinstance(effect, Record):
             self.records.append(effect)
         return None
+
+    def _patch(self, effect: Call) -> Answer:
+        """Change the data of a ConfigMap by JSON patch, or the labels of a pod by merge patch."""
+        namespace, plural, name = effect.path.split("/")[4:]
+        kind = {"configmaps": "GroupConfigMap", "pods": "Pod"}[plural]
+        obj = self.objects[kind].get(f"{namespace}/{name}")
+        if obj is None:
+            return Answer(effect.id, 404, "NotFound", f"{plural} {name} not found")
+        if kind == "Pod":
+            if effect.body["metadata"]["uid"] != obj.metadata.uid:
+                return Answer(effect.id, 409, "Conflict", "uid")
+            labels = {**obj.metadata.labels, **effect.body["metadata"]["labels"]}
+            self.put(kind, with_meta(obj, labels=labels))
+            return Answer(effect.id, 200)
+        data = dict(obj.data or {})
+        for step in effect.body:
+            key = step["path"].removeprefix("/data/")
+            if step["op"] == "remove" and key not in data:
+                return Answer(effect.id, 422, "Invalid", f"{step['path']} is not there")
+            data.pop(key, None)
+            if step["op"] == "add":
+                data[key] = step["value"]
+        self.put(kind, msgspec.structs.replace(obj, data=data))
+        return Answer(effect.id, 200)
+
+    def _answer_extended(self, effect: AskExtender) -> Answer:
+        if effect.verb == "bind":
+            meta = (effect.namespace, effect.name, effect.uid)
+            bound = self._answer_bind(Bind(effect.id, *meta, effect.nodes[0]))
+            return Answer(effect.id, 200) if bound.ok else Answer(effect.id, 0, message="no")
+        pod = self.pods.get(f"{effect.namespace}/{effect.name}")
+        if self.extender is None or pod is None or pod.metadata.uid != effect.uid:
+            return Answer(effect.id, 0, "NotFound", "the pod is gone")
+        return Answer(effect.id, 200, body=self.extender(effect, pod))
 
     def _answer_bind(self, effect: Bind) -> Answer:
         pod = self.pods.get(f"{effect.namespace}/{effect.name}")

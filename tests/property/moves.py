@@ -7,8 +7,10 @@ random source, a hypothesis machine from its data, so that a failing run shrinks
 from collections.abc import Callable, Mapping
 from random import Random
 
+from scheduler.engine.effects import AskExtender, ExtenderAnswer
 from scheduler.engine.engine import Engine
 from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.pod import Pod
 from scheduler.objects.workloads import Service
 from tests.property.making import make_node, make_pod, node_with, relabelled, with_meta, with_spec
 from tests.property.model_api import KINDS
@@ -281,13 +283,15 @@ def seeded_run(
     *,
     without: tuple[Move, ...] = (),
     instead: Mapping[Move, Move] | None = None,
+    extender: Callable[[AskExtender, Pod], ExtenderAnswer] | None = None,
 ) -> Rig:
     """Let 60 to 120 moves happen, all chosen by `seed`; the rig has not settled.
 
-    `without` leaves moves out, `instead` replaces some by others.
+    `without` leaves moves out, `instead` replaces some by others, `extender` answers for extenders.
     """
     random = Random(seed)
     rig = Rig(build)
+    rig.api.extender = extender
     for _ in range(60 + random.randrange(60)):
         move = WEIGHTED[random.randrange(len(WEIGHTED))]
         if move not in without:

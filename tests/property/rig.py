@@ -14,6 +14,7 @@ from scheduler.base.errors import PluginError
 from scheduler.engine.decisionlog import Header, encode_header, encode_step
 from scheduler.engine.effects import (
     Answer,
+    AskExtender,
     Bind,
     Call,
     Complete,
@@ -23,6 +24,7 @@ from scheduler.engine.effects import (
     Leading,
     Look,
     SetStatus,
+    Solve,
     Watched,
 )
 from scheduler.engine.engine import Engine
@@ -129,21 +131,23 @@ class Rig:
     def refuse(self, place: int, code: int) -> None:
         """Answer an effect with a failure without carrying it out; status patches are retried."""
         effect = self.wire[place]
-        if isinstance(effect, Bind | Look | Call | Evict):
+        if isinstance(effect, Bind | Look | Call | Evict | AskExtender | Solve):
             del self.wire[place]
+            # Whoever asks extenders says 0 for every failure.
+            code = 0 if isinstance(effect, AskExtender) else code
             self.answers.append(Answer(effect.id, code, f"HTTP{code}", f"failed with {code}"))
 
     def delay(self, place: int) -> None:
         """Give an effect up with code 0 though it may still arrive one day."""
         effect = self.wire[place]
-        if isinstance(effect, Bind | Call):
+        if isinstance(effect, Bind | Call | AskExtender):
             del self.wire[place]
             self.strays.append(effect)
             self.answers.append(Answer(effect.id, 0, "Timeout", "no answer"))
 
     def swallow(self, place: int) -> None:
         """Lose an effect without a word; the engine must notice by itself."""
-        if isinstance(self.wire[place], Bind | Look | Call):
+        if isinstance(self.wire[place], Bind | Look | Call | AskExtender | Solve):
             del self.wire[place]
 
     def arrive(self, place: int) -> None:
@@ -201,7 +205,8 @@ class Rig:
 
     def restart(self) -> None:
         """Die and come back as a new process; what was sent may still arrive."""
-        self.strays += [effect for effect in self.wire if isinstance(effect, Bind | Call)]
+        sent = Bind | Call | AskExtender
+        self.strays += [effect for effect in self.wire if isinstance(effect, sent)]
         self.wire, self.answers = [], []
         self._pending, self.steps = [], []
         for pod in self.engine.bindings._pods.values():
@@ -210,6 +215,7 @@ class Rig:
             ):  # a process that dies closes nothing; Python would, and tell
                 if pod.steps is not None:
                     pod.steps.close()
+        self.engine.deliberations.drop_all()
         self._begin()
 
     # The end of the noise.
@@ -235,7 +241,8 @@ class Rig:
                 self.watch(kind)
             if moved or self.engine.has_work():
                 continue
-            if len(self.engine.bindings) == 0 and not self._will_retry():
+            under_way = len(self.engine.bindings) + len(self.engine.deliberations)
+            if under_way == 0 and not self._will_retry():
                 break
             ends = self.engine.next_wakeup()
             assert ends is not None, "nobody will wake the engine up though work is left"

@@ -18,7 +18,7 @@ import numpy as np
 from scheduler.base.arrays import IntColumn
 from scheduler.engine.engine import Engine, EngineSettings
 from scheduler.framework.args import NoArgs
-from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, WaitUntil
+from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, Offer, WaitUntil
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINTS, Plugin
@@ -186,11 +186,19 @@ class Evictor(Plugin[NoArgs]):
             if placed.pod.priority < pod.priority
         ]
         passed, _ = failure.hypothetical.filter(rows, removed=moves)
+        found = {}
         for row in np.flatnonzero(passed):
             victims = tuple(placed for placed, where in moves if where == row)
             if victims:
-                return PostFiltered(SUCCESS, nodes.name(int(row)), victims)
-        return PostFiltered(unschedulable(), nominated_node="", text="nobody to evict")
+                found[nodes.name(int(row))] = victims
+        if not found:
+            return PostFiltered(unschedulable(), nominated_node="", text="nobody to evict")
+        if failure.wants_offers:
+            uids = {n: tuple(v.pod.metadata.uid for v in victims) for n, victims in found.items()}
+            offers = tuple(Offer(node, victims) for node, victims in uids.items())
+            return PostFiltered(offers=offers, choose=lambda left: left[0])
+        node, victims = next(iter(found.items()))
+        return PostFiltered(SUCCESS, node, victims)
 
 
 class Ledger(Plugin[NoArgs]):

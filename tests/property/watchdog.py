@@ -11,7 +11,16 @@ from typing import Any
 
 from scheduler.base.errors import ObjectError
 from scheduler.engine.decision import Decision
-from scheduler.engine.effects import Answer, Bind, Complete, Effects, Listed, Look, Watched
+from scheduler.engine.effects import (
+    Answer,
+    AskExtender,
+    Bind,
+    Complete,
+    Effects,
+    Listed,
+    Look,
+    Watched,
+)
 from scheduler.engine.engine import Engine
 from scheduler.engine.intake import identity
 from scheduler.engine.queues import QueuedPod, Where
@@ -114,7 +123,8 @@ class Watchdog:
     def _does(self, effect: Effects | None) -> None:
         """Judge one effect."""
         self._put(effect)
-        if isinstance(effect, Bind):
+        binds = isinstance(effect, AskExtender) and effect.verb == "bind"
+        if isinstance(effect, Bind) or binds:
             self._last_bind[effect.namespace, effect.name] = effect.uid
             assert effect.uid not in self.known_bound, f"{effect.uid} is bound again"
             assert effect.uid not in self.known_gone, f"{effect.uid} is gone and bound"
@@ -166,7 +176,7 @@ def check_inside(engine: Engine) -> None:
     for where, heap in queues._waiting.items():
         current = {e[3].uid for e in heap if _is_current(e[3], e[2], where)}
         assert places[where] == current, where
-    in_flight, asking = set(bindings._pods), set(engine.deliberations._waiting)
+    in_flight, asking = set(bindings._pods), _asking(engine)
     assert set() == in_flight & asking
     assert places[Where.IN_FLIGHT] == in_flight | asking
     assert set() == places[Where.GONE]
@@ -181,10 +191,25 @@ def check_inside(engine: Engine) -> None:
     assert set(bindings._until) <= in_flight
     assert {one.uid for one in bindings.waiting} <= in_flight
     assert set(queues._in_flight._since) <= in_flight | asking
-    assert {one.key for one in engine.deliberations._by_effect.values()} <= asking
+    waiting = set(engine.deliberations._waiting)
+    assert {one.key for one in engine.deliberations._by_effect.values()} <= waiting
     assumed = {p.pod.metadata.uid for p in engine.cluster.pods if p.assumed}
     assert in_flight <= assumed | {p.pod.metadata.uid for p in engine.cluster.pods}
 
 
 def _is_current(queued: QueuedPod, ticket: int, where: str) -> bool:
     return queued.where == where and queued.ticket == ticket
+
+
+def _asking(engine: Engine) -> set[str]:
+    """Return the pods whose cycle waits for an answer, those of groups one by one."""
+    found = set()
+    for key in engine.deliberations._waiting:
+        run = engine.groups._runs.get(key)
+        if run is None:
+            found.add(key)
+            continue
+        for member in run.members:
+            if engine.queues.get(member.uid) is member:
+                found.add(member.uid)
+    return found

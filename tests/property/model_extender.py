@@ -1,0 +1,104 @@
+"""Extenders as a pure model: what they say follows from a pod's labels and a node's name alone.
+
+Labels of a pod: `shun` names a node that no extender lets it run on; `ext` is how an extender treats
+it otherwise (see `_filter`).
+"""
+
+from scheduler.engine.effects import AskExtender, ExtenderAnswer
+from scheduler.engine.extenders import Extender
+from scheduler.framework.calls import Offer
+from scheduler.objects.pod import Pod
+from tests.property.making import make_pod
+from tests.property.moves import NODES, PODS, Pick
+from tests.property.rig import Rig
+
+STRICT, REVIEWER, BINDER, OPTIONAL = range(4)
+EXTENDERS = (
+    Extender(STRICT, "http://strict", filters=True, prioritizes=True, weight=3),
+    Extender(REVIEWER, "http://reviewer", filters=True, preempts=True),
+    Extender(BINDER, "http://binder", binds=True),
+    Extender(OPTIONAL, "http://optional", filters=True, prioritizes=True, ignorable=True),
+)
+
+# Most are ordinary; `broken` never goes well.
+LABELS: tuple[dict[str, str], ...] = (
+    {},
+    {},
+    {"shun": "n0"},
+    {"shun": "n1", "preempt": "yes"},
+    {"ext": "none"},
+    {"ext": "final"},
+    {"ext": "silent"},
+    {"ext": "stranger", "times": "always"},
+    {"ext": "broken", "times": "always"},
+    {"ext": "optional"},
+    {"preempt": "yes"},
+    {"preempt": "yes"},
+    {"preempt": "yes"},
+    {"preempt": "yes", "ext": "spare"},
+    {"preempt": "yes", "ext": "optional"},
+    {"permit": "wait"},
+    {"prebind": "call"},
+)
+
+
+def ask(effect: AskExtender, pod: Pod) -> ExtenderAnswer:
+    """Return what an extender says about a pod."""
+    if effect.verb == "prioritize":
+        return ExtenderAnswer(scores=tuple((name, score(name)) for name in effect.nodes))
+    if effect.verb == "preempt":
+        return ExtenderAnswer(offers=_review(effect.offers, pod))
+    return _filter(effect, pod)
+
+
+def score(node: str) -> int:
+    """Return what a node is worth to every extender, 0 to 10."""
+    return int(node[1:]) * 7 % 11
+
+
+def _filter(effect: AskExtender, pod: Pod) -> ExtenderAnswer:
+    labels = pod.metadata.labels
+    how = labels.get("ext", "")
+    if how == "broken" or (how == "optional" and effect.extender == OPTIONAL):
+        return ExtenderAnswer(error="cannot say")
+    if how == "stranger":
+        return ExtenderAnswer(nodes=("elsewhere",))
+    if how == "silent":
+        return ExtenderAnswer(nodes=())
+    if how in ("none", "final"):
+        reasons = dict.fromkeys(effect.nodes, f"said {how}")
+        if how == "final":
+            return ExtenderAnswer(nodes=(), unresolvable=reasons)
+        return ExtenderAnswer(nodes=(), failed=reasons)
+    shunned = labels.get("shun", "")
+    return ExtenderAnswer(
+        nodes=tuple(name for name in effect.nodes if name != shunned),
+        failed={shunned: "shunned"} if shunned in effect.nodes else {},
+    )
+
+
+def _review(offers: tuple[Offer, ...], pod: Pod) -> tuple[Offer, ...]:
+    shunned = pod.metadata.labels.get("shun", "")
+    kept = [offer for offer in offers if offer.node != shunned]
+    if pod.metadata.labels.get("ext") == "spare":
+        # The least important one may stay, where somebody else goes.
+        kept = [Offer(o.node, o.victims[:-1] or o.victims, o.violations) for o in kept]
+    return tuple(kept)
+
+
+def create_extended_pod(rig: Rig, pick: Pick) -> None:
+    """A pod appears that extenders treat in one way or another."""
+    name = PODS[pick(len(PODS))]
+    if f"default/{name}" in rig.api.pods:
+        return
+    rig.api.put(
+        "Pod",
+        make_pod(
+            name,
+            uid=f"{name}-{rig.api._version}",
+            cpu=1 + pick(3),
+            priority=pick(3),
+            labels=LABELS[pick(len(LABELS))],
+            nominated=NODES[pick(len(NODES))] if pick(8) == 0 else "",
+        ),
+    )
