@@ -6,8 +6,10 @@ refused. With `lazy` no status is written (load tests of a scheduler), only dele
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from scheduler.base.clock import parse_rfc3339
+from scheduler.sandbox.alignment import REFUSED
 from scheduler.sandbox.collection import DELETED, Change, Stored
 from scheduler.sandbox.kinds import NODES, PODS
 from scheduler.sandbox.nodes import Machine, Nodes
@@ -41,13 +43,20 @@ class Kubelets:
     """The actor for pods."""
 
     def __init__(
-        self, store: Store, nodes: Nodes, pace: Pace | None = None, *, lazy: bool = False
+        self,
+        store: Store,
+        nodes: Nodes,
+        pace: Pace | None = None,
+        *,
+        lazy: bool = False,
+        pods_changed: Callable[[str], object] = str,
     ) -> None:
         self.agenda = Agenda()
         self._store = store
         self._nodes = nodes
         self._pace = pace or Pace()
         self._lazy = lazy
+        self._pods_changed = pods_changed
         self._runs: dict[str, _Run] = {}
         self._pods_of: dict[str, set[str]] = defaultdict(set)
         self._pods = store.collection(PODS).items
@@ -131,9 +140,13 @@ class Kubelets:
         node = self._store.find(NODES, "", run.node)
         allocatable = (node.obj.get("status") or {}).get("allocatable") if node else None
         lack = machine.usage.shortage(requests, allocatable or {}) if phase != "Running" else None
+        if lack is None and machine.numa is not None:
+            # One that runs already keeps what it has.
+            lack = None if machine.numa.admit(pod) or phase == "Running" else REFUSED
         if lack is None or "deletionTimestamp" in pod["metadata"]:
             run.requests = requests
             machine.usage.take(requests)
+            self._pods_changed(run.node)
             return True
         status = {
             **(pod.get("status") or {}),
@@ -210,12 +223,14 @@ class Kubelets:
             run.requests = requests_of(pod["spec"])
             run.machine.usage.take(run.requests)
 
-    @staticmethod
-    def _free(run: _Run) -> None:
+    def _free(self, run: _Run) -> None:
         """The pod takes nothing of its node any more."""
         if run.machine is not None and run.requests:
             run.machine.usage.give_back(run.requests)
             run.requests = {}
+            if run.machine.numa is not None:
+                run.machine.numa.release(run.uid)
+            self._pods_changed(run.node)
 
 
 def _matters(new: Object, old: Object) -> bool:

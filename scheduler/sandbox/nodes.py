@@ -7,11 +7,11 @@ holds the nodes with the same number modulo `_SLOTS`, so ten thousand nodes need
     trellis.dev/simulate-ready: "false"     the kubelet reports NotReady
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from scheduler.base.clock import Clock, rfc3339_micro
 from scheduler.sandbox.collection import DELETED, Change
-from scheduler.sandbox.kinds import LEASES, NODES
+from scheduler.sandbox.kinds import LEASES, NODES, Resource
 from scheduler.sandbox.podfit import Usage
 from scheduler.sandbox.podlife import PREFIX
 from scheduler.sandbox.shape import node_address, ready_conditions
@@ -29,10 +29,28 @@ _SLOT: Final = "slot:"
 _BLOCKS: Final = 1 << 15
 
 
+class Alignment(Protocol):
+    """The NUMA side of a machine, if it has one."""
+
+    report_after_s: float
+
+    def admit(self, pod: Object) -> bool:
+        """Take a pod in, or refuse it."""
+        ...
+
+    def release(self, uid: str) -> None:
+        """Let go of a pod that ended or went."""
+        ...
+
+    def report(self, name: str, resource: Resource) -> Object:
+        """Return what an agent on the node would write now."""
+        ...
+
+
 class Machine:
     """What the simulation knows of one node: addresses, what its pods take, whether its kubelet lives."""
 
-    __slots__ = ("_free", "_next", "_prefix", "address", "alive", "number", "usage")
+    __slots__ = ("_free", "_next", "_prefix", "address", "alive", "numa", "number", "usage")
 
     def __init__(self, number: int, address: str) -> None:
         block = number % _BLOCKS
@@ -40,6 +58,7 @@ class Machine:
         self.address = address
         self.alive = True
         self.usage = Usage()
+        self.numa: Alignment | None = None
         self._prefix = f"10.{128 + (block >> 8)}.{block & 255}."
         self._next = 1
         self._free: list[str] = []

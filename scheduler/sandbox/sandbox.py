@@ -26,6 +26,7 @@ from scheduler.sandbox.server import ApiServer
 from scheduler.sandbox.shape import Shape, nodes_of, plain_shape
 from scheduler.sandbox.start import new_store
 from scheduler.sandbox.store import Store
+from scheduler.sandbox.topologyagents import TopologyAgents
 from scheduler.sandbox.turns import Turns
 
 _NODES_AT_ONCE: Final = 50
@@ -74,9 +75,12 @@ class Sandbox:
         # Reads the CRDs from files, so it may block.
         self.store = await asyncio.to_thread(new_store, self._clock)
         nodes = Nodes(self.store, renew_interval_s=options.renew_interval_s)
-        kubelets = Kubelets(self.store, nodes, options.pace, lazy=options.lazy)
+        agents = TopologyAgents(self.store, nodes)
+        kubelets = Kubelets(
+            self.store, nodes, options.pace, lazy=options.lazy, pods_changed=agents.changed
+        )
         others = controllers(self.store, node_grace_s=options.node_grace_s)
-        self.turns = Turns(self.store, [nodes, kubelets, *others])
+        self.turns = Turns(self.store, [nodes, agents, kubelets, *others])
         self.server = ApiServer(self.store, host=options.host, port=options.port)
         await self.server.start()
         self._acting = asyncio.create_task(self.turns.run(), name="sandbox actors")
