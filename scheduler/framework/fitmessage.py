@@ -33,6 +33,11 @@ class Histogram:
                 self.add(text, nodes)
 
     def sentence(self, node_count: int) -> str:
-        """Return the whole sentence; reasons are sorted as texts, their numbers included."""
+        """Return the whole sentence; reasons are sorted as texts, their numbers included.
+
+        Without any reason (an extender may leave nodes out without a word) only its head is left.
+        """
         parts = sorted(f"{nodes} {text}" for text, nodes in self._counts.items())
+        if not parts:
+            return head(node_count)
         return f"{head(node_count)} {', '.join(parts)}."

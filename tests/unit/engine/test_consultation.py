@@ -1,0 +1,526 @@
+"""What extenders' answers mean for a pod, and what may happen while one of them is asked."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scheduler.engine.deliberation import GRACE_S
+from scheduler.engine.effects import (
+    Answer,
+    AskExtender,
+    Bind,
+    ExtenderAnswer,
+    Look,
+    Record,
+)
+from scheduler.engine.engine import Engine
+from scheduler.engine.extenders import Extender
+from scheduler.engine.queues import Where
+from scheduler.framework.calls import Offer
+from scheduler.framework.registry import Registry
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Container, ResourceRequirements
+from tests.property.making import make_node, make_pod, node_with
+from tests.property.rig import Rig
+from tests.property.tinyplugins import ALL, settings_with, spec_of, tiny_engine
+
+FILTER = Extender(0, "http://f", filters=True)
+
+
+class Talk:
+    """A rig whose questions to extenders are answered by hand."""
+
+    def __init__(self, *extenders: Extender, nodes: int = 2, cpu: int = 4, **pod: Any) -> None:
+        build = self.build = lambda: tiny_engine(settings_with(extenders=extenders))
+        self.rig = Rig(build)
+        self.engine: Engine = self.rig.engine
+        for number in range(nodes):
+            self.rig.api.put("Node", make_node(f"n{number}", cpu=cpu - number))
+        self.rig.api.put("Pod", make_pod("p", **pod))
+        self.rig.watch("Node")
+        self.rig.watch("Pod")
+        self.rig.run()
+
+    def asked(self) -> list[AskExtender]:
+        """Take the questions off the wire."""
+        found = [effect for effect in self.rig.wire if isinstance(effect, AskExtender)]
+        self.rig.wire = [e for e in self.rig.wire if not isinstance(e, AskExtender)]
+        return found
+
+    def question(self) -> AskExtender:
+        """Take the one question off the wire."""
+        (found,) = self.asked()
+        return found
+
+    def say(self, question: AskExtender, **answer: Any) -> None:
+        """Answer a question."""
+        body = ExtenderAnswer(**answer)
+        self.rig.hear(Answer(question.id, 200, body=body))
+        self.rig.run()
+
+    def fail(self, question: AskExtender, message: str = "no") -> None:
+        """Let a question go unanswered, as the executor tells it."""
+        self.rig.hear(Answer(question.id, 0, "ExtenderFailed", message))
+        self.rig.run()
+
+    def bound(self) -> str:
+        """Return the node of the bind on the wire, or an empty text."""
+        return next((e.node for e in self.rig.wire if isinstance(e, Bind)), "")
+
+    def told(self) -> str:
+        """Return the message of the last event about the pod."""
+        return [e.note for e in self.rig.wire if isinstance(e, Record)][-1]
+
+
+# Filtering.
+
+
+def test_a_filter_sees_what_the_plugins_left():
+    """Names of feasible nodes go out; only what passes may be chosen."""
+    talk = Talk(FILTER, nodes=4)
+    question = talk.question()
+    assert ("filter", "uid-p", ("n0", "n1", "n2", "n3")) == (
+        question.verb,
+        question.uid,
+        question.nodes,
+    )
+    talk.say(question, nodes=("n2",))
+
+    assert "n2" == talk.bound()
+
+
+def test_a_node_without_room_is_not_shown():
+    """Plugins come first."""
+    talk = Talk(FILTER, nodes=3, cpu=3, requests={"cpu": 2})
+
+    assert ("n0", "n1") == talk.question().nodes
+
+
+def test_extenders_are_asked_one_after_the_other():
+    """The second sees what the first let pass, the third nothing is left to see."""
+    talk = Talk(
+        FILTER, Extender(1, "http://g", filters=True), Extender(2, "http://h", filters=True)
+    )
+    talk.say(talk.question(), nodes=("n1",), failed={"n0": "too old"})
+    second = talk.question()
+    assert (1, ("n1",)) == (second.extender, second.nodes)
+    talk.say(second, nodes=(), unresolvable={"n1": "too new"})
+
+    assert [] == talk.asked()
+    assert talk.told().startswith("0/2 nodes are available: 1 too new, 1 too old.")
+    assert ("Extender",) == talk.rig.queued("p").rejected_by
+
+
+def test_nodes_of_which_nothing_is_said_have_no_reason():
+    """The sentence counts all nodes and names no reason for them."""
+    talk = Talk(FILTER)
+    talk.say(talk.question(), nodes=None)
+
+    assert talk.told().startswith("0/2 nodes are available: not asked to")
+
+
+def test_an_error_ends_the_attempt():
+    """The pod fails with the extender's words and waits its back-off."""
+    talk = Talk(FILTER)
+    talk.say(talk.question(), error="database is away")
+
+    assert "database is away" == talk.told()
+    assert Where.ERROR_BACKOFF is talk.rig.where("p")
+
+
+def test_a_node_that_nobody_asked_about_is_an_error():
+    """An extender may only choose among what it was shown."""
+    talk = Talk(FILTER)
+    talk.say(talk.question(), nodes=("n0", "nx"))
+
+    assert talk.told() == (
+        'extender "http://f" claims a filtered node "nx" which is not found in the input node list'
+    )
+
+
+def test_an_ignorable_extender_that_fails_is_passed_over():
+    """The pod goes on as if it were not there, and the fault is told."""
+    talk = Talk(Extender(0, "http://f", filters=True, ignorable=True))
+    talk.fail(talk.question())
+
+    assert "n0" == talk.bound()
+    assert [("http://f", "Filter")] == talk.rig.faults
+
+
+def test_an_extender_that_is_not_interested_is_not_asked():
+    """Its managed resources decide, in requests and limits of all containers."""
+    gpu = Extender(0, "http://f", filters=True, managed=frozenset({"e.io/gpu"}))
+    assert [] == Talk(gpu).asked()
+
+    for field in ("requests", "limits"):
+        container = Container(resources=ResourceRequirements(**{field: {"e.io/gpu": 1}}))
+        assert gpu.is_interested(make_pod("q", init_containers=(container,)))
+    assert not gpu.is_interested(make_pod("q", requests={"e.io/other": 1}))
+
+
+# Scoring.
+
+
+def test_scores_are_added_on_the_plugins_scale():
+    """Ten times the score times the weight; all extenders that score are asked at once."""
+    talk = Talk(
+        Extender(0, "http://f", prioritizes=True, weight=2),
+        Extender(1, "http://g", prioritizes=True, weight=1),
+        nodes=3,
+    )
+    decisions: list[Any] = []
+    talk.engine.observation.on_decision = lambda _queued, decision: decisions.append(decision)
+    first, second = talk.asked()
+    assert ("prioritize", ("n0", "n1", "n2")) == (first.verb, second.nodes)
+    talk.say(second, scores=(("n1", 10), ("n2", 1), ("gone", 10)))
+    talk.say(first, scores=(("n2", 9),))
+
+    assert "n2" == talk.bound()
+    (decision,) = decisions
+    scores = {one.plugin: (one.raw.tolist(), one.weight) for one in decision.scores[-2:]}
+    assert {"http://f": ([0, 0, 9], 2), "http://g": ([0, 10, 1], 1)} == scores
+    plugins = decision.scores[:-2]
+    own = sum(one.normalized * one.weight for one in plugins)
+    assert [0, 100, 190] == (decision.total - own).tolist()
+
+
+def test_one_node_alone_is_not_scored():
+    """Nobody is asked for scores."""
+    talk = Talk(FILTER, Extender(1, "http://g", prioritizes=True))
+    talk.say(talk.question(), nodes=("n1",))
+
+    assert ("n1", []) == (talk.bound(), talk.asked())
+
+
+def test_a_failing_scorer_gives_no_scores():
+    """kube-scheduler: only filtering and binding can fail a pod."""
+    talk = Talk(Extender(0, "http://g", prioritizes=True))
+    talk.fail(talk.question())
+
+    assert "n0" == talk.bound()
+    assert [("http://g", "Prioritize")] == talk.rig.faults
+
+
+def test_any_number_may_come_as_a_score():
+    """Negative totals still beat nodes that do not fit, and huge ones do not overflow."""
+    talk = Talk(Extender(0, "http://g", prioritizes=True, weight=100), nodes=3)
+    talk.say(talk.question(), scores=(("n0", -(2**70)), ("n1", -(10**6)), ("n2", -(2**63))))
+
+    assert "n1" == talk.bound()
+
+
+# While the answer is awaited.
+
+
+def test_the_profile_waits():
+    """No other pod of the profile is tried, there is nothing to do, and the engine wants to be woken."""
+    talk = Talk(FILTER)
+    talk.rig.api.put("Pod", make_pod("q"))
+    talk.rig.watch("Pod")
+    talk.rig.run()
+    assert not talk.engine.has_work()
+    assert talk.rig.now + FILTER.timeout_s + GRACE_S == talk.engine.next_wakeup()
+    talk.say(talk.question(), nodes=("n0",))
+
+    assert "uid-q" == talk.question().uid
+
+
+def test_another_profile_goes_on():
+    """What one profile waits for holds nobody else up."""
+    gpu = Extender(0, "http://f", filters=True, managed=frozenset({"e.io/gpu"}))
+    specs = [spec_of(*ALL), spec_of(*ALL, name="other")]
+    rig = Rig(lambda: Engine(specs, Registry(ALL), settings=settings_with(extenders=(gpu,))))
+    rig.api.put("Node", make_node("n0", allocatable={"e.io/gpu": 1}))
+    rig.api.put("Pod", make_pod("p", requests={"e.io/gpu": 1}))
+    rig.watch("Node")
+    rig.watch("Pod")
+    rig.run()
+    rig.api.put("Pod", make_pod("q"))
+    rig.api.put("Pod", make_pod("r", scheduler="other"))
+    rig.watch("Pod")
+    rig.run()
+
+    assert ["uid-r"] == [e.uid for e in rig.wire if isinstance(e, Bind)]
+    assert Where.ACTIVE is rig.where("q")
+
+
+def test_no_answer_at_all():
+    """After the extender's time and some more the attempt fails; a late answer changes nothing."""
+    talk = Talk(FILTER)
+    question = talk.question()
+    talk.rig.pass_time(FILTER.timeout_s + GRACE_S)
+    talk.rig.run(cycles=0)
+    assert "context deadline exceeded" == talk.told()
+    talk.rig.run()
+    again = talk.question()
+    talk.say(question, nodes=("n0",))
+    assert "" == talk.bound()
+    talk.say(again, nodes=("n1",))
+
+    assert "n1" == talk.bound()
+
+
+def test_the_pod_is_deleted():
+    """Its cycle is dropped, and the next pod's turn comes."""
+    talk = Talk(FILTER)
+    talk.rig.api.put("Pod", make_pod("q"))
+    talk.rig.api.remove("Pod", "default/p")
+    talk.rig.watch("Pod")
+    talk.rig.run()
+    late, following = talk.asked()
+    assert ("uid-p", "uid-q") == (late.uid, following.uid)
+    talk.say(late, nodes=("n0",))
+    assert "" == talk.bound()
+    talk.say(following, nodes=("n1",))
+
+    assert "n1" == talk.bound()
+
+
+def test_the_pod_is_asked_to_go():
+    """A pod that is being deleted is not bound any more."""
+    talk = Talk(FILTER)
+    talk.rig.api.terminate("default/p")
+    talk.rig.watch("Pod")
+    talk.say(talk.question(), nodes=("n0",))
+
+    assert "skip schedule deleting pod: default/p" == talk.told()
+    assert Where.GONE is talk.rig.where("p")
+
+
+def test_somebody_else_binds_the_pod():
+    """Then nothing is left to decide."""
+    talk = Talk(FILTER)
+    talk.rig.api.bind_foreign("default/p", "n1")
+    talk.rig.watch("Pod")
+    talk.say(talk.question(), nodes=("n0",))
+
+    assert ("", Where.GONE) == (talk.bound(), talk.rig.where("p"))
+
+
+def shrink(talk: Talk) -> None:
+    """Leave no room on `n0`."""
+    node: Node = talk.rig.api.nodes["n0"]
+    talk.rig.api.put("Node", node_with(node, allocatable={"cpu": 0, "pods": 110}))
+
+
+def replace(talk: Talk) -> None:
+    """Make new nodes in the rows of the old ones."""
+    talk.rig.api.remove("Node", "n0")
+    for name in ("n8", "n9"):
+        talk.rig.api.put("Node", make_node(name, cpu=64))
+
+
+@pytest.mark.parametrize("change", [shrink, replace])
+def test_the_nodes_change(change: Callable[[Talk], None]):
+    """The plugins are asked again; a node that no extender has seen is not taken."""
+    talk = Talk(FILTER)
+    change(talk)
+    talk.rig.watch("Node")
+    talk.say(talk.question(), nodes=("n0", "n1"))
+
+    assert "n1" == talk.bound()
+
+
+def test_what_changes_meanwhile_is_not_missed():
+    """A node that came while the extenders said no is a reason to ask them again at once."""
+    talk = Talk(FILTER, nodes=1)
+    talk.rig.api.put("Node", make_node("n1"))
+    talk.rig.watch("Node")
+    talk.say(talk.question(), nodes=(), failed={"n0": "no"})
+    assert talk.told().startswith("0/2 nodes are available: 1 no.")
+    talk.rig.pass_time(1)
+    talk.rig.run()
+
+    assert ("n0", "n1") == talk.question().nodes
+
+
+def test_the_lease_is_lost():
+    """Nobody is asked any more; with the lease back the pod is tried anew, other answers are late."""
+    talk = Talk(FILTER)
+    before = talk.question()
+    talk.rig.lead(active=False)
+    talk.rig.run()
+    assert (0, Where.ACTIVE) == (len(talk.engine.deliberations), talk.rig.where("p"))
+    talk.rig.hear(Answer(before.id, 200, body=ExtenderAnswer(nodes=("n0",))))
+    talk.rig.lead(active=True)
+    talk.rig.run()
+    talk.say(talk.question(), nodes=("n1",))
+
+    assert "n1" == talk.bound()
+
+
+# A pod that is promised a node.
+
+
+def test_the_promised_node_is_asked_about_alone():
+    """If it passes, the pod goes there and no other node is shown."""
+    talk = Talk(FILTER, nodes=3, nominated="n2")
+    question = talk.question()
+    assert ("n2",) == question.nodes
+    talk.say(question, nodes=("n2",))
+
+    assert ("n2", []) == (talk.bound(), talk.asked())
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_others_are_asked_about_when_it_does_not_pass(*, fails: bool):
+    """Whether the extender refuses it or fails: as kube-scheduler, all nodes come next."""
+    talk = Talk(FILTER, nominated="n1")
+    if fails:
+        talk.fail(talk.question())
+    else:
+        talk.say(talk.question(), nodes=(), failed={"n1": "no"})
+    question = talk.question()
+    assert ("n0", "n1") == question.nodes
+    talk.say(question, nodes=("n0",))
+
+    assert "n0" == talk.bound()
+
+
+# Preemption.
+
+PREEMPT = Extender(0, "http://e", preempts=True)
+
+
+def full(*extenders: Extender) -> Talk:
+    """Return a talk about a pod that fits only where another leaves: `low-a` on n0, `low-b` on n1."""
+    talk = Talk(*extenders, nodes=0, cpu=2, priority=5, labels={"preempt": "yes"})
+    for name, node in (("low-a", "n0"), ("low-b", "n1")):
+        talk.rig.api.put("Node", make_node(node, cpu=1))
+        talk.rig.api.put("Pod", make_pod(name, node=node))
+    talk.rig.watch("Node")
+    talk.rig.watch("Pod")
+    talk.rig.pass_time(1)
+    talk.rig.run()
+    return talk
+
+
+def evicted(talk: Talk) -> list[str]:
+    """Return the names of the pods that are being evicted."""
+    return [e.name for e in talk.rig.wire if type(e).__name__ == "Evict"]
+
+
+def test_an_extender_chooses_among_the_candidates():
+    """It is shown each node with its victims, and what it drops is not touched."""
+    talk = full(PREEMPT)
+    question = talk.question()
+    offers = (Offer("n0", ("uid-low-a",)), Offer("n1", ("uid-low-b",)))
+    assert ("preempt", offers) == (question.verb, question.offers)
+    talk.say(question, offers=offers[1:])
+
+    assert ["low-b"] == evicted(talk)
+    assert "n1" == talk.engine.nominations.node_of("uid-p")
+
+
+def test_nothing_is_left_of_the_candidates():
+    """The pod waits, and its message says so."""
+    talk = full(PREEMPT)
+    talk.say(talk.question(), offers=())
+
+    assert [] == evicted(talk)
+    assert talk.told().endswith("preemption: no candidate node for preemption")
+
+
+@pytest.mark.parametrize(
+    ("offers", "text"),
+    [
+        ((Offer("n0", ("uid-x",)),), "claims to preempt pod (UID: uid-x) on node: n0"),
+        ((Offer("n0", ()),), 'expected at least one victim pod on node "n0"'),
+        ((Offer("nx", ("uid-low-a",)),), 'nodeinfo not found for node name "nx"'),
+    ],
+)
+@pytest.mark.parametrize("ignorable", [True, False])
+def test_an_answer_about_victims_that_makes_no_sense(
+    offers: tuple[Offer, ...], text: str, *, ignorable: bool
+):
+    """An ignorable extender is passed over, another one ends the preemption."""
+    talk = full(Extender(0, "http://e", preempts=True, ignorable=ignorable))
+    talk.say(talk.question(), offers=offers)
+
+    if ignorable and offers[0].victims:
+        assert ["low-a"] == evicted(talk)
+    elif ignorable:
+        assert talk.told().endswith("no candidate node for preemption")
+    else:
+        assert [] == evicted(talk)
+        assert f"preemption: {text}" in talk.told() or text in talk.told()
+        assert Where.UNSCHEDULABLE is talk.rig.where("p")
+
+
+def test_the_victim_goes_while_the_extender_thinks():
+    """Nobody is evicted; the room it left is found by the next attempt."""
+    talk = full(PREEMPT)
+    question = talk.question()
+    talk.rig.api.remove("Pod", "default/low-a")
+    talk.rig.watch("Pod")
+    talk.say(question, offers=(Offer("n0", ("uid-low-a",)),))
+    assert [] == evicted(talk)
+    talk.rig.pass_time(10)
+    talk.rig.run()
+
+    assert "n0" == talk.bound()
+
+
+# Binding.
+
+BIND = Extender(0, "http://b", binds=True)
+
+
+def test_an_extender_binds_instead_of_the_plugins():
+    """It is asked with pod and node; nothing else is bound, and the pod is told."""
+    talk = Talk(BIND)
+    question = talk.question()
+    assert ("bind", "default", "p", "uid-p", ("n0",)) == (
+        question.verb,
+        question.namespace,
+        question.name,
+        question.uid,
+        question.nodes,
+    )
+    talk.say(question)
+
+    assert "Successfully assigned default/p to n0" == talk.told()
+    assert "" == talk.bound()
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_a_failed_bind_is_looked_up(*, is_bound: bool):
+    """Whatever the extender says, the pod may be bound: it is looked at before its room is given up."""
+    talk = Talk(BIND)
+    question = talk.question()
+    if is_bound:
+        talk.rig.api.perform(Bind(0, "default", "p", "uid-p", "n0"))
+    talk.fail(question, "cannot bind")
+    (place,) = [i for i, e in enumerate(talk.rig.wire) if isinstance(e, Look)]
+    talk.rig.perform(place)
+    talk.rig.deliver(0)
+    talk.rig.run()
+
+    assert ("Successfully" in talk.told()) is is_bound
+    assert is_bound or "cannot bind" == talk.told()
+
+
+def test_an_ignorable_binder_that_fails_leaves_it_to_the_plugins():
+    """Then the pod is bound as ever."""
+    talk = Talk(Extender(0, "http://b", binds=True, ignorable=True))
+    talk.fail(talk.question())
+    talk.rig.perform(next(i for i, e in enumerate(talk.rig.wire) if isinstance(e, Look)))
+    talk.rig.deliver(0)
+    talk.rig.run()
+
+    assert "n0" == talk.bound()
+
+
+def test_plugins_before_the_bind_are_carried_out():
+    """A call of a pre-bind plugin goes out first, and its fault ends the attempt as ever."""
+    talk = Talk(BIND, labels={"prebind": "call"})
+    assert [] == talk.asked()
+    place = next(i for i, e in enumerate(talk.rig.wire) if type(e).__name__ == "Call")
+    talk.rig.perform(place)
+    talk.rig.deliver(0)
+    talk.rig.run()
+    assert "bind" == talk.question().verb
+
+    broken = Talk(BIND, labels={"raise": "pre_bind", "times": "1"})
+    assert 'running PreBind plugin "Trouble": broken at pre_bind' == broken.told()
