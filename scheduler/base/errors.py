@@ -39,7 +39,7 @@ class PluginError(TrellisError):
     """An exception out of a plugin; ends the cycle of one pod, nothing else."""
 
     def __init__(self, plugin: str, point: str, message: str) -> None:
-        super().__init__(f'running {point} plugin "{plugin}": {message}')
+        super().__init__(_running(plugin, point, message))
         self.plugin = plugin
         self.point = point
         self.message = message
@@ -60,3 +60,12 @@ class ApiError(TrellisError):
 
 class StateError(TrellisError):
     """An invariant of the scheduler's own memory does not hold."""
+
+
+def _running(plugin: str, point: str, message: str) -> str:
+    """Return kube-scheduler's words for a plugin that failed; they differ from point to point."""
+    if point == "Filter":
+        return f'running "{plugin}" filter plugin: {message}'
+    if point == "Score":
+        return f'running Score plugins: plugin "{plugin}" failed with: {message}'
+    return f'running {point} plugin "{plugin}": {message}'

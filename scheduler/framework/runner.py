@@ -23,6 +23,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound, Profile
 from scheduler.framework.scores import Total, check_range, normalize
 from scheduler.framework.standing import StandingAnswers
+from scheduler.framework.stateless import without_state
 from scheduler.framework.status import SUCCESS, Code, Rejected, Status
 from scheduler.framework.steps import bind, pre_bind
 
@@ -120,9 +121,7 @@ class Runner:
             states.by_plugin[bound.name] = answer
             return False
 
-        self._each(
-            "pre_filter", standing.left, step, lambda: failed.code, skipped=states.skipped
-        )
+        self._each("pre_filter", standing.left, step, lambda: failed.code, skipped=states.skipped)
         if failed.is_success and not self._filtering.is_known(cycle.shape):
             self._filtering.learn(cycle.shape, answers)
         return PreFiltered(failed, rows, tuple(narrowed))
@@ -295,8 +294,7 @@ class Runner:
     ) -> None:
         """Serve a plugin whose pre-filter (pre-score) the profile disables."""
         if method.removeprefix("pre_") not in bound.plugin.on_the_spot:
-            point = "PreFilter" if method == "pre_filter" else "PreScore"
-            raise LookupError(f'reading "{point}{bound.name}" from cycleState: not found')
+            raise LookupError(without_state(bound.plugin, method))
         state = _state(bound, states) if method == "pre_score" else ()
         answer = getattr(bound.plugin, method)(cycle, nodes, *state)
         if isinstance(answer, Status):

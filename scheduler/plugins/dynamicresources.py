@@ -7,9 +7,10 @@ plugin adds to messages is what kube-scheduler adds, so that they read the same.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from functools import reduce
 from operator import or_
+from typing import ClassVar
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.args import Args
@@ -61,6 +62,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     reads = ("node.allocatable", "self.requests", DEVICE_CLASS)
     local = True
+    unread: ClassVar[Mapping[str, str]] = {"pre_filter": "not found"}
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)

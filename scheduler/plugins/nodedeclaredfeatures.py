@@ -6,6 +6,9 @@ scheduling; its others concern changes of running pods.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
@@ -26,6 +29,9 @@ class NodeDeclaredFeatures(Plugin[NoArgs]):
     reads = ("node.features",)
     local = True
     by_shape = ("pre_filter",)
+    unread: ClassVar[Mapping[str, str]] = {
+        "pre_filter": "error reading {} from cycle-state: not found"
+    }
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -72,6 +73,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     on_the_spot = ("score",)
     by_shape = ("pre_filter", "pre_score")
     bounded = True
+    unread: ClassVar[Mapping[str, str]] = {
+        "pre_filter": "error reading {} from cycleState: not found"
+    }
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import ClassVar
 
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.cycle import Cycle
@@ -39,6 +40,9 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         "self.labels",
         "Namespace",
     )
+    unread: ClassVar[Mapping[str, str]] = {
+        "pre_filter": "error reading {} from cycleState: not found"
+    }
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -7,7 +7,8 @@ reserve and written at pre-bind; the pod is bound when its claims are.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -115,6 +116,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     local = True
     on_the_spot = ("score",)
     by_shape = ("pre_score",)
+    unread: ClassVar[Mapping[str, str]] = {"pre_filter": "not found"}
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -75,6 +76,7 @@ class VolumeRestrictions(Plugin[NoArgs]):
     """
 
     reads = ("pod.deleted", "node", CLAIM)
+    unread: ClassVar[Mapping[str, str]] = {"pre_filter": "cannot read {} from cycleState"}
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)

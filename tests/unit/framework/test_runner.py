@@ -264,7 +264,7 @@ class TestFilter:
         with pytest.raises(PluginError) as caught:
             self.run(cls, points={"filter": ["A"]})
 
-        text = 'running Filter plugin "A": reading "PreFilterA" from cycleState: not found'
+        text = 'running "A" filter plugin: reading "PreFilterA" from cycleState: not found'
         assert text == str(caught.value)
 
     def test_a_state_is_made_on_the_spot(self):
@@ -296,13 +296,13 @@ class TestFilter:
         cls = made(
             "A", on_the_spot=("filter",), pre_filter=lambda *_: ERROR, filter=lambda *_: None
         )
-        with pytest.raises(PluginError, match='running Filter plugin "A": went wrong'):
+        with pytest.raises(PluginError, match='running "A" filter plugin: went wrong'):
             self.run(cls, points={"filter": ["A"]})
 
     def test_a_column_of_the_wrong_length_is_a_fault(self):
         """What does not fit the table ends the attempt by name."""
         cls = made("A", filter=lambda *_: reject(np.zeros(9, dtype=np.bool_), "x"))
-        with pytest.raises(PluginError, match='running Filter plugin "A"'):
+        with pytest.raises(PluginError, match='running "A" filter plugin'):
             self.run(cls)
 
 
@@ -366,7 +366,7 @@ class TestScore:
     def test_a_disabled_pre_score_is_an_error(self):
         """As for filter, but in the name of PreScore."""
         cls = made("A", pre_score=lambda *_: 1, score=lambda _s, _c, n, _x: n.constant(0))
-        with pytest.raises(PluginError, match='reading "PreScoreA" from cycleState: not found'):
+        with pytest.raises(PluginError, match='failed to read "PreScoreA" from cycleState: not found'):
             self.score(cls, points={"score": ["A"]})
 
     def test_pre_score_on_the_spot_gets_its_state(self):

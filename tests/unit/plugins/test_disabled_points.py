@@ -26,18 +26,51 @@ def run(plugin, point, raw):
     return scored.raw.tolist()
 
 
-@pytest.mark.parametrize("plugin", ["NodePorts", "NodeResourcesFit"])
-def test_filters_that_need_their_pre_filter_fail_every_pod(plugin):
-    """Also pods that pre-filter would have skipped."""
-    message = f'running Filter plugin "{plugin}": reading "PreFilter{plugin}" from cycleState'
-    with pytest.raises(PluginError, match=message):
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        ("NodePorts", 'reading "PreFilterNodePorts" from cycleState: not found'),
+        (
+            "NodeResourcesFit",
+            'error reading "PreFilterNodeResourcesFit" from cycleState: not found',
+        ),
+        (
+            "InterPodAffinity",
+            'error reading "PreFilterInterPodAffinity" from cycleState: not found',
+        ),
+        ("PodTopologySpread", 'reading "PreFilterPodTopologySpread" from cycleState: not found'),
+        (
+            "NodeDeclaredFeatures",
+            'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found',
+        ),
+        ("VolumeRestrictions", 'cannot read "PreFilterVolumeRestrictions" from cycleState'),
+        ("VolumeBinding", "not found"),
+        ("DynamicResources", "not found"),
+    ],
+)
+def test_filters_that_need_their_pre_filter_fail_every_pod(plugin, words):
+    """Also pods that pre-filter would have skipped, in kube-scheduler's words."""
+    with pytest.raises(PluginError) as raised:
         run(plugin, "filter", pod())
+
+    assert f'running "{plugin}" filter plugin: {words}' == str(raised.value)
+
+
+@pytest.mark.parametrize("plugin", ["NodeVolumeLimits", "VolumeZone"])
+def test_filters_that_work_without_their_pre_filter(plugin):
+    """What they need they look up on the spot."""
+    assert [True, True] == run(plugin, "filter", pod())
 
 
 def test_scores_that_need_their_pre_score_fail_every_pod():
     """TaintToleration counts in pre-score."""
-    with pytest.raises(PluginError, match='reading "PreScoreTaintToleration" from cycleState'):
+    words = 'failed to read "PreScoreTaintToleration" from cycleState: not found'
+    with pytest.raises(PluginError) as raised:
         run("TaintToleration", "score", pod())
+
+    assert f'running Score plugins: plugin "TaintToleration" failed with: {words}' == str(
+        raised.value
+    )
 
 
 def test_node_affinity_works_without_either():

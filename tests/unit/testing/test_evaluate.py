@@ -131,7 +131,7 @@ def test_bad_arguments_and_unknown_plugins_are_named():
 
 def test_a_fault_is_raised_an_error_status_is_an_outcome():
     """What a plugin raises keeps its traceback; what it answers is compared."""
-    with pytest.raises(PluginError, match='running Filter plugin "Broken": nothing to share'):
+    with pytest.raises(PluginError, match='running "Broken" filter plugin: nothing to share'):
         evaluate(Broken, nodes=[node("n")], pod=pod())
     got = evaluate(Refusing, nodes=[node("n")], pod=pod())
 

@@ -126,7 +126,7 @@ def test_a_fault_of_a_plugin_is_kept():
 
     assert [("Broken", "Filter")] == [(fault.plugin, fault.point) for fault in world.faults]
     assert "error backoff" == world.state("p")
-    assert 'running Filter plugin "Broken": not today' in world.message("p")
+    assert 'running "Broken" filter plugin: not today' in world.message("p")
 
 
 def test_objects_of_all_kinds_come_and_go():

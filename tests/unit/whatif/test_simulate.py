@@ -240,7 +240,7 @@ def test_a_plugin_that_fails_ends_its_pod_and_no_other():
 
     assert {"b": "Error", "p": "n"} == results(answer)
     assert "SchedulerError" == broken.reason
-    assert 'running Filter plugin "Broken": out of order' == broken.message
+    assert 'running "Broken" filter plugin: out of order' == broken.message
     assert (1, 0) == (answer.summary.scheduled, answer.summary.unschedulable)
 
 
