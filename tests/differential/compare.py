@@ -36,5 +36,38 @@ def differences(peer: Outcome, ours: Outcome) -> dict[str, Any]:
     return {path: list(values) for path, values in compared.items() if values[0] != values[1]}
 
 
+def through_the_door(pod: Any, ours: Outcome) -> dict[str, Any]:
+    """Return where `simulate --batch` says of a pod something else than the engine alone."""
+    if "error" in pod:
+        return {"simulate": [ours.result, pod]}
+    compared: dict[str, tuple[Any, Any]] = {"victims": (ours.victims, _keys(pod["victims"]))}
+    if len(ours.best) > 1:
+        del compared["victims"]
+    if not ours.victims:
+        compared["result"] = (ours.result, pod["result"])
+    if ours.result == "Scheduled":
+        compared["node"] = (min(ours.best), pod["node"])
+        fit = {node["name"]: node for node in pod["nodes"] if node["feasible"]}
+        compared["feasible"] = (ours.feasible, len(fit))
+        if ours.scores:
+            scores = {
+                name: {plugin: one["weighted"] for plugin, one in node["scores"].items()}
+                for name, node in fit.items()
+            }
+            compared["scores"] = (ours.scores, scores)
+            compared["totals"] = (ours.totals, {n: node["total"] for n, node in fit.items()})
+    elif ours.result == "Unschedulable" and not ours.victims:
+        compared["message"] = (ours.message, pod["message"])
+    return {
+        f"simulate/{path}": list(values)
+        for path, values in compared.items()
+        if values[0] != values[1]
+    }
+
+
+def _keys(pods: Any) -> list[str]:
+    return sorted(f"{pod['namespace']}/{pod['name']}" for pod in pods)
+
+
 def _brief(outcome: Outcome) -> str:
     return f"{outcome.result} {outcome.node}{outcome.message}"

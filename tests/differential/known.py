@@ -16,7 +16,20 @@ class Known(NamedTuple):
     explains: Callable[[Decision, str, Any, Any], bool]
 
 
-RULES: tuple[Known, ...] = ()
+def _claims_twice(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
+    """Hold where the peer lost a race with itself over a claim that two volumes of the pod name."""
+    claims = [
+        volume["persistentVolumeClaim"]["claimName"]
+        for volume in decision.pod["spec"].get("volumes", ())
+        if "persistentVolumeClaim" in volume
+    ]
+    conflict = "the object has been modified" in str(peer)
+    return path == "result" and conflict and len(claims) > len(set(claims))
+
+
+RULES: tuple[Known, ...] = (
+    Known("two volumes of a pod with one unbound claim", _claims_twice),
+)
 
 
 def explained(decision: Decision) -> str:

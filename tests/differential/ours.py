@@ -36,6 +36,7 @@ class Watching(DefaultPreemption):
     """Preemption that remembers what its dry run found."""
 
     name = DefaultPreemption.name
+    remembers = False  # a choice from memory would not pass by `candidates`
     found: Any = None
 
     def candidates(self, cycle, failure):

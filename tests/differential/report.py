@@ -55,11 +55,6 @@ class Report:
             if one.differences:
                 self._differ(one)
 
-    def door(self, simulated: Any, one: Decision) -> Manifest:
-        """Return where `simulate --batch` says something else than the engine."""
-        del simulated, one
-        return {}
-
     def write(self, seconds: float) -> int:
         """Write the summary; return 0 when nothing is unexplained."""
         for one in self._unknown[:MOST_KEPT]:

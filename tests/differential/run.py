@@ -20,7 +20,7 @@ import msgspec
 
 from tests.apiserver.realcluster import RealCluster, start_cluster, start_kube_scheduler
 from tests.differential.case import Case, Decision
-from tests.differential.compare import differences
+from tests.differential.compare import differences, through_the_door
 from tests.differential.kinds import Manifest, collection, key_of
 from tests.differential.klog import VERBOSITY
 from tests.differential.known import explained
@@ -159,7 +159,8 @@ class Run:
         waiting = [obj for obj in one.objects if obj["kind"] == "Pod" and not _is_placed(obj)]
         if waiting or one.peer.result == "Error":
             return {}
-        return self.report.door(ours.simulated(one.objects, one.pod), one)
+        assert one.ours is not None
+        return through_the_door(ours.simulated(one.objects, one.pod), one.ours)
 
 
 def _is_placed(pod: Manifest) -> bool:

@@ -80,13 +80,16 @@ def _pod_level(dice: Dice, spec: Manifest) -> Manifest:
     requests = {}
     for name, more in (("cpu", ("0", "200m", "1")), ("memory", ("0", "100Mi", "1Gi"))):
         if dice.chance(0.75):
-            asked = [one["resources"]["requests"].get(name, "0") for one in containers]
+            asked = [_asked(one, name) for one in containers]
             whole = sum(map(as_number, asked)) + as_number(dice.choice(more))
             requests[name] = f"{math.ceil(whole * 1000)}m"
-    for container in containers:
-        # A limit above what the pod may have is refused.
-        container["resources"]["limits"].pop("cpu", None)
     return {"requests": requests or {"cpu": "20"}}
+
+
+def _asked(container: Manifest, name: str) -> str:
+    """Return what a container requests; the API server takes a limit where there is no request."""
+    resources = container["resources"]
+    return str(resources["requests"].get(name, resources["limits"].get(name, "0")))
 
 
 def as_number(quantity: str) -> Fraction | int:

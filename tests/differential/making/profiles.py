@@ -29,6 +29,24 @@ REMOVABLE = (
     "NodeDeclaredFeatures",
     "NodeName",
 )
+# Plugins that may miss the preparing point alone: some compute on the spot, others fail each pod.
+PREPARING = {
+    "preFilter": (
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
+        "PodTopologySpread",
+        "InterPodAffinity",
+        "DynamicResources",
+        "NodeDeclaredFeatures",
+    ),
+    "preScore": SCORING[:6],
+}
+BROKEN = 0.06
 
 
 def configuration(dice: Dice, count: int) -> Manifest:
@@ -54,8 +72,9 @@ def _plugins(dice: Dice) -> Manifest:
     if dice.chance(0.6):
         removed = dice.some([n for n in REMOVABLE if all(n != w["name"] for w in weights)], 3, 1)
         found["multiPoint"] = {"disabled": [{"name": name} for name in removed]}
-    if dice.chance(0.15):
-        found["preScore"] = {"disabled": [{"name": dice.choice(SCORING[:3])}]}
+    for point, names in PREPARING.items():
+        if dice.chance(BROKEN):
+            found[point] = {"disabled": [{"name": dice.choice(names)}]}
     return found
 
 
