@@ -10,14 +10,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntMatrix, Rows
+from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
 from scheduler.engine.nominations import Nominations
 from scheduler.framework.crowd import Crowd, ListedCrowd
-from scheduler.framework.promised import NOBODY, Promised
+from scheduler.framework.promised import Promised
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.podindex import Placed, place
 from scheduler.state.rowlists import PRIORITY, RowLists
+from scheduler.state.touched import Touched
+
+_NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
+# The highest priority of a row without nominations.
+_NOBODY = np.iinfo(np.int64).min
 
 
 class Promises:
@@ -27,31 +32,40 @@ class Promises:
         self._cluster = cluster
         self._nominations = nominations
         self._lists = RowLists(self._nominated)
-        self._held: BoolColumn = np.zeros(0, dtype=np.bool_)
+        # The highest priority of the pods nominated to each row.
+        self._highest: IntColumn = np.zeros(0, dtype=np.int64)
         self._generation = -1
+        self._touched = Touched()
 
     def for_pod(self, pod: Pod) -> Promised:
         """Return the nominated pods that `pod` must leave room for: none of lower priority."""
-        if not len(self._nominations):
-            return NOBODY
         self._catch_up()
-        return _Respected(
-            self._lists, np.flatnonzero(self._held), pod.priority, self._number_of(pod.metadata.uid)
-        )
+        if not len(self._nominations):
+            return _Respected(self._lists, _NO_ROWS, pod.priority, -1, self._touched)
+        rows = np.flatnonzero(self._highest >= pod.priority)
+        own = self._number_of(pod.metadata.uid)
+        if own < 0:
+            return _Respected(self._lists, rows, pod.priority, -1, self._touched)
+        found = _Respected(self._lists, rows, pod.priority, own)
+        # Its own nomination may be the only one on its row.
+        return _Respected(self._lists, rows[found.crowd(rows).counts > 0], pod.priority, own)
 
     def _catch_up(self) -> None:
         changed = self._nominations.take_changed()
         table = self._cluster.table
         if self._generation != table.generation:
             self._generation = table.generation
+            self._touched = Touched()
             self._lists.clear()
-            self._held = np.zeros(table.size, dtype=np.bool_)
+            self._highest = np.full(table.size, _NOBODY)
             changed = set(self._nominations.nodes())
         for node in changed:
             row = table.rows.get(node)
             if row is not None:
                 self._lists.forget(row)
-                self._held[row] = bool(self._nominations.on(node))
+                self._touched.add(row)
+                pods = self._nominations.on(node).values()
+                self._highest[row] = max((pod.priority for pod in pods), default=_NOBODY)
 
     def _number_of(self, uid: str) -> int:
         """Return the number of a pod's own nomination in the lists, -1 without one."""
@@ -69,13 +83,21 @@ class Promises:
 
 
 class _Respected:
-    """The nominations of at least a priority, but for the one with the number `own`."""
+    """The nominations of at least a priority on `rows`, but for the one with the number `own`."""
 
-    def __init__(self, lists: RowLists, rows: Rows, priority: int, own: int) -> None:
+    def __init__(
+        self,
+        lists: RowLists,
+        rows: Rows,
+        priority: int,
+        own: int,
+        touched: Touched | None = None,
+    ) -> None:
         self._lists = lists
         self._priority = priority
         self._own = own
-        self._rows = rows[self.crowd(rows).counts > 0]
+        self._rows = rows
+        self.touched = touched
 
     def rows(self) -> Rows:
         """Return the rows with such nominations, in order."""

@@ -35,6 +35,13 @@ class Hypothetical:
         filters = self._attempted.runner.profile.filter
         return all(b.plugin.local for b in filters if b.name not in skipped)
 
+    @property
+    def is_by_row(self) -> bool:
+        """Whether all filters of the attempt say the same of a row until something changes there."""
+        skipped = self._attempted.states.skipped
+        filters = self._attempted.runner.profile.filter
+        return all(b.plugin.by_row for b in filters if b.name not in skipped)
+
     def rehearse(self, crowd: Crowd, promised: Promised) -> Rehearsal:
         """Return the rows of `crowd` without its pods, which can come back step by step."""
         return Rehearsal(self._attempted, crowd, promised.crowd(crowd.rows))

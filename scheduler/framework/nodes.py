@@ -151,6 +151,13 @@ class Nodes:
         return self._table.amounts_touched
 
     @property
+    def facts_touched(self) -> Touched | None:
+        """Return the log of rows whose node changed; None for a part or a hypothetical."""
+        if self._rows is not None or self._delta is not None:
+            return None
+        return self._table.facts_touched
+
+    @property
     def layout(self) -> tuple[int, int]:
         """Return what tells whether the arrays of amounts are still the same ones."""
         return self.size, len(self._table.resources)

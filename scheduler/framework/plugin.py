@@ -55,7 +55,8 @@ class Plugin(Generic[ArgsT]):
     of `filter` and `score` that still work when a profile disables `pre_filter` or `pre_score`; the
     framework then makes the state when it is needed. `by_shape` names those of `pre_filter` and
     `pre_score` whose answer depends on the pod's shape and the arguments alone: the framework asks
-    once per shape. `bounded` says that scores are within 0..100 on every row, feasible or not.
+    once per shape. `by_row` says more than `local`: the verdict of `filter` on a row follows from the
+    row's node, its pods and the pod's shape, so it may be kept until one of them changes. `bounded` says that scores are within 0..100 on every row, feasible or not.
     """
 
     name: ClassVar[str] = ""
@@ -64,6 +65,7 @@ class Plugin(Generic[ArgsT]):
     local: ClassVar[bool] = False
     on_the_spot: ClassVar[tuple[str, ...]] = ()
     by_shape: ClassVar[tuple[str, ...]] = ()
+    by_row: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
     normalize: Any = "none"
 

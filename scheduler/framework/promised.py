@@ -10,10 +10,16 @@ import numpy as np
 from scheduler.base.arrays import Rows
 from scheduler.framework.crowd import Crowd, crowd_of
 from scheduler.state.podindex import Placed
+from scheduler.state.touched import Touched
 
 
 class Promised(Protocol):
     """Pods on the rows that they are promised."""
+
+    @property
+    def touched(self) -> Touched | None:
+        """Return the log of rows whose promises changed; None if there is none for this pod."""
+        ...
 
     def rows(self) -> Rows:
         """Return the rows with such pods, in order."""
@@ -26,6 +32,8 @@ class Promised(Protocol):
 
 class PromisedMoves:
     """Promised pods given one by one, with their rows."""
+
+    touched: Touched | None = None
 
     def __init__(self, moves: Sequence[tuple[Placed, int]] = ()) -> None:
         self._moves = moves

@@ -92,6 +92,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
 
     reads = ("node.labels",)
     local = True
+    by_row = True
     on_the_spot = ("filter", "score")
     by_shape = ("pre_filter", "pre_score")
     normalize = "max"

@@ -28,6 +28,7 @@ class NodeDeclaredFeatures(Plugin[NoArgs]):
 
     reads = ("node.features",)
     local = True
+    by_row = True
     by_shape = ("pre_filter",)
     unread: ClassVar[Mapping[str, str]] = {
         "pre_filter": "error reading {} from cycle-state: not found"

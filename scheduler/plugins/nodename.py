@@ -18,6 +18,7 @@ class NodeName(Plugin[NoArgs]):
 
     reads = ("node",)
     local = True
+    by_row = True
 
     def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
         """Reject the other nodes."""

@@ -20,6 +20,7 @@ class NodePorts(Plugin[NoArgs]):
 
     reads = ("pod.deleted", "node")
     local = True
+    by_row = True
     by_shape = ("pre_filter",)
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | tuple[ContainerPort, ...]:

@@ -70,6 +70,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     reads = ("node.allocatable", "pod.deleted", "pod.requests", "self.requests")
     local = True
+    by_row = True
     on_the_spot = ("score",)
     by_shape = ("pre_filter", "pre_score")
     bounded = True

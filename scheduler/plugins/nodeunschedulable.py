@@ -23,6 +23,7 @@ class NodeUnschedulable(Plugin[NoArgs]):
 
     reads = ("node.taints", "self.tolerations")
     local = True
+    by_row = True
 
     def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
         """Reject the cordoned nodes."""

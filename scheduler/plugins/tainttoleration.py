@@ -57,6 +57,7 @@ class TaintToleration(Plugin[NoArgs]):
 
     reads = ("node.taints", "self.tolerations")
     local = True
+    by_row = True
     normalize = "reverse"
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:

@@ -42,6 +42,7 @@ class NodeTable:
         self.features = FeatureIndex()
         self.ports = HostPorts()
         self.amounts_touched = Touched()
+        self.facts_touched = Touched()
         self._free: list[int] = []
         self._allocatable: list[Column[np.int64]] = []
         self._requested: list[Column[np.int64]] = []
@@ -121,6 +122,7 @@ class NodeTable:
             if column.values[row] != offers.get(resource, 0):
                 column.set(row, offers.get(resource, 0))
                 self.amounts_touched.add(row)
+        self.facts_touched.add(row)
         if self._unschedulable.values[row] != node.spec.unschedulable:
             self._unschedulable.set(row, node.spec.unschedulable)
         self.labels.set(row, node.metadata.labels)
@@ -138,6 +140,7 @@ class NodeTable:
         for column in self._allocatable:
             column.clear(row)
         self.amounts_touched.add(row)
+        self.facts_touched.add(row)
         self._exists.clear(row)
         self._unschedulable.clear(row)
         self.labels.set(row, {})

@@ -37,16 +37,20 @@ class BudgetIndex:
     def __init__(self) -> None:
         self._budgets: dict[tuple[str, str], PodDisruptionBudget] = {}
         self._lookup: _Lookup | None = None
+        # Another number whenever something has changed that may make an eviction a violation.
+        self.generation = 0
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what `cluster` holds."""
         self._budgets = {_key(budget): budget for budget in cluster.store.of(_KIND).values()}
         self._lookup = None
+        self.generation += 1
 
     def apply(self, change: Change) -> None:
         """Follow one change."""
         if change.kind != _KIND:
             return
+        self.generation += 1
         old, new = change.old, change.new
         if new is None:
             del self._budgets[_key(old)]

@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn, Rows
+from scheduler.base.arrays import IntMatrix, Rows
 from scheduler.plugins.preemption.dryrun import Block
 from scheduler.state.podindex import Placed
 from scheduler.state.rowlists import NOT_STARTED
 
 # kube-scheduler adds 2**31 to each priority, so that more pods always weigh more.
 _ABOVE_ZERO = 2**31
+
+# How many criteria there are.
+CRITERIA = 5
 
 
 def choose(
@@ -24,12 +27,9 @@ def choose(
     priorities, fewest victims, latest start of the most important ones. `break_tie` gets the rows
     that are left.
     """
-    harms = np.concatenate([_harms(block) for block in blocks], axis=1)
+    harms = np.concatenate([harms_of(block) for block in blocks], axis=1)
     rows = np.concatenate([block.pods.rows[block.places] for block in blocks])
-    left = np.arange(len(rows))
-    for harm in harms:
-        left = left[harm[left] == harm[left].min()]
-    row = int(rows[left[0]]) if len(left) == 1 else break_tie(rows[left])
+    row = least_harm(rows, harms, break_tie)
     for block in blocks:
         for place in block.places.tolist():
             if block.pods.rows[place] == row:
@@ -37,7 +37,19 @@ def choose(
     raise ValueError(f"row {row} is no candidate")
 
 
-def _harms(block: Block) -> IntColumn:
+def least_harm(rows: Rows, harms: IntMatrix, break_tie: Callable[[Rows], int]) -> int:
+    """Return the row with the least harm, criterion by criterion; `harms` goes with `rows`."""
+    left = np.arange(len(rows))
+    for harm in harms:
+        here = harm[left]
+        left = left[here == here[here.argmin()]]
+        if len(left) == 1:
+            break
+    rows = rows[left]
+    return int(rows[0]) if len(rows) == 1 else break_tie(rows)
+
+
+def harms_of(block: Block) -> IntMatrix:
     """Return the criteria as numbers, [criterion, candidate]; less is better."""
     pods, leaving, starts = block.pods, block.leaving, block.pods.starts[:-1]
     highest = np.maximum.reduceat(np.where(leaving, pods.priority, -(2**62)), starts)

@@ -54,24 +54,29 @@ class Walk:
 
     def blocks(self) -> Iterator[Rows]:
         """Yield the next nodes to visit until there are candidates enough."""
-        for first in range(0, len(self._rows), self._wanted):
+        for first in range(0, len(self._rows), max(self._wanted, 1)):
             if self.is_over:
                 return
             yield self._rows[first : first + self._wanted]
 
     def keep(self, found: Block) -> Block:
         """Return `found` without the candidates that are past the end of the walk."""
-        is_clean = found.violations[found.places] == 0
+        admitted = self.admits(found.violations[found.places])
+        return msgspec.structs.replace(found, places=found.places[admitted])
+
+    def admits(self, violations: IntColumn) -> BoolColumn:
+        """Return which of the next candidates count; given are their violated budgets, in order."""
+        is_clean = violations == 0
         clean = self._clean + is_clean.cumsum()
         violating = self._violating + (~is_clean).cumsum()
         enough = (clean > 0) & (clean + np.minimum(violating, self._wanted) >= self._wanted)
-        kept = is_clean | (violating <= self._wanted)
+        kept: BoolColumn = is_clean | (violating <= self._wanted)
         if enough.any():
             self.is_over = True
             kept[int(enough.argmax()) + 1 :] = False
         elif len(kept):
             self._clean, self._violating = int(clean[-1]), int(violating[-1])
-        return msgspec.structs.replace(found, places=found.places[kept])
+        return kept
 
 
 def examine(

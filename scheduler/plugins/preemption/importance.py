@@ -1,6 +1,7 @@
 """`PodsByImportance`: the pods of each row, the most important first.
 
-A row is put in order when preemption first asks about it, and again when a pod there has changed.
+A row is put in order when preemption first asks about it, and again when a pod there has changed;
+`touched` is the log of such rows.
 More important is who has the higher priority, then who started earlier.
 """
 
@@ -12,6 +13,7 @@ from typing import Any
 from scheduler.state.podindex import Placed
 from scheduler.state.rowlists import NOT_STARTED, RowLists, start_of
 from scheduler.state.rowtracker import RowTracker
+from scheduler.state.touched import Touched
 
 
 class PodsByImportance(RowTracker):
@@ -20,16 +22,19 @@ class PodsByImportance(RowTracker):
     def __init__(self) -> None:
         super().__init__()
         self.lists = RowLists(self._ranked)
+        self.touched = Touched()
 
     def hold(self, placed: Placed, row: int) -> None:
         """Forget the order of a row that a pod came to."""
         del placed
         self.lists.forget(row)
+        self.touched.add(row)
 
     def release(self, placed: Placed, row: int) -> None:
         """Forget the order of a row that a pod left."""
         del placed
         self.lists.forget(row)
+        self.touched.add(row)
 
     def is_same(self, before: Placed, after: Placed) -> bool:
         """Take every new version of a pod in: victims are these records."""
@@ -38,6 +43,7 @@ class PodsByImportance(RowTracker):
     def clear(self) -> None:
         """Forget everything."""
         self.lists.clear()
+        self.touched = Touched()
 
     def columns(self) -> Mapping[str, Any]:
         """Return the names of the pods per node."""

@@ -6,6 +6,7 @@ Only decides; carrying it out (evictions, nominations taken back) is the engine'
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -22,12 +23,15 @@ from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.rehearsal import Rehearsal
 from scheduler.framework.status import Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
+from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.preemption.budgets import BudgetIndex
 from scheduler.plugins.preemption.choice import choose
 from scheduler.plugins.preemption.dryrun import Block, Walk, examine
 from scheduler.plugins.preemption.importance import PodsByImportance
 from scheduler.plugins.preemption.offers import best_offer, offers_of
+from scheduler.plugins.preemption.remembered import Remembered
 from scheduler.plugins.preemption.victims import Victims
+from scheduler.state.podindex import Placed
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -72,11 +76,14 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
     # A preemptor held back is let go by the engine when its evictions are answered.
     reads = ()
+    # Whether dry runs are kept for the next preemptor of a shape.
+    remembers: ClassVar[bool] = True
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._ranks = handle.tracker(PodsByImportance)
         self._budgets = handle.tracker(BudgetIndex)
+        self._remembered = Remembered()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a pod whose evictions are under way."""
@@ -87,6 +94,10 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         refusal = self.refusal(cycle.pod, nodes, failure)
         if refusal:
             return _failed(refusal)
+        chosen = self._chosen(cycle, nodes, failure)
+        if chosen is not None:
+            row, victims = chosen
+            return PostFiltered(nominated_node=nodes.name(row), victims=victims)
         found = self.candidates(cycle, failure)
         if any(len(block.places) for block in found.blocks):
             if failure.wants_offers:
@@ -114,23 +125,59 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
     def candidates(self, cycle: Cycle, failure: FitFailure) -> Found:
         """Search the nodes that evictions may help, from a random one on."""
-        rows: Rows = np.flatnonzero(failure.candidates)
         blocks: list[Block] = []
         reasons = Histogram()
-        if not len(rows):
-            return Found((), reasons)
+        walk = self._walk(cycle, failure)
+        for visited in walk.blocks():
+            block = self._examine(cycle, failure, visited, reasons)
+            if block is not None:
+                blocks.append(walk.keep(block))
+        return Found(tuple(blocks), reasons)
+
+    def _chosen(
+        self, cycle: Cycle, nodes: Nodes, failure: FitFailure
+    ) -> tuple[int, tuple[Placed, ...]] | None:
+        """Return the best candidate with its victims as far as dry runs may be remembered.
+
+        None also stands for no candidate: what is wrong with each node is not remembered.
+        """
+        logs = (nodes.facts_touched, failure.promised.touched)
+        known = [log for log in logs if log is not None]
+        if (
+            not self.remembers
+            or len(known) < len(logs)
+            or failure.wants_offers
+            or not failure.hypothetical.is_by_row
+            or self.handle.objects(DEVICE_CLASS)
+        ):
+            return None
+        runs = self._remembered.runs_of(
+            cycle.shape.id, nodes.size, self._budgets.generation, (self._ranks.touched, *known)
+        )
+        return runs.choose(
+            self._walk(cycle, failure),
+            lambda rows: self._examine(cycle, failure, rows, Histogram()),
+            failure.break_tie,
+        )
+
+    def _walk(self, cycle: Cycle, failure: FitFailure) -> Walk:
+        rows: Rows = np.flatnonzero(failure.candidates)
+        offset = cycle.random.randrange(len(rows)) if len(rows) else 0
+        return Walk(rows, offset, self.args.wanted(len(rows)))
+
+    def _examine(
+        self, cycle: Cycle, failure: FitFailure, rows: Rows, reasons: Histogram
+    ) -> Block | None:
+        """Return the candidates among some rows; None if there is nobody to evict."""
+        pods = Victims(self._ranks, rows, cycle.pod.priority)
+        reasons.add(NO_VICTIMS, len(rows) - len(pods.rows))
+        if not len(pods.rows):
+            return None
 
         def rehearse(crowd: Crowd) -> Rehearsal:
             return failure.hypothetical.rehearse(crowd, failure.promised)
 
-        walk = Walk(rows, cycle.random.randrange(len(rows)), self.args.wanted(len(rows)))
-        for visited in walk.blocks():
-            pods = Victims(self._ranks, visited, cycle.pod.priority)
-            reasons.add(NO_VICTIMS, len(visited) - len(pods.rows))
-            if len(pods.rows):
-                violating = self._budgets.violating(pods)
-                blocks.append(walk.keep(examine(rehearse, pods, violating, reasons)))
-        return Found(tuple(blocks), reasons)
+        return examine(rehearse, pods, self._budgets.violating(pods), reasons)
 
 
 def _failed(text: str, *, nominated_node: str | None = None) -> PostFiltered:

@@ -1,0 +1,107 @@
+"""`Remembered`: what dry runs said of rows, kept for the next preemptor of the same shape.
+
+Preemptors come in crowds of one kind, and each changes a row or two: its victims go, it is promised
+their room. What the dry run says of a row follows from the row's node, its pods, the promises there
+and the budgets; only rows where one of them changed are examined again. A property test holds it to
+dry runs made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntMatrix, Rows
+from scheduler.plugins.preemption.choice import CRITERIA, harms_of, least_harm
+from scheduler.plugins.preemption.dryrun import Block, Walk
+from scheduler.state.podindex import Placed
+from scheduler.state.touched import Touched
+
+MOST_SHAPES = 16
+
+_NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
+
+# Returns the candidates among some rows, or None if there is nobody to evict on any of them.
+Examine = Callable[[Rows], Block | None]
+Chosen = tuple[int, tuple[Placed, ...]]
+
+
+class DryRuns:
+    """The dry runs of one shape of preemptors."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.marks: tuple[int, ...] = ()
+        self._is_known: BoolColumn = np.zeros(size, dtype=np.bool_)
+        self._is_candidate: BoolColumn = np.zeros(size, dtype=np.bool_)
+        self._harms: IntMatrix = np.zeros((CRITERIA, size), dtype=np.int64)
+        self._found: dict[int, tuple[Block, int]] = {}
+
+    def forget(self, rows: Iterable[int]) -> None:
+        """Examine these rows again when they are visited."""
+        for row in rows:
+            self._is_known[row] = self._is_candidate[row] = False
+            self._found.pop(row, None)
+
+    def choose(
+        self, walk: Walk, examine: Examine, break_tie: Callable[[Rows], int]
+    ) -> Chosen | None:
+        """Return the best candidate of the walk and who has to leave it; None without any."""
+        kept: list[Rows] = [_NO_ROWS]
+        for visited in walk.blocks():
+            unknown = visited[~self._is_known[visited]]
+            if len(unknown):
+                self._take_in(unknown, examine(unknown))
+            candidates = visited[self._is_candidate[visited]]
+            kept.append(candidates[walk.admits(self._harms[0][candidates])])
+        rows = np.concatenate(kept)
+        if not len(rows):
+            return None
+        row = least_harm(rows, self._harms[:, rows], break_tie)
+        block, place = self._found[row]
+        return row, block.victims(place)
+
+    def _take_in(self, rows: Rows, found: Block | None) -> None:
+        self._is_known[rows] = True
+        if found is None:
+            return
+        candidates = found.pods.rows[found.places]
+        self._is_candidate[candidates] = True
+        self._harms[:, candidates] = harms_of(found)
+        for row, place in zip(candidates.tolist(), found.places.tolist(), strict=True):
+            self._found[row] = (found, place)
+
+
+class Remembered:
+    """The dry runs of the shapes that came lately, by the shape's id."""
+
+    def __init__(self) -> None:
+        self._runs: dict[int, DryRuns] = {}
+        self._logs: tuple[object, ...] = ()
+
+    def runs_of(self, shape: int, size: int, token: object, logs: tuple[Touched, ...]) -> DryRuns:
+        """Return what is known for a shape; what `logs` say has changed is forgotten.
+
+        All is forgotten when a log is another one than last time, or when `token` is.
+        """
+        if self._logs != (token, *logs):
+            self._runs, self._logs = {}, (token, *logs)
+        runs = self._runs.pop(shape, None)
+        if runs is None or runs.size != size or not _catch_up(runs, logs):
+            runs = DryRuns(size)
+        runs.marks = tuple(log.mark for log in logs)
+        if len(self._runs) >= MOST_SHAPES:
+            self._runs.pop(next(iter(self._runs)))
+        self._runs[shape] = runs  # at the end: the least recently used one goes first
+        return runs
+
+
+def _catch_up(runs: DryRuns, logs: tuple[Touched, ...]) -> bool:
+    """Forget what changed; return whether all of that was known."""
+    for log, mark in zip(logs, runs.marks, strict=True):
+        changed = log.since(mark)
+        if changed is None:
+            return False
+        runs.forget(changed)
+    return True

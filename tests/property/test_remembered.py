@@ -1,0 +1,145 @@
+"""Dry runs that preemption remembers say what dry runs made anew would say."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from scheduler.config import default_config
+from scheduler.engine.effects import Watched
+from scheduler.engine.engine import Engine
+from scheduler.framework.registry import Registry
+from scheduler.objects.meta import LabelSelector, ObjectMeta
+from scheduler.objects.node import Taint
+from scheduler.objects.pod import Pod, PodStatus, Toleration
+from scheduler.objects.policy import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
+from scheduler.plugins.intree import IN_TREE
+from scheduler.plugins.preemption.remembered import Remembered
+from tests.property.making import make_node, make_pod, with_meta
+from tests.property.test_standing import outcome
+
+REGISTRY = Registry(IN_TREE)
+PROFILES = default_config(REGISTRY).profiles
+NODES = 6
+
+
+class World:
+    """An engine with a few full nodes, and what may happen to them."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.engine = Engine(PROFILES, REGISTRY)
+        self.pods: dict[str, Pod] = {}
+        self.number = 0
+        self.cpus: dict[str, int] = {}
+        for number in range(NODES):
+            self.node(f"n{number}")
+        for app in "xy":
+            self.budget(app, "ADDED")
+
+    def say(self, kind: str, verb: str, obj: Any) -> None:
+        """Let the engine learn of something."""
+        self.engine.handle(Watched(kind, verb, obj), 1.0)
+
+    def node(self, name: str = "") -> None:
+        """A node appears or changes."""
+        name = name or f"n{self.random.randrange(NODES)}"
+        if name not in self.cpus or self.random.random() < 0.2:
+            self.cpus[name] = self.random.choice([2, 3, 4])
+        tainted = [Taint("dedicated", "", "NoSchedule")] if self.random.random() < 0.4 else []
+        self.say("Node", "MODIFIED", make_node(name, cpu=self.cpus[name], taints=tainted))
+
+    def node_goes(self) -> None:
+        """A node is deleted, and another one with its name comes back sooner or later."""
+        self.say("Node", "DELETED", make_node(f"n{self.random.randrange(NODES)}"))
+
+    def pod(self) -> None:
+        """A pod is bound somewhere."""
+        self.number += 1
+        start = self.random.choice([None, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"])
+        pod = make_pod(
+            f"e{self.number}",
+            node=f"n{self.random.randrange(NODES)}",
+            cpu=self.random.choice(["500m", "1", "2"]),
+            priority=self.random.choice([-5, 0, 0, 3, 20]),
+            labels={"app": self.random.choice("xyz")},
+            host_port=self.random.choice([0, 0, 0, 80]),
+            status=PodStatus(start_time=start),
+        )
+        self.pods[pod.metadata.uid] = pod
+        self.say("Pod", "ADDED", pod)
+
+    def pod_changes(self) -> None:
+        """A bound pod goes, begins to go, or gets other labels."""
+        if not self.pods:
+            return
+        uid = self.random.choice(sorted(self.pods))
+        match self.random.randrange(4):
+            case 0:
+                self.say("Pod", "DELETED", self.pods.pop(uid))
+                return
+            case 1:
+                self.pods[uid] = with_meta(self.pods[uid], deletion_timestamp="x")
+            case _:
+                labels = {"app": self.random.choice("xyz")}
+                self.pods[uid] = with_meta(self.pods[uid], labels=labels)
+        self.say("Pod", "MODIFIED", self.pods[uid])
+
+    def budget(self, app: str = "", verb: str = "") -> None:
+        """A disruption budget appears, changes or goes."""
+        app = app or self.random.choice("xyz")
+        one = PodDisruptionBudget(
+            ObjectMeta(name=app, namespace="default"),
+            PodDisruptionBudgetSpec(LabelSelector({"app": app})),
+            PodDisruptionBudgetStatus(self.random.randrange(3), {}),
+        )
+        verb = verb or self.random.choice(["MODIFIED", "DELETED"])
+        self.say("PodDisruptionBudget", verb, one)
+
+    def nomination(self) -> None:
+        """Somebody is promised room, or no longer."""
+        name = f"wants{self.random.randrange(4)}"
+        node = self.random.choice(["", *(f"n{number}" for number in range(NODES))])
+        priority = self.random.choice([0, 10, 30])
+        self.engine.nominations.put(make_pod(name, cpu=1, priority=priority), node)
+
+
+def preemptors() -> list[Pod]:
+    """Return two pods of each of three shapes; those of one shape are alike but for the name."""
+    shapes: list[dict[str, Any]] = [
+        {"cpu": 2, "priority": 10},
+        {"cpu": 1, "priority": 5, "host_port": 80},
+        {"cpu": 3, "priority": 10, "tolerations": (Toleration("dedicated", "Exists"),)},
+    ]
+    return [make_pod(f"boss{s}{n}", **shapes[s]) for s in range(3) for n in range(2)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_remembered_dry_runs_are_like_new_ones(seed):
+    """Whatever happens meanwhile: node, victims and message are those of a memory that is empty."""
+    random = Random(seed)
+    world = World(random)
+    happenings = [world.pod] * 8 + [world.pod_changes] * 6 + [world.nomination] * 4
+    happenings += [world.node] * 4 + [world.node_goes, world.budget]
+    bosses, chosen = preemptors(), 0
+    plugin: Any = world.engine.profiles["trellis"].plugins["DefaultPreemption"]
+    shapes = [world.engine.cluster.shapes.of(pod) for pod in bosses]
+    for _ in range(120):
+        for _ in range(random.randrange(3)):
+            random.choice(happenings)()
+        boss = random.choice(bosses)
+        one, other = world.engine.attempt(boss, 1.0), world.engine.attempt(boss, 1.0)
+        before = one.cycle.random.getstate()
+        got = outcome(one)
+        chosen += bool(got[3])
+        one.cycle.random.setstate(before)
+        memory, plugin._remembered = plugin._remembered, Remembered()
+
+        assert outcome(other) == got
+        plugin._remembered = memory
+    assert chosen > 5
+    assert shapes
