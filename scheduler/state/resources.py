@@ -69,7 +69,8 @@ def pod_requests(
 
     `use_status` counts what the kubelet says of a pod on a node; `skip_pod_level` leaves out
     `spec.resources`; `pod_level_in_place` lets the pod-level status count; `non_missing` gives the
-    amount assumed for a container that does not name a resource. ObjectError on a bad quantity.
+    amount assumed for a container that does not name a resource. No amount is beyond `LARGEST`.
+    ObjectError on a bad quantity.
     """
     total = _containers(pod, use_status=use_status, non_missing=non_missing or {})
     spec = pod.spec
@@ -77,6 +78,8 @@ def pod_requests(
         total.update(_pod_level(pod, use_status=use_status and pod_level_in_place))
     if spec.overhead:
         _add(total, amounts(spec.overhead))
+    if any(not -LARGEST <= amount <= LARGEST for amount in total.values()):
+        return {name: max(-LARGEST, min(amount, LARGEST)) for name, amount in total.items()}
     return total
 
 

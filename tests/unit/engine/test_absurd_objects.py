@@ -98,6 +98,17 @@ def test_a_pod_may_ask_for_any_amount(amount):
     assert [] == world.told
 
 
+def test_a_pod_may_ask_for_little_with_containers_that_ask_for_all():
+    """What the pod asks for as a whole decides; scoring looks at the containers all the same."""
+    world = World()
+    whole = {"resources": {"requests": {"cpu": "100m", "memory": "1Mi"}}}
+    world.pod("p", requests={"cpu": HUGE, "memory": "9E", "example.com/x": 0}, spec=whole)
+    world.hear(node("n1"))
+
+    assert ["p"] == world.bound()
+    assert [] == world.told
+
+
 @pytest.mark.parametrize("amount", AMOUNTS, ids=str)
 @pytest.mark.parametrize("resource", ["cpu", "memory", "pods", "example.com/x"])
 def test_a_node_may_offer_any_amount(amount, resource):
