@@ -61,6 +61,10 @@ class Rest:
             return Answer(call.id, 422, "Invalid", str(error)), []
         return self._written(call, kind, obj, "MODIFIED" if obj != old else "")
 
+    def overdue(self) -> list[Watched]:
+        """Return what the controllers still have to do for what the snapshot holds."""
+        return self._volumes.overdue()
+
     def _create(self, call: Call, kind: Kind, key: str) -> tuple[Answer, list[Watched]]:
         body = _body(call)
         meta = body.setdefault("metadata", {})

@@ -82,6 +82,10 @@ class _Run:
                 continue
             self.fruitless += 1
             if not effects and not self.engine.has_work():
+                if len(self.engine.bindings):
+                    self.world.catch_up(now)
+                    if self.world.changes != changes:
+                        continue
                 wake = self._next_moment()
                 if wake is None:
                     return

@@ -42,6 +42,17 @@ class VolumeController:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
+    def overdue(self) -> list[Watched]:
+        """Return what would have followed by now from writes made before the simulation began."""
+        events: list[Watched] = []
+        for volume in self._cluster.store.of(VOLUME).values():
+            events += self._after_volume(volume)
+        served = {event.object.key for event in events if event.kind == CLAIM}
+        for claim in self._cluster.store.of(CLAIM).values():
+            if claim.key not in served:
+                events += self._after_claim(claim)
+        return events
+
     def after(self, kind: str, obj: Any) -> list[Watched]:
         """Return what follows from a write of `obj`."""
         if kind == VOLUME:

@@ -85,6 +85,13 @@ class World:
             elif isinstance(effect, Solve):
                 self._solve(effect, now)
 
+    def catch_up(self, now: float) -> None:
+        """Let the controllers finish what was begun before the snapshot was taken."""
+        events = self._rest.overdue()
+        self.changes += len(events)
+        for event in events:
+            self._engine.handle(event, now)
+
     def _bind(self, effect: Bind, now: float) -> None:
         pod = self._pods.get(effect.uid)
         if pod is None:

@@ -284,6 +284,16 @@ def test_volumes_are_made_as_a_provisioner_would():
     assert {"p": "n", "q": "n"} == results(place(node("n"), claim, of, *pods))
 
 
+def test_a_volume_that_was_asked_for_before_is_made_as_well():
+    """The claim names its node already: the scheduler writes nothing, and the pod is placed."""
+    claim, of = storage("WaitForFirstConsumer")
+    claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "n"}
+
+    answer = place(node("n"), claim, of, pod("p", spec=USES_DATA))
+
+    assert {"p": "n"} == results(answer)
+
+
 def test_a_free_volume_is_bound_where_it_is():
     """A local volume takes its claim, and the pod, to its node."""
     claim, of = storage("WaitForFirstConsumer", "kubernetes.io/no-provisioner")
