@@ -165,7 +165,7 @@ class Engine:
         if isinstance(event, Watched):
             self.intake.watched(event, now)
         elif isinstance(event, Answer):
-            for owner in (self.bindings, self.preemptions, self.deliberations):
+            for owner in (self.bindings, self.preemptions, self.deliberations, self.groups):
                 if owner.answer(event, now):
                     break
         elif isinstance(event, Listed):
@@ -178,6 +178,7 @@ class Engine:
             self.queues.forget_told()
             if not event.active:
                 self._break_off(now)
+            self.groups.leads(now)
         self.groups.settle(now)
 
     def run(self, now: float, cycles: int) -> tuple[Effects, ...]:
@@ -199,7 +200,13 @@ class Engine:
 
     def next_wakeup(self) -> float | None:
         """Return when `run` has something to do though no event comes; None if never."""
-        owners = (self.queues, self.bindings, self.preemptions, self.deliberations)
+        owners = (
+            self.queues,
+            self.bindings,
+            self.preemptions,
+            self.deliberations,
+            self.groups,
+        )
         times = [time for owner in owners if (time := owner.next_deadline()) is not None]
         return min(times, default=None)
 

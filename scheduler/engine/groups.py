@@ -19,7 +19,7 @@ from scheduler.base.errors import PluginError
 from scheduler.engine.binding import Bindings
 from scheduler.engine.decision import Decision
 from scheduler.engine.deliberation import CycleSteps, Deliberations
-from scheduler.engine.effects import Call
+from scheduler.engine.effects import Answer, Call
 from scheduler.engine.groupdoors import Doors
 from scheduler.engine.grouproom import Room, Tools
 from scheduler.engine.queues import QueuedPod, Queues, Where
@@ -31,6 +31,7 @@ from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
 PERMIT_TIMEOUT_S = 60.0
+WRITE_AGAIN_S = 5.0
 
 
 class _Run(msgspec.Struct):
@@ -80,6 +81,9 @@ class Groups:
         self._runs: dict[str, _Run] = {}
         self._flights: dict[str, _Flight] = {}
         self._group_in_flight: dict[str, str] = {}
+        self._known: dict[str, GroupPlanner] = {}
+        self._unwritten: dict[str, float] = {}
+        self._calls: dict[int, str] = {}
 
     @property
     def is_needed(self) -> bool:
@@ -113,6 +117,7 @@ class Groups:
 
     def settle(self, now: float) -> None:
         """Let siblings in whose group is complete, and let groups go of which all members are there."""
+        self._look_after(now)
         if not (self._opened or self._held_back or self._flights):
             return
         while self._opened:
@@ -132,6 +137,37 @@ class Groups:
         for key, flight in list(self._flights.items()):
             if flight.is_held and self._is_complete(flight):
                 self._let_go(key, flight, now)
+
+    def leads(self, now: float) -> None:
+        """Look at all groups again: what was written in the last moments of a lease may be lost."""
+        self._unwritten.update(dict.fromkeys(self._known, now))
+
+    def answer(self, answer: Answer, now: float) -> bool:
+        """Take in the answer to a request that writes about a group; what failed is done again."""
+        key = self._calls.pop(answer.effect, None)
+        if key is None:
+            return False
+        if not answer.ok and answer.code != 404:
+            self._unwritten[key] = now + WRITE_AGAIN_S
+        return True
+
+    def next_deadline(self) -> float | None:
+        """Return when `settle` will next have something to write, or None."""
+        return min(self._unwritten.values(), default=None)
+
+    def _look_after(self, now: float) -> None:
+        """Compare what is written about groups with what has changed."""
+        for planner in self.planners:
+            for key in sorted(planner.group_changed()):
+                self._known[key] = planner
+                self._unwritten[key] = now
+        if not self._unwritten:
+            return
+        due = [key for key, when in self._unwritten.items() if when <= now]
+        for key in due:
+            del self._unwritten[key]
+            if key not in self._flights:
+                self._tell(self._known[key], key, Stage.CHANGED, now)
 
     # An attempt
 

@@ -52,6 +52,7 @@ Outcome: TypeAlias = GroupPlan | GroupRelease | Status
 class Stage(StrEnum):
     """What a plugin is told about its group."""
 
+    CHANGED = "Changed"
     HELD = "Held"
     STARTED = "Started"
     REFUSED = "Refused"
@@ -158,6 +159,10 @@ class GroupPlanner(Protocol):
 
     def group_whole(self, victims: Sequence[Placed]) -> tuple[Placed, ...]:
         """Return `victims` with those that have to go with them: a group goes as a whole."""
+        ...
+
+    def group_changed(self) -> set[str]:
+        """Return the groups whose members or description changed since this was last asked."""
         ...
 
     def group_told(self, key: str, stage: Stage, now: float) -> Sequence[ApiCall]:

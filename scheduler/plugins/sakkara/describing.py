@@ -54,6 +54,22 @@ class Descriptions:
             raise known[1]
         return known[1]
 
+    def size_of(self, key: str) -> int:
+        """Return the size of a group, 0 when nobody knows it."""
+        spec = self._readable(key)
+        return 0 if spec is None else spec.size
+
+    def priority_of(self, key: str) -> int | None:
+        """Return the priority that a group's description gives, None without one."""
+        spec = self._readable(key)
+        return None if spec is None else spec.priority
+
+    def _readable(self, key: str) -> GroupSpec | None:
+        try:
+            return self.group(key)
+        except ObjectError:
+            return None
+
     def topology(self, nodes: Nodes) -> Topology:
         """Return the tree that holds now; ObjectError when the first one cannot be read."""
         found = self._config_map()

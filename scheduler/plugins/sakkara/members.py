@@ -37,6 +37,8 @@ class GroupMembers:
         self._placed: dict[str, dict[str, Placed]] = {}
         self._maps: dict[str, dict[str, Any]] = {}
         self._pod_groups: dict[str, Any] = {}
+        # What nobody has looked at since it changed; not part of what is tracked.
+        self.changed: set[str] = set()
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what the cluster holds."""
@@ -98,12 +100,14 @@ class GroupMembers:
         key = group_of(placed.pod)
         if key:
             self._placed.setdefault(key, {})[placed.pod.metadata.uid] = placed
+            self.changed.add(key)
 
     def _drop(self, placed: Placed) -> None:
         key = group_of(placed.pod)
         pods = self._placed.get(key)
         if pods is not None:
             pods.pop(placed.pod.metadata.uid, None)
+            self.changed.add(key)
             if not pods:
                 del self._placed[key]
 
@@ -113,6 +117,7 @@ class GroupMembers:
                 if obj is not None:
                     key = f"{obj.metadata.namespace}/{obj.metadata.name}"
                     self._pod_groups.pop(key, None)
+                    self.changed.add(key)
                     if put:
                         self._pod_groups[key] = obj
             return
@@ -121,6 +126,7 @@ class GroupMembers:
                 continue
             meta = obj.metadata
             key = f"{meta.namespace}/{name_in(obj.data or {})}"
+            self.changed.add(key)
             maps = self._maps.setdefault(key, {})
             maps.pop(meta.name, None)
             if put:

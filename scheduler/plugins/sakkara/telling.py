@@ -58,6 +58,34 @@ class Teller:
             return self._bound(key, record, now)
         return []
 
+    def checked(self, key: str, size: int, now: float) -> list[ApiCall]:
+        """Compare what is written with what is: a restart or a lost request may lie between.
+
+        A group that is whole says so with the placement that holds; one without any member begins
+        anew.
+        """
+        standing = self._members.standing(key)
+        record = self._records.setdefault(key, Record())
+        maps = self._members.config_maps(key)
+        data = (maps[0].data or {}) if maps else {}
+        if not standing:
+            record.was_bound = False
+            return self._write(key, {"status": WAITING}) if data.get("status") == BOUND else []
+        if not size or len(standing) < size or any(placed.assumed for placed in standing):
+            return []
+        record.was_bound = True
+        if data.get("status") != BOUND:
+            return self._bound(key, record, now)
+        tree = self._trees.get(key)
+        if tree is None:
+            return []
+        seated = seats(tree, standing)
+        told = results(seated, record, now)
+        if told["placement"] == data.get("placement"):
+            return []
+        # A member was replaced: the times of the group's first placement stay.
+        return self._write(key, {name: told[name] for name in ("placement", "rank")})
+
     def report(self, key: str, size: int) -> GroupReport:
         """Return what `simulate` says of a group."""
         record = self._records.get(key, Record())

@@ -1,0 +1,251 @@
+"""`Decider`: where the members of a group go, whom to evict for them, or why they have to wait.
+
+Asks the solver, tries its answer with every filter while all members are in place, and asks again with
+what that teaches. Changes nothing but the group's record; the engine carries out what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import IntColumn
+from scheduler.base.errors import ObjectError
+from scheduler.framework.calls import CallResult, SolverCall
+from scheduler.framework.groups import Fits, GroupPlan, GroupRelease, GroupRoom, Outcome
+from scheduler.framework.handle import Handle
+from scheduler.framework.status import Status, unresolvable, unschedulable
+from scheduler.objects.pod import Pod
+from scheduler.plugins.sakkara import between, eviction, planning
+from scheduler.plugins.sakkara.args import ClusterTopologyPlacementGroupArgs
+from scheduler.plugins.sakkara.describing import Descriptions
+from scheduler.plugins.sakkara.group import GroupSpec, check_levels
+from scheduler.plugins.sakkara.life import BOUND, FAILED, Record
+from scheduler.plugins.sakkara.members import GroupMembers
+from scheduler.plugins.sakkara.topology import Topology
+from scheduler.solver.instance import Limits
+from scheduler.solver.questions import Evict, Place, Solution
+from scheduler.state.podindex import Placed
+from scheduler.state.resources import PODS, counted, pod_requests
+
+ROUNDS = 8
+Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
+
+
+class Decider:
+    """Plans groups for one profile; `records` and `trees` keep what was found out, by group."""
+
+    def __init__(
+        self,
+        args: ClusterTopologyPlacementGroupArgs,
+        handle: Handle,
+        members: GroupMembers,
+        described: Descriptions,
+        records: dict[str, Record],
+        trees: dict[str, Topology],
+    ) -> None:
+        self._args = args
+        self._handle = handle
+        self._members = members
+        self._described = described
+        self._records = records
+        self._trees = trees
+
+    def hold(self, key: str, message: str) -> None:
+        """Keep why a group cannot be decided at all."""
+        record = self._records.setdefault(key, Record())
+        record.status, record.message = FAILED, message
+
+    def plan(self, key: str, room: GroupRoom) -> Steps:
+        """Decide where all members go, whom to evict for them, or why they have to wait."""
+        record = self._records.setdefault(key, Record())
+        try:
+            spec = self._described.group(key)
+            tree = self._described.topology(room.nodes)
+            if spec is None:
+                return unresolvable(f"no ConfigMap or PodGroup describes the group {key}")
+            check_levels(spec, tree.levels)
+            requests = {pod.metadata.uid: counted(pod_requests(pod)) for pod in room.members}
+        except ObjectError as error:
+            self.hold(key, error.message)
+            return unresolvable(f"the group {key} is held: {error.message}")
+        unlike = planning.unlike(room.members, requests)
+        if unlike:
+            self.hold(key, unlike)
+            return unresolvable(f"the group {key} is held: {unlike}")
+        self._trees[key] = tree
+        record.retries += 1
+        record.conflict = ()
+        plan = yield from self._placed(key, spec, tree, room)
+        if isinstance(plan, Status) and self._may_evict(spec, record, room):
+            request = {**requests[room.members[0].metadata.uid], PODS: 1}
+            evicting = yield from self._evicting(key, spec, tree, room, request)
+            plan = plan if evicting is None else evicting
+        if isinstance(plan, Status):
+            record.message = plan.message
+            half = self._members.standing(key)
+            if half and not self._was_whole(key):
+                return GroupRelease(tuple(half), plan.message)
+        return plan
+
+    def _placed(self, key: str, spec: GroupSpec, tree: Topology, room: GroupRoom) -> Steps:
+        """Ask the solver, try its answer with all filters, and ask again with what that teaches."""
+        most: IntColumn | None = None
+        why = ""
+        for attempt in range(ROUNDS):
+            fits = room.fits()
+            slots = fits.slots if most is None else np.minimum(fits.slots, most)
+            site = self._site(key, spec, tree, room, slots)
+            if not site.instance.leaves:
+                return unschedulable(f"the group {key} does not fit: {fits.message}")
+            # A second answer must not come too late again: nothing else is placed until it is there.
+            answer = yield self._question(site, holds=attempt > 0)
+            if not self._is_unchanged(key, spec):
+                return unschedulable(f"the group {key} changed while it was planned")
+            solution = _solution(answer)
+            if solution is None:
+                return unschedulable(f"the group {key} waits: no answer came from the solver")
+            self._remember(key, solution)
+            if solution.placed.outcome != "placed":
+                return unschedulable(_refusal(key, fits, solution, tried=most is not None))
+            nodes = planning.assign(site, solution.placed.counts, room.members)
+            misfit = room.hold(nodes)
+            if misfit is None:
+                return GroupPlan(nodes)
+            most = misfit.most if most is None else np.minimum(most, misfit.most)
+            why = f"{misfit.reason} on {misfit.node}"
+        text = f"the rules between its members do not hold: {why}"
+        return unschedulable(f"the group {key} does not fit: {text}")
+
+    def _site(
+        self, key: str, spec: GroupSpec, tree: Topology, room: GroupRoom, slots: IntColumn
+    ) -> planning.Site:
+        nodes = room.nodes
+        standing = self._members.standing(key)
+        found = planning.site(spec, tree, nodes, slots, standing, len(room.members))
+        pod = room.members[0]
+        domains = between.members(pod, nodes, found.rows, self._handle.pods)
+        domains += between.spread(pod, nodes, found.rows, self._handle.pods)
+        if not domains or standing:
+            return found
+        instance = msgspec.structs.replace(found.instance, domains=domains)
+        return msgspec.structs.replace(found, instance=instance)
+
+    def _question(self, site: planning.Site, *, holds: bool) -> SolverCall:
+        limit_s = self._args.solver_time_limit_seconds
+        limits = Limits(stage_s=limit_s, total_s=limit_s)
+        return SolverCall(Place(site.instance, limits, self._args.solver), 2 * limit_s, holds)
+
+    def _is_unchanged(self, key: str, spec: GroupSpec) -> bool:
+        try:
+            return self._described.group(key) == spec
+        except ObjectError:
+            return False
+
+    def _was_whole(self, key: str) -> bool:
+        """Whether all members were bound once: those that are left then stay, whatever happens."""
+        record = self._records.get(key)
+        if record is not None and record.was_bound:
+            return True
+        return any((m.data or {}).get("status") == BOUND for m in self._members.config_maps(key))
+
+    def _remember(self, key: str, solution: Solution) -> None:
+        record, placed = self._records[key], solution.placed
+        record.solver_s = placed.seconds
+        record.optimal = placed.optimal
+        record.objective = tuple(stage.value for stage in placed.stages)
+        record.bound = tuple(stage.bound for stage in placed.stages)
+        advice = solution.advice
+        if advice is not None:
+            record.conflict = tuple(
+                f"{one.level}: {one.rule} {one.value}" if one.level else f"{one.rule} {one.value}"
+                for one in advice.conflict
+            )
+
+    def _may_evict(self, spec: GroupSpec, record: Record, room: GroupRoom) -> bool:
+        """Whether members may evict: not while the last victims are leaving, not with policy Never."""
+        still = {uid for uid in record.awaited if self._handle.pods.get(uid) is not None}
+        record.awaited = frozenset(still)
+        if still or self._args.preemption == "Disabled" or self._members.standing(spec.key):
+            return False
+        promised = {pod.status.nominated_node_name for pod in room.members} - {""}
+        for node in sorted(promised):
+            if any(placed.pod.is_terminating for placed in self._handle.pods.on(node).values()):
+                return False
+        return all(pod.spec.preemption_policy != "Never" for pod in room.members)
+
+    def _evicting(
+        self,
+        key: str,
+        spec: GroupSpec,
+        tree: Topology,
+        room: GroupRoom,
+        request: dict[str, int],
+    ) -> Generator[SolverCall, CallResult, GroupPlan | None]:
+        """Return the plan with the fewest victims, None when evicting does not help."""
+        nodes = room.nodes
+        priority = _priority(spec, room.members)
+        lower = eviction.lower(self._handle.pods, priority, self._described.priority_of)
+        if not lower:
+            return None
+        everywhere = np.where(room.fits().evictable, len(room.members), 0)
+        site = planning.site(spec, tree, nodes, everywhere, (), len(room.members))
+        if not site.instance.leaves:
+            return None
+        budgets = self._handle.objects("PodDisruptionBudget").values()
+        lineup = eviction.lineup(
+            site.instance, site.names, nodes, request, lower, budgets,
+            forbid=self._args.pdb == "Forbid",
+        )  # fmt: skip
+        limit_s = self._args.preemption_time_limit_seconds
+        limits = Limits(stage_s=limit_s, total_s=2 * limit_s)
+        answer = yield SolverCall(Evict(lineup.problem, limits), 3 * limit_s)
+        solution = _solution(answer)
+        if solution is None or solution.victims is None:
+            return None
+        found = solution.victims
+        if found.outcome != "placed" or not found.evicted:
+            return None
+        victims = lineup.victims(found.evicted)
+        where = planning.assign(site, found.placement.counts, room.members)
+        here = all(self._is_placed(victim) for victim in victims)
+        if not here or not room.would_hold(where, victims):
+            return None
+        record = self._records[key]
+        record.victims = victims
+        record.awaited = frozenset(victim.pod.metadata.uid for victim in victims)
+        text = f"the group {key} waits for {len(victims)} pods of lower priority to leave"
+        return GroupPlan(where, victims, text)
+
+    def _is_placed(self, victim: Placed) -> bool:
+        now = self._handle.pods.get(victim.pod.metadata.uid)
+        return now is not None and now.node == victim.node
+
+
+def _priority(spec: GroupSpec, members: Sequence[Pod]) -> int:
+    """Return a group's effective priority: never above that of its members (D30)."""
+    lowest = min(pod.priority for pod in members)
+    return lowest if spec.priority is None else min(spec.priority, lowest)
+
+
+def _solution(answer: CallResult) -> Solution | None:
+    """Return the solver's answer, None when it gave none."""
+    if answer.code != 200:
+        return None
+    if isinstance(answer.body, Solution):
+        return answer.body
+    return msgspec.convert(answer.body, Solution, str_keys=True)
+
+
+def _refusal(key: str, fits: Fits, solution: Solution, *, tried: bool) -> str:
+    if solution.placed.outcome == "unknown":
+        return f"the group {key} waits: the solver found nothing within its time"
+    text = f"the group {key} does not fit: {solution.says}"
+    if tried:
+        text += "; rules between members were counted as well"
+    if not (fits.slots > 0).any():
+        text += f" ({fits.message})"
+    return text
