@@ -46,9 +46,7 @@ class Promises:
         own = self._number_of(pod.metadata.uid)
         if own < 0:
             return _Respected(self._lists, rows, pod.priority, -1, self._touched)
-        found = _Respected(self._lists, rows, pod.priority, own)
-        # Its own nomination may be the only one on its row.
-        return _Respected(self._lists, rows[found.crowd(rows).counts > 0], pod.priority, own)
+        return _Respected(self._lists, self._without_own(rows, pod, own), pod.priority, own)
 
     def _catch_up(self) -> None:
         changed = self._nominations.take_changed()
@@ -66,6 +64,14 @@ class Promises:
                 self._touched.add(row)
                 pods = self._nominations.on(node).values()
                 self._highest[row] = max((pod.priority for pod in pods), default=_NOBODY)
+
+    def _without_own(self, rows: Rows, pod: Pod, own: int) -> Rows:
+        """Return `rows` without that of the pod's own nomination if nobody else is promised it."""
+        row = self._cluster.table.rows[self._nominations.node_of(pod.metadata.uid)]
+        here = np.array([row], dtype=np.intp)
+        if len(_Respected(self._lists, here, pod.priority, own).crowd(here)):
+            return rows
+        return rows[rows != row]
 
     def _number_of(self, uid: str) -> int:
         """Return the number of a pod's own nomination in the lists, -1 without one."""
