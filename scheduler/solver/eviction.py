@@ -38,6 +38,8 @@ class Room:
         self.free = np.array(rows, dtype=np.int64).reshape(len(rows), len(self.need))
         for candidate in problem.candidates:
             self._check(candidate)
+        # The tree of all leaves that can ever be used; only their slots change afterwards.
+        self._shape = self.tree({i: one.count for i, one in enumerate(problem.candidates)})
 
     def after(self, evicted: Choice) -> Ints:
         """Return the slots of each leaf, held pods included, once `evicted` are gone."""
@@ -65,7 +67,7 @@ class Room:
 
     def fits(self, evicted: Choice) -> bool:
         """Return whether the whole group fits after `evicted`; rules over `Domains` are not asked."""
-        return feasible.fits(self.tree(evicted))
+        return feasible.fits(self._shape.with_slots(self.after(evicted)))
 
     def _check(self, candidate: Candidate) -> None:
         for leaf, amounts in candidate.freed.items():

@@ -18,7 +18,8 @@ def sizes(tree: Tree) -> int:
     """Return the sizes from 0 to the tree's own that fit under all rules, as bits."""
     depth = tree.depth
     mask = (1 << (tree.size + 1)) - 1
-    below = [_leaf(tree, at, _bits(allowed(tree.rule(depth), tree.size))) for at in _leaves(tree)]
+    counts = _bits(allowed(tree.rule(depth), tree.size))
+    below = [_leaf(tree, at, counts) for at in range(len(tree.slots))]
     for level in range(depth - 1, -1, -1):
         rule = tree.rule(level + 1)
         starts = tree.starts[level].tolist()
@@ -45,10 +46,6 @@ def added(first: int, second: int) -> int:
         total |= first << lowest.bit_length() - 1
         second ^= lowest
     return total
-
-
-def _leaves(tree: Tree) -> range:
-    return range(len(tree.slots))
 
 
 def _leaf(tree: Tree, at: int, fits: int) -> int:

@@ -43,6 +43,10 @@ class Tree:
         """Return the number of levels without the root."""
         return len(self.rules)
 
+    def with_slots(self, slots: Ints) -> Tree:
+        """Return the same tree with other slots, given per leaf of the instance; room is not kept."""
+        return replace(self, slots=np.minimum(slots[self.leaf], self.size), room=())
+
     def units(self, level: int) -> int:
         """Return how many units a level has (0 is the root)."""
         return 1 if level == 0 else len(self.names[level - 1])

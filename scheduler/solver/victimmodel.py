@@ -7,20 +7,24 @@ them the solver proves little. Loaded only where solving happens.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
 
+from scheduler.base.clock import perf_s
 from scheduler.solver import variables
 from scheduler.solver.constraints import ALL
 from scheduler.solver.cpsat import solver_for
 from scheduler.solver.eviction import Choice, Room
 from scheduler.solver.instance import Limits, Preemption
-from scheduler.solver.tree import Ints, Tree, allowed, floors
+from scheduler.solver.tree import Tree, allowed
 from scheduler.solver.variables import LeafClass, Variables
+from scheduler.solver.yields import Yields
 
 
 @dataclass(frozen=True)
@@ -68,56 +72,227 @@ class Decision:
 def minimise(
     room: Room, task: Task, limits: Limits, seconds: float, hint: Choice | None = None
 ) -> Decision:
-    """Run one stage."""
+    """Run one stage in at most `seconds`.
+
+    First with leaves added up per unit, which may say too much about how evictions add up on one
+    leaf: an answer that does not hold makes its leaves stand alone, and the stage is run again. Such
+    an answer is completed meanwhile, so that something is known when time is over.
+    """
+    until = perf_s() + seconds
     everybody = {index: room.problem.candidates[index].count for index in task.decided + task.gone}
     tree = room.tree(everybody)
-    model, choice = _model(room, task, tree)
-    weights = task.weights
-    if weights is None:
-        goal: Any = _violations(model.cp, room.problem, task, choice)
-    else:
-        goal = sum(weight * choice[index] for index, weight in weights.items())
-    model.cp.minimize(goal)
-    for index, variable in choice.items():
-        if hint is not None:
-            model.cp.add_hint(variable, hint.get(index, 0))
-    solver = solver_for(limits, seconds)
-    status = solver.solve(model.cp)
-    if status == cp_model.INFEASIBLE:
-        return Decision(None, 0, is_infeasible=True)
-    bound = max(0, int(np.ceil(solver.best_objective_bound - 1e-6)))
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Decision(None, bound)
-    chosen = {index: solver.value(variable) for index, variable in choice.items()}
-    return Decision({index: n for index, n in chosen.items() if n}, bound)
+    yields = Yields(room, tree, task.decided, task.gone)
+    gone = {index: everybody[index] for index in task.gone}
+    alone = set(tree.leaf[tree.held > 0].tolist())
+    best: dict[int, int] | None = None
+    bound = 0
+    while not room.problem.instance.domains:
+        found = Model(room, task, tree, yields, alone).solve(limits, until - perf_s(), hint)
+        bound = max(bound, found.bound)
+        if found.chosen is None:
+            return Decision(best, bound, found.is_infeasible)
+        if room.fits(found.chosen | gone):
+            return Decision(_better(task, best, found.chosen), bound)
+        if task.weights is not None and not task.frozen and task.violations is None:
+            best = _better(task, best, completed(room, task, found.chosen))
+            hint = best
+        leaves = yields.inexact - alone
+        chosen = found.chosen
+        wrong = {
+            leaf for leaf in leaves if yields.said(leaf, chosen) > yields.room_at(leaf, chosen)
+        }
+        if not wrong or perf_s() > until:
+            break
+        alone |= wrong
+    if perf_s() < until:
+        found = Model(room, task, tree, yields, None).solve(limits, until - perf_s(), hint)
+        bound = max(bound, found.bound)
+        if found.chosen is not None:
+            best = _better(task, best, found.chosen)
+        elif found.is_infeasible and best is None:
+            return Decision(None, 0, is_infeasible=True)
+    return Decision(best, bound)
 
 
-def _model(room: Room, task: Task, tree: Tree) -> tuple[Variables, dict[int, Any]]:
-    """Return the model with all rows but the goal, and the variables of the candidates."""
-    touched = {leaf for index in task.decided for leaf in room.problem.candidates[index].freed}
-    is_open = np.array([leaf in touched for leaf in tree.leaf.tolist()], dtype=np.bool_)
-    model = variables.make(room.problem.instance, tree, is_open)
-    opened = tuple(_open(model, at) for at in np.flatnonzero(is_open).tolist())
-    model = replace(model, classes=model.classes + opened)
-    for constraint in ALL:
-        constraint.build(model)
-    candidates = room.problem.candidates
-    choice = {
-        index: model.cp.new_int_var(0, candidates[index].count, f"z{index}")
-        for index in task.decided
-    }
+def completed(room: Room, task: Task, chosen: Choice) -> dict[int, int]:
+    """Return evictions that do suffice, made of those that do not: some more, then none too many."""
+    candidates, weights = room.problem.candidates, task.weights or {}
     gone = {index: candidates[index].count for index in task.gone}
-    base = room.free.copy()
-    for index, times in gone.items():
-        for leaf, amounts in candidates[index].freed.items():
-            base[leaf] += times * np.array(amounts, dtype=np.int64)
-    _freed(model, room, base, opened, choice)
-    _implied(model, room, base, choice)
-    for weights, value in task.frozen:
-        model.cp.add(sum(weight * choice[index] for index, weight in weights.items()) <= value)
-    if task.violations is not None and task.weights is not None:
-        model.cp.add(_violations(model.cp, room.problem, task, choice) <= task.violations)
-    return model, choice
+    leaves = {leaf for index in chosen for leaf in candidates[index].freed}
+    others = [index for index in task.decided if index not in chosen]
+    others.sort(key=lambda i: (leaves.isdisjoint(candidates[i].freed), weights.get(i, 0), i))
+    low, high = 0, len(others)
+    while low < high:
+        middle = (low + high) // 2
+        more = {index: candidates[index].count for index in others[:middle]}
+        if room.fits({**gone, **chosen, **more}):
+            high = middle
+        else:
+            low = middle + 1
+    kept = {**chosen, **{index: candidates[index].count for index in others[:high]}}
+    for index in sorted(kept, key=lambda i: (-weights.get(i, 0), i)):
+        fewer = {other: times for other, times in kept.items() if other != index}
+        if room.fits({**gone, **fewer}):
+            kept = fewer
+    return kept
+
+
+def _better(task: Task, first: dict[int, int] | None, second: dict[int, int]) -> dict[int, int]:
+    weights = task.weights
+    if first is None or weights is None:
+        return second
+
+    def cost(some: Choice) -> int:
+        return sum(weights.get(index, 0) * times for index, times in some.items())
+
+    return first if cost(first) < cost(second) else second
+
+
+class Model:
+    """The model of one stage; `alone` are leaves with variables of their own (None: no sums at all)."""
+
+    def __init__(
+        self, room: Room, task: Task, tree: Tree, yields: Yields, alone: set[int] | None
+    ) -> None:
+        self._room, self._task, self._tree, self._yields = room, task, tree, yields
+        self._candidates = room.problem.candidates
+        touched = {leaf for leaf, terms in yields.terms.items() if terms}
+        self._alone = touched if alone is None else alone
+        self._rows: list[int] = tree.leaf.tolist()
+        is_alone = np.array([leaf in self._alone for leaf in self._rows], dtype=np.bool_)
+        left_out = is_alone if alone is None else np.ones(len(is_alone), dtype=np.bool_)
+        plain = variables.make(room.problem.instance, tree, left_out)
+        self._cp = plain.cp
+        self._together: dict[tuple[int, ...], Any] = {}
+        self._choice = {
+            index: self._cp.new_int_var(0, self._candidates[index].count, f"z{index}")
+            for index in task.decided
+        }
+        opened = tuple(_open(plain, at) for at in np.flatnonzero(is_alone).tolist())
+        summed = () if alone is None else self._summed(plain)
+        self._variables = replace(plain, classes=plain.classes + opened + summed)
+        for constraint in ALL:
+            constraint.build(self._variables)
+        self._freed(opened)
+        self._implied()
+        self._stages()
+
+    def solve(self, limits: Limits, seconds: float, hint: Choice | None) -> Decision:
+        """Minimise the stage."""
+        for index, variable in self._choice.items():
+            if hint is not None:
+                self._cp.add_hint(variable, hint.get(index, 0))
+        solver = solver_for(limits, seconds)
+        status = solver.solve(self._cp)
+        if status == cp_model.INFEASIBLE:
+            return Decision(None, 0, is_infeasible=True)
+        bound = max(0, int(np.ceil(solver.best_objective_bound - 1e-6)))
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return Decision(None, bound)
+        chosen = {index: solver.value(variable) for index, variable in self._choice.items()}
+        return Decision({index: n for index, n in chosen.items() if n}, bound)
+
+    def _term(self, group: tuple[int, ...]) -> Any:
+        """Return the variable that says that all of a group of candidates go."""
+        if len(group) == 1:
+            return self._choice[group[0]]
+        if group not in self._together:
+            both = self._cp.new_bool_var("")
+            for index in group:
+                self._cp.add(both <= self._choice[index])
+            self._cp.add(both >= sum(self._choice[index] for index in group) - len(group) + 1)
+            self._together[group] = both
+        return self._together[group]
+
+    def _gained(self, leaves: Iterable[int], most: int) -> Any:
+        """Return the room that evictions make on some leaves, as an expression.
+
+        No single eviction has to count for more than `most`.
+        """
+        gains: dict[tuple[int, ...], int] = defaultdict(int)
+        for leaf in leaves:
+            for gain, group in self._yields.terms[leaf]:
+                gains[group] += gain
+        return sum(min(most, gain) * self._term(group) for group, gain in gains.items() if gain)
+
+    def _summed(self, plain: Variables) -> tuple[OpenLeaf, ...]:
+        """Return one variable for all leaves of a unit that do not stand alone."""
+        tree, cp = self._tree, self._cp
+        rule = tree.rule(tree.depth)
+        counts_use = rule.min > 1 or rule.units_per_parent > 0
+        step = max(1, rule.factor)
+        starts = tree.starts[tree.depth - 1].tolist()
+        found = []
+        for unit, (first, last) in enumerate(itertools.pairwise(starts)):
+            here = [at for at in range(first, last) if self._rows[at] not in self._alone]
+            rooms = tree.room[tree.depth][here]
+            most = min(tree.size, int(rooms.sum()))
+            values = cp_model.Domain.from_values(range(0, most + 1, step))
+            number = cp.new_int_var_from_domain(values, f"sum{unit}")
+            used: Any = 0
+            if counts_use and here:
+                used = cp.new_int_var(0, int((rooms > 0).sum()), f"leaves{unit}")
+                cp.add(number >= max(1, rule.min) * used)
+                cp.add(number <= int(rooms.max()) * used)
+            found.append(OpenLeaf(unit, np.array(here), 0, (), {}, {}, number, used))
+            leaves = [self._rows[at] for at in here]
+            now = sum(self._yields.now[leaf] for leaf in leaves)
+            in_use = plain.used[tree.depth - 1][unit]
+            cp.add(number <= now * in_use + self._gained(leaves, tree.size))
+        return tuple(found)
+
+    def _freed(self, opened: tuple[OpenLeaf, ...]) -> None:
+        """Pods on a leaf of its own need no more than what is free there and what is freed."""
+        by_leaf: dict[int, list[tuple[Any, tuple[int, ...]]]] = defaultdict(list)
+        for index, variable in self._choice.items():
+            for leaf, amounts in self._candidates[index].freed.items():
+                by_leaf[leaf].append((variable, amounts))
+        for one in opened:
+            leaf = int(self._tree.leaf[one.positions[0]])
+            pods = one.pods - one.held
+            takes: Any = None
+            for resource, need in enumerate(self._room.need.tolist()):
+                if need <= 0:
+                    continue
+                freed = sum(amounts[resource] * each for each, amounts in by_leaf[leaf])
+                free = int(self._yields.base[leaf, resource])
+                if free >= 0:
+                    self._cp.add(need * pods <= free + freed)
+                    continue
+                # Over-committed amounts hurt only who takes the leaf.
+                if takes is None:
+                    takes = self._cp.new_bool_var("")
+                    self._cp.add(pods <= self._tree.size * takes)
+                self._cp.add(need * pods <= free + freed).only_enforce_if(takes)
+
+    def _implied(self) -> None:
+        """Each unit's pods fit into what is free below it and what the evictions there yield."""
+        tree = self._tree
+        unit_of = np.arange(len(self._rows))
+        for level in range(tree.depth - 1, -1, -1):
+            unit_of = tree.parents(level + 1)[unit_of]
+            below: list[list[int]] = [[] for _ in range(tree.units(level))]
+            for leaf, unit in zip(self._rows, unit_of.tolist(), strict=True):
+                below[unit].append(leaf)
+            for unit, pods in enumerate(self._variables.pods[level]):
+                free = sum(self._yields.now[leaf] for leaf in below[unit])
+                gained = self._gained(below[unit], int(tree.room[level][unit]))
+                self._cp.add(free * self._variables.used[level][unit] + gained >= pods)
+
+    def _stages(self) -> None:
+        """Add the goal, and what earlier stages have decided."""
+        problem, task = self._room.problem, self._task
+        if task.weights is None:
+            goal: Any = _violations(self._cp, problem, task, self._choice)
+        else:
+            goal = sum(weight * self._choice[index] for index, weight in task.weights.items())
+            if task.violations is not None:
+                over = _violations(self._cp, problem, task, self._choice)
+                self._cp.add(over <= task.violations)
+        for weights, value in task.frozen:
+            known = sum(weight * self._choice[index] for index, weight in weights.items())
+            self._cp.add(known <= value)
+        self._cp.minimize(goal)
 
 
 def _open(model: Variables, at: int) -> OpenLeaf:
@@ -136,82 +311,6 @@ def _open(model: Variables, at: int) -> OpenLeaf:
     parent = int(np.searchsorted(tree.starts[tree.depth - 1], at, side="right")) - 1
     sets = variables.memberships(model.instance).get(int(tree.leaf[at]), ())
     return OpenLeaf(parent, np.array([at]), held, sets, {}, {}, number, used)
-
-
-def _freed(
-    model: Variables,
-    room: Room,
-    base: Ints,
-    opened: tuple[OpenLeaf, ...],
-    choice: dict[int, Any],
-) -> None:
-    """Pods on an open leaf need no more than what is free there and what evictions free."""
-    by_leaf: dict[int, list[tuple[Any, tuple[int, ...]]]] = defaultdict(list)
-    for index, variable in choice.items():
-        for leaf, amounts in room.problem.candidates[index].freed.items():
-            by_leaf[leaf].append((variable, amounts))
-    for one in opened:
-        leaf = int(model.tree.leaf[one.positions[0]])
-        for resource, need in enumerate(room.need.tolist()):
-            if need > 0:
-                freed = sum(amounts[resource] * each for each, amounts in by_leaf[leaf])
-                # Over-committed amounts hurt only who takes the leaf.
-                free = int(base[leaf, resource])
-                pods = one.pods - one.held
-                if free >= 0:
-                    model.cp.add(need * pods <= free + freed)
-                else:
-                    takes = model.cp.new_bool_var("")
-                    model.cp.add(pods <= model.tree.size * takes)
-                    model.cp.add(need * pods <= free + freed).only_enforce_if(takes)
-
-
-def _implied(model: Variables, room: Room, base: Ints, choice: dict[int, Any]) -> None:
-    """Each unit's pods fit into what is free below it and what the evictions there can yield."""
-    tree = model.tree
-    rule = tree.rule(tree.depth)
-    floor = floors(rule, tree.size)
-    now = floor[np.minimum(room.slots(base) + room.held, tree.size)]
-    later = np.zeros_like(now)
-    later[tree.leaf] = tree.room[tree.depth]
-    gains = _gains(room, base, later - now, max(1, rule.factor), choice, rule.min > 1)
-    position = {leaf: at for at, leaf in enumerate(tree.leaf.tolist())}
-    unit_of = np.arange(len(tree.leaf))
-    free = np.array([now[leaf] for leaf in tree.leaf.tolist()], dtype=np.int64)
-    for level in range(tree.depth - 1, -1, -1):
-        parents = tree.parents(level + 1)
-        unit_of = parents[unit_of]
-        free = np.bincount(parents, free, tree.units(level)).astype(np.int64)
-        yields: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-        for index, by_leaf in gains.items():
-            for leaf, gain in by_leaf.items():
-                if leaf in position:
-                    yields[int(unit_of[position[leaf]])][index] += gain
-        for unit, pods in enumerate(model.pods[level]):
-            more = sum(gain * choice[index] for index, gain in yields[unit].items())
-            used = model.used[level][unit]
-            model.cp.add(int(free[unit]) * used + more >= pods)
-
-
-def _gains(
-    room: Room, base: Ints, most: Ints, factor: int, choice: dict[int, Any], has_least: bool
-) -> dict[int, dict[int, int]]:
-    """Return an upper limit of the pods that each candidate alone makes room for on each leaf."""
-    asked = np.flatnonzero(room.need > 0)
-    per = np.maximum(base[:, asked], 0) // room.need[asked] if len(asked) else None
-    gains: dict[int, dict[int, int]] = {}
-    for index in choice:
-        found = {}
-        for leaf, amounts in room.problem.candidates[index].freed.items():
-            gain = int(most[leaf])
-            if per is not None and not has_least:
-                tightest = int(asked[int(per[leaf].argmin())])
-                alone = -(-amounts[tightest] // int(room.need[tightest]))
-                gain = min(gain, -(-alone // factor) * factor)
-            if gain > 0:
-                found[leaf] = gain
-        gains[index] = found
-    return gains
 
 
 def _violations(
