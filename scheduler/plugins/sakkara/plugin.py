@@ -7,7 +7,7 @@ single members at the other points.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from scheduler.base.arrays import IntColumn
@@ -21,13 +21,14 @@ from scheduler.framework.groups import (
 )
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
+from scheduler.plugins.groupsort import GroupSort, Key, Queued
 from scheduler.plugins.sakkara.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.sakkara.deciding import Decider, Steps
 from scheduler.plugins.sakkara.describing import TOPOLOGY_KIND, Descriptions
+from scheduler.plugins.sakkara.group import name_in
 from scheduler.plugins.sakkara.life import FAILED, Record
 from scheduler.plugins.sakkara.members import (
     GROUP_KIND,
@@ -43,7 +44,7 @@ from scheduler.state.podindex import Placed
 ROUNDS = 8
 
 
-class ClusterTopologyPlacementGroup(Plugin[ClusterTopologyPlacementGroupArgs]):
+class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]):
     """Place groups of pods in a tree of racks and nodes, all members or none."""
 
     reads = (
@@ -67,7 +68,6 @@ class ClusterTopologyPlacementGroup(Plugin[ClusterTopologyPlacementGroupArgs]):
         )
         self._records: dict[str, Record] = {}
         self._trees: dict[str, Topology] = {}
-        self._since: dict[str, float] = {}
         self._decider = Decider(
             args, handle, self._members, self._described, self._records, self._trees
         )
@@ -75,23 +75,27 @@ class ClusterTopologyPlacementGroup(Plugin[ClusterTopologyPlacementGroupArgs]):
 
     # In the queue
 
-    def sort_key(self, queued: Any) -> tuple[int, float, str, int, float]:
-        """Return the order of the queue: groups and single pods by priority, then by first come.
+    def entity(self, queued: Queued) -> str:
+        """Return the pod's group: its members stand in the queue as one."""
+        return group_of(queued.pod)
 
-        A group stands where its effective priority and its oldest member put it.
-        """
+    def urgency(self, queued: Queued) -> Key:
+        """Return what a pod contributes to its group's key: its priority, never above the group's."""
+        own, qos, since = super().urgency(queued)
         key = group_of(queued.pod)
-        own = -queued.priority, queued.queued_at
-        if not key:
-            return (*own, "", *own)
-        since = self._since.setdefault(key, queued.queued_at)
-        limit = self._described.priority_of(key)
-        priority = queued.priority if limit is None else min(limit, queued.priority)
-        return -priority, since, key, *own
+        limit = self._described.priority_of(key) if key else None
+        return own if limit is None else max(own, -limit), qos, since
 
-    def less(self, first: Any, second: Any) -> bool:
-        """Return whether the first pod comes before the second."""
-        return self.sort_key(first) < self.sort_key(second)
+    def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
+        """Return the members of a group whose description changed."""
+        if change.kind != GROUP_KIND:
+            return None
+        keys = {
+            f"{obj.metadata.namespace}/{name_in(obj.data or {})}"
+            for obj in (change.old, change.new)
+            if obj is not None
+        }
+        return lambda pod: group_of(pod) in keys
 
     # At the gate
 
@@ -177,8 +181,6 @@ class ClusterTopologyPlacementGroup(Plugin[ClusterTopologyPlacementGroupArgs]):
 
     def group_told(self, key: str, stage: Stage, now: float) -> Sequence[ApiCall]:
         """Keep the group's state, and return the requests that write it down."""
-        if stage is Stage.BOUND:
-            self._since.pop(key, None)
         if stage is Stage.CHANGED:
             return self._teller.checked(key, self._described.size_of(key), now)
         return self._teller.told(key, stage, now)
