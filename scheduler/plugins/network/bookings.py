@@ -3,47 +3,54 @@
 Each placed pod of a workload books its `minBandwidth` once per dependency workload, split evenly over
 that workload's placed pods. Two pods of one zone book nothing, two of one region the link between
 their zones, others the link between their regions; places without names are left out. Amounts are
-whole bit/s, rounded up per dependency and link, worked out from counts: the same pods always book the
-same, whatever happened before.
+whole bit/s, rounded up per group and link, worked out from counts: the same pods always book the
+same, whatever happened before. Sums are floats of whole numbers, which add and subtract exactly.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
+from scheduler.base.arrays import IntColumn, Rows
 from scheduler.plugins.network.dependencies import BandwidthEdge
+from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix, Link
 from scheduler.plugins.network.places import Places
 
-REGION, ZONE = "region", "zone"
-_NOBODY: Mapping[int, int] = {}
+# Shares are fractions of bits; what rounding leaves over is not booked.
+GRAIN = 1e-3
 
 
-class Link(NamedTuple):
-    """The way from one zone (region) to another; the first end is the dependent's."""
+class Pods(Protocol):
+    """The placed pods of a workload."""
 
-    level: str
-    origin: str
-    destination: str
-
-    @property
-    def back(self) -> Link:
-        """Return the way back."""
-        return Link(self.level, self.destination, self.origin)
+    def arrays(self) -> tuple[Rows, IntColumn, Rows, IntColumn]: ...
 
 
-class Placed(Protocol):
-    """The pods of a workload by place."""
-
-    @property
-    def by_place(self) -> Mapping[int, int]: ...
-
-
-PodsOf = Callable[[str], Mapping[str, Placed]]
+PodsOf = Callable[[str], Mapping[str, Pods]]
 EdgesOf = Callable[[str], Sequence[BandwidthEdge]]
 # workload → place → pods more (or fewer) than there are.
 Moved = Mapping[str, Mapping[int, int]]
+
+
+class Amounts(NamedTuple):
+    """What is booked from place to place of one region, and from region to region."""
+
+    zones: FloatMatrix
+    regions: FloatMatrix
+
+
+class _Part(NamedTuple):
+    """The bookings of one group: parts of the two matrices, between places and between regions.
+
+    `places` is None when the first stands for all places that there were.
+    """
+
+    places: Rows | None
+    zones: FloatMatrix
+    regions: FloatMatrix
 
 
 class Bookings:
@@ -53,117 +60,119 @@ class Bookings:
         self._pods = pods
         self._edges = edges
         self._places = places
-        self._by_group: dict[str, dict[BandwidthEdge, dict[Link, int]]] = {}
-        self._totals: dict[Link, int] = {}
-        # Group → the workloads that changed; None for all of it.
-        self._touched: dict[str, set[str] | None] = {}
+        self._by_group: dict[str, _Part] = {}
+        self._amounts = Amounts(np.zeros((0, 0)), np.zeros((0, 0)))
+        self._touched: dict[str, None] = {}
 
-    def touch(self, group: str, workload: str | None = None) -> None:
-        """Note that pods of a workload moved, or that a group's dependencies changed."""
-        if workload is None:
-            self._touched[group] = None
-            return
-        held = self._touched.setdefault(group, set())
-        if held is not None:
-            held.add(workload)
+    def touch(self, group: str) -> None:
+        """Note that pods of a group moved, or that its dependencies changed."""
+        self._touched[group] = None
 
-    def totals(self) -> Mapping[Link, int]:
+    def amounts(self) -> Amounts:
+        """Return what is booked; not to be written to, and good until the next change."""
+        self._grow()
+        if self._touched:
+            touched, self._touched = self._touched, {}
+            for group in touched:
+                _add(self._amounts, self._by_group.pop(group, None), -1)
+                part = self._booked(group, {})
+                if part is not None:
+                    self._by_group[group] = part
+                    _add(self._amounts, part, 1)
+        return self._amounts
+
+    def totals(self) -> dict[Link, int]:
         """Return what is booked per link in bit/s; links without bookings are left out."""
-        touched, self._touched = self._touched, {}
-        for group, workloads in touched.items():
-            self._redo(group, workloads)
-        return self._totals
+        zones, regions = self.amounts()
+        names, of_region = self._places.names, self._places.regions
+        found: dict[Link, int] = {}
+        for one, other in np.argwhere(zones).tolist():
+            link = Link(ZONE, names[one][1], names[other][1])
+            found[link] = found.get(link, 0) + int(zones[one, other])
+        for one, other in np.argwhere(regions).tolist():
+            found[Link(REGION, of_region[one], of_region[other])] = int(regions[one, other])
+        return found
 
-    def changed_by(self, group: str, moved: Moved) -> dict[Link, int]:
+    def changed_by(self, group: str, moved: Moved) -> Amounts:
         """Return how much more (or less) would be booked if pods of a group had moved."""
-        self.totals()
-        held = self._by_group.get(group, {})
-        change: dict[Link, int] = defaultdict(int)
-        for edge in self._edges(group):
-            if edge.origin in moved or edge.destination in moved:
-                for link, amount in self._booked(group, edge, moved).items():
-                    change[link] += amount
-                for link, amount in held.get(edge, {}).items():
-                    change[link] -= amount
-        return dict(change)
+        change = Amounts(*(np.zeros_like(matrix) for matrix in self.amounts()))
+        _add(change, self._by_group.get(group), -1)
+        _add(change, self._booked(group, moved), 1)
+        return change
 
-    def _redo(self, group: str, workloads: set[str] | None) -> None:
-        edges = dict.fromkeys(self._edges(group))
-        held = self._by_group.setdefault(group, {})
-        for edge in [*held]:
-            if workloads is None or edge not in edges:
-                self._add(held.pop(edge), -1)
-        for edge in edges:
-            if workloads is None or edge.origin in workloads or edge.destination in workloads:
-                self._add(held.pop(edge, {}), -1)
-                booked = self._booked(group, edge, {})
-                if booked:
-                    held[edge] = booked
-                    self._add(booked, 1)
-        if not held:
-            del self._by_group[group]
-
-    def _add(self, booked: Mapping[Link, int], sign: int) -> None:
-        for link, amount in booked.items():
-            total = self._totals.get(link, 0) + sign * amount
-            if total:
-                self._totals[link] = total
-            else:
-                del self._totals[link]
-
-    def _booked(self, group: str, edge: BandwidthEdge, moved: Moved) -> dict[Link, int]:
+    def _booked(self, group: str, moved: Moved) -> _Part | None:
+        edges = self._edges(group)
+        if not edges:
+            return None
         pods = self._pods(group)
-        origin = _counts(pods.get(edge.origin), moved.get(edge.origin))
-        destination = _counts(pods.get(edge.destination), moved.get(edge.destination))
-        total = sum(destination.values())
-        if not total or not origin:
-            return {}
-        pairs = self._pairs(origin, destination)
-        return {link: -(-edge.bandwidth * count // total) for link, count in pairs.items()}
+        rows: dict[str, int] = {}
+        for edge in edges:
+            rows.setdefault(edge.origin, len(rows))
+            rows.setdefault(edge.destination, len(rows))
+        ends = [_counts(pods.get(workload), moved.get(workload)) for workload in rows]
+        shares = np.zeros((len(rows), len(rows)))
+        for edge in edges:
+            total = ends[rows[edge.destination]][1].sum()
+            if total:
+                shares[rows[edge.origin], rows[edge.destination]] += edge.bandwidth / total
+        if not shares.any():
+            return None
+        numbers = np.zeros((len(rows), len(self._places)))
+        for row, (where, counts) in enumerate(ends):
+            numbers[row, where] = counts
+        return self._part(numbers, shares)
 
-    def _pairs(self, origin: Mapping[int, int], destination: Mapping[int, int]) -> dict[Link, int]:
-        """Return the number of pairs of pods per link that they need."""
-        names = self._places.names
-        here = _by_region(origin, names)
-        there = _by_region(destination, names)
-        pairs: dict[Link, int] = defaultdict(int)
-        for region, zones in here.items():
-            for other, other_zones in there.items():
-                if region != other:
-                    if region and other:
-                        product = sum(zones.values()) * sum(other_zones.values())
-                        pairs[Link(REGION, region, other)] += product
-                    continue
-                for zone, count in zones.items():
-                    for beyond, number in other_zones.items():
-                        if zone != beyond and zone and beyond:
-                            pairs[Link(ZONE, zone, beyond)] += count * number
-        return pairs
+    def _part(self, numbers: FloatMatrix, shares: FloatMatrix) -> _Part:
+        """Return the bookings of `numbers` [workload, place] with `shares` [origin, destination]."""
+        wide = numbers @ self._places.in_region()
+        regions = np.ceil(wide.T @ shares @ wide - GRAIN)
+        np.fill_diagonal(regions, 0.0)
+        is_link = self._places.is_link()
+        used = np.flatnonzero(numbers.any(axis=0))
+        if 2 * len(used) > len(self._places):
+            # Most places: whole matrices are added faster than parts of them.
+            return _Part(None, np.ceil(numbers.T @ shares @ numbers - GRAIN) * is_link, regions)
+        part = numbers[:, used]
+        zones = np.ceil(part.T @ shares @ part - GRAIN) * is_link[used[:, None], used]
+        return _Part(used, zones, regions)
+
+    def _grow(self) -> None:
+        sizes = len(self._places), len(self._places.regions)
+        if self._amounts.zones.shape[0] != sizes[0] or self._amounts.regions.shape[0] != sizes[1]:
+            self._amounts = Amounts(
+                *(_padded(old, size) for old, size in zip(self._amounts, sizes, strict=True))
+            )
 
 
-def _counts(pods: Placed | None, moved: Mapping[int, int] | None) -> Mapping[int, int]:
-    held = pods.by_place if pods is not None else _NOBODY
+def _add(amounts: Amounts, part: _Part | None, sign: int) -> None:
+    if part is None:
+        return
+    size = len(part.zones)
+    if part.places is None:
+        amounts.zones[:size, :size] += sign * part.zones
+    else:
+        amounts.zones[part.places[:, None], part.places] += sign * part.zones
+    size = len(part.regions)
+    amounts.regions[:size, :size] += sign * part.regions
+
+
+def _counts(pods: Pods | None, moved: Mapping[int, int] | None) -> tuple[Rows, IntColumn]:
+    """Return the places of a workload's pods, each once, with the numbers there."""
+    places, numbers = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
+    if pods is not None:
+        _, _, places, numbers = pods.arrays()
     if not moved:
-        return held
-    counts = {place: held.get(place, 0) + moved.get(place, 0) for place in {*held, *moved}}
-    return {place: count for place, count in counts.items() if count > 0}
+        return places, numbers
+    counts = dict(zip(places.tolist(), numbers.tolist(), strict=True))
+    for place, number in moved.items():
+        counts[place] = counts.get(place, 0) + number
+    left = {place: count for place, count in counts.items() if count > 0}
+    return (
+        np.fromiter(left, np.intp, len(left)),
+        np.fromiter(left.values(), np.int64, len(left)),
+    )
 
 
-def _by_region(
-    counts: Mapping[int, int], names: Sequence[tuple[str, str]]
-) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for place, count in counts.items():
-        region, zone = names[place]
-        zones = found.setdefault(region, {})
-        zones[zone] = zones.get(zone, 0) + count
-    return found
-
-
-def summed(parts: Iterable[Mapping[Link, int]]) -> dict[Link, int]:
-    """Add changes up per link."""
-    found: dict[Link, int] = defaultdict(int)
-    for part in parts:
-        for link, amount in part.items():
-            found[link] += amount
-    return dict(found)
+def _padded(matrix: FloatMatrix, size: int) -> FloatMatrix:
+    more = size - matrix.shape[0]
+    return np.pad(matrix, (0, more)) if more else matrix

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn, Rows
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
@@ -17,26 +17,32 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import Bandwidth, Dependents, NetworkOverheadArgs
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.places import NOWHERE
-from scheduler.plugins.network.room import full_links
+from scheduler.plugins.network.room import LinkRoom
 from scheduler.plugins.network.ties import TiesState, own_cost
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
-_MANY = "Node(s) do"
-_LIMITS = (
-    " not meet several network requirements from Workload dependencies: Satisfied: {} Violated: {}"
+_MANY = "Node(s) do not meet several network requirements from Workload dependencies"
+_ONE = (
+    "Node {} does not meet several network requirements from Workload dependencies: "
+    "Satisfied: {} Violated: {}"
 )
 
 
 class NetworkRejected(Rejected, frozen=True):
-    """A rejection whose text names the node when it is asked about a single one."""
+    """A rejection whose text has the node's name and counts when it is asked about a single one.
+
+    A pod's message speaks of all nodes at once, where thousands of names would help nobody.
+    """
 
     name: Callable[[int], str] = str
+    counts: Callable[[int], tuple[int, int]] = lambda _row: (0, 0)
 
     def texts(self, row: int) -> tuple[str, ...]:
         """Return the reasons of one row."""
         return tuple(
-            text.replace(_MANY, f"Node {self.name(row)} does", 1) for text in super().texts(row)
+            _ONE.format(self.name(row), *self.counts(row)) if text == _MANY else text
+            for text in super().texts(row)
         )
 
 
@@ -61,6 +67,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         self._tracker = self._lookup.tracker
         self._both = args.dependents is Dependents.COUNT
         self._enforces = args.bandwidth is Bandwidth.ENFORCE
+        self._room: LinkRoom | None = None
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | TiesState:
         """Find the placed pods that the pod is tied to; Skip when there are none."""
@@ -80,18 +87,21 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
 
     def filter(self, _cycle: Cycle, nodes: Nodes, state: TiesState) -> Rejected | None:
         """Reject nodes where more limits are broken than kept, and nodes behind a full link."""
-        reasons = self._too_dear(nodes, state)
-        if self._enforces:
-            for full in full_links(state):
-                mask = np.zeros(len(state.places), dtype=np.bool_)
-                mask[list(full.places)] = True
-                rows = mask[self._tracker.place_column(nodes)]
-                if rows.any():
-                    reasons.append(Reason(rows, full.text))
+        places = self._tracker.place_column(nodes)
+        reasons = []
+        rows, counts = self._too_dear(nodes, state, places)
+        if rows is not None:
+            reasons.append(Reason(rows, _MANY))
+        if self._enforces and state.ties.table.capacities:
+            reasons += [
+                Reason(full.places[places], full.text) for full in self._links(state).full(state)
+            ]
         if not reasons:
             return None
-        rows = np.logical_or.reduce([reason.rows for reason in reasons])
-        return NetworkRejected(rows, np.zeros_like(rows), tuple(reasons), nodes.name)
+        rows = reasons[0].rows
+        for reason in reasons[1:]:
+            rows = rows | reason.rows
+        return NetworkRejected(rows, np.zeros_like(rows), tuple(reasons), nodes.name, counts)
 
     def pre_score(
         self, _cycle: Cycle, _nodes: Nodes, state: TiesState | None = None
@@ -129,8 +139,8 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         group, workload = _labels(placed.pod)
         if not group:
             return False
-        if self._enforces and state.ties.table.has_capacities:
-            return True
+        if self._enforces and state.ties.table.capacities:
+            return True  # it may book on a link that this pod needs
         return group == state.ties.group and any(
             need.workload == workload for need in state.ties.needs
         )
@@ -145,27 +155,33 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             if one is not None
         )
 
-    def _too_dear(self, nodes: Nodes, state: TiesState) -> list[Reason]:
-        verdicts = state.verdicts()
-        kept, broken = verdicts.satisfied, verdicts.violated
-        bad = broken > 0 if self.args.strict else broken > kept
+    def _links(self, state: TiesState) -> LinkRoom:
+        table, places = state.ties.table, state.places
+        room = self._room
+        if room is None or room.table is not table or room.size != len(places):
+            room = self._room = LinkRoom(table, places, self._tracker.bookings)
+        return room
+
+    def _too_dear(
+        self, nodes: Nodes, state: TiesState, places: Rows
+    ) -> tuple[BoolColumn | None, Callable[[int], tuple[int, int]]]:
+        """Return the rows where too many limits are broken, None for none, and the counts by row."""
+        kept, broken, _ = state.verdicts()
         lone = self._on_lone_nodes(nodes, state)
-        if lone is None and not bad.any():
-            return []
-        places = self._tracker.place_column(nodes)
-        pairs = {*zip(kept[bad].tolist(), broken[bad].tolist(), strict=True)}
-        reasons = []
-        for pair in sorted(pairs):
-            rows = (bad & (kept == pair[0]) & (broken == pair[1]))[places]
-            if lone is not None:
-                rows &= lone == 0
-            reasons.append(Reason(rows, _MANY + _LIMITS.format(*pair)))
-        for count in () if lone is None else np.unique(lone[lone > 0]).tolist():
+
+        def counts(row: int) -> tuple[int, int]:
             # On its own node a tie is kept, whatever labels the node lacks.
-            good, poor = int(kept[NOWHERE]) + count, int(broken[NOWHERE]) - count
-            if poor > (0 if self.args.strict else good):
-                reasons.append(Reason(lone == count, _MANY + _LIMITS.format(good, poor)))
-        return [reason for reason in reasons if reason.rows.any()]
+            own = int(lone[row]) if lone is not None else 0
+            return int(kept[places[row]]) + own, int(broken[places[row]]) - own
+
+        bad = broken > 0 if self.args.strict else broken > kept
+        rows: BoolColumn | None = bad[places] if bad.any() else None
+        if lone is not None:
+            rows = np.zeros(nodes.size, dtype=np.bool_) if rows is None else rows
+            for row in np.flatnonzero(lone).tolist():
+                good, poor = counts(row)
+                rows[row] = poor > (0 if self.args.strict else good)
+        return rows, counts
 
     def _on_lone_nodes(self, nodes: Nodes, state: TiesState) -> IntColumn | None:
         """Return the number of tied pods on each row without region and zone; None for none at all."""

@@ -13,10 +13,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.base.arrays import BoolColumn, FloatColumn, IntMatrix, Rows
+from scheduler.base.arrays import BoolColumn, FloatColumn, Rows
 from scheduler.objects.network import NetworkTopologySlice
-from scheduler.plugins.network.bookings import REGION, ZONE
-from scheduler.plugins.network.costs import DEAREST, SAME_PLACE_COST, UNKNOWN_COST, CostTable
+from scheduler.plugins.network.costs import (
+    DEAREST,
+    SAME_PLACE_COST,
+    UNKNOWN_COST,
+    CostTable,
+)
+from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
 from scheduler.plugins.network.places import NOWHERE, Places
 
 _FAR = np.inf
@@ -28,16 +33,16 @@ class ClosedTable:
     def __init__(self, table: CostTable) -> None:
         self.table = table
         self._closed = {level: _closed(table.costs[level]) for level in (REGION, ZONE)}
-        self._matrix: IntMatrix | None = None
+        self._matrix: FloatMatrix | None = None
         self._size = 0
 
-    def matrix(self, places: Places) -> IntMatrix:
+    def matrix(self, places: Places) -> FloatMatrix:
         """Return the costs from and to all places known so far, both halves side by side."""
         if self._matrix is None or self._size != len(places):
             self._matrix, self._size = self._between(places), len(places)
         return self._matrix
 
-    def _between(self, places: Places) -> IntMatrix:
+    def _between(self, places: Places) -> FloatMatrix:
         regions = np.array([region for region, _ in places.names])
         zones = np.array([zone for _, zone in places.names])
         is_same_region = regions[:, None] == regions[None, :]
@@ -49,8 +54,7 @@ class ClosedTable:
         cost[NOWHERE, :] = cost[:, NOWHERE] = _FAR
         known = cost[np.isfinite(cost)]
         cost[~np.isfinite(cost)] = max(UNKNOWN_COST, known.max(initial=0))
-        rounded = np.rint(cost).astype(np.int64)
-        joined: IntMatrix = np.ascontiguousarray(np.concatenate((rounded, rounded.T), axis=1))
+        joined: FloatMatrix = np.ascontiguousarray(np.concatenate((cost, cost.T), axis=1))
         joined.flags.writeable = False
         return joined
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from scheduler.base.arrays import Rows
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL
+from scheduler.plugins.network.links import FloatMatrix
 from scheduler.state.columns import Column
 
 Place = tuple[str, str]  # region, zone
@@ -24,6 +25,9 @@ class Places:
 
     def __init__(self) -> None:
         self.names: list[Place] = [("", "")]
+        self.regions: list[str] = [""]
+        self._region_of: list[int] = [0]
+        self._arrays: tuple[Rows, FloatMatrix, FloatMatrix] | None = None
         self._numbers: dict[Place, int] = {("", ""): NOWHERE}
         self._of: Column[np.intp] = Column(np.intp, NOWHERE)
 
@@ -46,11 +50,41 @@ class Places:
         values = self._of.values
         return int(values[row]) if row < len(values) else NOWHERE
 
+    def region_numbers(self) -> Rows:
+        """Return the number of each place's region in `regions`; 0 is that without a name."""
+        return self._by_place()[0]
+
+    def in_region(self) -> FloatMatrix:
+        """Return 1 where a place [row] lies in a region [column] with a name."""
+        return self._by_place()[1]
+
+    def is_link(self) -> FloatMatrix:
+        """Return 1 between places of one region in different zones with names, else 0."""
+        return self._by_place()[2]
+
+    def _by_place(self) -> tuple[Rows, FloatMatrix, FloatMatrix]:
+        if self._arrays is None:
+            region: Rows = np.array(self._region_of, dtype=np.intp)
+            lies_in = np.zeros((len(region), len(self.regions)))
+            lies_in[np.arange(len(region)), region] = region > 0
+            named = np.array([bool(zone) for _, zone in self.names])
+            links = (region[:, None] == region) & named[:, None] & named
+            np.fill_diagonal(links, val=False)
+            self._arrays = (region, lies_in, links.astype(np.float64))
+        return self._arrays
+
     def set(self, row: int, labels: Mapping[str, str]) -> None:
         """Write where a row stands."""
         place = (labels.get(REGION_LABEL, ""), labels.get(ZONE_LABEL, ""))
         number = self._numbers.setdefault(place, len(self.names))
         if number == len(self.names):
-            self.names.append(place)
+            self._add(place)
         self._of.grow(row + 1)
         self._of.set(row, number)
+
+    def _add(self, place: Place) -> None:
+        self.names.append(place)
+        if place[0] not in self.regions:
+            self.regions.append(place[0])
+        self._region_of.append(self.regions.index(place[0]))
+        self._arrays = None

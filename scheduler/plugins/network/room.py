@@ -1,54 +1,169 @@
-"""Which places a pod may not go to because a link there has no room for its bandwidth.
+"""`LinkRoom`: which places a pod may not go to because a link there has no room for its bandwidth.
 
 Asked is what the pod itself would add: its share to each pod it depends on, and the shares of those
-that depend on it. Only links with a listed capacity can be full, and only the candidate's end is open:
-so links are looked at, not pairs of places.
+that depend on it. Only links with a listed capacity can be full. Everything is a matrix over places
+(for links between zones) or regions, from the candidate's end to the other.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from fractions import Fraction
-from math import ceil
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from scheduler.plugins.network.bookings import REGION, ZONE, Link
-from scheduler.plugins.network.dependencies import Need
-from scheduler.plugins.network.places import Place
-from scheduler.plugins.network.ties import TiesState
+import numpy as np
 
-# Candidate's region and zone ("" for all of the region's) → listed link → what is asked of it.
-Asked = dict[Place, dict[Link, Fraction]]
+from scheduler.base.arrays import BoolColumn, FloatColumn
+from scheduler.plugins.network.bookings import GRAIN, Amounts, Bookings
+from scheduler.plugins.network.costs import CostTable
+from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix, Link
+from scheduler.plugins.network.places import Places
+from scheduler.plugins.network.ties import TiesState
 
 
 class FullLink(NamedTuple):
     """A link without room, and the candidates' places that it keeps the pod from."""
 
-    places: tuple[int, ...]
+    places: BoolColumn
     text: str
 
 
-def full_links(state: TiesState) -> Iterator[FullLink]:
-    """Yield the links that have no room for the pod, by what stands in its way."""
-    if not state.ties.table.has_capacities:
-        return
-    asked = _asked(state)
-    if not asked:
-        return
-    table = state.ties.table
-    totals, more = state.tracker.bookings.totals(), state.booked_more()
-    if more:
-        totals = {link: totals.get(link, 0) + more.get(link, 0) for link in {*totals, *more}}
-    kept: dict[str, list[int]] = defaultdict(list)
-    for number, (region, zone) in enumerate(state.places.names):
-        for link, amount in _of_place(asked, region, zone).items():
-            booked, wanted = table.booked(link, totals), ceil(amount)
-            capacity = table.capacities[link]
-            if wanted and booked + wanted > capacity:
-                kept[_text(link, capacity, booked, wanted)].append(number)
-    for text, places in kept.items():
-        yield FullLink(tuple(places), text)
+class _Listed(NamedTuple):
+    """Links [from, to] between the domains of a level: `shared` are those listed one way only."""
+
+    level: str
+    names: tuple[str, ...]
+    capacity: FloatMatrix
+    shared: BoolColumn
+    least: float
+
+
+class _Asked(NamedTuple):
+    """Per domain: what a pod asks towards it, what is asked from it, own pods, and all own pods."""
+
+    towards: FloatColumn
+    back: FloatColumn
+    own: FloatColumn
+    own_total: float
+
+
+class LinkRoom:
+    """The links of one table between the places known so far."""
+
+    def __init__(self, table: CostTable, places: Places, bookings: Bookings) -> None:
+        self.table = table
+        self.size = len(places)
+        self._bookings = bookings
+        self._region_of = places.region_numbers()
+        self._zones = self._listed(ZONE, [zone for _, zone in places.names])
+        self._regions = self._listed(REGION, places.regions)
+        is_apart = self._region_of[:, None] != self._region_of[None, :]
+        self._zones.capacity[is_apart] = np.inf
+
+    def full(self, state: TiesState) -> Iterator[FullLink]:
+        """Yield the links that have no room for the pod."""
+        asked = self._asked(state)
+        if asked is None:
+            return
+        booked = self._booked_now(state)
+        found: dict[str, BoolColumn] = {}
+        for candidate, text in _over(self._zones, asked, booked.zones):
+            self._places(found, text)[candidate] = True
+        wide = self._by_region(asked)
+        for candidate, text in _over(self._regions, wide, booked.regions):
+            self._places(found, text)[self._region_of == candidate] = True
+        for text, places in found.items():
+            yield FullLink(places, text)
+
+    def _asked(self, state: TiesState) -> _Asked | None:
+        """Return what is asked at the level of places, None when the pod asks for nothing."""
+        towards, back = np.zeros(self.size), np.zeros(self.size)
+        is_any = False
+        for need in state.ties.needs:
+            if not need.bandwidth:
+                continue
+            places, counts = state.by_place(need.workload)
+            if not len(places):
+                continue
+            is_any = True
+            if need.is_dependent:
+                back[places] += need.bandwidth * counts
+            else:
+                towards[places] += (need.bandwidth / counts.sum()) * counts
+        if not is_any:
+            return None
+        own = np.zeros(self.size)
+        places, counts = state.by_place(state.ties.workload)
+        own[places] = counts
+        return _Asked(towards, back, own, float(counts.sum()))
+
+    def _by_region(self, asked: _Asked) -> _Asked:
+        size = len(self._regions.names)
+        towards, back, own = (
+            np.bincount(self._region_of, weights=column, minlength=size).astype(np.float64)
+            for column in (asked.towards, asked.back, asked.own)
+        )
+        return _Asked(towards, back, own, asked.own_total)
+
+    def _booked_now(self, state: TiesState) -> Amounts:
+        """Return what is booked, with hypothetical changes."""
+        zones, regions = self._bookings.amounts()
+        for more in state.booked_more():
+            zones, regions = zones + more.zones, regions + more.regions
+        return Amounts(zones, regions)
+
+    def _places(self, found: dict[str, BoolColumn], text: str) -> BoolColumn:
+        places = found.get(text)
+        if places is None:
+            places = found[text] = np.zeros(self.size, dtype=np.bool_)
+        return places
+
+    def _listed(self, level: str, names: list[str]) -> _Listed:
+        at: dict[str, list[int]] = defaultdict(list)
+        for number, name in enumerate(names):
+            at[name].append(number)
+        capacity = np.full((len(names), len(names)), np.inf)
+        shared = np.zeros(capacity.shape, dtype=np.bool_)
+        for link, bits in self.table.capacities.items():
+            if link.level != level or link.origin == link.destination:
+                continue
+            is_shared = link.back not in self.table.capacities
+            for one in at[link.origin]:
+                for other in at[link.destination]:
+                    capacity[one, other] = bits
+                    if is_shared:
+                        capacity[other, one] = bits
+                        shared[one, other] = shared[other, one] = True
+        return _Listed(level, tuple(names), capacity, shared, float(capacity.min(initial=np.inf)))
+
+
+def _over(listed: _Listed, asked: _Asked, booked: FloatMatrix) -> Iterator[tuple[int, str]]:
+    """Yield (candidate's domain, what to say) where what is asked does not fit."""
+    most = asked.towards.max(initial=0.0) + asked.back.max(initial=0.0)
+    if 2 * booked.max(initial=0.0) + most <= listed.least:
+        return  # no link can be full
+    others = np.flatnonzero(asked.towards + asked.back)
+    # Of a split share, one more pod here takes what is taken from the others.
+    before = asked.own / asked.own_total if asked.own_total else 0.0
+    share = (asked.own + 1.0) / (asked.own_total + 1.0) - before
+    shared = listed.shared[:, others]
+    away = np.where(shared, 0.0, asked.towards[others])
+    back = share[:, None] * asked.back[others]
+    both = np.where(shared, asked.towards[others] + back, 0.0)
+    back = np.where(shared, 0.0, back)
+    out, home = booked[:, others], booked[others, :].T
+    room_out, room_home = listed.capacity[:, others], listed.capacity[others, :].T
+    for wanted, held, room, is_home in (
+        (away, out, room_out, False),
+        (back, home, room_home, True),
+        (both, out + home, room_out, False),
+    ):
+        whole = np.ceil(wanted - GRAIN)
+        for candidate, place in np.argwhere((whole > 0) & (held + whole > room)).tolist():
+            ends = (candidate, int(others[place]))
+            names = [listed.names[end] for end in (ends[::-1] if is_home else ends)]
+            figures = (room[candidate, place], held[candidate, place], whole[candidate, place])
+            yield candidate, _text(Link(listed.level, *names), *map(int, figures))
 
 
 def _text(link: Link, capacity: int, booked: int, asked: int) -> str:
@@ -56,68 +171,3 @@ def _text(link: Link, capacity: int, booked: int, asked: int) -> str:
         f'link between {link.level}s "{link.origin}" and "{link.destination}" has no room: '
         f"capacity {capacity} bit/s, booked {booked}, asked {asked}"
     )
-
-
-def _of_place(asked: Asked, region: str, zone: str) -> dict[Link, Fraction]:
-    wide, near = asked.get((region, ""), {}), asked.get((region, zone), {}) if zone else {}
-    if not near:
-        return wide
-    return {
-        link: wide.get(link, Fraction(0)) + near.get(link, Fraction(0)) for link in {*wide, *near}
-    }
-
-
-def _asked(state: TiesState) -> Asked:
-    asked: Asked = defaultdict(lambda: defaultdict(Fraction))
-    own = state.counts(state.ties.workload)
-    for need in state.ties.needs:
-        if need.bandwidth:
-            share = _share(state, need, own)
-            _ask(state, need, share, asked)
-    return asked
-
-
-def _share(state: TiesState, need: Need, own: Mapping[int, int]) -> Callable[[int, int], Fraction]:
-    """Return what is asked by (number of tied pods at one end, number of own pods at the other).
-
-    A dependent splits what it needs over the pods it depends on: one more of them takes a share away
-    from the others.
-    """
-    other_total = sum(state.counts(need.workload).values())
-    own_total = sum(own.values())
-    if not need.is_dependent:
-        return lambda count, _own: Fraction(need.bandwidth * count, other_total)
-
-    def by_dependents(count: int, here: int) -> Fraction:
-        after = Fraction(here + 1, own_total + 1)
-        before = Fraction(here, own_total) if own_total else Fraction(0)
-        return need.bandwidth * count * (after - before)
-
-    return by_dependents
-
-
-def _ask(state: TiesState, need: Need, share: Callable[[int, int], Fraction], asked: Asked) -> None:
-    """Add what one tie asks of every listed link that leads to its pods."""
-    table = state.ties.table
-    listed = table.listed_from if need.is_dependent else table.listed_to
-    others = _domains(state, state.counts(need.workload))
-    own = _domains(state, state.counts(state.ties.workload))
-    for (level, region, name), count in others.items():
-        for candidate, link in listed.get((level, name), ()):
-            if candidate == name:
-                continue
-            place = (candidate, "") if level == REGION else (region, candidate)
-            here = own.get((level, place[0], candidate), 0)
-            asked[place][link] += share(count, here)
-
-
-def _domains(state: TiesState, counts: Mapping[int, int]) -> dict[tuple[str, str, str], int]:
-    """Return the number of pods by (level, region, name of region or zone)."""
-    found: dict[tuple[str, str, str], int] = defaultdict(int)
-    for place, count in counts.items():
-        region, zone = state.places.names[place]
-        if region:
-            found[REGION, region, region] += count
-        if zone:
-            found[ZONE, region, zone] += count
-    return found

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn, IntMatrix, Rows
-from scheduler.plugins.network.bookings import Link, summed
+from scheduler.base.arrays import FloatColumn, IntColumn, Rows
+from scheduler.plugins.network.bookings import Amounts
+from scheduler.plugins.network.links import FloatMatrix
 from scheduler.plugins.network.lookup import Ties
 from scheduler.plugins.network.places import Places
 from scheduler.plugins.network.tracker import NetworkTracker
@@ -84,15 +85,23 @@ class TiesState:
             counts[place] = counts.get(place, 0) + number
         return {place: count for place, count in counts.items() if count > 0}
 
-    def booked_more(self) -> dict[Link, int]:
-        """Return how the hypothetical moves change what is booked."""
-        if not self.moved and not self.moved_elsewhere:
-            return {}
-        groups = {**self.moved_elsewhere, self.ties.group: self.moved}
-        bookings = self.tracker.bookings
-        return summed(
-            bookings.changed_by(group, self._by_place(moves)) for group, moves in groups.items()
+    def by_place(self, workload: str) -> tuple[Rows, IntColumn]:
+        """Return the places of a workload's pods, each once, and the numbers there."""
+        held = self.tracker.pods(self.ties.group).get(workload)
+        if held is not None and workload not in self.moved:
+            _, _, places, numbers = held.arrays()
+            return places, numbers
+        counts = self.counts(workload)
+        return (
+            np.fromiter(counts, np.intp, len(counts)),
+            np.fromiter(counts.values(), np.int64, len(counts)),
         )
+
+    def booked_more(self) -> Iterator[Amounts]:
+        """Yield how the hypothetical moves of each group change what is booked."""
+        if self.moved or self.moved_elsewhere:
+            for group, moves in {**self.moved_elsewhere, self.ties.group: self.moved}.items():
+                yield self.tracker.bookings.changed_by(group, self._by_place(moves))
 
     def verdicts(self) -> Verdicts:
         """Return the numbers per place, as if no tied pod stood on the very same node."""
@@ -127,45 +136,38 @@ class TiesState:
                 if count > 0:
                     yield row, count, need.is_dependent
 
-    def accumulated(self, cost: IntMatrix) -> IntColumn:
+    def accumulated(self, cost: FloatMatrix) -> IntColumn:
         """Return per place the sum of `cost`, a matrix as in `PlaceCosts`, over all tied pods."""
         columns, counts, _ = self._ends(cost.shape[1] // 2)
-        total: IntColumn = cost[:, columns] @ counts
+        total: IntColumn = (cost[:, columns] @ counts).astype(np.int64)
         return total
 
     def _judge(self) -> Verdicts:
         matrices = self.ties.table.matrices(self.places)
         columns, counts, limits = self._ends(len(self.places))
         price = matrices.price[:, columns]
-        counted = matrices.counted[:, columns]
-        holds = price <= limits
-        satisfied = (holds & counted) @ counts
-        violated = (~holds & counted) @ counts
-        return Verdicts(satisfied, violated, matrices.cost[:, columns] @ counts)
+        # A way that is not known has no price: it compares as neither.
+        satisfied = (price <= limits) @ counts
+        violated = (price > limits) @ counts
+        cost = matrices.cost[:, columns] @ counts
+        return Verdicts(*(numbers.astype(np.int64) for numbers in (satisfied, violated, cost)))
 
-    def _ends(self, size: int) -> tuple[Rows, IntColumn, IntColumn]:
+    def _ends(self, size: int) -> tuple[Rows, FloatColumn, FloatColumn]:
         """Return for each tie and place of its pods: matrix column, number of pods, limit."""
         columns: list[Rows] = []
         counts: list[IntColumn] = []
-        limits: list[IntColumn] = []
-        pods = self.tracker.pods(self.ties.group)
+        limits: list[int] = []
         for need in self.ties.needs:
-            held = pods.get(need.workload)
-            if need.workload in self.moved:
-                by_place = self.counts(need.workload)
-                places = np.fromiter(by_place, np.intp, len(by_place))
-                numbers = np.fromiter(by_place.values(), np.int64, len(by_place))
-            elif held is not None:
-                _, _, places, numbers = held.arrays()
-            else:
-                continue
+            places, numbers = self.by_place(need.workload)
             columns.append(places + size if need.is_dependent else places)
             counts.append(numbers)
-            limits.append(np.full(len(places), need.limit, dtype=np.int64))
-        if not columns:
-            none = np.zeros(0, dtype=np.int64)
-            return np.zeros(0, dtype=np.intp), none, none
-        return np.concatenate(columns), np.concatenate(counts), np.concatenate(limits)
+            limits.append(need.limit)
+        lengths = [len(numbers) for numbers in counts]
+        return (
+            np.concatenate(columns),
+            np.concatenate(counts).astype(np.float64),
+            np.repeat(np.array(limits, dtype=np.float64), lengths),
+        )
 
     def _rows_of(self, workload: str) -> dict[int, int]:
         held = self.tracker.pods(self.ties.group).get(workload)
@@ -184,7 +186,7 @@ class TiesState:
         return found
 
 
-def own_cost(cost: IntMatrix, places: Rows) -> IntColumn:
+def own_cost(cost: FloatMatrix, places: Rows) -> IntColumn:
     """Return what a pod on the candidate's own node was counted with by its place."""
-    found: IntColumn = cost[places, places]
+    found: IntColumn = cost[places, places].astype(np.int64)
     return found

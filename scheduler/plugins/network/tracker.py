@@ -169,7 +169,7 @@ class NetworkTracker(RowTracker):
             del workloads[workload]
             if not workloads:
                 del self._groups[group]
-        self.bookings.touch(group, workload)
+        self.bookings.touch(group)
 
     def _follow_node(self, change: Change) -> None:
         name = change.node.metadata.name
