@@ -95,6 +95,6 @@ def pods(problem: Preemption, evicted: Choice, priority: int) -> int:
     )
 
 
-def groups(problem: Preemption, evicted: Choice) -> int:
-    """Return how many whole groups are evicted; single pods do not count."""
-    return sum(1 for index, n in evicted.items() if n and not problem.candidates[index].single)
+def groups(evicted: Choice) -> int:
+    """Return how many are hit: a single pod counts as a group of one."""
+    return sum(evicted.values())

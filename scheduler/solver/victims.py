@@ -1,7 +1,7 @@
 """Who is evicted for a group: the least harm that makes it fit, with proof.
 
 Violated budgets come first (or are forbidden), then pods by priority from the highest eligible one
-down, then whole groups. Where budgets play no part, plain feasibility tells the highest priority that
+down, then groups (a single pod is a group of one). Where budgets play no part, plain feasibility tells the highest priority that
 has to suffer, and everybody below is imagined gone while that one is decided. Then the group is placed
 into the freed room. Nothing here evicts anybody.
 """
@@ -169,15 +169,14 @@ class Search:
         self._keep(own, Stage(str(priority), "pods", value, bound, "CP-SAT"))
 
     def _fewest_groups(self) -> None:
-        """Of all such choices take one with few groups."""
-        candidates = self._problem.candidates
-        weights = {i: 1 for i in self._eligible if not candidates[i].single}
-        value, bound, by = eviction.groups(self._problem, self._evicted()), self._least_groups(), ""
+        """Of all such choices take one that hits few groups; a single pod counts as a group."""
+        weights = dict.fromkeys(self._eligible, 1)
+        value, bound, by = eviction.groups(self._evicted()), self._least_groups(), ""
         if bound < value:
             found = self._minimise(self._eligible, (), weights)
             if found.chosen is not None:
                 self._known = found.chosen
-            value = eviction.groups(self._problem, self._evicted())
+            value = eviction.groups(self._evicted())
             bound, by = max(bound, found.bound), "CP-SAT"
         self._stages.append(Stage("", "groups", value, min(bound, value), by or "counting"))
 
@@ -186,7 +185,7 @@ class Search:
         candidates = self._problem.candidates
         total = 0
         for weights, value in self._frozen:
-            if value and not any(candidates[i].single for i in weights):
+            if value:
                 total += -(-value // max(weights.values()))
         return total
 
