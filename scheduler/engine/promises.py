@@ -71,7 +71,8 @@ class Promises:
         here = np.array([row], dtype=np.intp)
         if len(_Respected(self._lists, here, pod.priority, own).crowd(here)):
             return rows
-        return rows[rows != row]
+        others: Rows = rows[rows != row]
+        return others
 
     def _number_of(self, uid: str) -> int:
         """Return the number of a pod's own nomination in the lists, -1 without one."""
