@@ -130,9 +130,18 @@ class Api:
         tail = f"/{subresource}" if subresource else ""
         return await self._send("PATCH", f"{root}/{name}{tail}", msgspec.json.encode(body))
 
-    async def _send(self, method: str, path: str, body: bytes = b"") -> bytes:
+    async def send(
+        self, method: str, path: str, body: Json | None = None, *, content_type: str = MERGE
+    ) -> bytes:
+        """Send any request; return the body of the answer."""
+        data = b"" if body is None else msgspec.json.encode(body)
+        return await self._send(method, path, data, content_type)
+
+    async def _send(
+        self, method: str, path: str, body: bytes = b"", content_type: str = MERGE
+    ) -> bytes:
         response = await self._client.request(
-            method, path, body, content_type=MERGE, timeout_s=self._timeout_s
+            method, path, body, content_type=content_type, timeout_s=self._timeout_s
         )
         if 200 <= response.code < 300:
             return response.body

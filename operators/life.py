@@ -63,6 +63,23 @@ async def live(
         await _finish(asyncio.create_task(_clear_up(ours, spawning, insights, stop_limit_s)))
 
 
+async def live_unwatched(
+    kind: Kind, operator: Operator, *, beside: Coroutine[Any, Any, None]
+) -> None:
+    """Run an operator that needs no watch of kopf's until it, or `beside`, ends; raise why."""
+    tasks: list[asyncio.Future[None]] = [
+        asyncio.create_task(operator.work(), name=f"operator of {kind.kind}"),
+        asyncio.create_task(beside, name=f"definition of {kind.kind}"),
+    ]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        raise _why(tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def _spawn(registry: kopf.OperatorRegistry, insights: Insights) -> Tasks:
     kept = KeptSignals(asyncio.get_running_loop())
     tasks = await kopf.spawn_tasks(

@@ -44,8 +44,12 @@ class Operator(Protocol):
 
 
 class Recipe(NamedTuple):
-    """How to make an operator: `name` in metrics and settings, the kind it watches."""
+    """How to make an operator: `name` in metrics and settings, the kind it keeps.
+
+    With `watches` false nobody calls `seen`: the operator finds its objects in `ClusterView`.
+    """
 
     name: str
     kind: Kind
     make: Callable[[Surroundings], Operator]
+    watches: bool = True

@@ -18,15 +18,16 @@ import structlog
 from operators.api import Api, Connection
 from operators.health import OperatorsHealth
 from operators.kopflog import kopf_logs_redirected
-from operators.life import live
+from operators.life import live, live_unwatched
 from operators.networktopology.operator import RECIPE as NETWORK_TOPOLOGY
+from operators.nodemetric.operator import RECIPE as NODE_METRIC
 from operators.operator import Recipe, Surroundings
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import Clock
 from scheduler.base.errors import ApiError, TrellisError
 from scheduler.state.view import ClusterView
 
-OPERATORS = {recipe.name: recipe for recipe in (NETWORK_TOPOLOGY,)}
+OPERATORS = {recipe.name: recipe for recipe in (NETWORK_TOPOLOGY, NODE_METRIC)}
 
 _log = structlog.get_logger("operators")
 
@@ -127,14 +128,18 @@ async def _one_life(recipe: Recipe, house: House) -> None:
     )
     house.health.enter(recipe.name, "running")
     _log.info("operator runs", operator=recipe.name, subresources=sorted(subresources))
+    beside = _until_changed(recipe, api, subresources, house)
     try:
-        await live(
-            recipe.kind,
-            operator,
-            house.connection.credentials,
-            beside=_until_changed(recipe, api, subresources, house),
-            stop_limit_s=house.settings.stop_limit_s,
-        )
+        if recipe.watches:
+            await live(
+                recipe.kind,
+                operator,
+                house.connection.credentials,
+                beside=beside,
+                stop_limit_s=house.settings.stop_limit_s,
+            )
+        else:
+            await live_unwatched(recipe.kind, operator, beside=beside)
     except StartAnewError as change:
         _log.info("operator starts anew", operator=recipe.name, because=str(change))
     except Exception:

@@ -8,11 +8,28 @@ from __future__ import annotations
 
 import msgspec
 
+from operators.metricproviders.http import HttpSettings
+
+
+class NodeMetricSettings(msgspec.Struct, frozen=True):
+    """How NodeMetrics are kept; `source` names who measures for agents, "" for nobody."""
+
+    config_map: str = "koordinator-system/slo-controller-config"
+    config_poll_s: float = 15.0
+    # How long the view may take to show what was written before it is written again.
+    settle_s: float = 5.0
+    source: str = ""
+    http: HttpSettings = HttpSettings("")
+    report_interval_s: float = 30.0
+    # Figures measured longer ago are not written any more.
+    expires_s: float = 180.0
+
 
 class OperatorsSettings(msgspec.Struct, frozen=True):
     """Times are seconds; `enabled` names operators of `operators.run.OPERATORS`."""
 
     enabled: tuple[str, ...] = ("networktopology",)
+    node_metric: NodeMetricSettings = NodeMetricSettings()
     # Between two writes to the status of the same object, however fast nodes come and go.
     status_interval_s: float = 1.0
     # A write that failed is tried again after the interval, doubled each time up to this.

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?)(ns|us|µs|ms|s|m|h)")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -36,3 +40,11 @@ def go_duration(seconds: float) -> str:
     if hours:
         return f"{hours}h{minutes}m{text}"
     return f"{minutes}m{text}" if minutes else text
+
+
+def go_seconds(text: str) -> float | None:
+    """Read a duration as Go writes it (`5m0s`, `1h30m`) in seconds; None if it is none."""
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return sum(float(number) * _UNITS_S[unit] for number, unit in parts)

@@ -29,11 +29,25 @@ class Operator(TrellisStruct, frozen=True):
     enabled: bool = True
 
 
+class NodeMetricOperator(TrellisStruct, frozen=True):
+    """Keeps one NodeMetric per node; off where an installed Koordinator does.
+
+    `configMap` is `namespace/name` of the collect policies; `provider` names one of `metricProviders` that
+    measures where no agent does, empty for none.
+    """
+
+    enabled: bool = False
+    config_map: str = "koordinator-system/slo-controller-config"
+    provider: str = ""
+    report_interval_seconds: Positive = 30.0
+
+
 class Operators(TrellisStruct, frozen=True):
     """The controllers that run inside the daemon."""
 
     enabled: bool = True
     network_topology: Operator = Operator()
+    node_metric: NodeMetricOperator = NodeMetricOperator()
 
 
 class SolverLimits(TrellisStruct, frozen=True):

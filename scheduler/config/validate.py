@@ -216,6 +216,14 @@ def trellis_faults(config: TrellisConfiguration) -> Faults:
         seen.add(provider.name)
         if provider.type != "KubernetesMetricsServer" and not provider.address:
             yield f"{path}.address", field.required(f"{path}.address", f"{provider.type} has none")
+    wanted = config.operators.node_metric.provider
+    if wanted and wanted not in seen:
+        text = f"none of metricProviders has this name{did_you_mean(wanted, seen)}"
+        place = "operators.nodeMetric.provider"
+        yield place, field.invalid(place, wanted, text)
+    if config.operators.node_metric.config_map.count("/") != 1:
+        place = "operators.nodeMetric.configMap"
+        yield place, field.invalid(place, config.operators.node_metric.config_map, "namespace/name")
     for gate in config.feature_gates:
         if gate not in FEATURE_GATES:
             path = f"featureGates.{gate}"

@@ -240,6 +240,10 @@ def test_all_profiles_sort_alike():
         ),
         (f"{OURS}page: {{port: 70000}}", "s.yaml:3:14: page.port: expected `int` <= 65535"),
         (f"{OURS}page: {{bindAddress: x}}", 'page.bindAddress: Invalid value: "x"'),
+        (
+            f"{OURS}operators: {{nodeMetric: {{provider: prom}}}}",
+            'operators.nodeMetric.provider: Invalid value: "prom": none of metricProviders',
+        ),
         (f"{OURS}metricProviders: [{{}}]", 's.yaml:3:19: missing field "metricProviders[0].name"'),
         (
             f"{OURS}featureGates: {{TaintTolerationComparisonOperator: true}}",

@@ -1,0 +1,80 @@
+"""GET requests to a source outside the API server: token file, authorities, limits."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+import msgspec
+
+from operators.metricproviders.provider import ProviderError
+
+MOST_BYTES = 64 * 1024 * 1024
+
+
+class HttpSettings(msgspec.Struct, frozen=True):
+    """Where a source is and how to be let in; the token is read anew for every request."""
+
+    address: str
+    token_file: str = ""
+    ca_file: str = ""
+    insecure_skip_verify: bool = False
+    timeout_s: float = 10.0
+
+
+class HttpSource:
+    """A source with an address; use as `async with`. Calling it sends a GET request."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self._settings = settings
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        settings = self._settings
+        tls: ssl.SSLContext | bool = True
+        if settings.insecure_skip_verify:
+            tls = False
+        elif settings.ca_file:
+            tls = await asyncio.to_thread(_context, settings.ca_file)
+        connector = aiohttp.TCPConnector(ssl=tls, limit=4)
+        timeout = aiohttp.ClientTimeout(total=settings.timeout_s)
+        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def __call__(self, path: str, query: dict[str, str]) -> bytes:
+        """Return the body of a successful answer; ProviderError otherwise."""
+        if self._session is None:
+            raise ProviderError("the source is not open")
+        url = self._settings.address.rstrip("/") + path
+        try:
+            async with self._session.get(url, params=query, headers=await self._headers()) as got:
+                body = await got.content.read(MOST_BYTES)
+                if got.status != 200:
+                    text = body[:200].decode(errors="replace")
+                    raise ProviderError(f"GET {url}: {got.status} {text}")
+                return body
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise ProviderError(f"GET {url}: {str(error) or type(error).__name__}") from error
+
+    async def _headers(self) -> dict[str, str]:
+        if not self._settings.token_file:
+            return {}
+        token = await asyncio.to_thread(Path(self._settings.token_file).read_text)
+        return {"Authorization": f"Bearer {token.strip()}"}
+
+
+def _context(ca_file: str) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca_file)

@@ -1,0 +1,65 @@
+"""`LastGood`: a provider whose last good answer holds until it expires.
+
+A failure is no news about the nodes: it leaves the last snapshot in place and is told. What counts for
+expiry is when figures were measured, so an answer that repeats old figures ages like no answer.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from operators.metricproviders.provider import MetricProvider, ProviderError
+from operators.metricproviders.snapshot import Snapshot
+from scheduler.base.clock import Clock
+
+
+class ProviderRecord(msgspec.Struct, frozen=True):
+    """How a provider does: times in seconds since the epoch, None for never."""
+
+    name: str
+    succeeded_at: float | None
+    measured_at: float | None
+    failures: int
+    error: str
+
+
+class LastGood:
+    """Asks a provider and keeps its last good snapshot for `expires_s` seconds."""
+
+    def __init__(self, provider: MetricProvider, clock: Clock, expires_s: float) -> None:
+        self._provider = provider
+        self._clock = clock
+        self._expires_s = expires_s
+        self._last: Snapshot | None = None
+        self._failures = 0
+        self._error = ""
+
+    async def refresh(self) -> str:
+        """Ask once; return what went wrong, "" if nothing did."""
+        try:
+            self._last = await self._provider.fetch()
+        except ProviderError as error:
+            self._failures += 1
+            self._error = str(error)
+        else:
+            self._failures, self._error = 0, ""
+        return self._error
+
+    def current(self) -> Snapshot | None:
+        """Return the last good snapshot; None when there is none or all of it has expired."""
+        last = self._last
+        if last is None or self._clock.now() - last.newest >= self._expires_s:
+            return None
+        return last
+
+    def statistics(self) -> ProviderRecord:
+        """Return how the provider does."""
+        last = self._last
+        measured = last.newest if last is not None else float("-inf")
+        return ProviderRecord(
+            name=self._provider.name,
+            succeeded_at=None if last is None else last.taken_at,
+            measured_at=None if measured == float("-inf") else measured,
+            failures=self._failures,
+            error=self._error,
+        )

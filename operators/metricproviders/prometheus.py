@@ -1,0 +1,165 @@
+"""Prometheus: instant queries whose results are figures of nodes or pods.
+
+A query names the labels that say whose value it is. Prometheus stamps an answer with the moment of the
+question; `times` is a second query that tells when the samples were taken, without which a silent
+exporter would look fresh for as long as the range of its rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from operators.metricproviders.provider import Fetch, ProviderError
+from operators.metricproviders.snapshot import CPU, MEMORY, Figure, Measure, Snapshot
+from scheduler.base.clock import Clock
+
+NAME = "Prometheus"
+QUERY_PATH = "/api/v1/query"
+
+
+class Query(msgspec.Struct, frozen=True):
+    """One question; `labels` name the node, or namespace and pod.
+
+    A label that ends in a port (`instance`) is cut to the host. `window_s` is the range inside `expr`.
+    """
+
+    measure: Measure
+    expr: str
+    target: Literal["node", "pod"] = "node"
+    labels: tuple[str, ...] = ("node",)
+    times: str = ""
+    window_s: float = 0.0
+
+
+# node-exporter and the kubelet's cAdvisor, scraped with a `node` label as kube-prometheus does it.
+DEFAULT_QUERIES = (
+    Query(
+        Measure(CPU),
+        'sum by (node) (rate(node_cpu_seconds_total{mode!~"idle|iowait|steal"}[2m]))',
+        times='max by (node) (timestamp(node_cpu_seconds_total{mode="idle"}))',
+        window_s=120,
+    ),
+    Query(
+        Measure(MEMORY),
+        "sum by (node) (node_memory_MemTotal_bytes - node_memory_MemAvailable_bytes)",
+        times="max by (node) (timestamp(node_memory_MemAvailable_bytes))",
+    ),
+    Query(
+        Measure(CPU),
+        'sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{container!="",pod!=""}[2m]))',
+        target="pod",
+        labels=("namespace", "pod"),
+        window_s=120,
+    ),
+    Query(
+        Measure(MEMORY),
+        'sum by (namespace, pod) (container_memory_working_set_bytes{container!="",pod!=""})',
+        target="pod",
+        labels=("namespace", "pod"),
+    ),
+)
+
+
+class _Sample(msgspec.Struct, frozen=True):
+    metric: dict[str, str]
+    value: tuple[float, str]
+
+
+class _Data(msgspec.Struct, frozen=True, rename="camel"):
+    result_type: str
+    result: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Answer(msgspec.Struct, frozen=True, rename="camel"):
+    status: str
+    data: _Data | None = None
+    error: str = ""
+
+
+class Prometheus:
+    """The provider over a Prometheus server's HTTP API."""
+
+    name = NAME
+
+    def __init__(
+        self, fetch: Fetch, clock: Clock, queries: tuple[Query, ...] = DEFAULT_QUERIES
+    ) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._queries = queries
+
+    async def fetch(self) -> Snapshot:
+        """Ask all queries; ProviderError when one fails, so that no half picture is taken for whole."""
+        found: dict[str, dict[str, dict[Measure, Figure]]] = {"node": {}, "pod": {}}
+        for query in self._queries:
+            values = await self._ask(query.expr, query.labels)
+            times = await self._ask(query.times, query.labels) if query.times else {}
+            for name, (moment, value) in values.items():
+                if query.times and name not in times:
+                    continue
+                measured = times[name][1] if query.times else moment
+                figures = found[query.target].setdefault(name, {})
+                figures[query.measure] = Figure(value, measured, query.window_s)
+        return Snapshot(NAME, self._clock.now(), nodes=found["node"], pods=found["pod"])
+
+    async def _ask(self, expr: str, labels: tuple[str, ...]) -> dict[str, tuple[float, float]]:
+        """Return name → (time, value) of an instant vector; values that are no numbers are left out."""
+        answer = _decoded(await self._fetch(QUERY_PATH, {"query": expr}), expr)
+        found = {}
+        for sample in answer:
+            parts = [_host(label, sample.metric.get(label, "")) for label in labels]
+            value = _number(sample.value[1])
+            if all(parts) and value is not None:
+                found["/".join(parts)] = (float(sample.value[0]), value)
+        return found
+
+
+def _decoded(body: bytes, expr: str) -> list[_Sample]:
+    try:
+        answer = msgspec.json.decode(body, type=_Answer)
+        if answer.status != "success" or answer.data is None:
+            raise ProviderError(f"{NAME} refuses {expr}: {answer.error or answer.status}")
+        if answer.data.result_type != "vector":
+            raise ProviderError(f"{NAME} answers {expr} with a {answer.data.result_type}")
+        return msgspec.json.decode(answer.data.result, type=list[_Sample])
+    except msgspec.MsgspecError as error:
+        raise ProviderError(f"{NAME} answers {expr} with something else: {error}") from error
+
+
+def _number(text: Any) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _host(label: str, value: str) -> str:
+    """Return a label's value, of an `instance` without its port."""
+    if label != "instance":
+        return value
+    host, colon, port = value.rpartition(":")
+    return host if colon and port.isdigit() else value
+
+
+def relabelled(queries: tuple[Query, ...], labels: Mapping[str, str]) -> tuple[Query, ...]:
+    """Return queries with other names of labels, for servers that call a node otherwise."""
+
+    def renamed(text: str) -> str:
+        for old, new in labels.items():
+            text = text.replace(f"by ({old})", f"by ({new})")
+        return text
+
+    return tuple(
+        msgspec.structs.replace(
+            query,
+            expr=renamed(query.expr),
+            times=renamed(query.times),
+            labels=tuple(labels.get(label, label) for label in query.labels),
+        )
+        for query in queries
+    )

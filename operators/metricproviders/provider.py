@@ -1,0 +1,33 @@
+"""`MetricProvider`: the one method that a source of measured load has."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from operators.metricproviders.snapshot import Snapshot
+from scheduler.base.errors import TrellisError
+
+
+class ProviderError(TrellisError):
+    """A source did not answer, or not with what was asked for."""
+
+
+class MetricProvider(Protocol):
+    """Where figures come from; `name` is what objects and metrics call it."""
+
+    @property
+    def name(self) -> str:
+        """Return the source's name, as it is recorded with the figures."""
+        ...
+
+    async def fetch(self) -> Snapshot:
+        """Ask once; ProviderError when there is no usable answer."""
+        ...
+
+
+class Fetch(Protocol):
+    """A GET request below the source's address."""
+
+    async def __call__(self, path: str, query: dict[str, str]) -> bytes:
+        """Return the body of a successful answer; ProviderError otherwise."""
+        ...

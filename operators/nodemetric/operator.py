@@ -1,0 +1,244 @@
+"""Keep one NodeMetric per node, and fill it where a metric provider stands in for agents.
+
+Nodes and objects are those of the scheduler's own store; kopf watches nothing here, for there is one
+object per node. The rules are in `policy`, `plan` and `figures`; this gathers, writes and waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Iterable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+import structlog
+
+from operators.metricproviders import (
+    HttpSource,
+    LastGood,
+    MetricProvider,
+    MetricsServer,
+    Prometheus,
+    ProviderError,
+)
+from operators.nodemetric.figures import SOURCE_ANNOTATION, status_of
+from operators.nodemetric.plan import Create, Delete, SetPolicy, Step, policy_document, steps
+from operators.nodemetric.policy import Policies, PolicyError, read_policies
+from operators.operator import Recipe, Surroundings
+from scheduler.base.errors import ApiError
+from scheduler.objects.kinds import BY_KIND
+from scheduler.objects.nodemetric import NodeMetric
+from scheduler.objects.pod import Pod
+
+KIND = BY_KIND["NodeMetric"]
+NOT_FOUND, CONFLICT = 404, 409
+WRITERS = 8
+
+_log = structlog.get_logger("operators.nodemetric")
+
+
+class _ConfigMap(msgspec.Struct, frozen=True):
+    data: dict[str, str] | None = None
+
+
+class NodeMetricOperator:
+    """One run; everything it knows comes from the view and the ConfigMap."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._settings = around.settings.node_metric
+        self._wake = asyncio.Event()
+        self._policies: Policies | None = None
+        self._config_error = ""
+        self._failures = 0
+        # What was written and the view does not show yet, with the moment of writing.
+        self._written: dict[str, tuple[Step, float]] = {}
+        self._reported: dict[str, float] = {}
+
+    def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
+        """Take nothing in: what there is, the view knows."""
+
+    async def work(self) -> None:
+        """Keep objects and figures until cancelled."""
+        stop = self._around.view.changes(("Node", "NodeMetric"), self._wake.set)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._keep_policies(), name="policies of NodeMetrics")
+                group.create_task(self._keep_objects(), name="objects of NodeMetrics")
+                if self._settings.source:
+                    group.create_task(self._keep_figures(), name="figures of NodeMetrics")
+        finally:
+            stop()
+
+    # Policies.
+
+    async def _keep_policies(self) -> None:
+        while True:
+            await self._read_config()
+            await asyncio.sleep(self._settings.config_poll_s)
+
+    async def _read_config(self) -> None:
+        """Read the ConfigMap; one that cannot be used changes nothing and is told once."""
+        namespace, _, name = self._settings.config_map.partition("/")
+        path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+        error = ""
+        try:
+            body = await self._around.api.send("GET", path)
+            data = msgspec.json.decode(body, type=_ConfigMap).data
+        except ApiError as fault:
+            if fault.code != NOT_FOUND:
+                self._around.report(str(fault))
+                return
+            data = None
+        except msgspec.MsgspecError as fault:
+            data, error = None, f"{self._settings.config_map}: {fault}"
+        if not error:
+            try:
+                policies = read_policies(data)
+            except PolicyError as fault:
+                error = f"{self._settings.config_map}: {fault}"
+            else:
+                if policies != self._policies:
+                    self._policies = policies
+                    self._wake.set()
+        if error != self._config_error:
+            self._config_error = error
+            self._around.report(error)
+            if error:
+                kept = "nothing is created" if self._policies is None else "the former one stays"
+                _log.warning("configuration refused", error=error, meanwhile=kept)
+
+    # Objects.
+
+    async def _keep_objects(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await self._look()
+            await asyncio.sleep(self._pause_s())
+
+    def _pause_s(self) -> float:
+        settings = self._around.settings
+        doubled = settings.status_interval_s * 2 ** min(self._failures, 16)
+        return float(min(doubled, max(settings.retry_limit_s, settings.status_interval_s)))
+
+    async def _look(self) -> None:
+        """Take the steps that are due."""
+        view, now = self._around.view, self._around.clock.now()
+        metrics = view.objects(KIND.kind)
+        wanted = steps(view.nodes(), metrics, self._policies)
+        lately = now - self._settings.settle_s
+        self._written = {k: v for k, v in self._written.items() if v[1] > lately}
+        due = [one for one in wanted if self._written.get(one.name, (None, 0.0))[0] != one]
+        errors = [error for error in await _limited(map(self._take, due)) if error]
+        if len(due) < len(wanted) or errors:
+            self._wake.set()
+        if errors and not self._failures:
+            _log.warning("not written, trying again", error=errors[0], objects=len(errors))
+        self._failures = self._failures + 1 if errors else 0
+        if errors:
+            self._around.report(errors[0])
+
+    async def _take(self, step: Step) -> str:
+        """Take one step; return what went wrong."""
+        api, path = self._around.api, f"{KIND.path}/{step.name}"
+        try:
+            match step:
+                case Create():
+                    await api.send("POST", KIND.path, step.document(), content_type=JSON)
+                case SetPolicy():
+                    spec = {"metricCollectPolicy": policy_document(step.policy)}
+                    await api.send("PATCH", path, {"spec": spec})
+                case Delete():
+                    await api.send("DELETE", path)
+        except ApiError as error:
+            if error.code not in (NOT_FOUND, CONFLICT):
+                return str(error)
+        self._written[step.name] = (step, self._around.clock.now())
+        return ""
+
+    # Figures.
+
+    async def _keep_figures(self) -> None:
+        async with AsyncExitStack() as stack:
+            provider = await self._provider(stack)
+            kept = LastGood(provider, self._around.clock, self._settings.expires_s)
+            failed = ""
+            while True:
+                error = await kept.refresh()
+                if error != failed:
+                    failed = error
+                    self._around.report(error)
+                    if error:
+                        _log.warning("no new figures", source=provider.name, error=error)
+                snapshot = kept.current()
+                if snapshot is not None:
+                    await self._report_all(snapshot)
+                await asyncio.sleep(self._settings.report_interval_s)
+
+    async def _provider(self, stack: AsyncExitStack) -> MetricProvider:
+        clock = self._around.clock
+        if self._settings.source == "Prometheus":
+            source = await stack.enter_async_context(HttpSource(self._settings.http))
+            return Prometheus(source, clock)
+        return MetricsServer(self._fetch, clock)
+
+    async def _fetch(self, path: str, query: dict[str, str]) -> bytes:
+        del query
+        try:
+            return await self._around.api.send("GET", path)
+        except ApiError as error:
+            raise ProviderError(str(error)) from error
+
+    async def _report_all(self, snapshot: Any) -> None:
+        """Write what is newer than what was written, spread over half the interval."""
+        pods: dict[str, list[Pod]] = defaultdict(list)
+        for placed in self._around.view.pods():
+            pods[placed.node].append(placed.pod)
+        due = []
+        for name, metric in self._around.view.objects(KIND.kind).items():
+            found = status_of(name, pods.get(name, ()), snapshot)
+            if found is not None and found[1] > self._reported.get(name, 0.0):
+                due.append((name, metric, *found))
+        pause_s = self._settings.report_interval_s / 2 / max(len(due), 1)
+        for name, metric, status, measured in due:
+            if await self._report(name, metric, status, snapshot.source):
+                self._reported[name] = measured
+            await asyncio.sleep(min(pause_s, 0.1))
+
+    async def _report(
+        self, name: str, metric: NodeMetric, status: dict[str, Any], source: str
+    ) -> bool:
+        path = f"{KIND.path}/{name}"
+        try:
+            if metric.metadata.annotations.get(SOURCE_ANNOTATION) != source:
+                annotations = {SOURCE_ANNOTATION: source}
+                await self._around.api.send(
+                    "PATCH", path, {"metadata": {"annotations": annotations}}
+                )
+            tail = "" if self._around.legacy else "/status"
+            await self._around.api.send("PATCH", path + tail, {"status": status})
+        except ApiError as error:
+            if error.code != NOT_FOUND:
+                self._around.report(str(error))
+            return False
+        return True
+
+
+JSON = "application/json"
+
+
+async def _limited(work: Iterable[Awaitable[str]]) -> list[str]:
+    """Await all, a few at a time."""
+    gate = asyncio.Semaphore(WRITERS)
+
+    async def one(task: Awaitable[str]) -> str:
+        async with gate:
+            return await task
+
+    return list(await asyncio.gather(*map(one, work)))
+
+
+RECIPE = Recipe("nodemetric", KIND, NodeMetricOperator, watches=False)

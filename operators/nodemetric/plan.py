@@ -1,0 +1,80 @@
+"""Which NodeMetrics have to be made, removed or told another policy: the rules, without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from operators.nodemetric.policy import Policies
+from scheduler.objects.node import Node
+from scheduler.objects.nodemetric import NodeMetric, NodeMetricCollectPolicy
+
+API_VERSION = "slo.koordinator.sh/v1alpha1"
+
+
+class Create(msgspec.Struct, frozen=True):
+    """A node has no object yet."""
+
+    node: Node
+    policy: NodeMetricCollectPolicy
+
+    @property
+    def name(self) -> str:
+        """Return the name of the object."""
+        return self.node.metadata.name
+
+    def document(self) -> dict[str, Any]:
+        """Return the object; it belongs to the node, so that it goes with it."""
+        meta = self.node.metadata
+        owner = {"apiVersion": "v1", "kind": "Node", "name": meta.name, "uid": meta.uid}
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "NodeMetric",
+            "metadata": {"name": meta.name, "ownerReferences": [owner] if meta.uid else []},
+            "spec": {"metricCollectPolicy": policy_document(self.policy)},
+        }
+
+
+class SetPolicy(msgspec.Struct, frozen=True):
+    """An object says something else than the policy for its node."""
+
+    name: str
+    policy: NodeMetricCollectPolicy
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """An object has no node any more."""
+
+    name: str
+
+
+Step = Create | SetPolicy | Delete
+
+
+def steps(
+    nodes: Iterable[Node], metrics: Mapping[str, NodeMetric], policies: Policies | None
+) -> list[Step]:
+    """Return what to do; without policies (none was ever readable) only what has no node goes."""
+    found: list[Step] = []
+    names = set()
+    for node in nodes:
+        name = node.metadata.name
+        names.add(name)
+        if policies is None:
+            continue
+        policy = policies.of(node.metadata.labels)
+        metric = metrics.get(name)
+        if metric is None:
+            found.append(Create(node, policy))
+        elif metric.spec.metric_collect_policy != policy:
+            found.append(SetPolicy(name, policy))
+    found += [Delete(name) for name in metrics if name not in names]
+    return found
+
+
+def policy_document(policy: NodeMetricCollectPolicy) -> dict[str, Any]:
+    """Return a policy as it is written."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(policy))
+    return found
