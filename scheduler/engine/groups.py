@@ -237,6 +237,7 @@ class Groups:
                     self._bindings.reject(other, flight.planner.name, text, now)
         if not flight.uids and self._flights.get(key) is flight:
             del self._flights[key]
+            self._opened.add(key)  # those who came too late for it may be let in one by one
             stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
             self._tell(flight.planner, key, stage, now)
 
