@@ -96,18 +96,22 @@ def message(advice: Advice, size: int) -> str:
     if not advice.conflict:
         return f"the group of {size} fits"
     if advice.conflict[0].rule == "size":
-        text = f"{size} pods do not fit: the nodes have {advice.free} free places for them"
+        text = f"{_pods(size)} not fit: the nodes have room for {advice.free}"
     else:
         names = " and ".join(_name(one) for one in advice.conflict)
         verb = "cannot hold" if len(advice.conflict) == 1 else "cannot hold together"
-        text = f"{size} pods do not fit: {names} {verb}"
+        text = f"{_pods(size)} not fit: {names} {verb}"
     helps = []
     if advice.give_up:
         helps.append(f"without {' and '.join(_name(one) for one in advice.give_up)} all fit")
     near = [str(n) for n in (advice.smaller, advice.larger) if n]
     if near:
-        helps.append(f"{' or '.join(near)} pods would fit")
+        helps.append(f"a group of {' or '.join(near)} would fit")
     return "; ".join([text, *helps])
+
+
+def _pods(number: int) -> str:
+    return "1 pod does" if number == 1 else f"{number} pods do"
 
 
 def _name(one: Conflict) -> str:

@@ -182,7 +182,6 @@ class Search:
 
     def _least_groups(self) -> int:
         """Return how many groups it takes at least to have that many pods at each priority."""
-        candidates = self._problem.candidates
         total = 0
         for weights, value in self._frozen:
             if value:
