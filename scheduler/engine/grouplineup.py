@@ -23,11 +23,8 @@ Key = tuple[Any, ...]
 class Grouping(Protocol):
     """The sort plugin (`plugins.groupsort.GroupSort`): keys, and who is active."""
 
-    def entity(self, queued: QueuedPod) -> str: ...
-    def urgency(self, queued: QueuedPod) -> Key: ...
     def rank(self, name: str) -> Key | None: ...
-    def place(self, queued: QueuedPod) -> Key: ...
-    def enter(self, queued: QueuedPod) -> str: ...
+    def enter(self, queued: QueuedPod) -> tuple[str, Key, Key]: ...
     def leave(self, queued: QueuedPod) -> None: ...
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None: ...
 
@@ -46,19 +43,16 @@ class GroupLineup:
 
     def push(self, _key: Any, queued: QueuedPod) -> None:
         """Line a pod up."""
-        grouping = self._grouping
         line = self._lines.get(queued.profile)
         if line is None:
-            line = self._lines[queued.profile] = _Line(grouping)
-        name = grouping.enter(queued)
+            line = self._lines[queued.profile] = _Line(self._grouping)
+        name, place, rank = self._grouping.enter(queued)
         if not name:
-            line.add_alone((*grouping.urgency(queued), ""), queued)
+            line.add_alone(rank, queued)
             return
-        line.add_inside(name, grouping.place(queued), queued)
-        rank = grouping.rank(name)
-        if rank is not None:
-            for one in self._lines.values():
-                one.rank(name, rank, queued.ticket)
+        line.add_inside(name, place, queued)
+        for one in self._lines.values():
+            one.rank(name, rank, queued.ticket)
 
     def leave(self, queued: QueuedPod) -> None:
         """Note that a pod is active no more."""

@@ -9,8 +9,7 @@ overtakes one of its own group because of a third.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -55,13 +54,9 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
 
     # For subclasses.
 
-    def entity(self, _queued: Queued) -> str:
-        """Return the name of the pod's group; "" for a pod that stands alone."""
-        return ""
-
-    def place(self, queued: Queued) -> Key:
-        """Return the key that orders the pods of a group."""
-        return -queued.priority, queued.queued_at, queued.pod.metadata.uid
+    def stand(self, _queued: Queued) -> tuple[str, Key]:
+        """Return the name of the pod's group and the key inside it; "" for a pod that stands alone."""
+        return "", ()
 
     def resorted_by(self, _change: Change) -> Callable[[Pod], bool] | None:
         """Return which pods have another key after a change of the cluster; None for none at all."""
@@ -75,12 +70,10 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
 
     def sort_key(self, queued: Queued) -> Key:
         """Return the key that orders the queue as `less` does."""
-        name = self.entity(queued)
-        if not name:
-            return *self.urgency(queued), "", ()
-        entity = self._entities.get(name)
+        name, place = self.stand(queued)
         own = self.urgency(queued)
-        return *(entity.best(own) if entity is not None else own), name, self.place(queued)
+        entity = self._entities.get(name) if name else None
+        return *(entity.best_beside(own) if entity is not None else own), name, place
 
     def urgency(self, queued: Queued) -> Key:
         """Return what a pod contributes to the key of its entity; smaller goes first."""
@@ -90,18 +83,22 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
     def rank(self, name: str) -> Key | None:
         """Return the key of a group, None when none of its pods is active."""
         entity = self._entities.get(name)
-        return (*entity.best(), name) if entity is not None else None
+        return None if entity is None else (*entity.best(), name)
 
     # What the queue tells.
 
-    def enter(self, queued: Queued) -> str:
-        """Take in a pod that has become active; return the name of its entity."""
-        name = self.entity(queued)
-        if name:
-            own = self.urgency(queued)
-            self._entities.setdefault(name, _Entity()).add(own)
-            self._inside[queued.pod.metadata.uid] = (name, own)
-        return name
+    def enter(self, queued: Queued) -> tuple[str, Key, Key]:
+        """Take in a pod that has become active; return its group, its place there, its entity's key."""
+        name, place = self.stand(queued)
+        own = self.urgency(queued)
+        if not name:
+            return "", (), (*own, "")
+        entity = self._entities.get(name)
+        if entity is None:
+            entity = self._entities[name] = _Entity()
+        entity.add(own)
+        self._inside[queued.pod.metadata.uid] = (name, own)
+        return name, place, (*entity.best(), name)
 
     def leave(self, queued: Queued) -> None:
         """Forget a pod that is active no more."""
@@ -122,10 +119,11 @@ class QOSSort(GroupSort[NoArgs]):
 class _Entity:
     """The best of each part of its pods' keys."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_best", "_parts")
 
     def __init__(self) -> None:
         self._parts = (_Least(), _Least(), _Least())
+        self._best: Key | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -134,15 +132,23 @@ class _Entity:
     def add(self, own: Key) -> None:
         for part, value in zip(self._parts, own, strict=True):
             part.add(value)
+        if self._best is not None:
+            self._best = tuple(map(min, self._best, own))
 
     def drop(self, own: Key) -> None:
         for part, value in zip(self._parts, own, strict=True):
-            part.drop(value)
+            if part.drop(value):
+                self._best = None
 
-    def best(self, beside: Iterable[Any] | None = None) -> Key:
-        """Return the best of each part, those of a pod `beside` them included."""
-        least = tuple(part.least() for part in self._parts)
-        return least if beside is None else tuple(map(min, least, beside))
+    def best(self) -> Key:
+        """Return the best of each part."""
+        if self._best is None:
+            self._best = tuple(part.least() for part in self._parts)
+        return self._best
+
+    def best_beside(self, own: Key) -> Key:
+        """Return the best of each part, those of one more pod included."""
+        return tuple(map(min, self.best(), own))
 
 
 class _Least:
@@ -151,18 +157,23 @@ class _Least:
     __slots__ = ("_heap", "numbers")
 
     def __init__(self) -> None:
-        self.numbers: Counter[float] = Counter()
+        self.numbers: dict[float, int] = {}
         self._heap: list[float] = []
 
     def add(self, number: float) -> None:
-        self.numbers[number] += 1
-        if self.numbers[number] == 1:
+        held = self.numbers.get(number, 0)
+        self.numbers[number] = held + 1
+        if not held:
             heapq.heappush(self._heap, number)
 
-    def drop(self, number: float) -> None:
-        self.numbers[number] -= 1
-        if not self.numbers[number]:
-            del self.numbers[number]
+    def drop(self, number: float) -> bool:
+        """Take one out; return whether it was the last of its kind."""
+        held = self.numbers[number]
+        if held > 1:
+            self.numbers[number] = held - 1
+            return False
+        del self.numbers[number]
+        return True
 
     def least(self) -> float:
         heap = self._heap

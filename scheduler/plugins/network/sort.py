@@ -10,6 +10,7 @@ from scheduler.framework.handle import Handle
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
+from scheduler.plugins.network.tracker import NetworkTracker
 from scheduler.state.change import Change
 
 LAST = 2**31  # behind every index that the API allows
@@ -42,27 +43,20 @@ class TopologicalSort(GroupSort[TopologicalSortArgs]):
     def __init__(self, args: TopologicalSortArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self.counts_qos = args.fallback is Fallback.QOS_SORT
-        self._indices: dict[str, tuple[AppGroup, dict[str, int]]] = {}
+        self._tracker = handle.tracker(NetworkTracker)
+        self._version = -1
+        # (namespace, group label) → name of the group and its indices; None without an AppGroup.
+        self._known: dict[tuple[str, str], tuple[str, dict[str, int]] | None] = {}
 
-    def entity(self, queued: Queued) -> str:
-        """Return namespace and name of the pod's AppGroup."""
-        group = self._group(queued.pod)
-        return "" if group is None else f"{group.metadata.namespace}/{group.metadata.name}"
-
-    def place(self, queued: Queued) -> Key:
-        """Order by index, then by priority, queue time and uid."""
-        return self.index(queued.pod), *super().place(queued)
-
-    def index(self, pod: Pod) -> int:
-        """Return the place of the pod's workload in its group's order, from 1 on, or `LAST`."""
-        group = self._group(pod)
+    def stand(self, queued: Queued) -> tuple[str, Key]:
+        """Return the pod's AppGroup, and index, priority, queue time and uid."""
+        meta = queued.pod.metadata
+        label = meta.labels.get(GROUP_LABEL)
+        group = self._group(meta.namespace, label) if label else None
         if group is None:
-            return LAST
-        name = f"{group.metadata.namespace}/{group.metadata.name}"
-        known = self._indices.get(name)
-        if known is None or known[0] is not group:
-            known = self._indices[name] = (group, indices(group))
-        return known[1].get(pod.metadata.labels.get(WORKLOAD_LABEL, ""), LAST)
+            return "", ()
+        index = group[1].get(meta.labels.get(WORKLOAD_LABEL, ""), LAST)
+        return group[0], (index, -queued.priority, queued.queued_at, meta.uid)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the pods of an AppGroup whose order changed, or which came or went."""
@@ -72,19 +66,24 @@ class TopologicalSort(GroupSort[TopologicalSortArgs]):
         if old is not None and new is not None and indices(old) == indices(new):
             return None
         name = (new if new is not None else old).metadata.name
-        if new is None:
-            self._indices.pop(f"{old.metadata.namespace}/{name}", None)
         return lambda pod: pod.metadata.labels.get(GROUP_LABEL) == name
 
-    def _group(self, pod: Pod) -> AppGroup | None:
-        name = pod.metadata.labels.get(GROUP_LABEL)
-        if not name:
-            return None
-        known = self.handle.objects("AppGroup")
-        for namespace in (pod.metadata.namespace, *self.args.namespaces):
-            found: AppGroup | None = known.get(f"{namespace}/{name}")
+    def _group(self, namespace: str, label: str) -> tuple[str, dict[str, int]] | None:
+        if self._version != self._tracker.groups_version:
+            self._version = self._tracker.groups_version
+            self._known.clear()
+        key = (namespace, label)
+        if key not in self._known:
+            self._known[key] = self._found(namespace, label)
+        return self._known[key]
+
+    def _found(self, namespace: str, label: str) -> tuple[str, dict[str, int]] | None:
+        objects = self.handle.objects("AppGroup")
+        for one in (namespace, *self.args.namespaces):
+            name = f"{one}/{label}"
+            found: AppGroup | None = objects.get(name)
             if found is not None:
-                return found
+                return name, indices(found)
         return None
 
 

@@ -72,6 +72,7 @@ class NetworkTracker(RowTracker):
         """Forget all pods."""
         self._groups: dict[str, dict[str, WorkloadPods]] = {}
         self.bookings = Bookings(self.pods, self.edges_of, self.places)
+        self.groups_version = 0
         self.slices_version = 0
         self.nodes_version = 0
 
@@ -196,6 +197,7 @@ class NetworkTracker(RowTracker):
             named[meta.namespace] = change.new
         if not named:
             del self._app_groups[meta.name]
+        self.groups_version += 1
         self.bookings.touch(meta.name)
 
 
