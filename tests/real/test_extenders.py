@@ -1,0 +1,75 @@
+"""Ours asks the same extenders the same questions as kube-scheduler, and the same comes of it."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.apiserver.realcluster import start_cluster
+from tests.real.extended import Outcome, play
+from tests.real.schedulers import ROOT, KubeSchedulerPeer, Scheduler
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+
+REPORTS = ROOT / "build" / "reports"
+# Differs from one cluster to the next, and says nothing about a scheduler.
+CHANGING = frozenset(
+    ("uid", "UID", "PodUID", "resourceVersion", "creationTimestamp", "startTime", "managedFields",
+     "lastTransitionTime", "deletionTimestamp", "schedulerName", "timeAdded"),
+)  # fmt: skip
+CHANGING_TEXT = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?<=127\.0\.0\.1:)\d+")
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+async def test_both_ask_the_same(scheduler: Scheduler, *, by_name: bool):
+    """Filter, prioritize, preempt and bind: same questions up to order, same messages, same nodes."""
+    played = []
+    for each in (KubeSchedulerPeer(), scheduler):
+        with start_cluster(name=f"extended-{each.name}") as cluster:
+            played.append(await play(cluster, each, by_name=by_name))
+    peer, ours = played
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    report = REPORTS / f"extenders-{'names' if by_name else 'nodes'}.json"
+    report.write_text(json.dumps({"peer": plain(peer), "ours": plain(ours)}, indent=1) + "\n")
+
+    for name, expected in peer.items():
+        got = ours[name]
+        for verb in ("rank", "spare"):
+            assert (verb in expected.asked) == (verb in got.asked), (name, verb)
+        assert shown(expected) == shown(got), f"{name}, see {report}"
+    asked = {verb for outcome in peer.values() for verb in outcome.asked}
+    assert {"sift", "rank", "spare", "bind", "vendor", "flaky"} == asked
+    assert {"n4"} == {peer["vip"].node} == {ours["vip"].node}
+
+
+def shown(outcome: Outcome) -> dict[str, Any]:
+    """Return what must be the same."""
+    questions = {verb: without_changing(body) for verb, body in outcome.asked.items()}
+    return {
+        "node": outcome.node,
+        "condition": without_changing(outcome.condition),
+        "events": [[without_changing(text) for text in event] for event in outcome.events],
+        "asked": questions,
+    }
+
+
+def without_changing(value: Any) -> Any:
+    """Return plain data without what changes; names and objects in order of name."""
+    if isinstance(value, dict):
+        return {key: without_changing(item) for key, item in value.items() if key not in CHANGING}
+    if isinstance(value, str):
+        return CHANGING_TEXT.sub("X", value)
+    if not isinstance(value, list):
+        return value
+    if all(isinstance(item, str) for item in value):
+        return sorted(value)
+    items = [without_changing(item) for item in value]
+    if items and all(isinstance(item, dict) and item.get("metadata") for item in items):
+        return sorted(items, key=lambda item: str(item["metadata"].get("name")))
+    return items
+
+
+def plain(outcomes: dict[str, Outcome]) -> dict[str, Any]:
+    """Return outcomes as plain data for the report."""
+    return {name: shown(outcome) for name, outcome in outcomes.items()}
