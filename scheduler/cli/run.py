@@ -11,7 +11,7 @@ import gc
 import signal
 from collections.abc import Coroutine
 from random import SystemRandom
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import structlog
@@ -19,8 +19,9 @@ import typer
 
 from operators.api import Connection
 from operators.health import OperatorsHealth
+from operators.metricproviders import HttpSettings
 from operators.run import run_operators
-from operators.settings import OperatorsSettings
+from operators.settings import NodeMetricSettings, OperatorsSettings
 from scheduler.base import logs
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
@@ -29,7 +30,9 @@ from scheduler.cli.files import read_text, shown
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load
 from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.decisionfile import DecisionFile
+from scheduler.daemon.supervisor import Supervisor
 from scheduler.engine.decisionlog import Header
 from scheduler.kube.client import ApiClient
 from scheduler.serve.app import Address
@@ -67,9 +70,20 @@ def run(
 ) -> int:
     """Run the scheduler: the daemon and its endpoints."""
     threshold = logs.configure(level=log_level, form=log_format)
-    loaded = _loaded(config)
-    if leader_elect is not None:
-        loaded = _with_election(loaded, leader_elect=leader_elect)
+    clock, meters = RealClock(), Meters()
+
+    def read(text: str) -> Loaded:
+        found = load(text, file=shown(config), registry=registry())
+        return _elected(found, leader_elect)
+
+    file = ConfigFile(config, read, clock, meters) if config not in ("", "-") else None
+    if file is not None:
+        loaded = file.read()
+    else:
+        given = load(read_text(config), file=shown(config), registry=registry()) if config else None
+        loaded = _elected(given or default_config(registry()), leader_elect)
+    for notice in loaded.notices:
+        _log.warning("configuration", notice=str(notice))
     options = DaemonOptions(
         VERSION,
         address=Address(bind_address, secure_port),
@@ -87,7 +101,10 @@ def run(
     log = _decision_file(decision_log or loaded.trellis.decision_log.path, config, options.seed)
     if log is not None:
         options = options._replace(record=log.record)
-    return asyncio.run(_logged(_run(loaded, options, kubeconfig, context), log))
+    building = Building(options, kubeconfig, context, clock, meters)
+    # A log is replayed from its header on: with one, a new configuration needs a new start.
+    supervisor = Supervisor(building.build, file if log is None else None, meters)
+    return asyncio.run(_logged(_run(supervisor, loaded), log))
 
 
 def _decision_file(path: str, config: str, seed: int) -> DecisionFile | None:
@@ -114,54 +131,62 @@ async def _logged(work: Coroutine[Any, Any, int], log: DecisionFile | None) -> i
         await log.close()
 
 
-async def _run(loaded: Loaded, options: DaemonOptions, kubeconfig: str, context: str) -> int:
-    clock, meters = RealClock(), Meters()
-    connection = loaded.scheduler.client_connection
-    client = await ApiClient.connect(
-        kubeconfig or connection.kubeconfig,
-        context,
-        clock=clock,
-        meters=meters,
-        user_agent=f"trellis/{options.version}",
-        qps=connection.qps or 0.0,
-        burst=connection.burst,
-    )
-    if loaded.trellis.operators.enabled:
-        health = OperatorsHealth(meters, clock)
-
-        def operators(view: ClusterView) -> Coroutine[Any, Any, None]:
-            where = Connection(client, client.credentials)
-            return run_operators(_operators_settings(loaded), view, where, health, clock)
-
-        options = options._replace(operators=operators, operators_check=health.check)
-    daemon = Daemon(
-        loaded,
-        registry(),
-        client,
-        clock=clock,
-        random=SystemRandom(),
-        meters=meters,
-        options=options,
-    )
+async def _run(supervisor: Supervisor, loaded: Loaded) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, daemon.stop)
-    # What was built so far lives as long as the process: the collector need not look at it again.
-    gc.collect()
-    gc.freeze()
-    return await daemon.run()
+        loop.add_signal_handler(number, supervisor.stop)
+    return await supervisor.run(loaded)
 
 
-def _loaded(config: str) -> Loaded:
-    if not config:
-        return default_config(registry())
-    loaded = load(read_text(config), file=shown(config), registry=registry())
-    for notice in loaded.notices:
-        _log.warning("configuration", notice=str(notice))
-    return loaded
+class Building(NamedTuple):
+    """What every daemon of this process is built from, beside its configuration."""
+
+    options: DaemonOptions
+    kubeconfig: str
+    context: str
+    clock: RealClock
+    meters: Meters
+
+    async def build(self, loaded: Loaded) -> Daemon:
+        """Build a daemon; ConfigError when its API server cannot be reached that way."""
+        connection, options = loaded.scheduler.client_connection, self.options
+        client = await ApiClient.connect(
+            self.kubeconfig or connection.kubeconfig,
+            self.context,
+            clock=self.clock,
+            meters=self.meters,
+            user_agent=f"trellis/{options.version}",
+            qps=connection.qps or 0.0,
+            burst=connection.burst,
+        )
+        if loaded.trellis.operators.enabled:
+            health = OperatorsHealth(self.meters, self.clock)
+
+            def operators(view: ClusterView) -> Coroutine[Any, Any, None]:
+                where = Connection(client, client.credentials)
+                return run_operators(_operators_settings(loaded), view, where, health, self.clock)
+
+            options = options._replace(operators=operators, operators_check=health.check)
+        daemon = Daemon(
+            loaded,
+            registry(),
+            client,
+            clock=self.clock,
+            random=SystemRandom(),
+            meters=self.meters,
+            options=options,
+        )
+        # What was built so far lives as long as the daemon: the collector need not look at it again.
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        return daemon
 
 
-def _with_election(loaded: Loaded, *, leader_elect: bool) -> Loaded:
+def _elected(loaded: Loaded, leader_elect: bool | None) -> Loaded:
+    """Let the flag override what the file says of leader election."""
+    if leader_elect is None:
+        return loaded
     replace = msgspec.structs.replace
     election = replace(loaded.scheduler.leader_election, leader_elect=leader_elect)
     return replace(loaded, scheduler=replace(loaded.scheduler, leader_election=election))
@@ -169,5 +194,27 @@ def _with_election(loaded: Loaded, *, leader_elect: bool) -> Loaded:
 
 def _operators_settings(loaded: Loaded) -> OperatorsSettings:
     wanted = loaded.trellis.operators
-    enabled = ("networktopology",) if wanted.network_topology.enabled else ()
-    return OperatorsSettings(enabled=enabled)
+    chosen = {
+        "networktopology": wanted.network_topology.enabled,
+        "nodemetric": wanted.node_metric.enabled,
+    }
+    return OperatorsSettings(
+        enabled=tuple(name for name, enabled in chosen.items() if enabled),
+        node_metric=_node_metric_settings(loaded),
+    )
+
+
+def _node_metric_settings(loaded: Loaded) -> NodeMetricSettings:
+    wanted = loaded.trellis.operators.node_metric
+    bare = NodeMetricSettings(
+        config_map=wanted.config_map, report_interval_s=wanted.report_interval_seconds
+    )
+    for provider in loaded.trellis.metric_providers:
+        if provider.name == wanted.provider:
+            http = HttpSettings(
+                provider.address,
+                token_file=provider.token_file,
+                insecure_skip_verify=provider.insecure_skip_verify,
+            )
+            return msgspec.structs.replace(bare, source=provider.type, http=http)
+    return bare

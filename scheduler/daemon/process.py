@@ -149,6 +149,15 @@ class Daemon:
         """Ask for an orderly end; `run` returns when it is done."""
         self._is_stopping.set()
 
+    def announce(self, reason: str, what: str, *, is_warning: bool = False) -> None:
+        """Write an event about this process, regarding its Lease; nothing without one."""
+        if self._election is not None:
+            self._election.tell(reason, f"says: {what}", is_warning=is_warning)
+
+    async def discard(self) -> None:
+        """Free what was built, of a daemon that is not going to run."""
+        await self._end()
+
     async def run(self) -> int:
         """Run until told to stop; return the exit code."""
         self._inbox.put(Leading(active=False))

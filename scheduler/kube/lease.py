@@ -92,7 +92,7 @@ class Election:
                 return
             self._begin()
             if await self._hold():
-                self._tell("stopped leading")
+                self.tell("LeaderElection", "stopped leading")
                 await asyncio.gather(*self._telling, return_exceptions=True)
                 self._end()
                 await self._release()
@@ -193,7 +193,7 @@ class Election:
         self._status.set(1)
         _log.info("became leader", lease=self._settings.name, identity=self._settings.identity)
         self._on_lead()
-        self._tell("became leader")
+        self.tell("LeaderElection", "became leader")
 
     def _end(self) -> None:
         self.is_leader = False
@@ -215,9 +215,9 @@ class Election:
             return False
         return True
 
-    def _tell(self, what: str) -> None:
-        """Write an event about the lease; nothing waits for it."""
-        event = self._record.event(what, self._clock.now())
+    def tell(self, reason: str, what: str, *, is_warning: bool = False) -> None:
+        """Write an event about the lease and us; nothing waits for it."""
+        event = self._record.event(reason, what, self._clock.now(), is_warning=is_warning)
         path = f"/api/v1/namespaces/{self._settings.namespace}/events"
         task = asyncio.create_task(self._send("POST", path, event))
         self._telling.add(task)

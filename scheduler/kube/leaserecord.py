@@ -12,6 +12,9 @@ from typing import Any
 import msgspec
 
 from scheduler.base.clock import rfc3339, rfc3339_micro
+from scheduler.base.text import cut_bytes
+
+MESSAGE_BYTES = 1024
 
 
 class LeaseSettings(msgspec.Struct, frozen=True):
@@ -94,8 +97,10 @@ class LeaseRecord:
         lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
         return lease
 
-    def event(self, what: str, now: float) -> dict[str, Any]:
-        """Return the event that tells about us and this lease."""
+    def event(
+        self, reason: str, what: str, now: float, *, is_warning: bool = False
+    ) -> dict[str, Any]:
+        """Return an event that tells about us and this lease."""
         meta = (self._lease or {}).get("metadata") or {}
         namespace, name = self._settings.namespace, self._settings.name
         return {
@@ -110,14 +115,14 @@ class LeaseRecord:
                 "uid": meta.get("uid", ""),
                 "resourceVersion": meta.get("resourceVersion", ""),
             },
-            "reason": "LeaderElection",
-            "message": f"{self._settings.identity} {what}",
+            "reason": reason,
+            "message": cut_bytes(f"{self._settings.identity} {what}", MESSAGE_BYTES),
             "source": {"component": self._settings.component},
             "reportingComponent": self._settings.component,
             "firstTimestamp": rfc3339(now),
             "lastTimestamp": rfc3339(now),
             "count": 1,
-            "type": "Normal",
+            "type": "Warning" if is_warning else "Normal",
         }
 
     def _claim(self, now: float, acquired: str | None, transitions: int) -> dict[str, Any]:

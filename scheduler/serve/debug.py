@@ -47,8 +47,8 @@ class Pages:
         self._sources = sources
 
     async def configz(self, _request: web.Request) -> web.Response:
-        """Show the effective configuration, under the key that kube-scheduler uses."""
-        return json_page({"componentconfig": masked(self._sources.configz())})
+        """Show the effective configuration; kube-scheduler's stands under `componentconfig`."""
+        return json_page(masked(self._sources.configz()))
 
     async def statusz(self, request: web.Request) -> web.Response:
         """Show what runs here and since when."""

@@ -44,10 +44,10 @@ class About(NamedTuple):
 class Sources:
     """Everything that the endpoints can show.
 
-    `state` and `queues` take the largest number of entries to return per list, `decision` that of
-    nodes; it returns None for a pod it knows nothing of. `pod_resources` is iterated while the loop goes on, so it
-    must not read the live cluster; it is empty while another process leads. `set_verbosity` takes
-    a klog number (0 and up).
+    `configz` has kube-scheduler's key `componentconfig`. `state` and `queues` take the largest number
+    of entries to return per list, `decision` that of nodes; it returns None for a pod it knows nothing
+    of. `pod_resources` is iterated while the loop goes on, so it must not read the live cluster; it is
+    empty while another process leads. `set_verbosity` takes a klog number (0 and up).
     """
 
     about: About

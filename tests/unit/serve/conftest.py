@@ -134,7 +134,7 @@ def house(authority: Authority) -> House:
         about=About("trellis", "0.1.0", "3.11.7", NOW - 3725),
         clock=clock,
         meters=meters,
-        configz=lambda: {"kind": "KubeSchedulerConfiguration", "parallelism": 16},
+        configz=lambda: {"componentconfig": {"kind": "KubeSchedulerConfiguration"}},
         flags=lambda: {"config": "/etc/trellis.yaml", "token": "hush"},
         state=lambda limit: {"nodes": list(range(limit))},
         queues=lambda limit: {"active": ["default/a"], "limit": limit},

@@ -25,7 +25,7 @@ async def test_configz_is_under_the_key_of_kube_scheduler_and_masked(house: Hous
         "prometheus": {"bearerToken": "hush", "tokens": 3},
         "list": [Decided("p")],
     }
-    async with house.serving(configz=lambda: config) as visitor:
+    async with house.serving(configz=lambda: {"componentconfig": config}) as visitor:
         visitor.token = "good"
         text = await visitor.page("/configz")
 

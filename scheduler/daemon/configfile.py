@@ -1,0 +1,108 @@
+"""`ConfigFile`: the configuration file, looked at every few seconds for what is new in it.
+
+What counts is what the file says: an edit, a rename over it and the symlink that the kubelet swaps in a
+mounted ConfigMap are all the same. A file that cannot be used is told once, with all that is wrong
+in it, and the last good configuration stays. Reading happens in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from scheduler.base.clock import Clock
+from scheduler.base.errors import InputError
+from scheduler.base.meters import Meters
+from scheduler.config import Loaded
+
+LOOK_EVERY_S = 2.0
+LARGEST_BYTES = 16 << 20
+
+Load = Callable[[str], Loaded]
+
+_log = structlog.get_logger()
+
+
+class ConfigFile:
+    """A file and the configuration from it that is in use; `load` reads text or raises InputError."""
+
+    def __init__(self, path: str, load: Load, clock: Clock, meters: Meters) -> None:
+        self._path = Path(path)
+        self._load = load
+        self._clock = clock
+        self._meters = meters
+        self._seen = ""
+        self._used: Loaded | None = None
+
+    def read(self) -> Loaded:
+        """Read the file for the first time; InputError when it cannot be used."""
+        self._seen = self._text()
+        loaded = self._load(self._seen)
+        self.use(loaded)
+        return loaded
+
+    def use(self, loaded: Loaded) -> None:
+        """Note that a configuration is in use from now on."""
+        self._used = loaded
+        self._meters.config_last_reload_successful.set(1)
+        self._meters.config_last_reload_success_timestamp.set(self._clock.now())
+
+    def refuse(self, error: Exception) -> None:
+        """Note that what the file says cannot be used, so that the last good one stays."""
+        self._meters.config_reloads.labels("error").inc()
+        self._meters.config_last_reload_successful.set(0)
+        _log.error("configuration not reloaded, the last good one stays", error=str(error))
+
+    async def changed(self, refused: Callable[[Exception], None]) -> Loaded:
+        """Wait until the file says something else that can be used; `refused` hears of what cannot."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                found = await self._look()
+            except InputError as error:
+                self.refuse(error)
+                refused(error)
+            else:
+                if found is not None:
+                    return found
+
+    async def _look(self) -> Loaded | None:
+        """Return a new configuration; None when there is none, InputError for one that is bad."""
+        try:
+            text = await asyncio.to_thread(self._text)
+        except InputError as error:
+            # Told once, like any other content; an editor may be in the middle of a rename.
+            text, fault = "", error
+            if self._seen == text:
+                return None
+            self._seen = text
+            raise fault from None
+        if text == self._seen:
+            return None
+        self._seen = text
+        loaded = self._load(text)
+        if self._used is not None and _says(loaded) == _says(self._used):
+            self._meters.config_last_reload_successful.set(1)
+            return None
+        return loaded
+
+    def _text(self) -> str:
+        try:
+            with self._path.open("rb") as file:
+                data = file.read(LARGEST_BYTES + 1)
+            if len(data) > LARGEST_BYTES:
+                raise InputError(f"more than {LARGEST_BYTES} bytes", where=str(self._path))
+            return data.decode()
+        except OSError as error:
+            text = f"cannot be read: {error.strerror}"
+            raise InputError(text, where=str(self._path)) from error
+        except UnicodeDecodeError as error:
+            raise InputError("not UTF-8 text", where=str(self._path)) from error
+
+
+def _says(loaded: Loaded) -> tuple[object, ...]:
+    """Return what a configuration comes to, wherever it stands in the file."""
+    return loaded.profiles, loaded.scheduler, loaded.trellis

@@ -1,0 +1,95 @@
+"""`Supervisor`: one daemon after another in one process.
+
+When the configuration file says something new, the next daemon is built first; if that works, the one
+that runs finishes what is under way, as for SIGTERM, and the next one takes over: it lists the cluster
+anew, so nothing of the old one's memory has to fit the new configuration. The endpoints are away for
+as long as that takes; another replica may lead meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from scheduler.base.errors import TrellisError
+from scheduler.base.meters import Meters
+from scheduler.config import Loaded
+from scheduler.daemon.configfile import ConfigFile
+from scheduler.daemon.process import Daemon
+
+Build = Callable[[Loaded], Awaitable[Daemon]]
+
+RELOADED, NOT_RELOADED = "ConfigurationReloaded", "ConfigurationNotReloaded"
+
+_log = structlog.get_logger()
+
+
+class Supervisor:
+    """Runs daemons that `build` makes; without a `file` there is only one."""
+
+    def __init__(self, build: Build, file: ConfigFile | None, meters: Meters) -> None:
+        self._build = build
+        self._file = file
+        self._meters = meters
+        self._daemon: Daemon | None = None
+        self._next: Daemon | None = None
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Ask for an orderly end."""
+        self._is_stopping = True
+        if self._daemon is not None:
+            self._daemon.stop()
+
+    async def run(self, loaded: Loaded) -> int:
+        """Run until told to stop, or until a daemon ends by itself; return its exit code."""
+        self._daemon = await self._build(loaded)
+        while True:
+            code = await self._run_one(self._daemon)
+            successor, self._next = self._next, None
+            if successor is None:
+                return code
+            if code != 0 or self._is_stopping:
+                await successor.discard()
+                return code
+            self._daemon = successor
+
+    async def _run_one(self, daemon: Daemon) -> int:
+        following = asyncio.create_task(self._follow(daemon), name="configuration")
+        try:
+            if self._is_stopping:
+                daemon.stop()
+            return await daemon.run()
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    async def _follow(self, daemon: Daemon) -> None:
+        """Wait for a configuration that works, then end the daemon in favour of the next one."""
+        file = self._file
+        if file is None:
+            return
+
+        def refused(error: Exception) -> None:
+            daemon.announce(NOT_RELOADED, f"the last good one stays: {error}", is_warning=True)
+
+        while True:
+            loaded = await file.changed(refused)
+            try:
+                self._next = await self._build(loaded)
+            except TrellisError as error:
+                file.refuse(error)
+                refused(error)
+                continue
+            for notice in loaded.notices:
+                _log.warning("configuration", notice=str(notice))
+            file.use(loaded)
+            self._meters.config_reloads.labels("success").inc()
+            _log.info(
+                "configuration reloaded", profiles=[p.scheduler_name for p in loaded.profiles]
+            )
+            daemon.announce(RELOADED, "the configuration file has changed and is used from now on")
+            daemon.stop()
+            return

@@ -1,0 +1,30 @@
+"""Fixtures: a server with a namespace of one's own, on the sandbox and on a real kube-apiserver."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.shape import plain_shape
+from tests.e2e.liveworld import World, entered
+
+
+@pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
+def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return the kubeconfig of the server; that of a sandbox is written when it starts."""
+    if request.param == "real":
+        found: Path = request.getfixturevalue("real_cluster").kubeconfig
+        return found
+    return tmp_path / "kubeconfig"
+
+
+@pytest.fixture
+async def world(kubeconfig: Path, tmp_path: Path) -> AsyncIterator[World]:
+    """Give a server and a namespace on it."""
+    async with AsyncExitStack() as stack:
+        if kubeconfig.is_relative_to(tmp_path):
+            options = Options(shape=plain_shape(0), kubeconfig=kubeconfig)
+            await stack.enter_async_context(Sandbox(options))
+        yield await stack.enter_async_context(entered(kubeconfig))

@@ -1,0 +1,152 @@
+"""A running server for e2e tests: the sandbox's or a real one, and `trellis` beside it."""
+
+import asyncio
+import base64
+import io
+import itertools
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+
+from scheduler.cli.main import run as cli
+from scheduler.testing import node, pod
+from tests.apiserver.api import trusting
+from tests.apiserver.processes import free_ports
+
+DEADLINE_S = 60.0
+_numbers = itertools.count(1)
+QUIET = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+---
+apiVersion: trellis.dev/v1alpha1
+kind: TrellisConfiguration
+operators: {enabled: false}
+"""
+
+
+@dataclass
+class World:
+    """An API server with a namespace of its own for each case; nodes end in the namespace's name."""
+
+    kubeconfig: Path
+    session: aiohttp.ClientSession
+    url: str
+    ns: str
+
+    async def post(self, plural: str, body: dict[str, Any]) -> None:
+        """Create an object of the core group."""
+        within = "" if plural in ("namespaces", "nodes") else f"/namespaces/{self.ns}"
+        async with self.session.post(f"{self.url}/api/v1{within}/{plural}", json=body) as answer:
+            assert 201 == answer.status, await answer.text()
+
+    async def nodes(self, *sizes: str) -> list[str]:
+        """Create nodes that this case's pods may use, and nobody else's."""
+        names = [f"n{number}-{self.ns}" for number in range(len(sizes))]
+        for name, cpu in zip(names, sizes, strict=True):
+            raw = node(name, cpu=cpu, labels={"case": self.ns})
+            raw["status"]["capacity"] = raw["status"]["allocatable"]
+            await self.post("nodes", raw)
+        return names
+
+    async def pod(self, name: str, *, scheduler: str = "trellis", **fields: Any) -> None:
+        """Create a pod of ours that asks for this case's nodes."""
+        spec = {"schedulerName": scheduler, "nodeSelector": {"case": self.ns}}
+        raw = pod(name, namespace=self.ns, spec=spec, **fields)
+        del raw["spec"]["nodeName"]
+        del raw["status"]
+        await self.post("pods", raw)
+
+    async def lease(self, holder: str) -> None:
+        """Create the scheduler's Lease, held by `holder`."""
+        url = f"{self.url}/apis/coordination.k8s.io/v1/namespaces/{self.ns}/leases"
+        body = {"metadata": {"name": "trellis"}, "spec": {"holderIdentity": holder}}
+        async with self.session.post(url, json=body) as answer:
+            assert 201 == answer.status, await answer.text()
+
+    async def is_bound(self, name: str) -> bool:
+        """Whether a pod is on a node."""
+        async with self.session.get(
+            f"{self.url}/api/v1/namespaces/{self.ns}/pods/{name}"
+        ) as answer:
+            return bool((await answer.json())["spec"].get("nodeName"))
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Wait for a condition, asking every so often."""
+        async with asyncio.timeout(DEADLINE_S):
+            while not await holds():
+                await asyncio.to_thread(threading.Event().wait, 0.05)
+
+    async def run(self, *words: str, path: str = "") -> tuple[int, str, str]:
+        """Run `trellis` in a thread; return exit code, stdout and stderr. `path` is searched first."""
+        return await asyncio.to_thread(self._run, words, path)
+
+    def _run(self, words: Sequence[str], path: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.setenv("KUBECONFIG", str(self.kubeconfig))
+            patch.setenv("PATH", path + os.pathsep + os.environ["PATH"])
+            code = cli(list(words))
+        return code, out.getvalue(), err.getvalue()
+
+    async def start(self, words: Sequence[str]) -> asyncio.subprocess.Process:
+        """Start `trellis` in a process of its own."""
+        environment = os.environ | {"KUBECONFIG": str(self.kubeconfig), "POD_NAMESPACE": "default"}
+        pipe = asyncio.subprocess.PIPE
+        command = [sys.executable, "-m", "scheduler.cli.main", *words]
+        return await asyncio.create_subprocess_exec(
+            *command, env=environment, stdout=pipe, stderr=pipe
+        )
+
+
+@asynccontextmanager
+async def entered(kubeconfig: Path) -> AsyncIterator[World]:
+    """Make a namespace of one's own on the server that a kubeconfig names."""
+    config = yaml.safe_load(await asyncio.to_thread(kubeconfig.read_text))
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    authority = base64.b64decode(cluster["certificate-authority-data"])
+    headers = {"Authorization": f"Bearer {user['token']}"}
+    connector = aiohttp.TCPConnector(ssl=trusting(authority))
+    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+        mark = f"live-{os.getpid()}-{next(_numbers)}"
+        world = World(kubeconfig, session, cluster["server"], mark)
+        await world.post("namespaces", {"metadata": {"name": mark}})
+        yield world
+
+
+@asynccontextmanager
+async def daemon(world: World, folder: Path, *, config: Path | None = None) -> AsyncIterator[str]:
+    """Run `trellis run` and yield the address of its endpoints once it is ready."""
+    if config is None:
+        config = folder / "config.yaml"
+        await asyncio.to_thread(config.write_text, QUIET)
+    (port,) = free_ports(1)
+    words = ["run", "--config", str(config), "--bind-address", "127.0.0.1"]
+    process = await world.start([*words, "--secure-port", str(port)])
+    url = f"https://127.0.0.1:{port}"
+    drain = asyncio.create_task(process.communicate())
+    try:
+        await world.until(lambda: answers(f"{url}/readyz"))
+        yield url
+    finally:
+        process.terminate()
+        await asyncio.wait_for(drain, DEADLINE_S)
+
+
+async def answers(url: str) -> bool:
+    """Whether an endpoint that anybody may ask says yes."""
+    try:
+        async with aiohttp.ClientSession() as session, session.get(url, ssl=False) as answer:
+            return answer.status == 200
+    except aiohttp.ClientError:
+        return False

@@ -1,0 +1,117 @@
+"""`trellis run` follows its configuration file: mounted ConfigMaps, mistakes, and back again."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.e2e.liveworld import QUIET, World, daemon
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+OURS = QUIET.partition("---")[2]
+
+
+def text(*profiles: str) -> str:
+    """Return a configuration with these profiles, whose leader writes events about its Lease."""
+    names = "".join(f"- schedulerName: {name}\n" for name in profiles)
+    lease = "leaderElection: {resourceNamespace: default, resourceName: reloading}\n"
+    return f"{HEAD}{lease}profiles:\n{names}---{OURS}"
+
+
+class Mounted:
+    """A folder as the kubelet mounts a ConfigMap: `..data` points to the folder of a version."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._number = 0
+        self.file = folder / "config.yaml"
+        folder.mkdir()
+
+    def write(self, content: str) -> None:
+        """Swap in a new version, all at once."""
+        self._number += 1
+        version = self._folder / f"..version-{self._number}"
+        version.mkdir()
+        (version / "config.yaml").write_text(content)
+        link = self._folder / "..data_tmp"
+        link.symlink_to(version.name)
+        link.replace(self._folder / "..data")
+        if not self.file.is_symlink():
+            self.file.symlink_to("..data/config.yaml")
+
+
+async def get(url: str, token: str) -> str:
+    """Return the text of a page of the daemon, "" while it is away."""
+    try:
+        async with (
+            aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session,
+            session.get(url, ssl=False) as answer,
+        ):
+            return await answer.text() if answer.status == 200 else ""
+    except aiohttp.ClientError:
+        return ""
+
+
+def token_of(world: World) -> str:
+    """Return the token of the world's user."""
+    return world.session.headers["Authorization"].removeprefix("Bearer ")
+
+
+async def profiles(world: World, url: str) -> list[str]:
+    """Return the profiles that the daemon says it runs; none while it is away."""
+    page = await get(f"{url}/configz", token_of(world))
+    config: dict[str, Any] = json.loads(page or "{}").get("componentconfig", {})
+    return [one["schedulerName"] for one in config.get("profiles", [])]
+
+
+async def metric(world: World, url: str, line: str) -> bool:
+    """Whether a line stands among the metrics."""
+    return line in (await get(f"{url}/metrics", token_of(world))).splitlines()
+
+
+async def reasons(world: World) -> dict[str, str]:
+    """Return the events about the Lease: reason → message."""
+    async with world.session.get(f"{world.url}/api/v1/namespaces/default/events") as answer:
+        items = (await answer.json())["items"]
+    return {
+        one["reason"]: one["message"]
+        for one in items
+        if one.get("involvedObject", {}).get("name") == "reloading"
+    }
+
+
+async def test_a_changed_file_is_used(world: World, tmp_path: Path):
+    """A new profile places its pods; a bad file changes nothing and is told; a good one is used again."""
+    mounted = Mounted(tmp_path / "etc")
+    await asyncio.to_thread(mounted.write, text("trellis"))
+    await world.nodes("8")
+    await world.pod("waits", scheduler="packer")
+    async with daemon(world, tmp_path, config=mounted.file) as url:
+
+        async def runs(*wanted: str) -> bool:
+            return list(wanted) == await profiles(world, url)
+
+        await world.until(lambda: runs("trellis"))
+        await asyncio.to_thread(mounted.write, text("trellis", "packer"))
+        await world.until(lambda: runs("trellis", "packer"))
+        await world.until(lambda: world.is_bound("waits"))
+        assert await metric(world, url, 'trellis_config_reloads_total{result="success"} 1')
+        assert await metric(world, url, "trellis_config_last_reload_successful 1")
+
+        await asyncio.to_thread(mounted.write, text("trellis").replace("profiles", "profils"))
+        await world.until(
+            lambda: metric(world, url, 'trellis_config_reloads_total{result="error"} 1')
+        )
+        assert await metric(world, url, "trellis_config_last_reload_successful 0")
+        assert await runs("trellis", "packer")
+        await world.pod("still", scheduler="packer")
+        await world.until(lambda: world.is_bound("still"))
+
+        await asyncio.to_thread(mounted.write, text("trellis"))
+        await world.until(lambda: runs("trellis"))
+        await world.until(lambda: metric(world, url, "trellis_config_last_reload_successful 1"))
+        told = await reasons(world)
+    assert "the configuration file has changed" in told["ConfigurationReloaded"]
+    assert 'unknown field "profils"' in told["ConfigurationNotReloaded"]

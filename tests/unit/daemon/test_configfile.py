@@ -1,0 +1,202 @@
+"""The configuration file in use: what counts as news, what stays, and one daemon after another."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from scheduler.base.clock import ManualClock
+from scheduler.base.errors import ConfigError, InputError
+from scheduler.base.meters import Meters
+from scheduler.config import Loaded, load
+from scheduler.daemon import configfile
+from scheduler.daemon.configfile import ConfigFile
+from scheduler.daemon.supervisor import NOT_RELOADED, RELOADED, Supervisor
+from scheduler.framework.registry import Registry
+from scheduler.plugins.intree import IN_TREE
+
+REGISTRY = Registry(IN_TREE)
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def read(text: str) -> Loaded:
+    return load(text, file="config.yaml", registry=REGISTRY)
+
+
+def text(*profiles: str) -> str:
+    return HEAD + "profiles:\n" + "".join(f"- schedulerName: {name}\n" for name in profiles)
+
+
+class Room:
+    """A file that says `trellis`, and who looks at it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "config.yaml"
+        self.path.write_text(text("trellis"))
+        self.meters = Meters()
+        self.file = ConfigFile(str(self.path), read, ManualClock(7.0), self.meters)
+        self.loaded = self.file.read()
+        self.refused: list[str] = []
+
+    async def news(self) -> Loaded:
+        async with asyncio.timeout(10):
+            return await self.file.changed(lambda error: self.refused.append(str(error)))
+
+    async def none(self) -> None:
+        """Look a few times, and see nothing that can be used."""
+        for _ in range(2):
+            assert await self.look() is None
+
+    async def look(self) -> Loaded | None:
+        try:
+            return await self.file._look()
+        except InputError as error:
+            self.refused.append(str(error))
+            return None
+
+    def errors(self) -> float:
+        return self.meters.config_reloads.labels("error").value
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    monkeypatch.setattr(configfile, "LOOK_EVERY_S", 0.001)
+    return Room(tmp_path)
+
+
+def names(loaded: Loaded) -> list[str]:
+    return [profile.scheduler_name for profile in loaded.profiles]
+
+
+async def test_what_a_file_says_is_news_not_how(room: Room):
+    """Comments and order of keys are none; another profile is."""
+    room.path.write_text(f"# hello\n{text('trellis')}\n")
+    await room.none()
+    room.path.write_text(text("trellis", "packer"))
+
+    assert ["trellis", "packer"] == names(await room.news())
+    assert [] == room.refused
+
+
+async def test_a_bad_file_is_told_once(room: Room):
+    """Then the good text again is no news, and all is well."""
+    room.path.write_text(text("trellis", "trellis"))
+    await room.none()
+    assert 1 == len(room.refused)
+    room.path.write_text(text("trellis"))
+    await room.none()
+    assert 1 == len(room.refused)
+
+    room.path.write_text("")
+    waiting = asyncio.create_task(room.news())
+    async with asyncio.timeout(10):
+        while len(room.refused) < 2:
+            await asyncio.to_thread(lambda: None)
+    room.path.write_text(text("last"))
+    assert ["last"] == names(await waiting)
+    assert 1 == room.errors()
+
+
+async def test_a_file_that_is_gone_is_told_once(room: Room):
+    """And so is one that is no text; a later one counts."""
+    room.path.unlink()
+    await room.none()
+    assert ["cannot be read: No such file or directory"] == [
+        one.rpartition("config.yaml: ")[2] for one in room.refused
+    ]
+    room.path.write_bytes(b"\xff\xfe")
+    await room.none()
+    room.path.write_text(text("again"))
+    assert ["again"] == names(await room.news())
+
+
+class Daemon:
+    """Runs until it is told to stop; the stand-in for what the e2e tests run in earnest."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self.told: list[str] = []
+        self.is_discarded = False
+        self.code = 0
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def announce(self, reason: str, _what: str, *, is_warning: bool = False) -> None:
+        self.told.append(reason)
+        assert is_warning == (reason == NOT_RELOADED)
+
+    async def run(self) -> int:
+        await self._stopped.wait()
+        return self.code
+
+    async def discard(self) -> None:
+        self.is_discarded = True
+
+
+class House:
+    """A supervisor and the daemons it has built."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self.daemons: list[Daemon] = []
+        self.fault: Exception | None = None
+        self.supervisor = Supervisor(self.build, room.file, room.meters)  # type: ignore[arg-type]
+
+    async def build(self, loaded: Loaded) -> Daemon:
+        if self.fault is not None:
+            raise self.fault
+        self.daemons.append(Daemon(loaded))
+        return self.daemons[-1]
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(self.daemons) < count:
+                await asyncio.to_thread(lambda: None)
+
+
+async def test_one_daemon_follows_another(room: Room):
+    """The first ends in order, the second runs what the file says now; a stop ends it all."""
+    house = House(room)
+    running = asyncio.create_task(house.supervisor.run(room.loaded))
+    await house.until(1)
+    room.path.write_text(text("second"))
+    await house.until(2)
+    house.supervisor.stop()
+
+    assert 0 == await running
+    assert [["trellis"], ["second"]] == [names(one.loaded) for one in house.daemons]
+    assert [RELOADED] == house.daemons[0].told
+    assert 1 == room.meters.config_reloads.labels("success").value
+
+
+async def test_what_cannot_be_built_leaves_the_old_one(room: Room):
+    """For example a kubeconfig that is not there."""
+    house = House(room)
+    running = asyncio.create_task(house.supervisor.run(room.loaded))
+    await house.until(1)
+    house.fault = ConfigError("this kubeconfig does not exist")
+    room.path.write_text(text("second"))
+    async with asyncio.timeout(10):
+        while not house.daemons[0].told:
+            await asyncio.to_thread(lambda: None)
+    house.supervisor.stop()
+
+    assert 0 == await running
+    assert [NOT_RELOADED] == house.daemons[0].told
+    assert 1 == room.errors()
+    assert 0 == room.meters.config_last_reload_successful.value
+
+
+async def test_a_daemon_that_fails_is_not_followed(room: Room):
+    """Whoever restarts the process must see it."""
+    house = House(room)
+    running = asyncio.create_task(house.supervisor.run(room.loaded))
+    await house.until(1)
+    house.daemons[0].code = 1
+    room.path.write_text(text("second"))
+    await house.until(2)
+
+    assert 1 == await running
+    assert house.daemons[1].is_discarded
