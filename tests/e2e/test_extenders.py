@@ -1,0 +1,203 @@
+"""The daemon with extenders on the embedded API server: pods go where they say, over HTTPS."""
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from scheduler.base.clock import RealClock
+from scheduler.base.meters import Meters
+from scheduler.cli.installed import registry
+from scheduler.config import Loaded, load
+from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.daemon.process import engine_settings
+from scheduler.engine.decisionlog import Header, encode_header, encode_step
+from scheduler.engine.engine import Engine
+from scheduler.kube.client import ApiClient
+from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.shape import plain_shape
+from scheduler.serve.app import Address
+from scheduler.whatif.replay import replay
+from tests.apiserver.certificates import write_certificates
+from tests.e2e.extenderserver import ExtenderServer, Json, extender_server, never
+
+LIMIT_S = 20.0
+COLLECTION = "/api/v1/namespaces/default/pods"
+
+pytestmark = pytest.mark.allow_blocking("server, daemon and certificates are set up on one loop")
+
+
+class World:
+    """A sandbox and a daemon with one extender, whose fields are those of the configuration."""
+
+    def __init__(self, client: ApiClient, loaded: Loaded) -> None:
+        self.client = client
+        self.loaded = loaded
+
+    async def create(self, name: str, **spec: Any) -> None:
+        """Create a pod."""
+        container = {"name": "main", "image": "registry.example/app:1"}
+        spec = {"schedulerName": "trellis", "containers": [container], **spec}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        answer = await self.client.request("POST", COLLECTION, json.dumps(body).encode())
+        assert answer.ok, answer.message
+
+    async def until(self, name: str, holds: Any) -> Json:
+        """Wait until a pod is as it should be, and return it."""
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                answer = await self.client.request("GET", f"{COLLECTION}/{name}")
+                pod: Json = json.loads(answer.body)
+                if holds(pod):
+                    return pod
+
+
+def is_bound(pod: Json) -> bool:
+    """Whether a pod has a node."""
+    return bool(pod["spec"].get("nodeName"))
+
+
+def is_refused(pod: Json) -> bool:
+    """Whether a pod says why it has none."""
+    return any(c["status"] == "False" for c in pod["status"].get("conditions", ()))
+
+
+@asynccontextmanager
+async def world(
+    tmp_path: Path, server: ExtenderServer, record: Any = None, **fields: Any
+) -> AsyncIterator[World]:
+    """Run sandbox and daemon until the block ends; the daemon must end well."""
+    extender = {"urlPrefix": server.url, "httpTimeout": "5s", **fields}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "extenders": [extender],
+    }
+    text = json.dumps(config)
+    options = Options(shape=plain_shape(4), kubeconfig=tmp_path / "kubeconfig")
+    async with Sandbox(options) as sandbox:
+        clock, meters = RealClock(), Meters()
+        path = str(sandbox.kubeconfig_path)
+        client = await ApiClient.connect(path, clock=clock, meters=Meters())
+        loaded = load(text, file="(test)", registry=registry())
+        daemon = Daemon(
+            loaded,
+            registry(),
+            await ApiClient.connect(path, clock=clock, meters=meters),
+            clock=clock,
+            random=Random(1),
+            meters=meters,
+            options=DaemonOptions("test", address=Address(port=0), record=record),
+        )
+        running = asyncio.create_task(daemon.run())
+        try:
+            yield World(client, loaded)
+        finally:
+            daemon.stop()
+            assert 0 == await running
+            await client.close()
+
+
+def names(body: Json) -> list[str]:
+    """Return the nodes of a question."""
+    return [node["metadata"]["name"] for node in body["Nodes"]["items"]]
+
+
+async def judge(client: list[ApiClient], verb: str, body: Json) -> Any:
+    """Filter by the pod's name, like higher numbers, and bind by the API server."""
+    if verb == "bind":
+        target = {"kind": "Node", "name": body["Node"]}
+        meta = {"name": body["PodName"], "uid": body["PodUID"]}
+        binding = json.dumps({"metadata": meta, "target": target}).encode()
+        answer = await client[0].request("POST", f"{COLLECTION}/{body['PodName']}/binding", binding)
+        return {} if answer.ok else {"Error": answer.message}
+    if verb == "rank":
+        return [{"Host": name, "Score": int(name[-1]) * 2} for name in names(body)]
+    if body["Pod"]["metadata"]["name"] == "refused":
+        failed = dict.fromkeys(names(body), "not today")
+        return {"Nodes": {"items": []}, "FailedNodes": failed}
+    kept = [node for node in body["Nodes"]["items"] if node["metadata"]["name"] != "node-3"]
+    return {"Nodes": {"items": kept}, "FailedNodes": {"node-3": "reserved"}}
+
+
+async def test_pods_go_where_extenders_say(tmp_path: Path):
+    """Over TLS with whole nodes: filtered, scored, bound by it, refused; and all of it replays."""
+    write_certificates(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    ca = base64.b64encode((tmp_path / "ca.crt").read_bytes()).decode()
+    clients: list[ApiClient] = []
+    steps: list[bytes] = []
+
+    async def rule(verb: str, body: Json) -> Any:
+        return await judge(clients, verb, body)
+
+    def record(*step: Any) -> None:
+        steps.append(encode_step(*step))
+
+    fields = {
+        "filterVerb": "sift",
+        "prioritizeVerb": "rank",
+        "weight": 100,
+        "bindVerb": "bind",
+        "enableHTTPS": True,
+        "tlsConfig": {"caData": ca},
+    }
+    async with (
+        extender_server(rule, tls) as server,
+        world(tmp_path, server, record, **fields) as running,
+    ):
+        clients.append(running.client)
+        await running.create("first")
+        await running.create("refused")
+        first = await running.until("first", is_bound)
+        refused = await running.until("refused", is_refused)
+        loaded = running.loaded
+
+    assert "node-2" == first["spec"]["nodeName"]
+    (condition,) = refused["status"]["conditions"]
+    assert "Unschedulable" == condition["reason"]
+    assert condition["message"].startswith("0/4 nodes are available: 4 not today.")
+    (asked,) = [
+        body for body in server.bodies("sift") if body["Pod"]["metadata"]["name"] == "first"
+    ]
+    assert {"status", "spec", "metadata"} == set(asked["Nodes"]["items"][0])
+    assert 1 == len(server.bodies("bind"))
+    log = [encode_header(Header("test")), *steps]
+    result = replay(log, lambda _: build(loaded))
+    assert (None, True) == (result.difference, result.turns > 0)
+
+
+def build(loaded: Loaded) -> Engine:
+    """Return an engine as the daemon makes it, for a replay."""
+    return Engine(loaded.profiles, registry(), settings=engine_settings(loaded))
+
+
+async def test_an_extender_that_does_not_answer(tmp_path: Path):
+    """The pod fails with that reason, and the daemon ends in peace though a question is open."""
+    async with (
+        extender_server(never) as server,
+        world(tmp_path, server, filterVerb="sift", httpTimeout="100ms") as running,
+    ):
+        await running.create("waits")
+        pod = await running.until("waits", is_refused)
+
+    (condition,) = pod["status"]["conditions"]
+    assert "SchedulerError" == condition["reason"]
+    assert "context deadline exceeded" in condition["message"]
+
+
+async def test_an_ignorable_extender_that_is_away(tmp_path: Path):
+    """Pods are scheduled as if it were not there."""
+    gone = ExtenderServer("http://127.0.0.1:1")
+    async with world(tmp_path, gone, filterVerb="sift", ignorable=True) as running:
+        await running.create("goes")
+        assert is_bound(await running.until("goes", is_bound))
