@@ -41,7 +41,7 @@ def emptied(tree):
 
 def leaves(tree):
     """Return the slots of each leaf by name."""
-    found = {}
+    found: dict[str, int] = {}
     for name, below in tree.items():
         found |= leaves(below) if isinstance(below, dict) else {name: below}
     return found
@@ -49,7 +49,7 @@ def leaves(tree):
 
 def paths(tree, above=()):
     """Return the names on the way to each leaf, the leaf last."""
-    found = {}
+    found: dict[str, tuple[str, ...]] = {}
     for name, below in tree.items():
         is_inner = isinstance(below, dict)
         found |= paths(below, (*above, name)) if is_inner else {name: (*above, name)}

@@ -1,0 +1,170 @@
+"""Random trees, rules and clusters for the solver, and the slow oracles that try everything.
+
+`instance` and `preemption` make problems from a seeded source; `best_placement` and `best_victims`
+enumerate, sharing only the check with the product.
+"""
+
+import itertools
+from random import Random
+
+import msgspec
+
+from scheduler.solver import check, eviction
+from scheduler.solver.eviction import Room
+from scheduler.solver.instance import (
+    Budget,
+    Candidate,
+    Domains,
+    Instance,
+    Leaf,
+    Level,
+    Preemption,
+    Rule,
+)
+
+
+def rule(rng: Random) -> Rule:
+    """Return a rule: plain, hard, or with some numbers."""
+    kind = "pack" if rng.random() < 0.5 else "spread"
+    chance = rng.random()
+    if chance < 0.5:
+        return msgspec.convert({"kind": kind, "hard": chance > 0.35}, Rule)
+    least = rng.randint(1, 3) if rng.random() < 0.5 else 0
+    return msgspec.convert(
+        {
+            "kind": kind,
+            "hard": rng.random() < 0.3,
+            "min": least,
+            "max": least + rng.randint(0, 3) if least else 0,
+            "partitions": rng.choice([0, 0, 2, 3]),
+            "factor": rng.choice([1, 1, 2, 3]),
+        },
+        Rule,
+    )
+
+
+def levels(rng: Random, depth: int, share: float) -> tuple[Level, ...]:
+    """Return named levels, a share of them with a rule beyond a preference."""
+    kinds = (Rule("pack"), Rule("spread"))
+    return tuple(
+        Level(f"l{at}", rule(rng) if rng.random() < share else rng.choice(kinds))
+        for at in range(depth)
+    )
+
+
+def paths(rng: Random, depth: int, widest: int) -> list[tuple[str, ...]]:
+    """Return the paths of the leaves of a random tree."""
+    found: list[tuple[str, ...]] = [()]
+    for _ in range(depth):
+        found = [(*path, f"u{at}") for path in found for at in range(rng.randint(1, widest))]
+    return found
+
+
+def instance(rng: Random, *, tiny: bool = False) -> Instance:
+    """Return a group in a tree; a tiny one can be enumerated."""
+    depth = rng.choice([1, 2, 2, 3] if tiny else [1, 2, 2, 2, 3, 3, 4])
+    found = paths(rng, depth, 2 if tiny and depth > 1 else 4 if depth < 3 else 3)[
+        : 5 if tiny else 99
+    ]
+    slots = [rng.choice([0, 1, 2, 2, 3] if tiny else [0, 1, 1, 2, 2, 3, 3, 4, 5, 6]) for _ in found]
+    size = rng.randint(1, max(1, min(7 if tiny else 14, sum(slots))))
+    held = 0
+    leaves = []
+    share = rng.choice([0.0, 0.0, 0.0, 0.3])
+    for path, room in zip(found, slots, strict=True):
+        here = min(room, size - held, int(rng.random() < share))
+        held += here
+        leaves.append(Leaf(path, room, held=here))
+    return Instance(levels(rng, depth, 0.7), tuple(leaves), size)
+
+
+def with_domains(rng: Random, plain: Instance) -> Instance:
+    """Return the instance with a rule between members over random sets of leaves."""
+    number = rng.randint(1, 3)
+    sets: list[list[int]] = [[] for _ in range(number)]
+    for leaf in range(len(plain.leaves)):
+        if rng.random() < 0.85:
+            sets[rng.randrange(number)].append(leaf)
+    made = Domains(
+        "zone",
+        tuple(tuple(each) for each in sets),
+        at_most=rng.choice([0, 0, 1, 2]),
+        single=rng.random() < 0.3,
+        max_skew=rng.choice([0, 1, 2]),
+        existing=tuple(rng.randint(0, 2) for _ in sets),
+        only=rng.random() < 0.3,
+    )
+    return msgspec.structs.replace(plain, domains=(made,))
+
+
+def best_placement(problem: Instance) -> list[int] | None:
+    """Return the values of the best placement by trying all; None when there is none."""
+    best: list[int] | None = None
+    for counts in itertools.product(*(range(leaf.held, leaf.slots + 1) for leaf in problem.leaves)):
+        if sum(counts) == problem.size and not check.problems(problem, counts):
+            values = [value for _, _, value in check.objective(problem, counts)]
+            if best is None or values < best:
+                best = values
+    return best
+
+
+def preemption(rng: Random) -> Preemption:
+    """Return a nearly full cluster with groups and single pods, and a group that wants in."""
+    depth = rng.choice([1, 2, 2, 2, 3])
+    found = [path for path in paths(rng, depth, 3) for _ in range(1)]
+    kinds = rng.choice([1, 1, 2])
+    free = [[rng.randint(3, 6) for _ in range(kinds)] for _ in found]
+    budgets = rng.choice([0, 0, 1, 2])
+    candidates = []
+    for at in range(rng.randint(3, 8)):
+        made = _candidate(rng, at, free, budgets)
+        if made is not None:
+            candidates.append(made)
+    for amounts in free:
+        if rng.random() < 0.5:
+            amounts[:] = [have - rng.randint(0, max(0, have)) for have in amounts]
+    leaves = tuple(Leaf(path, -1, tuple(have)) for path, have in zip(found, free, strict=True))
+    request = tuple(rng.randint(1, 2) for _ in range(kinds))
+    group = Instance(levels(rng, depth, 0.35), leaves, rng.randint(2, 10), request)
+    allowed = tuple(Budget(f"b{at}", rng.randint(0, 3)) for at in range(budgets))
+    return Preemption(group, tuple(candidates), allowed, rng.random() < 0.3)
+
+
+def _candidate(rng: Random, at: int, free: list[list[int]], budgets: int) -> Candidate | None:
+    """Take room for one group, or for some like single pods of one leaf."""
+    kinds = len(free[0])
+    per = tuple(rng.randint(0 if kinds > 1 else 1, 2) for _ in range(kinds))
+    single = rng.random() < 0.3
+    count = rng.randint(1, 3) if single else 1
+    freed: dict[int, tuple[int, ...]] = {}
+    pods = 0
+    for _ in range(1 if single else rng.randint(1, 5)):
+        leaf = rng.randrange(len(free))
+        if all(have >= count * need for have, need in zip(free[leaf], per, strict=True)):
+            free[leaf] = [have - count * need for have, need in zip(free[leaf], per, strict=True)]
+            before = freed.get(leaf, (0,) * kinds)
+            freed[leaf] = tuple(a + b for a, b in zip(before, per, strict=True))
+            pods += 1
+    if not pods:
+        return None
+    covered = {each: rng.randint(1, pods) for each in range(budgets) if rng.random() < 0.5}
+    return Candidate(f"g{at}", rng.randrange(3), pods, freed, single, count, covered)
+
+
+def harm(problem: Preemption, evicted: eviction.Choice) -> tuple[int, ...]:
+    """Return what an answer costs, in the order of importance."""
+    priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
+    pods = (eviction.pods(problem, evicted, priority) for priority in priorities)
+    return (eviction.violations(problem, evicted), *pods, eviction.groups(evicted))
+
+
+def best_victims(problem: Preemption) -> tuple[int, ...] | None:
+    """Return the least harm by trying every set; None when no set suffices."""
+    room = Room(problem)
+    best: tuple[int, ...] | None = None
+    for times in itertools.product(*(range(one.count + 1) for one in problem.candidates)):
+        evicted = {index: n for index, n in enumerate(times) if n}
+        cost = harm(problem, evicted)
+        if (best is None or cost < best) and not (problem.forbid and cost[0]):
+            best = cost if room.fits(evicted) else best
+    return best

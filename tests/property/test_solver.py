@@ -1,0 +1,145 @@
+"""The solver against slower truths: the exact program, full enumeration, every set of victims.
+
+The default suite looks at some; `make long` at as many as the acceptance asks for.
+"""
+
+import itertools
+from random import Random
+
+import msgspec
+import pytest
+
+from scheduler.solver import check, conflict, tree, victims
+from scheduler.solver.cpsat import program
+from scheduler.solver.instance import Instance, Limits
+from scheduler.solver.solve import on_leaves, solve
+from tests.property import groups
+
+PATIENT = Limits(stage_s=60.0, total_s=600.0)
+BATCH = 25
+
+
+def batches(default, full):
+    """Return parameters for numbered batches; those beyond the default ones are long."""
+    return [
+        pytest.param(n, marks=() if n < default // BATCH else pytest.mark.long)
+        for n in range(full // BATCH)
+    ]
+
+
+def sources(batch):
+    """Yield the random sources of a batch."""
+    return (Random(f"{batch}/{n}") for n in range(BATCH))
+
+
+def cpsat_alone(instance: Instance):
+    """Return CP-SAT's counts and stages without any hint; counts None when there is no placement."""
+    made = tree.build(instance)
+    found = program(instance, made, PATIENT, lambda: PATIENT.total_s)
+    if found.counts is None:
+        assert found.is_infeasible
+        return None, []
+    return on_leaves(instance, made, found.counts), found.stages
+
+
+@pytest.mark.parametrize("batch", batches(100, 2000))
+def test_cpsat_finds_what_the_exact_program_finds(batch):
+    """On random trees both give the same value in every stage, and CP-SAT proves it.
+
+    The greedy algorithm is never better in the order of the stages.
+    """
+    for rng in sources(batch):
+        instance = groups.instance(rng)
+        exact = solve(instance, solver="Exact")
+        counts, stages = cpsat_alone(instance)
+
+        assert (exact.outcome == "infeasible") == (counts is None)
+        if counts is None:
+            continue
+        values = [stage.value for stage in exact.stages]
+        assert values == [value for _, _, value in check.objective(instance, counts)]
+        assert values == [stage.value for stage in stages] == [stage.bound for stage in stages]
+        assert [] == check.problems(instance, counts)
+        greedy = solve(instance, solver="Greedy")
+        if greedy.outcome == "placed":
+            assert values <= [stage.value for stage in greedy.stages]
+
+
+@pytest.mark.parametrize("batch", batches(50, 500))
+def test_no_placement_is_better_than_the_exact_program_says(batch):
+    """On tiny trees every placement is tried."""
+    for rng in sources(batch):
+        instance = groups.instance(rng, tiny=True)
+        answer = solve(instance, solver="Exact")
+        best = groups.best_placement(instance)
+
+        assert (best is None) == (answer.outcome == "infeasible")
+        assert (best or []) == [stage.value for stage in answer.stages]
+
+
+@pytest.mark.parametrize("batch", batches(50, 500))
+def test_rules_between_members_are_solved_exactly(batch):
+    """With limits, affinity and skew over sets of leaves CP-SAT still finds the best of all."""
+    for rng in sources(batch):
+        instance = groups.with_domains(rng, groups.instance(rng, tiny=True))
+        answer = solve(instance, PATIENT)
+        best = groups.best_placement(instance)
+
+        assert answer.optimal
+        assert (best is None) == (answer.outcome == "infeasible")
+        assert (best or []) == [stage.value for stage in answer.stages]
+
+
+@pytest.mark.parametrize("batch", batches(50, 200))
+def test_victims_are_the_exact_minimum(batch):
+    """On nearly full clusters no set of victims does less harm, and the group fits afterwards."""
+    for rng in sources(batch):
+        problem = groups.preemption(rng)
+        answer = victims.solve(problem, PATIENT)
+        best = groups.best_victims(problem)
+
+        assert (best is None) == (answer.outcome == "infeasible")
+        if best is None:
+            assert {} == answer.evicted
+            continue
+        assert best == groups.harm(problem, answer.evicted)
+        assert answer.optimal
+        assert list(best)[0 if problem.budgets else 1 :] == [each.value for each in answer.stages]
+        assert answer.placement.optimal
+
+
+@pytest.mark.parametrize("batch", batches(50, 500))
+def test_conflicts_are_smallest_and_advice_helps(batch):
+    """No smaller set of rules conflicts, the sizes fit, and so does the group without what it says."""
+    for rng in sources(batch):
+        instance = groups.instance(rng)
+        advice = conflict.explain(instance)
+        is_infeasible = solve(instance, solver="Exact").outcome == "infeasible"
+
+        assert is_infeasible == bool(advice.conflict)
+        if advice.conflict:
+            _check_advice(instance, advice)
+
+
+def _check_advice(instance, advice):
+    rules = frozenset(conflict.rules_of(instance))
+    for size in filter(None, (advice.smaller, advice.larger)):
+        assert fits(msgspec.structs.replace(instance, size=size))
+    if advice.conflict[0].rule == "size":
+        assert sum(leaf.slots for leaf in instance.leaves) < instance.size
+        return
+    bare = frozenset(msgspec.structs.replace(one, fits_without=False) for one in advice.conflict)
+    assert not fits(conflict.with_rules(instance, bare))
+    for number in range(len(bare)):
+        for some in itertools.combinations(sorted(rules, key=str), number):
+            assert fits(conflict.with_rules(instance, frozenset(some)))
+    for one in advice.conflict:
+        without = rules - {msgspec.structs.replace(one, fits_without=False)}
+        assert one.fits_without == fits(conflict.with_rules(instance, without))
+    assert advice.give_up
+    assert fits(conflict.with_rules(instance, rules - frozenset(advice.give_up)))
+
+
+def fits(instance):
+    """Whether the group can be placed."""
+    return solve(instance, solver="Exact").outcome == "placed"
