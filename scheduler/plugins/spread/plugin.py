@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
@@ -37,6 +40,9 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         "self.labels",
         "self.tolerations",
     )
+    unread: ClassVar[Mapping[str, str]] = {
+        "pre_score": "error reading {} from cycleState: not found"
+    }
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -62,15 +62,21 @@ def test_filters_that_work_without_their_pre_filter(plugin):
     assert [True, True] == run(plugin, "filter", pod())
 
 
-def test_scores_that_need_their_pre_score_fail_every_pod():
-    """TaintToleration counts in pre-score."""
-    words = 'failed to read "PreScoreTaintToleration" from cycleState: not found'
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        ("TaintToleration", "failed to read"),
+        ("InterPodAffinity", "failed to read"),
+        ("PodTopologySpread", "error reading"),
+    ],
+)
+def test_scores_that_need_their_pre_score_fail_every_pod(plugin, words):
+    """They count in pre-score."""
     with pytest.raises(PluginError) as raised:
-        run("TaintToleration", "score", pod())
+        run(plugin, "score", pod())
 
-    assert f'running Score plugins: plugin "TaintToleration" failed with: {words}' == str(
-        raised.value
-    )
+    told = f'{words} "PreScore{plugin}" from cycleState: not found'
+    assert f'running Score plugins: plugin "{plugin}" failed with: {told}' == str(raised.value)
 
 
 def test_node_affinity_works_without_either():
