@@ -78,7 +78,7 @@ class Follower:
     def _take(self, file: str, message: str, values: dict[str, Any]) -> None:
         if file == "eventhandlers.go":
             about = message.replace(" event for", "")
-            self.seen[(about, values.get("pod", values.get("node")))] += 1
+            self.seen[(about, str(values.get("pod", values.get("node"))))] += 1
             return
         pod = values.get("pod", values.get("preemptor", ""))
         if message == VICTIM and self.order:
@@ -89,7 +89,10 @@ class Follower:
         if message == "Attempting to schedule pod":
             self.attempts[pod].append(Attempted())
             self.order.append(pod)
-        if message in {"Async Preemption finished completely", "Error happened during async preemption"}:
+        if message in {
+            "Async Preemption finished completely",
+            "Error happened during async preemption",
+        }:
             self.preempted.add(pod)
         if not self.attempts.get(pod):
             return

@@ -27,7 +27,31 @@ def _claims_twice(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
     return path == "result" and conflict and len(claims) > len(set(claims))
 
 
+def _equally_important(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
+    """Hold where pods of a node are equally important, so that only their order says who is spared."""
+    if path not in {"candidates", "victims"}:
+        return False
+    if path == "victims":
+        nodes = {decision.peer.nominated or ""}
+    else:
+        nodes = {node for node in peer.keys() | ours.keys() if peer.get(node) != ours.get(node)}
+        if peer.keys() != ours.keys():
+            return False
+    return all(_has_equals(decision, node) for node in nodes)
+
+
+def _has_equals(decision: Decision, node: str) -> bool:
+    ranks = [
+        (pod["spec"].get("priority", 0), pod["status"].get("startTime"))
+        for pod in decision.objects
+        if pod["kind"] == "Pod" and pod["spec"].get("nodeName") == node
+    ]
+    lower = [rank for rank in ranks if rank[0] < decision.pod["spec"].get("priority", 0)]
+    return len(lower) > len(set(lower))
+
+
 RULES: tuple[Known, ...] = (
+    Known("order of equally important pods", _equally_important),
     Known("two volumes of a pod with one unbound claim", _claims_twice),
 )
 

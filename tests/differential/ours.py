@@ -80,16 +80,15 @@ class Ours:
             listed[kind.kind].append(obj)
         for kind_name, found in listed.items():
             engine.handle(Listed(kind_name, tuple(found)), NOW)
+        ready = read_pod(pod)
+        if ready.spec.scheduling_gates:
+            return Outcome("Gated")
+        attempt = engine.attempt(ready, NOW)
+        chooser = Chooser(attempt, peer.node or peer.nominated or "")
+        attempt.cycle = msgspec.structs.replace(attempt.cycle, random=chooser)
+        attempt.ties = Ties.SEED
         try:
-            ready = read_pod(pod)
-            if ready.spec.scheduling_gates:
-                return Outcome("Gated")
-            attempt = engine.attempt(ready, NOW)
-            chooser = Chooser(attempt, peer.node or peer.nominated or "")
-            attempt.cycle = msgspec.structs.replace(attempt.cycle, random=chooser)
-            attempt.ties = Ties.SEED
-            steps = decide(attempt)
-            next(steps)
+            next(decide(attempt))
         except StopIteration as end:
             return _outcome(end.value, attempt, chooser)
         except (PluginError, ObjectError) as error:
@@ -145,8 +144,7 @@ def _scores(decision: Decision, nodes: Any, rows: list[int]) -> dict[str, dict[s
         return {}
     return {
         nodes.name(row): {
-            scored.plugin: int(scored.normalized[row]) * scored.weight
-            for scored in decision.scores
+            scored.plugin: int(scored.normalized[row]) * scored.weight for scored in decision.scores
         }
         for row in rows
     }

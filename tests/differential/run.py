@@ -63,7 +63,9 @@ class Run:
             for meta in (one["metadata"] for one in namespaces):
                 meta.pop("managedFields", None)
             for block, numbers in self._blocks():
-                await self._block(cluster, api, [_namespace(one) for one in namespaces], block, numbers)
+                await self._block(
+                    cluster, api, [_namespace(one) for one in namespaces], block, numbers
+                )
 
     def _blocks(self) -> Iterator[tuple[int, list[int]]]:
         first, count = self.options.first, self.options.cases

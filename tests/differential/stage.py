@@ -36,7 +36,8 @@ SETTLE_S = 0.02
 DELETION = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 FINISHED = {"Succeeded", "Failed"}
 _HANDLED = re.compile(
-    r'^scheduler_event_handling_duration_seconds_count\{event="(?:[^"]+/)?(\w+)"\} (\d+)', re.MULTILINE
+    r'^scheduler_event_handling_duration_seconds_count\{event="(?:[^"]+/)?(\w+)"\} (\d+)',
+    re.MULTILINE,
 )
 
 
@@ -108,16 +109,14 @@ class Stage:
         for kind in kinds:
             mine = [obj for obj in self._objects.values() if obj["kind"] == kind]
             if kind in {"PersistentVolumeClaim", "PersistentVolume", "CSINode"}:
-                mine = [obj for obj in await self._listed(kind)]
+                mine = await self._listed(kind)
             await self._gone([path_of(obj) for obj in mine])
             if kind == "VolumeAttachment":
                 self._expected[f"{kind}Delete"] += len(mine)
             if kind == "Pod":
-                wanted = [(f"Delete {_state(pod)} pod", key_of(pod)) for pod in mine]
-                await self._until(lambda: all(map(self._log.seen.get, wanted)), "pods to go")
+                await self._all_seen([(f"Delete {_state(pod)} pod", key_of(pod)) for pod in mine])
             if kind == "Node":
-                names = [("Delete node", key_of(obj)) for obj in mine]
-                await self._until(lambda: all(map(self._log.seen.get, names)), "nodes to go")
+                await self._all_seen([("Delete node", key_of(node)) for node in mine])
         self._objects.clear()
         await self._counts_reached()
 
@@ -241,6 +240,9 @@ class Stage:
             await pause(POLL_S)
             self._log.read()
         raise StageError(f"no condition on {path}")
+
+    async def _all_seen(self, events: list[tuple[str, str]]) -> None:
+        await self._until(lambda: all(map(self._log.seen.get, events)), "objects to go")
 
     def _saw(self, event: str, key: str) -> bool:
         return self._log.seen[(event, key)] > 0

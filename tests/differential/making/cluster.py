@@ -24,7 +24,7 @@ FAMILIES = {
     "features": 0.1,
     "odd": 0.1,
 }
-START = "2026-01-0{}T0{}:00:00Z"
+START = "2026-01-{:02}T0{}:00:00Z"
 
 
 def make_case(seed: str, families: dict[str, float], profiles: list[str]) -> Case:
@@ -37,7 +37,7 @@ def make_case(seed: str, families: dict[str, float], profiles: list[str]) -> Cas
     storage = Storage(dice, names) if "volumes" in chosen else None
     existing = [
         _existing(dice, f"e{number}", names, chosen, storage)
-        for number in range(dice.randint(0, 5 * len(nodes)) if nodes else 0)
+        for number in range(_pod_count(dice, len(nodes), chosen))
     ]
     _free_ports(existing)
     pods = []
@@ -59,6 +59,12 @@ def _node_count(dice: Dice) -> int:
     return dice.weighted({0: 0.3, 1: 1, 2: 3, 3: 5, 4: 5, 5: 3, 7: 1, 9: 0.5})
 
 
+def _pod_count(dice: Dice, nodes: int, families: set[str]) -> int:
+    """Return how many pods are there already; nodes are full where preemption is looked at."""
+    least = 2 if "priority" in families else 0
+    return min(dice.randint(least * nodes, 5 * nodes), 28)
+
+
 def _profile(dice: Dice, profiles: list[str]) -> str:
     return profiles[0] if len(profiles) == 1 or dice.chance(0.6) else dice.choice(profiles[1:])
 
@@ -70,13 +76,20 @@ def _existing(
     one = pod(dice, name, families)
     for container in one["spec"]["containers"]:
         requests = container["resources"]["requests"]
-        # Full nodes are rare if everybody asks for much; most ask for little.
-        if dice.chance(0.6) and "cpu" in requests and "cpu" not in container["resources"]["limits"]:
+        # Most ask for little, or nobody would fit; with priorities nodes are full for somebody.
+        if (
+            dice.chance(0.3 if "priority" in families else 0.6)
+            and "cpu" in requests
+            and "cpu" not in container["resources"]["limits"]
+        ):
             requests["cpu"] = dice.choice(("10m", "100m", "200m"))
+    if "priority" in families and dice.chance(0.7):
+        one["spec"]["priority"] = dice.choice((-5, 0, 1))
     one["spec"]["nodeName"] = dice.choice(nodes) if dice.chance(0.98) else "nowhere"
     status: Manifest = {"phase": "Running"}
     if dice.chance(0.8):
-        status["startTime"] = START.format(dice.randint(1, 4), dice.randint(0, 3))
+        # No two alike: which of two equal pods has to go follows from the order they came in.
+        status["startTime"] = START.format(1 + int(name[1:]) % 28, dice.randint(0, 9))
     if dice.chance(0.05):
         status["phase"] = dice.choice(("Succeeded", "Failed"))
     elif dice.chance(0.1):

@@ -48,7 +48,7 @@ def _container(dice: Dice, name: str, families: set[str]) -> Manifest:
         requests["ephemeral-storage"] = dice.choice(("1Gi", "6Gi"))
     limits: dict[str, str] = {}
     if "extended" in families:
-        if dice.chance(0.4):
+        if dice.chance(0.3):
             limits[GPU] = dice.choice(("1", "2", "0"))
         if dice.chance(0.1):
             limits["example.com/fpga"] = "1"
@@ -81,7 +81,7 @@ def _pod_level(dice: Dice, spec: Manifest) -> Manifest:
     for name, more in (("cpu", ("0", "200m", "1")), ("memory", ("0", "100Mi", "1Gi"))):
         if dice.chance(0.75):
             asked = [_asked(one, name) for one in containers]
-            whole = sum(map(as_number, asked)) + as_number(dice.choice(more))
+            whole = sum(map(_as_number, asked)) + _as_number(dice.choice(more))
             requests[name] = f"{math.ceil(whole * 1000)}m"
     return {"requests": requests or {"cpu": "20"}}
 
@@ -92,13 +92,18 @@ def _asked(container: Manifest, name: str) -> str:
     return str(resources["requests"].get(name, resources["limits"].get(name, "0")))
 
 
-def as_number(quantity: str) -> Fraction | int:
+def _as_number(quantity: str) -> Fraction:
     """Return a quantity in its unit; memory in bytes."""
-    units = {"m": Fraction(1, 1000), "Mi": 2**20, "Gi": 2**30, "M": 10**6}
+    units: dict[str, int | Fraction] = {
+        "m": Fraction(1, 1000),
+        "Mi": 2**20,
+        "Gi": 2**30,
+        "M": 10**6,
+    }
     for suffix, factor in units.items():
         if quantity.endswith(suffix):
-            return int(quantity.removesuffix(suffix)) * factor
-    return int(quantity)
+            return Fraction(quantity.removesuffix(suffix)) * factor
+    return Fraction(quantity)
 
 
 def _ports(dice: Dice, ports: tuple[int, ...]) -> list[Manifest]:

@@ -1,7 +1,7 @@
 """Generated nodes: sizes, labels, taints, images, features."""
 
 from tests.differential.kinds import Manifest
-from tests.differential.making.words import GPU, HOSTNAME, REGION, ZONE, ZONES, Dice
+from tests.differential.making.words import GPU, HOSTNAME, REGION, REGIONS, ZONE, ZONES, Dice
 
 TAINTS = {"dedicated": ("a", "b", ""), "example.com/maintenance": ("", "soon")}
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -67,7 +67,7 @@ def _labels(dice: Dice, name: str) -> dict[str, str]:
     if dice.chance(0.85):
         labels[ZONE] = dice.choice(ZONES)
     if dice.chance(0.5):
-        labels[REGION] = dice.choice(("r1", "r2"))
+        labels[REGION] = dice.choice(REGIONS)
     if dice.chance(0.7):
         labels["disk"] = dice.choice(("ssd", "hdd"))
     if dice.chance(0.6):

@@ -28,7 +28,7 @@ def node_selector(dice: Dice) -> dict[str, str]:
 def node_affinity(dice: Dice) -> Manifest:
     """Return node affinity, required or preferred or both."""
     found: Manifest = {}
-    if dice.chance(0.5):
+    if dice.chance(0.4):
         terms = [_term(dice) for _ in range(dice.weighted({1: 3, 2: 2}))]
         found["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
     if dice.chance(0.7) or not found:
@@ -68,7 +68,7 @@ def _term(dice: Dice, fields: float = 0.15) -> Manifest:
 
 def _requirement(dice: Dice) -> Manifest:
     key = dice.choice(list(VALUES))
-    kinds = {"In": 4, "NotIn": 2, "Exists": 2, "DoesNotExist": 1}
+    kinds: dict[str, float] = {"In": 4, "NotIn": 2, "Exists": 2, "DoesNotExist": 1}
     if key == "num":
         kinds = {"Gt": 2, "Lt": 2, "In": 1}
     operator = dice.weighted(kinds)

@@ -1,7 +1,7 @@
 """Generated storage: classes, volumes, claims, drivers and what pods mount of them."""
 
 from tests.differential.kinds import Manifest
-from tests.differential.making.words import HOSTNAME, REGION, ZONE, ZONES, Dice
+from tests.differential.making.words import HOSTNAME, REGION, REGIONS, ZONE, ZONES, Dice
 
 LATE = "WaitForFirstConsumer"
 DRIVER, COUNTING = "csi.example.com", "cap.example.com"
@@ -41,13 +41,15 @@ class Storage:
         is_new = "nodeName" not in spec
         if not dice.chance(0.75 if is_new else 0.4):
             return
-        volumes = []
+        volumes: list[Manifest] = []
         for number in range(dice.weighted({1: 4, 2: 2})):
             kind = dice.weighted({"claim": 6, "disk": 2, "empty": 0.5, "ephemeral": 0.5})
             volume: Manifest = {"name": f"v{number}"}
             if kind == "claim":
-                claim = self._claim_for(pod)
-                volume["persistentVolumeClaim"] = {"claimName": claim}
+                source = {"claimName": self._claim_for(pod)}
+                if any(source == one.get("persistentVolumeClaim") for one in volumes):
+                    continue
+                volume["persistentVolumeClaim"] = source
             elif kind == "disk":
                 volume |= _disk(dice)
             elif kind == "ephemeral":
@@ -128,7 +130,11 @@ class Storage:
         where = dice.weighted({"any": 4, "zone": 3, "host": 2, "label": 3})
         if where == "label":
             key = dice.choice((ZONE, REGION, "failure-domain.beta.kubernetes.io/zone"))
-            value = dice.choice(("r1", "r2")) if key == REGION else dice.choice((*ZONES, "za__zb"))
+            value = (
+                dice.choice(REGIONS)
+                if key == REGION
+                else dice.choice((*ZONES, "__".join(ZONES[:2])))
+            )
             labels[key] = value
         elif where != "any":
             key, values = (ZONE, ZONES) if where == "zone" else (HOSTNAME, self._nodes or ["x"])

@@ -10,7 +10,8 @@ T = TypeVar("T")
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
-ZONES = ("za", "zb", "zc")
+ZONES = ("eu-w1-a", "eu-w1-b", "eu-w2-a")
+REGIONS = ("eu-w1", "eu-w2")
 NAMESPACES: dict[str, dict[str, str]] = {
     "red": {"team": "one", "env": "prod"},
     "blue": {"team": "one", "env": "dev"},
@@ -19,8 +20,8 @@ NAMESPACES: dict[str, dict[str, str]] = {
 }
 LABELS = {"app": ("a", "b", "c"), "tier": ("x", "y"), "rev": ("1", "2")}
 GPU = "example.com/gpu"
-CPUS = ("0", "50m", "100m", "250m", "500m", "1", "1500m", "2", "3")
-MEMORIES = ("0", "64Mi", "200Mi", "512Mi", "1Gi", "1500M", "2Gi", "3Gi")
+CPUS = ("0", "50m", "100m", "100m", "200m", "250m", "500m", "1", "1500m", "2")
+MEMORIES = ("0", "64Mi", "100M", "200Mi", "200Mi", "512Mi", "1Gi", "1500M", "2Gi")
 
 
 class Dice(Random):
