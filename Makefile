@@ -17,10 +17,10 @@ RUN := $(VENV)/.run-$(call key,requirements.lock)
 DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup check tools test-real long fuzz bench docs image chart clean
+.PHONY: help demo test setup check tools test-real differential long fuzz bench docs image chart clean
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(RUN) ## place real pods in an embedded cluster and tell about it (ARGS=--once ends by itself)
 	@$(BIN)/trellis demo $(ARGS)
@@ -45,6 +45,12 @@ test-real: $(DEV) ## the tests that need a real kube-apiserver (after `make tool
 	  { echo "test-real needs $(TOOLS)/kube-apiserver and etcd: run 'make tools'" >&2; exit 1; }
 	@PATH="$(TOOLS):$$PATH" KUBEBUILDER_ASSETS=$(TOOLS) \
 	  $(PYTEST) -q -m "real and not long and not perf" $(ARGS)
+
+differential: $(DEV) ## random decisions beside kube-scheduler's (CASES=1000 SEED=1; after `make tools`)
+	@test -x $(TOOLS)/kube-scheduler -a -x $(TOOLS)/kube-apiserver -a -x $(TOOLS)/etcd || \
+	  { echo "differential needs kube-scheduler in $(TOOLS): run 'make tools'" >&2; exit 1; }
+	@PATH="$(TOOLS):$$PATH" KUBEBUILDER_ASSETS=$(TOOLS) $(BIN)/python -m tests.differential.run \
+	  --cases $(or $(CASES),1000) --seed $(or $(SEED),1) --out build/differential $(ARGS)
 
 long: $(DEV) ## fault, fuzz and soak suites in full (those on a real cluster after `make tools`)
 	@PATH="$(TOOLS):$$PATH" HYPOTHESIS_PROFILE=long \

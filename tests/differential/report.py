@@ -8,6 +8,7 @@ import msgspec
 
 from tests.differential.case import Case, Decision
 from tests.differential.kinds import Manifest
+from tests.differential.recording import Recorder
 
 MOST_KEPT = 200
 
@@ -25,6 +26,7 @@ class Report:
         self._paths: Counter[str] = Counter()
         self._unknown: list[Decision] = []
         self._complaints: list[str] = []
+        self.recorder = Recorder()
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("difference-*.json"):
             old.unlink()
@@ -34,6 +36,11 @@ class Report:
         name = f"configuration-{block}.json"
         (self._folder / name).write_bytes(_pretty(config))
         return name
+
+    def keep(self, case: Case) -> None:
+        """Write a case that was made smaller."""
+        name = case.id.replace("/", "-")
+        (self._folder / f"case-{name}.json").write_bytes(_pretty(case))
 
     def complain(self, case: Case, error: Exception) -> None:
         """Keep a case that could not be played."""
@@ -54,6 +61,8 @@ class Report:
             self._results[kind] += 1
             if one.differences:
                 self._differ(one)
+            else:
+                self.recorder.see(case, one)
 
     def write(self, seconds: float) -> int:
         """Write the summary; return 0 when nothing is unexplained."""

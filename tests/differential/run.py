@@ -16,12 +16,10 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
-import msgspec
-
 from tests.apiserver.realcluster import RealCluster, start_cluster, start_kube_scheduler
+from tests.differential.again import repeated
 from tests.differential.case import Case, Decision
-from tests.differential.compare import differences, through_the_door
-from tests.differential.kinds import Manifest, collection, key_of
+from tests.differential.kinds import Manifest, collection
 from tests.differential.klog import VERBOSITY
 from tests.differential.known import explained
 from tests.differential.making.cluster import FAMILIES, make_case
@@ -29,6 +27,7 @@ from tests.differential.making.profiles import configuration
 from tests.differential.making.words import NAMESPACES, Dice
 from tests.differential.ours import Ours
 from tests.differential.report import Report
+from tests.differential.shrink import shrunk
 from tests.differential.stage import Stage, StageError
 from tests.real.api import Api, ApiError
 
@@ -51,7 +50,7 @@ class Run:
         self.options = options
         self.report = Report(Path(options.out), options.seed)
         chosen = options.families.split(",") if options.families else []
-        self.families = {name: 0.7 for name in chosen} if chosen else FAMILIES
+        self.families = dict.fromkeys(chosen, 0.7) if chosen else FAMILIES
 
     async def everything(self, cluster: RealCluster) -> None:
         """Play all cases, block by block, each block under a configuration of its own."""
@@ -97,11 +96,24 @@ class Run:
         ):
             for number in numbers:
                 case = make_case(f"{self.options.seed}/{number}", self.families, names)
+                if self.options.shrink:
+                    case = await self._shrunk(stage, ours, case, name)
                 if not await self._case(stage, ours, case, name):
                     # Perhaps the scheduler had not seen all: only what comes again is a difference.
                     stage.settle_s = SLOW_S
                     await self._case(stage, ours, case, name, is_last=True)
                     stage.settle_s = self.options.settle
+
+    async def _shrunk(self, stage: Stage, ours: Ours, case: Case, config: str) -> Case:
+        """Return the least of a case that still differs, and write it down."""
+
+        async def differs(smaller: Case) -> bool:
+            return not await self._case(stage, ours, smaller, config)
+
+        stage.settle_s = SLOW_S / 4
+        case = await shrunk(case, differs)
+        self.report.keep(case)
+        return case
 
     async def _case(
         self, stage: Stage, ours: Ours, case: Case, config: str, *, is_last: bool = False
@@ -147,26 +159,12 @@ class Run:
             if stage.is_disturbed:
                 notes["disturbed"] += 1
                 return
-            mine = ours.decide(objects, stored, peer)
-            one = Decision(f"{case.id}/{number}", config, objects, stored, peer, mine)
-            one.differences = differences(peer, mine)
-            one.differences |= self._through_the_door(ours, one)
+            one = Decision(f"{case.id}/{number}", config, objects, stored, peer)
+            repeated(one, ours)
             one.known = explained(one) if one.differences else ""
             decisions.append(one)
             if peer.result != "Scheduled" and not peer.nominated:
                 await stage.remove(stored)
-
-    def _through_the_door(self, ours: Ours, one: Decision) -> Manifest:
-        """Compare what `simulate --batch` says with the engine, where nobody else is pending."""
-        waiting = [obj for obj in one.objects if obj["kind"] == "Pod" and not _is_placed(obj)]
-        if waiting or one.peer.result == "Error":
-            return {}
-        assert one.ours is not None
-        return through_the_door(ours.simulated(one.objects, one.pod), one.ours)
-
-
-def _is_placed(pod: Manifest) -> bool:
-    return bool(pod["spec"].get("nodeName"))
 
 
 def _namespace(obj: Manifest) -> Manifest:
@@ -183,6 +181,8 @@ def main() -> int:
     parser.add_argument("--default-profile", action="store_true", help="no other profiles")
     parser.add_argument("--settle", type=float, default=0.02, help="seconds per case to settle")
     parser.add_argument("--out", default="build/differential")
+    parser.add_argument("--shrink", action="store_true", help="make each case smaller first")
+    parser.add_argument("--record", default="", help="a folder for decisions worth keeping")
     options = parser.parse_args()
     run = Run(options)
     started = monotonic()
@@ -190,6 +190,8 @@ def main() -> int:
         [f"--disable-admission-plugins={','.join(ADMISSION)}"], name="differential"
     ) as cluster:
         asyncio.run(run.everything(cluster))
+    if options.record:
+        run.report.recorder.write(Path(options.record), Path(options.out))
     return run.report.write(monotonic() - started)
 
 

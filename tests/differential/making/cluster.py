@@ -108,8 +108,8 @@ def _free_ports(pods: list[Manifest]) -> None:
     kube-scheduler forgets such a port when one of the two goes.
     """
     taken = set()
-    for pod in pods:
-        spec = pod["spec"]
+    for one in pods:
+        spec = one["spec"]
         for container in (*spec["containers"], *spec.get("initContainers", ())):
             free = []
             for port in container.get("ports", ()):
