@@ -8,7 +8,6 @@ arrive, so besides the pods as they are now the sets of the recent past are comp
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
@@ -65,15 +64,15 @@ class Book:
         self.placement: dict[Name, int] | None = None
         self._marks: dict[str, int] = {}
         # A pod, and whether it came or went; the newest last.
-        self._log: deque[tuple[Placed, bool]] = deque(maxlen=_REMEMBERED)
+        self._log: list[tuple[Placed, bool]] = []
 
     def came(self, placed: Placed) -> None:
         """Note a pod on the node."""
-        self._log.append((placed, True))
+        self._remember(placed, came=True)
 
     def went(self, placed: Placed) -> None:
         """Note that a pod left the node."""
-        self._log.append((placed, False))
+        self._remember(placed, came=False)
         self._marks.pop(placed.pod.metadata.uid, None)
         self.owed.pop(placed.pod.metadata.uid, None)
 
@@ -131,7 +130,7 @@ class Book:
     ) -> Iterator[dict[str, int]]:
         """Yield the sets of the recent past, the youngest first."""
         past = dict(covered)
-        for placed, came in reversed(self._log):
+        for placed, came in reversed(self._log[-_REMEMBERED:]):
             if not counts(placed):
                 continue
             if not came:
@@ -139,6 +138,11 @@ class Book:
             elif past.pop(placed.pod.metadata.uid, None) is None:
                 continue
             yield past
+
+    def _remember(self, placed: Placed, *, came: bool) -> None:
+        if len(self._log) >= 2 * _REMEMBERED:
+            del self._log[:_REMEMBERED]
+        self._log.append((placed, came))
 
     def _mark(self, placed: Placed) -> int:
         uid = placed.pod.metadata.uid

@@ -65,11 +65,6 @@ def fit(sight: Sight, needs: Needs, *, is_guaranteed: bool) -> Fit:
     return Fit(zones, lost)
 
 
-def unfit_as_whole(sight: Sight, demand: Demand) -> BoolColumn:
-    """Return the rows without a zone for the whole pod."""
-    return fit(sight, demand.whole, is_guaranteed=demand.is_guaranteed).misfits(sight.size)
-
-
 def unfit_by_container(sight: Sight, demand: Demand, rows: BoolColumn) -> Rejected | None:
     """Return the rows where some container finds no zone, with the first such container's reason.
 

@@ -79,42 +79,80 @@ def raw_score(count: IntColumn, is_nearest: BoolColumn, most: IntColumn) -> IntC
 
 def serve(layout: Layout, free: dict[str, IntMatrix], needs: Needs, size: int) -> Served:
     """Find the smallest, then nearest, then first set of zones for each row, all of one layout."""
-    count = np.zeros(size, dtype=np.int64)
-    is_nearest = np.zeros(size, dtype=np.bool_)
-    sets = np.zeros(size, dtype=np.int64)
-    tried: list[tuple[int, ...]] = []
     lists_some = np.zeros(size, dtype=np.bool_)
     usable = np.ones((len(layout.ids), size), dtype=np.bool_)
-    for name, _ in needs:
+    alone = usable.copy()
+    for name, amount in needs:
         listed = free[name] != UNLISTED
-        lists_some |= listed.any(axis=0)
+        lists_some |= np.logical_or.reduce(listed, axis=0)
         usable &= listed
-    count[~lists_some] = UNLISTED
-    wanted = [(np.where(usable, free[name], 0), amount) for name, amount in needs if amount > 0]
-    fewest = _fewest(wanted, usable)
-    left = np.flatnonzero(lists_some & (fewest <= len(layout.ids)))
-    for number in range(1, len(layout.ids) + 1):
-        now = left[fewest[left] <= number]
-        if not len(now):
-            continue
-        nearest, ordered = _sets(layout, number)
-        for slots, distance in ordered:
+        if amount > 0:
+            alone &= free[name] >= amount
+    alone &= usable & lists_some
+    found = _Finding(layout, size)
+    found.count[~lists_some] = UNLISTED
+    found.one_zone(alone)
+    left = np.flatnonzero(found.count == 0)
+    if len(left):
+        some = usable[:, left]
+        wanted = [
+            (np.where(some, free[name][:, left], 0), amount) for name, amount in needs if amount > 0
+        ]
+        found.more_zones(left, some, wanted)
+    return Served(found.count, found.is_nearest, found.sets, tuple(found.tried))
+
+
+class _Finding:
+    """The search for sets: rows leave it as soon as a set serves them."""
+
+    def __init__(self, layout: Layout, size: int) -> None:
+        self.count = np.zeros(size, dtype=np.int64)
+        self.is_nearest = np.zeros(size, dtype=np.bool_)
+        self.sets = np.zeros(size, dtype=np.int64)
+        self.tried: list[tuple[int, ...]] = []
+        self._layout = layout
+
+    def one_zone(self, alone: BoolColumn) -> None:
+        """Serve the rows that have a zone which is enough, all at once; `alone` is [slot, row]."""
+        if not len(alone):
+            return
+        nearest, ordered = _sets(self._layout, 1)
+        in_order = alone[[slots[0] for slots, _ in ordered]]
+        rows = np.flatnonzero(np.logical_or.reduce(in_order, axis=0))
+        first = in_order.argmax(axis=0)[rows]
+        self.count[rows] = 1
+        self.sets[rows] = first
+        self.is_nearest[rows] = np.array([d == nearest for _, d in ordered])[first]
+        self.tried += [slots for slots, _ in ordered]
+
+    def more_zones(
+        self, rows: Rows, usable: BoolColumn, wanted: list[tuple[IntMatrix, int]]
+    ) -> None:
+        """Serve `rows`, whose zones are the columns of the matrices, from two zones or more."""
+        zones = len(usable)
+        fewest = np.maximum(_fewest(wanted, usable), 2)
+        left = np.flatnonzero(fewest <= zones)
+        for number in range(2, zones + 1):
+            now = left[fewest[left] <= number]
             if not len(now):
-                break
-            picked = np.array(slots)
-            good = usable[picked[:, None], now].all(axis=0)
-            for amounts, amount in wanted:
-                good &= amounts[picked[:, None], now].sum(axis=0) >= amount
-            done = now[good]
-            if len(done):
-                count[done], sets[done] = number, len(tried)
-                is_nearest[done] = distance == nearest
-                tried.append(slots)
-                now = now[~good]
-        left = left[count[left] == 0]
-        if not len(left):
-            break
-    return Served(count, is_nearest, sets, tuple(tried))
+                continue
+            nearest, ordered = _sets(self._layout, number)
+            for slots, distance in ordered:
+                if not len(now):
+                    break
+                picked = np.array(slots)[:, None]
+                good = usable[picked, now].all(axis=0)
+                for amounts, amount in wanted:
+                    good &= amounts[picked, now].sum(axis=0) >= amount
+                done = rows[now[good]]
+                if len(done):
+                    self.count[done], self.sets[done] = number, len(self.tried)
+                    self.is_nearest[done] = distance == nearest
+                    self.tried.append(slots)
+                    now = now[~good]
+            left = left[self.count[rows[left]] == 0]
+            if not len(left):
+                return
 
 
 def _fewest(wanted: list[tuple[IntMatrix, int]], usable: BoolColumn) -> IntColumn:

@@ -31,6 +31,7 @@ from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.settings import ALL, RESTRICTED, SINGLE
 from scheduler.plugins.numa.sight import Sight
 from scheduler.plugins.numa.tracker import KIND, Topologies, is_same
+from scheduler.plugins.numa.verdicts import Verdicts
 from scheduler.state.change import Change
 
 STALE = "invalid node topology data"
@@ -53,6 +54,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             following = Following(handle.profiles, cache.resync_method, follows)
             self._reserving = self._topologies.reserve(following)
         self._demand = PerShape(demand_of)
+        self._verdicts = Verdicts()
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Demand:
         """Return what the pod asks for; Skip for one that no zone matters to."""
@@ -77,7 +79,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
                 if np.count_nonzero(rows):
                     aligns = self._checked(sight)
                     rejected = _first(rejected, reject(rows & aligns, text))
-        unfit = self._unfit(sight, demand)
+        unfit = self._unfit(sight, nodes, demand)
         if unfit is None:
             return rejected
         return unfit if rejected is None else rejected.otherwise(unfit)
@@ -164,10 +166,10 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             rows |= sight.has_policy(policy)
         return rows
 
-    def _unfit(self, sight: Sight, demand: Demand) -> Rejected | None:
+    def _unfit(self, sight: Sight, nodes: Nodes, demand: Demand) -> Rejected | None:
         rejected = None
         if SINGLE in self.args.policies:
-            rejected = self._unfit_single(sight, demand, sight.has_policy(SINGLE))
+            rejected = self._unfit_single(sight, nodes, demand)
         if RESTRICTED in self.args.policies:
             rows = sight.has_policy(RESTRICTED)
             if np.count_nonzero(rows):
@@ -175,20 +177,31 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
                     rejected = _first(rejected, reject(misfits, text))
         return rejected
 
-    def _unfit_single(self, sight: Sight, demand: Demand, rows: BoolColumn) -> Rejected | None:
-        whole = rows & sight.pod_scope
-        alone = rows & ~sight.pod_scope
+    def _unfit_single(self, sight: Sight, nodes: Nodes, demand: Demand) -> Rejected | None:
+        rows = sight.has_policy(SINGLE)
+        whole, alone = rows & sight.pod_scope, rows & ~sight.pod_scope
+        guaranteed = demand.is_guaranteed
         rejected = None
         if np.count_nonzero(whole):
-            misfits = filtering.unfit_as_whole(sight, demand) & whole
+            misfits = whole & self._verdicts.misfits(
+                sight, nodes, demand.whole, is_guaranteed=guaranteed
+            )
             if np.count_nonzero(misfits):
                 rejected = reject(misfits, f"{filtering.CANNOT} pod")
-        if np.count_nonzero(alone):
-            found = filtering.unfit_by_container(sight, demand, alone)
-            if found is not None and self.args.alignment == EXACT:
-                found = hidden_splits(sight, demand, found)
-            rejected = _first(rejected, found)
-        return rejected
+        if not np.count_nonzero(alone):
+            return rejected
+        if len(demand.parts) == 1:
+            (part,) = demand.parts
+            misfits = alone & self._verdicts.misfits(
+                sight, nodes, part.needs, is_guaranteed=guaranteed
+            )
+            if not np.count_nonzero(misfits):
+                return rejected
+            return _first(rejected, reject(misfits, f"{filtering.CANNOT} {part.kind}"))
+        found = filtering.unfit_by_container(sight, demand, alone)
+        if found is not None and self.args.alignment == EXACT:
+            found = hidden_splits(sight, demand, found)
+        return _first(rejected, found)
 
 
 def _first(one: Rejected | None, other: Rejected | None) -> Rejected | None:

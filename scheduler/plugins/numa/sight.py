@@ -17,6 +17,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.tracker import Topologies
 from scheduler.plugins.numa.zones import Layout
+from scheduler.state.touched import Touched
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 
@@ -44,6 +45,15 @@ class Sight:
         """Return the same rows with other amounts of some resources."""
         both = {**self._changed, **changed}
         return Sight(self._board, self._topologies, self._nodes, both)
+
+    def only(self, nodes: Nodes) -> Sight:
+        """Return the same board in the order of the rows of another view."""
+        return Sight(self._board, self._topologies, nodes)
+
+    @property
+    def touched(self) -> Touched:
+        """Return the log of rows whose zones changed."""
+        return self._board.touched
 
     @property
     def known(self) -> BoolColumn:

@@ -164,6 +164,9 @@ class Topologies:
         for resource, column in self._offers.items():
             column.grow(row + 1)
             column.set(row, resource in node.status.allocatable)
+        self.latest.touched.add(row)
+        if self.reserving is not None:
+            self.reserving.board.touched.add(row)
 
     def _show(self, name: str, topology: NodeResourceTopology | None) -> None:
         row = self._rows[name]

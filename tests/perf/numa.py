@@ -1,0 +1,196 @@
+"""How long NUMA placement takes at 5,000 nodes of 8 zones with 4 resources, and what it keeps in memory.
+
+Run as `python -m tests.perf.numa`; prints one JSON document. CPU time of this process, medians;
+`atReference` multiplies by the machine's factor (`tests.perf.machine.speed`; below 1 on a slower one).
+"""
+
+import gc
+import sys
+from random import Random
+from statistics import median
+from time import process_time
+from typing import Any
+
+import msgspec
+
+from scheduler.engine.effects import Watched
+from scheduler.framework.runner import States
+from scheduler.kube.decode import Decoder
+from scheduler.objects.kinds import BY_KIND
+from scheduler.objects.plain import read_node, read_pod
+from scheduler.testing.scene import Scene
+from tests.perf.machine import machine, speed
+
+NODES, ZONES, TIMES = 5000, 8, 60
+NAME = "NodeResourceTopologyMatch"
+GIB = 2**30
+DEVICE = "example.com/nic"
+PAGES = "hugepages-2Mi"
+GOALS = {
+    "filterUs": 150.0,
+    "leastNumaNodesMs": 2.0,
+    "leastNumaNodesWorstMs": 20.0,
+    "memoryMib": 60.0,
+}
+
+
+def report_line(name: str, scope: str, free: dict[str, list[int]]) -> bytes:
+    """Return a watch line with a report as agents write it: amounts in bytes, distances, fields."""
+    zones = [
+        {
+            "name": f"node-{zone}",
+            "type": "Node",
+            "costs": [
+                {"name": f"node-{other}", "value": 10 if other == zone else 12 + abs(other - zone)}
+                for other in range(ZONES)
+            ],
+            "resources": [
+                {
+                    "name": resource,
+                    "capacity": str(amounts[zone] + 3),
+                    "allocatable": str(amounts[zone] + 2),
+                    "available": str(amounts[zone]),
+                }
+                for resource, amounts in free.items()
+            ],
+        }
+        for zone in range(ZONES)
+    ]
+    body = {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{name}",
+            "resourceVersion": "7",
+            "managedFields": [{"manager": "agent", "time": "2026-01-01T00:00:00Z"}],
+        },
+        "attributes": [
+            {"name": "topologyManagerPolicy", "value": "single-numa-node"},
+            {"name": "topologyManagerScope", "value": scope},
+        ],
+        "zones": zones,
+    }
+    return msgspec.json.encode({"type": "ADDED", "object": body})
+
+
+def some_room(random: Random) -> dict[str, list[int]]:
+    """Return what the zones of a node have left: nine in ten nodes hold 8 CPUs in one zone."""
+    most = 16 if random.random() < 0.9 else 7
+    return {
+        "cpu": [random.randint(0, most - 1) for _ in range(ZONES - 1)] + [most],
+        "memory": [random.randrange(16 * GIB, 64 * GIB) for _ in range(ZONES)],
+        PAGES: [random.randrange(2 * GIB, 8 * GIB) for _ in range(ZONES)],
+        DEVICE: [random.randint(2, 8) for _ in range(ZONES)],
+    }
+
+
+def far_apart(_random: Random) -> dict[str, list[int]]:
+    """Return zones of which only all eight together hold what the worst pod asks for."""
+    return {
+        "cpu": [1, 1, 1, 1, 9, 9, 9, 9],
+        "memory": [9 * GIB] * 4 + [GIB] * 4,
+        PAGES: [GIB, 9 * GIB] * 4,
+        DEVICE: [9, 1] * 4,
+    }
+
+
+def build(args: dict[str, Any], room: Any, scope: str) -> tuple[Scene, float]:
+    """Return a scene of 5,000 nodes with reports, and the MiB that the reports took."""
+    random = Random(5)
+    scene = Scene(NAME, args)
+    decoder = Decoder(BY_KIND["NodeResourceTopology"], lambda fault: sys.exit(str(fault)))
+    offers = {"cpu": "128", "memory": "512Gi", PAGES: "64Gi", DEVICE: "64", "pods": "110"}
+    for index in range(NODES):
+        meta = {"name": f"node-{index}"}
+        raw = {"kind": "Node", "metadata": meta, "status": {"allocatable": offers}}
+        scene.follow(scene.cluster.put_node(read_node(raw)))
+    gc.collect()
+    before = resident_mib()
+    for index in range(NODES):
+        event = decoder.line(report_line(f"node-{index}", scope, room(random)))
+        assert isinstance(event, Watched)
+        scene.follow(scene.cluster.put_object(event.kind, event.object))
+    gc.collect()
+    return scene, resident_mib() - before
+
+
+def pod(name: str, *, cpus: int, gib: int = 4, nics: int = 1) -> dict[str, Any]:
+    """Return a Guaranteed pod that asks for four resources."""
+    amounts = {"cpu": str(cpus), "memory": f"{gib}Gi", PAGES: f"{gib // 4}Gi", DEVICE: str(nics)}
+    container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
+    return {
+        "kind": "Pod",
+        "metadata": {"namespace": "default", "name": name},
+        "spec": {"schedulerName": "trellis", "containers": [container]},
+    }
+
+
+def filter_us(scene: Scene, *, is_alike: bool) -> float:
+    """Return the CPU time of pre-filter and filter for one pod, of a kind seen before or not."""
+    found = []
+    for number in range(TIMES):
+        gib = 4 if is_alike else 4 + number
+        name = f"p{number}-{is_alike}"
+        cycle = scene.cycle(read_pod(pod(name, cpus=8, gib=gib)))
+        nodes, states = scene.nodes(), States()
+        started = process_time()
+        scene.runner.pre_filter(cycle, nodes, states)
+        scene.runner.filter(cycle, nodes, states, nodes.exists)
+        found.append((process_time() - started) * 1e6)
+        # One pod lands, as between two decisions of the engine.
+        scene.follow(scene.cluster.assume(cycle.pod, f"node-{number}"))
+    return median(found)
+
+
+def score_ms(scene: Scene, raw: dict[str, Any]) -> float:
+    """Return the CPU time of score for one pod on all nodes."""
+    found = []
+    for number in range(TIMES // 3):
+        cycle = scene.cycle(
+            read_pod({**raw, "metadata": {**raw["metadata"], "name": f"s{number}"}})
+        )
+        nodes, states = scene.nodes(), States()
+        scene.runner.pre_filter(cycle, nodes, states)
+        started = process_time()
+        scene.runner.score(cycle, nodes, states)
+        found.append((process_time() - started) * 1e3)
+    return median(found)
+
+
+def resident_mib() -> float:
+    """Return the resident size of this process."""
+    with open("/proc/self/statm") as file:  # noqa: PTH123 - not a file to read ahead
+        return int(file.read().split()[1]) * 4096 / 2**20
+
+
+def measure() -> dict[str, Any]:
+    """Return the figures."""
+    cached, memory = build({"cacheResyncPeriodSeconds": 5}, some_room, "pod")
+    plain, plain_memory = build({}, some_room, "pod")
+    least = {"scoringStrategy": {"type": "LeastNUMANodes"}}
+    counting, _ = build(least, some_room, "pod")
+    worst, _ = build(least, far_apart, "pod")
+    figures = {
+        "filterUs": filter_us(plain, is_alike=False),
+        "filterAlikeUs": filter_us(plain, is_alike=True),
+        "filterReservingUs": filter_us(cached, is_alike=False),
+        "leastAllocatedMs": score_ms(plain, pod("l", cpus=8)),
+        "leastNumaNodesMs": score_ms(counting, pod("n", cpus=8)),
+        "leastNumaNodesWorstMs": score_ms(worst, pod("w", cpus=40, gib=40, nics=40)),
+        "memoryMib": memory,
+        "memoryWithoutCacheMib": plain_memory,
+    }
+    factor = speed()["factor"]
+    times = {name: value for name, value in figures.items() if not name.endswith("Mib")}
+    return {
+        "schema": "trellis-numa/1",
+        "machine": {**machine(), "factor": factor},
+        "figures": {name: round(value, 2) for name, value in figures.items()},
+        "atReference": {name: round(value * factor, 2) for name, value in times.items()},
+        "goals": GOALS,
+    }
+
+
+if __name__ == "__main__":
+    print(msgspec.json.format(msgspec.json.encode(measure()), indent=2).decode())
