@@ -27,6 +27,7 @@ from scheduler.objects.plain import plain_data, read_object
 from scheduler.objects.pod import Pod
 from scheduler.plugins.intree import IN_TREE
 from scheduler.testing.scene import NOW, PluginClass
+from scheduler.whatif.extenders import unasked
 from scheduler.whatif.stage import Options, Setup, build_engine
 from scheduler.whatif.world import World
 
@@ -65,6 +66,7 @@ class Scenario:
         text = config or _config(classes, args or {})
         loaded = load(text, file="the scenario's configuration", registry=registry)
         self._clock = ManualClock(now)
+        unasked(loaded.scheduler.extenders)
         self._engine = build_engine(Setup(loaded, registry), Options(ties=Ties.NAME))
         self._world = World(self._engine, ())
         self._decisions: dict[str, list[Decision]] = {}

@@ -24,6 +24,7 @@ from scheduler.engine.queues import Where
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.objects.pod import Pod
+from scheduler.whatif.extenders import unasked
 from scheduler.whatif.gates import gate_text
 from scheduler.whatif.records import API_VERSION, PodName, Result
 from scheduler.whatif.snapshot import Snapshot
@@ -103,6 +104,7 @@ def explain(
     engine = stage.engine
     waiting = _unplaced(found, engine, stage.now)
     served, notices = _served(waiting, engine, is_given=found.metadata.uid in snapshot.given)
+    notices += unasked(setup.loaded.scheduler.extenders, (found,))
     explanation = _explained(found, served, engine, stage.now, wanted.ties)
     if node:
         one = tuple(each for each in explanation.nodes if each.name == node)

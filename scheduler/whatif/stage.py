@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.clock import parse_rfc3339
-from scheduler.base.errors import ConfigError, InputError, ObjectError
+from scheduler.base.errors import InputError, ObjectError
 from scheduler.base.meters import Meters
 from scheduler.base.text import did_you_mean
 from scheduler.config import Loaded
@@ -22,6 +22,7 @@ from scheduler.engine.effects import Event, Watched
 from scheduler.engine.engine import Engine, EngineSettings
 from scheduler.framework.registry import Registry
 from scheduler.objects.pod import Pod
+from scheduler.whatif.extenders import unasked
 from scheduler.whatif.snapshot import Snapshot
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -79,6 +80,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: Options) -> Stage:
     for pod in pending:
         created = parse_rfc3339(pod.metadata.creation_timestamp)
         tell("Pod", pod, pod.key, now if created is None else min(created, now))
+    notices += unasked(setup.loaded.scheduler.extenders, pending)
     return Stage(engine, now, snapshot.bound, pending, snapshot.notices + notices)
 
 
@@ -95,14 +97,8 @@ def take_apart(stage: Stage) -> None:
 
 
 def build_engine(setup: Setup, options: Options) -> Engine:
-    """Return the engine that a setup describes; ConfigError when it needs what is not here."""
+    """Return the engine that a setup describes, without its extenders."""
     loaded = setup.loaded
-    for extender in loaded.scheduler.extenders:
-        if not extender.ignorable:
-            raise ConfigError(
-                f"the extender {extender.url_prefix} cannot be asked here; "
-                "take it out, or say ignorable: true to go on without it"
-            )
     scheduler = loaded.scheduler
     settings = EngineSettings(
         backoff=Backoff(scheduler.pod_initial_backoff_s, scheduler.pod_max_backoff_s),

@@ -348,11 +348,22 @@ def test_profiles_decide_by_schedulername():
 def test_extenders_cannot_be_asked():
     """Placing pods where an extender would forbid it is no answer; an ignorable one is left out."""
     extender = "extenders: [{urlPrefix: 'http://x', filterVerb: f%s}]\n"
-    with pytest.raises(InputError, match="the extender http://x cannot be asked here"):
+    text = "the extender http://x cannot be asked here about pod default/p"
+    with pytest.raises(InputError, match=text):
         place(node("n"), pod("p"), using=setup(config=HEAD + extender % ""))
 
     using = setup(config=HEAD + extender % ", ignorable: true")
     assert {"p": "n"} == results(place(node("n"), pod("p"), using=using))
+
+
+@pytest.mark.parametrize(
+    "fields", ["bindVerb: b", "filterVerb: f, managedResources: [{name: example.com/other}]"]
+)
+def test_extenders_that_have_no_say_are_no_obstacle(fields: str):
+    """Who binds does not decide where, and nobody asks one that no pod concerns."""
+    config = f"{HEAD}extenders: [{{urlPrefix: 'http://x', {fields}}}]\n"
+
+    assert {"p": "n"} == results(place(node("n"), pod("p"), using=setup(config=config)))
 
 
 def test_absurd_amounts_are_amounts():

@@ -1,0 +1,47 @@
+"""Extenders where nobody can be asked: a simulation has no network.
+
+Placing a pod where an extender might forbid it is no answer, so a pod that one wants to see ends the
+whole question, unless the extender may be ignored. One that only binds has no say in where pods go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from scheduler.base.errors import ConfigError
+from scheduler.config.model import Extender
+from scheduler.engine.extenders import Extender as Asked
+from scheduler.engine.extenders import extenders_of
+from scheduler.objects.pod import Pod
+
+
+def unasked(configured: Sequence[Extender], pods: Iterable[Pod] | None = None) -> tuple[str, ...]:
+    """Say which extenders are left out for these pods; ConfigError for one that may not be.
+
+    None stands for any pod that may come.
+    """
+    if not configured:
+        return ()
+    waiting = None if pods is None else tuple(pods)
+    notices = []
+    for extender in extenders_of(configured):
+        about = _first(extender, waiting)
+        if about is None:
+            continue
+        if not extender.ignorable:
+            raise ConfigError(
+                f"the extender {extender.name} cannot be asked here{about}; "
+                "take it out, or say ignorable: true to go on without it"
+            )
+        notices.append(f"the extender {extender.name} is not asked: it may be ignored")
+    return tuple(notices)
+
+
+def _first(extender: Asked, pods: tuple[Pod, ...] | None) -> str | None:
+    """Return which pod an extender has a say about, in words; None without one."""
+    if not (extender.filters or extender.prioritizes or extender.preempts):
+        return None
+    if pods is None:
+        return ""
+    found = next((pod for pod in pods if extender.is_interested(pod)), None)
+    return None if found is None else f" about pod {found.key}"
