@@ -110,7 +110,7 @@ def spent_us(work: Any, times: int) -> list[float]:
 
 def measure() -> dict[str, Any]:
     """Return the figures."""
-    random = Random(8)  # noqa: S311 - makes a cluster
+    random = Random(8)
     scene, decoder = build(random)
     cycles = [
         scene.cycle(read_pod(pod(f"new-{n}", requests={"cpu": f"{n + 1}", "memory": "2Gi"})))

@@ -1,0 +1,1 @@
+"""Agents that run on every node: they measure and report, and decide nothing."""

@@ -1,0 +1,153 @@
+"""`LoadAgent`: the loop of `trellis agent load`: look often, report once per interval.
+
+The object belongs to whoever made it (our operator or Koordinator); the agent waits until it is there,
+follows the policy in it and overwrites its status. A write that fails is not repeated before the next
+report: by then its figures would be old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from operators.agents.load.machine import ReadingError
+from operators.agents.load.sampler import Sampler
+from operators.api import Api
+from operators.nodemetric.figures import SOURCE_ANNOTATION
+from operators.nodemetric.policy import DEFAULT_POLICY
+from scheduler.base.clock import Clock
+from scheduler.base.errors import ApiError
+from scheduler.objects.kinds import BY_KIND
+from scheduler.objects.meta import Object, ObjectMeta
+from scheduler.objects.nodemetric import NodeMetric
+from scheduler.objects.pod import Pod
+
+SOURCE = "trellis agent load"
+KIND = BY_KIND["NodeMetric"]
+NOT_FOUND = 404
+LEAST_INTERVAL_S = 10.0
+
+_log = structlog.get_logger("agent.load")
+
+
+class LoadSettings(msgspec.Struct, frozen=True):
+    """Where the agent is and how often it looks; intervals of reports come from the object."""
+
+    node: str
+    proc: Path = Path("/proc")
+    cgroups: Path = Path("/sys/fs/cgroup")
+    sample_s: float = 5.0
+    # How long to wait for an object that is not there yet.
+    missing_s: float = 10.0
+
+
+class _Annotations(Object, frozen=True):
+    config_hash: str = msgspec.field(name="kubernetes.io/config.hash", default="")
+
+
+class _Meta(ObjectMeta, frozen=True):
+    annotations: _Annotations = _Annotations()
+
+
+class _Named(Object, frozen=True):
+    metadata: _Meta = _Meta()
+
+
+class _List(msgspec.Struct, frozen=True):
+    items: tuple[msgspec.Raw, ...] = ()
+
+
+class LoadAgent:
+    """One agent; `clock` tells the time of reports, the loop's own time that of samples."""
+
+    def __init__(self, settings: LoadSettings, api: Api, clock: Clock) -> None:
+        self._settings = settings
+        self._api = api
+        self._clock = clock
+        self.sampler = Sampler(settings.proc, settings.cgroups)
+        self._failed = ""
+        self.reports = 0
+
+    async def run(self) -> None:
+        """Look and report until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._looking(), name="looking")
+            group.create_task(self._reporting(), name="reporting")
+
+    async def _looking(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            try:
+                # The kernel's files are in memory, but a thread may wait for its locks; the loop not.
+                look = await asyncio.to_thread(self.sampler.look)
+                self.sampler.take(look, loop.time())
+            except ReadingError as error:
+                self._tell(str(error))
+            due = max(due + self._settings.sample_s, loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    async def _reporting(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            interval_s = self._settings.missing_s
+            try:
+                interval_s = await self.report()
+            except ApiError as error:
+                self._tell(str(error))
+            except msgspec.MsgspecError as error:
+                self._tell(f"the API server answers with something else: {error}")
+            await asyncio.sleep(max(began + interval_s - loop.time(), 0.0))
+
+    async def report(self) -> float:
+        """Write one report if there is something to say; return the seconds until the next."""
+        path = f"{KIND.path}/{self._settings.node}"
+        try:
+            metric = msgspec.json.decode(await self._api.send("GET", path), type=NodeMetric)
+        except ApiError as error:
+            if error.code != NOT_FOUND:
+                raise
+            self._tell("there is no NodeMetric for this node yet")
+            return self._settings.missing_s
+        policy = metric.spec.metric_collect_policy or DEFAULT_POLICY
+        self.sampler.follow(policy)
+        status = self.sampler.status(await self._pods(), self._clock.now())
+        if status is None:
+            return self._settings.sample_s
+        if metric.metadata.annotations.get(SOURCE_ANNOTATION) != SOURCE:
+            annotations = {SOURCE_ANNOTATION: SOURCE}
+            await self._api.send("PATCH", path, {"metadata": {"annotations": annotations}})
+        await self._api.send("PATCH", f"{path}/status", {"status": status})
+        self.reports += 1
+        self._tell("")
+        interval = policy.report_interval_seconds or DEFAULT_POLICY.report_interval_seconds or 0
+        return max(float(interval), LEAST_INTERVAL_S)
+
+    async def _pods(self) -> list[tuple[str, Pod]]:
+        """Return the pods of this node, each with the uid that its control group goes by."""
+        query = f"fieldSelector=spec.nodeName%3D{self._settings.node}&resourceVersion=0"
+        body = await self._api.send("GET", f"/api/v1/pods?{query}")
+        found = []
+        for raw in msgspec.json.decode(body, type=_List).items:
+            try:
+                pod = msgspec.json.decode(raw, type=Pod)
+                # The kubelet runs a static pod under the hash of its file, not the mirror's uid.
+                static = msgspec.json.decode(raw, type=_Named).metadata.annotations.config_hash
+            except msgspec.MsgspecError:
+                continue
+            found.append((static or pod.metadata.uid, pod))
+        return found
+
+    def _tell(self, error: str) -> None:
+        """Say once what goes wrong, and once that it is over."""
+        if error == self._failed:
+            return
+        self._failed = error
+        if error:
+            _log.warning("no report", because=error)
+        else:
+            _log.info("reports", node=self._settings.node)

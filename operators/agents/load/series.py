@@ -1,0 +1,85 @@
+"""Samples over time, and what follows from them: averages and percentiles over windows. Pure.
+
+CPU comes as seconds used up so far, memory as bytes held. The average CPU over a window is exact (what
+was used up between its ends); percentiles are of the rates between samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+
+PERCENTILES = (("p50", 50), ("p90", 90), ("p95", 95), ("p99", 99))
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """One look: `at` in seconds of a clock that never jumps."""
+
+    at: float
+    cpu_s: float
+    memory_bytes: float
+
+
+class Use(msgspec.Struct, frozen=True):
+    """Use over some time: cores and bytes."""
+
+    cores: float
+    memory_bytes: float
+
+
+class Series:
+    """The samples of one thing over the last `keep_s` seconds."""
+
+    def __init__(self, keep_s: float) -> None:
+        self._samples: deque[Sample] = deque()
+        self.keep_s = keep_s
+
+    def add(self, sample: Sample) -> None:
+        """Add a look; a counter that went back (restarted) begins the series anew."""
+        if self._samples and sample.cpu_s < self._samples[-1].cpu_s:
+            self._samples.clear()
+        self._samples.append(sample)
+        # One sample beyond the window stays: the rate to the first one inside begins there.
+        while len(self._samples) > 2 and self._samples[1].at <= sample.at - self.keep_s:
+            self._samples.popleft()
+
+    def average(self, window_s: float) -> Use | None:
+        """Return the average over the last `window_s`; None before there are two samples."""
+        samples = self._within(window_s)
+        if len(samples) < 2:
+            return None
+        first, last = samples[0], samples[-1]
+        cores = (last.cpu_s - first.cpu_s) / (last.at - first.at)
+        held = sum(s.memory_bytes * (s.at - before.at) for before, s in pairwise(samples))
+        return Use(cores, held / (last.at - first.at))
+
+    def percentiles(self, window_s: float) -> dict[str, Use]:
+        """Return avg and percentiles; nothing while the samples span less than half the window."""
+        samples = self._within(window_s)
+        if len(samples) < 2 or samples[-1].at - samples[0].at < window_s / 2:
+            return {}
+        rates = sorted((b.cpu_s - a.cpu_s) / (b.at - a.at) for a, b in pairwise(samples))
+        held = sorted(sample.memory_bytes for sample in samples[1:])
+        found = {name: Use(_rank(rates, share), _rank(held, share)) for name, share in PERCENTILES}
+        average = self.average(window_s)
+        return found if average is None else {"avg": average} | found
+
+    def _within(self, window_s: float) -> list[Sample]:
+        """Return the samples of the window, with the one at or before its start."""
+        samples = self._samples
+        if not samples:
+            return []
+        start = samples[-1].at - window_s
+        first = 0
+        while first + 1 < len(samples) and samples[first + 1].at <= start:
+            first += 1
+        return [samples[place] for place in range(first, len(samples))]
+
+
+def _rank(ordered: Sequence[float], share: int) -> float:
+    """Return the nearest-rank percentile of ordered values."""
+    return ordered[max(math.ceil(len(ordered) * share / 100) - 1, 0)]
