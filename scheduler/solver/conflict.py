@@ -102,7 +102,10 @@ def message(advice: Advice, size: int) -> str:
         verb = "cannot hold" if len(advice.conflict) == 1 else "cannot hold together"
         text = f"{_pods(size)} not fit: {names} {verb}"
     helps = []
-    if advice.give_up:
+    alone = [_name(one) for one in advice.conflict if one.fits_without]
+    if alone:
+        helps.append(f"without {' or '.join(alone)} all fit")
+    elif advice.give_up:
         helps.append(f"without {' and '.join(_name(one) for one in advice.give_up)} all fit")
     near = [str(n) for n in (advice.smaller, advice.larger) if n]
     if near:

@@ -1,0 +1,63 @@
+"""The check finds every broken rule without any solver."""
+
+import pytest
+
+from scheduler.solver import check
+from scheduler.solver.instance import Domains, Instance, Leaf, Level, Rule
+from tests.unit.solver.making import group
+
+TREE = {"r0": {"a": 4, "b": 4}, "r1": {"c": 4}}
+
+
+def test_a_right_answer_has_no_problem():
+    """Nothing is objected to what keeps all rules."""
+    rules = {"rack": Rule("spread", partitions=2), "node": Rule(factor=2, min=2, max=4)}
+
+    assert [] == check.problems(group(TREE, 8, **rules), (4, 0, 4))
+
+
+@pytest.mark.parametrize(
+    ("rack", "node", "counts", "said"),
+    [
+        (Rule(), Rule(), (1, 1), "2 counts for 3 leaves"),
+        (Rule(), Rule(), (1, 1, 1), "3 of 4 pods are placed"),
+        (Rule(), Rule(), (5, 0, -1), "r0/a takes 5 of 4 slots"),
+        (Rule(), Rule(min=2, max=3), (4, 0, 0), "node r0/a holds 4, not 2 to 3"),
+        (Rule(), Rule(min=2), (1, 0, 3), "node r0/a holds 1, not 2 to 0"),
+        (Rule(factor=2), Rule(), (3, 0, 1), "rack r0 holds 3, no multiple of 2"),
+        (Rule(partitions=2), Rule(), (4, 0, 0), "1 units of rack in the root, not 2"),
+        (Rule(), Rule(partitions=2), (2, 1, 1), "1 units of node in r1, not 2"),
+        (Rule("pack", hard=True), Rule(), (2, 0, 2), "2 units of rack in the root, not 1"),
+        (Rule(), Rule("spread", hard=True), (2, 1, 1), "node r0/a holds 2, one is allowed"),
+    ],
+)
+def test_every_broken_rule_is_named(rack, node, counts, said):
+    """The text names level, unit and rule."""
+    assert said in check.problems(group(TREE, 4, rack=rack, node=node), counts)
+
+
+@pytest.mark.parametrize(
+    ("domains", "said"),
+    [
+        (Domains("z", ((0, 1), (2,)), at_most=2), "z: 3 pods in one domain, 2 allowed"),
+        (Domains("z", ((0, 1), (2,)), single=True), "z: pods in more than one domain"),
+        (Domains("z", ((0, 1), (2,)), max_skew=1), "z: skew above 1"),
+        (Domains("z", ((0, 1),), only=True), "z: pods outside of all domains"),
+    ],
+)
+def test_broken_rules_between_members_are_named(domains, said):
+    """Rules over sets of leaves are looked at, too."""
+    plain = group(TREE, 4, rack=Rule(), node=Rule())
+    instance = Instance(plain.levels, plain.leaves, 4, (), (domains,))
+
+    assert [said] == check.problems(instance, (2, 1, 1))
+
+
+def test_resources_and_held_pods_are_counted():
+    """New pods need room in every resource; held ones are not given up."""
+    leaves = (Leaf(("a",), -1, (4, 2), held=1), Leaf(("b",), -1, (9, 9)))
+    instance = Instance((Level("node"),), leaves, 4, (2, 1))
+
+    assert [] == check.problems(instance, (3, 1))
+    assert ["a has 4, 3 pods need 6", "a has 2, 3 pods need 3"] == check.problems(instance, (4, 0))
+    assert ["a gives up held pods"] == check.problems(instance, (0, 4))

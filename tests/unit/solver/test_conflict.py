@@ -1,0 +1,135 @@
+"""Groups that fit nowhere: the message names the smallest conflict, and its advice makes them fit."""
+
+import msgspec
+import pytest
+
+from scheduler.solver import conflict
+from scheduler.solver.instance import Domains, Instance, Rule
+from scheduler.solver.solve import solve
+from tests.unit.solver.making import group
+
+NODES = {"a": 4, "b": 4, "c": 2}
+RACKS = {"r0": {"a": 4, "b": 4}, "r1": {"c": 3, "d": 2}}
+HARD_PACK, HARD_SPREAD = Rule("pack", hard=True), Rule("spread", hard=True)
+
+CASES = {
+    "too large": (
+        group(NODES, 12, node=Rule()),
+        "12 pods do not fit: the nodes have room for 10; a group of 10 would fit",
+    ),
+    "odd for a factor": (
+        group(NODES, 9, node=Rule(factor=2)),
+        (
+            "9 pods do not fit: node factor 2 cannot hold; without node factor 2 all fit; "
+            "a group of 8 or 10 would fit"
+        ),
+    ),
+    "no node is large enough": (
+        group(NODES, 8, node=HARD_PACK),
+        (
+            "8 pods do not fit: node hard pack cannot hold; without node hard pack all fit; "
+            "a group of 4 would fit"
+        ),
+    ),
+    "more than one pod each": (
+        group(NODES, 5, node=HARD_SPREAD),
+        (
+            "5 pods do not fit: node hard spread cannot hold; without node hard spread all fit; "
+            "a group of 3 would fit"
+        ),
+    ),
+    "more partitions than units": (
+        group(NODES, 6, node=Rule(partitions=4)),
+        "6 pods do not fit: node partitions 4 cannot hold; without node partitions 4 all fit",
+    ),
+    "between two ranges": (
+        group(NODES, 5, node=Rule(min=3, max=4)),
+        (
+            "5 pods do not fit: node min 3 cannot hold; "
+            "without node min 3 all fit; a group of 4 or 6 would fit"
+        ),
+    ),
+    "partitions against a factor": (
+        group(NODES, 4, node=Rule(partitions=2, factor=3)),
+        (
+            "4 pods do not fit: node factor 3 cannot hold; without node factor 3 all fit; "
+            "a group of 6 would fit"
+        ),
+    ),
+    "a rack too small for the rack rule": (
+        group(RACKS, 10, rack=HARD_PACK, node=Rule()),
+        (
+            "10 pods do not fit: rack hard pack cannot hold; without rack hard pack all fit; "
+            "a group of 8 would fit"
+        ),
+    ),
+    "rules of two levels": (
+        group(RACKS, 8, rack=Rule(partitions=2), node=Rule(factor=4)),
+        (
+            "8 pods do not fit: rack partitions 2 and node factor 4 cannot hold together; "
+            "without rack partitions 2 or node factor 4 all fit"
+        ),
+    ),
+    "three numbers at once": (
+        group({"a": 6, "b": 6}, 10, node=Rule(min=3, max=5, factor=2)),
+        (
+            "10 pods do not fit: node max 5 and node factor 2 cannot hold together; "
+            "without node max 5 or node factor 2 all fit; a group of 8 would fit"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_message_names_the_smallest_conflict_and_what_helps(name):
+    """One sentence: what is in the way, what to give up, which size would fit."""
+    instance, text = CASES[name]
+
+    assert text == conflict.message(conflict.explain(instance), instance.size)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_following_the_advice_makes_the_group_fit(name):
+    """Each single piece of advice is enough."""
+    instance, _ = CASES[name]
+    advice = conflict.explain(instance)
+    rules = frozenset(conflict.rules_of(instance))
+    changed = [
+        msgspec.structs.replace(instance, size=size)
+        for size in (advice.smaller, advice.larger)
+        if size
+    ]
+    if advice.give_up:
+        changed.append(conflict.with_rules(instance, rules - frozenset(advice.give_up)))
+
+    assert changed
+    assert ["placed"] * len(changed) == [solve(each).outcome for each in changed]
+    assert "infeasible" == solve(instance).outcome
+
+
+def test_a_group_that_fits_has_no_conflict():
+    """Nothing is advised without need."""
+    instance = group(NODES, 4, node=Rule(factor=2))
+    advice = conflict.explain(instance)
+
+    assert () == advice.conflict
+    assert "the group of 4 fits" == conflict.message(advice, 4)
+
+
+def test_a_rule_between_members_can_be_the_conflict():
+    """Zone anti-affinity with more members than zones is named."""
+    plain = group(NODES, 4, node=Rule())
+    zones = Domains("anti-affinity by zone", ((0, 1), (2,)), at_most=1)
+    instance = Instance(plain.levels, plain.leaves, 4, (), (zones,))
+    text = conflict.message(conflict.explain(instance), 4)
+
+    assert "between members anti-affinity by zone cannot hold" in text
+
+
+def test_one_pod_is_one():
+    """The sentence is right for a single pod, too."""
+    instance = group({"a": 0}, 1, node=Rule())
+
+    assert "1 pod does not fit: the nodes have room for 0" == conflict.message(
+        conflict.explain(instance), 1
+    )

@@ -1,0 +1,208 @@
+"""The door of the solver: what is placed where, by whom it is proven, and what is refused."""
+
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from scheduler.base.errors import InputError
+from scheduler.solver import cpsat, questions, tree
+from scheduler.solver.answer import Answer
+from scheduler.solver.instance import Domains, Instance, Leaf, Level, Limits, Rule
+from scheduler.solver.solve import solve
+from tests.unit.solver.making import KEP_A, group, leaves, placed
+
+PACK, SPREAD = Rule("pack"), Rule("spread")
+
+
+@pytest.mark.parametrize("solver", ["Auto", "CPSAT", "Exact"])
+def test_user_story_a_is_placed_as_drawn(solver):
+    """Eight pods in two equal partitions, each packed: four on one node, three and one on two."""
+    instance = group(KEP_A, 8, rack=Rule("spread", partitions=2), node=PACK)
+    answer = solve(instance, solver=solver)
+
+    assert {"node-0": 4, "node-7": 1, "node-8": 3} == placed(instance, answer.counts)
+    assert answer.optimal
+    assert [("rack", "squares", 32), ("node", "units", 3), ("node", "large", -26)] == [
+        (stage.level, stage.measure, stage.value) for stage in answer.stages
+    ]
+
+
+@pytest.mark.parametrize("solver", ["Auto", "CPSAT"])
+def test_of_equal_answers_the_first_names_take_most(solver):
+    """Ties go to the unit whose name comes first, whatever the order of the leaves."""
+    names = ("r2", "r1", "r3")
+    tree_of = {rack: {f"{rack}-n{n}": 2 for n in (3, 1, 2)} for rack in names}
+    instance = group(tree_of, 5, rack=PACK, node=SPREAD)
+
+    answer = solve(instance, solver=solver)
+
+    assert {"r1-n1": 2, "r1-n2": 2, "r1-n3": 1} == placed(instance, answer.counts)
+
+
+def test_two_racks_of_one_name_are_two_racks():
+    """Units are known by their path."""
+    instance = group(
+        {"z0": {"rack": {"a": 2}}, "z1": {"rack": {"b": 2}}}, 4, zone=PACK, rack=PACK, node=PACK
+    )
+    values = {(stage.level, stage.measure): stage.value for stage in solve(instance).stages}
+
+    assert 2 == values["zone", "units"] == values["rack", "units"]
+
+
+def test_a_leaf_high_up_takes_pods_too():
+    """A node directly below the root stands in a rack of its own."""
+    instance = group({"r0": {"a": 4}, "b": 4}, 6, rack=PACK, node=PACK)
+    answer = solve(instance)
+
+    assert {"a": 2, "b": 4} == placed(instance, answer.counts)
+
+
+def test_the_scarcest_resource_decides():
+    """Room is counted in all resources; what is not asked for does not count."""
+    level = (Level("node", PACK),)
+    rows = (Leaf(("a",), -1, (10, 3, 0)), Leaf(("b",), -1, (4, 9, 0)), Leaf(("c",), -1, (-5, 9, 0)))
+    instance = Instance(level, rows, 5, (2, 1, 0))
+
+    assert {"a": 3, "b": 2} == placed(instance, solve(instance).counts)
+    smaller = msgspec.structs.replace(instance, size=6)
+    assert "infeasible" == solve(smaller).outcome
+
+
+def test_held_pods_stay_and_count():
+    """A replacement goes into the unit of those that are there; rules hold for all together."""
+    rows = (
+        Leaf(("r0", "a"), 3, held=1),
+        Leaf(("r0", "b"), 3, held=2),
+        Leaf(("r1", "c"), 9),
+    )
+    instance = Instance((Level("rack", PACK), Level("node", Rule(max=2))), rows, 4)
+
+    assert {"a": 2, "b": 2} == placed(instance, solve(instance).counts)
+    assert "infeasible" == solve(msgspec.structs.replace(instance, size=9)).outcome
+
+
+def test_more_held_pods_than_a_rule_allows_fit_nowhere():
+    """What stands there cannot be moved away by an answer."""
+    rows = (Leaf(("a",), 5, held=3), Leaf(("b",), 5))
+    instance = Instance((Level("node", Rule(max=2)),), rows, 4)
+
+    for solver in ("Exact", "CPSAT"):
+        assert "infeasible" == solve(instance, solver=solver).outcome
+
+
+@pytest.mark.parametrize(
+    ("between", "wanted"),
+    [
+        (Domains("zone", ((0, 1), (2, 3)), at_most=2), [2, 2]),
+        (Domains("zone", ((0, 1), (2, 3)), single=True), [4, 0]),
+        (Domains("zone", ((0, 1), (2, 3)), max_skew=1, existing=(2, 0)), [1, 3]),
+        (Domains("zone", ((2, 3),), only=True), [0, 4]),
+    ],
+)
+def test_rules_between_members_hold(between, wanted):
+    """Anti-affinity, affinity and spread over zones that are no level of the tree."""
+    instance = Instance(
+        (Level("node", SPREAD),), leaves(dict.fromkeys("abcd", 4)), 4, (), (between,)
+    )
+    answer = solve(instance)
+
+    assert answer.optimal
+    assert "CP-SAT" == answer.solver
+    assert wanted == [sum(answer.counts[:2]), sum(answer.counts[2:])]
+
+
+def test_the_greedy_way_is_never_called_best():
+    """It is there for comparison: without proof, and it fails where answers exist."""
+    uneven = group({"a": 4, "b": 4}, 5, node=Rule(min=2, max=4))
+
+    assert "unknown" == solve(uneven, solver="Greedy").outcome
+    assert [3, 2] == sorted(solve(uneven).counts, reverse=True)
+    easy = solve(group({"a": 4, "b": 4}, 5, node=PACK), solver="Greedy")
+    assert "placed" == easy.outcome
+    assert not easy.optimal
+
+
+def test_two_runs_say_the_same():
+    """The same instance gets the same answer, also from CP-SAT and in another process."""
+    instance = group(
+        {f"r{r}": {f"n{r}{n}": (r + n) % 4 for n in range(6)} for r in range(5)},
+        13,
+        rack=SPREAD,
+        node=PACK,
+    )
+    runs = [solve(instance, solver="CPSAT") for _ in range(3)]
+
+    assert 1 == len({run.counts for run in runs})
+    assert 1 == len({run.stages for run in runs})
+
+
+def test_without_time_the_bound_is_told():
+    """A stage that was not begun keeps what is known; nothing is called optimal that is not."""
+    instance = group(
+        {f"r{r:02}": {f"n{r}-{n}": 3 + (r * n) % 5 for n in range(8)} for r in range(12)},
+        60,
+        rack=SPREAD,
+        node=PACK,
+    )
+    made = tree.build(instance)
+    times = iter([5.0, 5.0, 5.0])
+    found = cpsat.program(instance, made, Limits(), lambda: next(times, 0.0))
+
+    assert found.counts is not None
+    assert 60 == int(found.counts.sum())
+    assert any(not stage.proven for stage in found.stages)
+    assert all(stage.bound <= stage.value and stage.gap >= 0 for stage in found.stages)
+
+
+def test_a_time_limit_of_nothing_is_unknown_or_right():
+    """However short the time, the answer is never wrong."""
+    instance = group(KEP_A, 8, rack=SPREAD, node=PACK)
+    for solver in ("Auto", "CPSAT", "Exact"):
+        answer = solve(instance, Limits(stage_s=0.0, total_s=0.0), solver)
+        assert answer.outcome in ("unknown", "placed")
+
+
+@pytest.mark.parametrize(
+    "instance",
+    [
+        Instance((), (Leaf(("a",), 1),), 1),
+        Instance((Level("node"),), (Leaf(("a",), 1),), 0),
+        Instance((Level("node"),), (Leaf(("a",), 1), Leaf(("a",), 2)), 1),
+        Instance((Level("node"),), (Leaf(("a", "b"), 1),), 1),
+        Instance((Level("node"),), (Leaf(("a",)),), 1),
+        Instance((Level("node"),), (Leaf(("a",), 5, held=2),), 1),
+    ],
+)
+def test_contradictions_are_the_callers_fault(instance):
+    """No level, no size, a leaf twice or too deep, no room given, more held than wanted."""
+    with pytest.raises(InputError):
+        solve(instance)
+
+
+def test_no_leaf_is_no_room():
+    """An empty tree is a tree in which nothing fits."""
+    for solver in ("Auto", "CPSAT", "Exact"):
+        answer = solve(Instance((Level("rack"), Level("node")), (), 2), solver=solver)
+        assert "infeasible" == answer.outcome
+
+
+def test_records_survive_the_wire():
+    """Instances and answers come back from JSON as they were."""
+    instance = group(KEP_A, 8, rack=Rule("spread", partitions=2), node=Rule(factor=2))
+    question = questions.Place(instance, Limits(stage_s=1.5), "CPSAT")
+    answer = solve(instance)
+
+    assert question == questions.decode(msgspec.json.decode(msgspec.json.encode(question)))
+    assert answer == msgspec.json.decode(msgspec.json.encode(answer), type=Answer)
+
+
+def test_ortools_is_loaded_only_to_solve():
+    """The daemon may import the records and the door without carrying CP-SAT."""
+    code = (
+        "import sys, scheduler.solver.solve, scheduler.solver.victims, scheduler.solver.conflict; "
+        "sys.exit('ortools' in sys.modules)"
+    )
+
+    assert 0 == subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode

@@ -1,0 +1,189 @@
+"""Who is evicted: the order of harm, budgets, several resources, single pods, and nobody in vain."""
+
+import msgspec
+import pytest
+
+from scheduler.base.errors import InputError
+from scheduler.solver import victims
+from scheduler.solver.instance import (
+    Budget,
+    Candidate,
+    Domains,
+    Instance,
+    Leaf,
+    Level,
+    Preemption,
+    Rule,
+)
+
+
+def problem(free, size, candidates, *, rule=None, budgets=(), forbid=False, need=(1,)):
+    """Return a group of `size` on nodes a, b, … with so much free, and who could go."""
+    leaves = tuple(
+        Leaf((chr(97 + at),), -1, have if isinstance(have, tuple) else (have,))
+        for at, have in enumerate(free)
+    )
+    instance = Instance((Level("node", rule or Rule()),), leaves, size, need)
+    return Preemption(instance, tuple(candidates), tuple(budgets), forbid)
+
+
+def gang(name, priority, freed, **more):
+    """Return a group that frees `freed` slots by node."""
+    pods = sum(freed.values())
+    return Candidate(name, priority, pods, {leaf: (n,) for leaf, n in freed.items()}, **more)
+
+
+def names(asked, answer):
+    """Return who goes, with the number for single pods."""
+    return {asked.candidates[index].name: n for index, n in answer.evicted.items()}
+
+
+def test_nobody_goes_when_the_group_fits():
+    """No eviction without need, and the placement is there."""
+    asked = problem([2, 2], 4, [gang("x", 0, {0: 2})])
+    answer = victims.solve(asked)
+
+    assert ({}, "placed", (2, 2)) == (answer.evicted, answer.outcome, answer.placement.counts)
+    assert answer.optimal
+
+
+def test_nobody_goes_when_it_would_not_help():
+    """A group that would not fit into the empty cluster evicts nobody."""
+    answer = victims.solve(problem([0, 0], 9, [gang("x", 0, {0: 4}), gang("y", 1, {1: 4})]))
+
+    assert ("infeasible", {}) == (answer.outcome, answer.evicted)
+    assert answer.optimal
+
+
+def test_many_of_low_priority_go_before_few_of_high():
+    """Pods are counted by priority from the highest down, not in all."""
+    asked = problem([1, 0], 4, [gang("low", 0, {0: 6}), gang("high", 1, {1: 3})])
+    answer = victims.solve(asked)
+
+    assert {"low": 1} == names(asked, answer)
+    assert [("1", 0), ("0", 6), ("", 1)] == [(one.level, one.value) for one in answer.stages]
+
+
+def test_of_equal_pods_fewer_groups_are_hit():
+    """One group of four rather than two of two, or than four single pods."""
+    asked = problem(
+        [0, 0],
+        4,
+        [
+            gang("two", 0, {0: 2}),
+            gang("more", 0, {0: 2}),
+            gang("four", 0, {1: 4}),
+            gang("single", 0, {0: 1}, single=True, count=4),
+        ],
+    )
+
+    assert {"four": 1} == names(asked, victims.solve(asked))
+
+
+def test_single_pods_go_one_by_one():
+    """Of like single pods only as many go as are needed."""
+    asked = problem([1], 3, [gang("single", 0, {0: 1}, single=True, count=5)])
+    answer = victims.solve(asked)
+
+    assert {"single": 2} == names(asked, answer)
+    assert answer.optimal
+
+
+def test_a_budget_is_spared_before_priorities_count():
+    """Violations come first: a higher priority goes rather than a protected pod."""
+    candidates = [
+        gang("protected", 0, {0: 2}, budgets={0: 2}),
+        gang("higher", 1, {1: 2}),
+    ]
+    asked = problem([0, 0], 2, candidates, budgets=[Budget("b", 1)])
+    answer = victims.solve(asked)
+
+    assert {"higher": 1} == names(asked, answer)
+    assert ("violations", 0) == (answer.stages[0].measure, answer.stages[0].value)
+
+
+def test_a_budget_with_room_protects_nobody():
+    """What the budget allows may go."""
+    asked = problem([0], 2, [gang("x", 0, {0: 2}, budgets={0: 2})], budgets=[Budget("b", 2)])
+
+    assert {"x": 1} == names(asked, victims.solve(asked))
+
+
+@pytest.mark.parametrize(("forbid", "outcome"), [(True, "infeasible"), (False, "placed")])
+def test_violations_are_counted_or_forbidden(forbid, outcome):
+    """By the caller's choice a violated budget is the last resort, or none."""
+    candidates = [gang("x", 0, {0: 3}, budgets={0: 3})]
+    asked = problem([0], 3, candidates, budgets=[Budget("b", 1)], forbid=forbid)
+    answer = victims.solve(asked)
+
+    assert outcome == answer.outcome
+    if outcome == "placed":
+        assert 2 == answer.stages[0].value
+
+
+def test_every_resource_has_to_be_freed():
+    """Two halves of different resources make no place."""
+    candidates = [
+        Candidate("cpu", 0, 1, {0: (2, 0)}),
+        Candidate("memory", 0, 1, {0: (0, 2)}),
+        Candidate("both", 1, 1, {0: (2, 2)}),
+    ]
+    asked = problem([(0, 0)], 1, candidates, need=(2, 2))
+
+    assert {"cpu": 1, "memory": 1} == names(asked, victims.solve(asked))
+
+
+def test_two_halves_of_one_resource_make_a_place():
+    """What several evictions free on one node adds up before it is divided."""
+    asked = problem([1], 2, [gang("x", 0, {0: 1}), gang("y", 0, {0: 2})], need=(2,))
+
+    assert {"x": 1, "y": 1} == names(asked, victims.solve(asked))
+
+
+def test_an_overcommitted_node_does_no_harm_elsewhere():
+    """Less than nothing free on one node is not taken from another."""
+    asked = problem([-4, 1], 2, [gang("x", 0, {1: 1}), gang("y", 0, {0: 2})])
+
+    assert {"x": 1} == names(asked, victims.solve(asked))
+
+
+def test_hard_rules_decide_who_goes():
+    """All on one node: the larger group of the better node goes, not the two small ones."""
+    asked = problem(
+        [1, 1, 3],
+        4,
+        [gang("a", 0, {0: 3}), gang("b", 0, {1: 3}), gang("c", 1, {2: 1})],
+        rule=Rule("pack", hard=True),
+    )
+    answer = victims.solve(asked)
+
+    assert {"a": 1} == names(asked, answer)
+    assert (4, 0, 0) == answer.placement.counts
+
+
+def test_held_members_and_rules_between_members_count():
+    """A group that is being repaired keeps its pods; zones that are no level are respected."""
+    leaves = (Leaf(("a",), -1, (0,), held=1), Leaf(("b",), -1, (0,)), Leaf(("c",), -1, (0,)))
+    zones = Domains("zone", ((0, 1), (2,)), at_most=1)
+    instance = Instance((Level("node"),), leaves, 2, (1,), (zones,))
+    asked = Preemption(instance, (gang("x", 0, {1: 1}), gang("y", 1, {2: 2})))
+    answer = victims.solve(asked)
+
+    assert {"y": 1} == names(asked, answer)
+    assert (1, 0, 1) == answer.placement.counts
+
+
+def test_nonsense_is_refused():
+    """What a candidate frees has to have a place, and its budget has to be there."""
+    for broken in (gang("x", 0, {7: 1}), gang("x", 0, {0: 1}, budgets={3: 1})):
+        with pytest.raises(InputError):
+            victims.solve(problem([0], 1, [broken]))
+
+
+def test_victims_survive_the_wire():
+    """Problem and answer come back from JSON as they were."""
+    asked = problem([0], 1, [gang("x", 0, {0: 1}, budgets={0: 1})], budgets=[Budget("b")])
+    answer = victims.solve(asked)
+
+    assert asked == msgspec.json.decode(msgspec.json.encode(asked), type=Preemption)
+    assert answer == msgspec.json.decode(msgspec.json.encode(answer), type=type(answer))
