@@ -45,7 +45,11 @@ DEFAULT_MULTI_POINT: Final = (
     ("NodeDeclaredFeatures", 0),
 )
 # Ours that stand in the profile of a daemon without a file: they do nothing until their objects exist.
-WITHOUT_FILE: Final = {"preEnqueue": ("ClusterTopologyPlacementGroup",)}
+WITHOUT_FILE: Final = {
+    "preEnqueue": ("ClusterTopologyPlacementGroup",),
+    "preFilter": ("NodeResourceTopologyMatch",),
+    "filter": ("NodeResourceTopologyMatch",),
+}
 KUBE_SCHEDULER: Final = frozenset(name for name, _ in DEFAULT_MULTI_POINT) | {
     "GangScheduling",
     "TopologyPlacementGenerator",
