@@ -220,7 +220,7 @@ def decisions(profiling: bool) -> dict[str, float]:
             for effect in engine.run(now, 64):
                 if isinstance(effect, Bind):
                     bound += 1
-                    engine.handle(Answer(effect.id, True), now)
+                    engine.handle(Answer(effect.id, 201), now)
                     one = by_uid[effect.uid]
                     spec = msgspec.structs.replace(one.spec, node_name=effect.node)
                     echo = msgspec.structs.replace(one, spec=spec)

@@ -8,7 +8,6 @@ from the candidate's place to the other one's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,12 +28,13 @@ UNKNOWN_COST = 100  # what an unknown way adds to a score
 SAME_PLACE_COST = 1
 DEAREST = 10**12  # beyond any sense; keeps sums over many pods inside 64 bits
 _ALWAYS = -1.0
+_MOST_LIMITS = 64
 _LEVELS = {REGION_LABEL: REGION, ZONE_LABEL: ZONE}
 
 Way = tuple[str, str]
 
 
-class PlaceCosts(NamedTuple):
+class PlaceCosts:
     """Matrices [from, to] over places.
 
     `price` is what a limit is compared with: below every limit inside one place, above every limit to
@@ -43,8 +43,20 @@ class PlaceCosts(NamedTuple):
     whole; as floats, sums over many pods are several times faster and still exact.
     """
 
-    price: FloatMatrix
-    cost: FloatMatrix
+    def __init__(self, price: FloatMatrix, cost: FloatMatrix) -> None:
+        self.price = price
+        self.cost = cost
+        self._judged: dict[int, tuple[FloatMatrix, FloatMatrix]] = {}
+
+    def judged(self, limit: int) -> tuple[FloatMatrix, FloatMatrix]:
+        """Return 1 where a limit holds, and 1 where it is broken; a way not known does neither."""
+        found = self._judged.get(limit)
+        if found is None:
+            if len(self._judged) >= _MOST_LIMITS:
+                self._judged.clear()
+            holds = (self.price <= limit).astype(np.float64)
+            found = self._judged[limit] = (holds, (self.price > limit).astype(np.float64))
+        return found
 
 
 class CostTable:

@@ -22,6 +22,7 @@ from scheduler.plugins.network.ties import TiesState, own_cost
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
+_TABLE = 4096
 _MANY = "Node(s) do not meet several network requirements from Workload dependencies"
 _ONE = (
     "Node {} does not meet several network requirements from Workload dependencies: "
@@ -204,7 +205,12 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> 
     low, high = int(costs.min()), int(costs.max())
     if low == high:
         return nodes.constant(100 if high else alike_at_zero)
-    normalized: IntColumn = 100 - 100 * (raw - low) // (high - low)
+    width = high - low
+    if width <= _TABLE:
+        # A look-up in a small table is several times faster than a division of whole columns.
+        table: IntColumn = 100 - 100 * np.arange(width + 1) // width
+        return table.take(raw - low, mode="clip")
+    normalized: IntColumn = 100 - 100 * (raw - low) // width
     return normalized
 
 

@@ -59,9 +59,12 @@ class LinkRoom:
         self._regions = self._listed(REGION, places.regions)
         is_apart = self._region_of[:, None] != self._region_of[None, :]
         self._zones.capacity[is_apart] = np.inf
+        self._least = min(self._zones.least, self._regions.least)
 
     def full(self, state: TiesState) -> Iterator[FullLink]:
         """Yield the links that have no room for the pod."""
+        if not state.has_moved and self._bookings.most() + _wishes(state) <= self._least:
+            return  # no link can be full
         asked = self._asked(state)
         if asked is None:
             return
@@ -135,6 +138,17 @@ class LinkRoom:
                         capacity[other, one] = bits
                         shared[one, other] = shared[other, one] = True
         return _Listed(level, tuple(names), capacity, shared, float(capacity.min(initial=np.inf)))
+
+
+def _wishes(state: TiesState) -> float:
+    """Return what the pod, and those that depend on it, could ask of one link at most."""
+    pods = state.tracker.pods(state.ties.group)
+    wishes = 0
+    for need in state.ties.needs:
+        held = pods.get(need.workload)
+        times = held.total if need.is_dependent and held is not None else 1
+        wishes += (need.bandwidth + 1) * times
+    return float(wishes)
 
 
 def _over(listed: _Listed, asked: _Asked, booked: FloatMatrix) -> Iterator[tuple[int, str]]:

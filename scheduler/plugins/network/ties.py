@@ -52,6 +52,11 @@ class TiesState:
         self._standing: Standing | None = None
 
     @property
+    def has_moved(self) -> bool:
+        """Whether pods have moved hypothetically."""
+        return bool(self.moved or self.moved_elsewhere)
+
+    @property
     def places(self) -> Places:
         """Return where the rows stand."""
         return self.tracker.places
@@ -99,7 +104,7 @@ class TiesState:
 
     def booked_more(self) -> Iterator[Amounts]:
         """Yield how the hypothetical moves of each group change what is booked."""
-        if self.moved or self.moved_elsewhere:
+        if self.has_moved:
             for group, moves in {**self.moved_elsewhere, self.ties.group: self.moved}.items():
                 yield self.tracker.bookings.changed_by(group, self._by_place(moves))
 
@@ -138,36 +143,33 @@ class TiesState:
 
     def accumulated(self, cost: FloatMatrix) -> IntColumn:
         """Return per place the sum of `cost`, a matrix as in `PlaceCosts`, over all tied pods."""
-        columns, counts, _ = self._ends(cost.shape[1] // 2)
-        total: IntColumn = (cost[:, columns] @ counts).astype(np.int64)
+        counts = sum(self._ends(cost.shape[1]).values())
+        total: IntColumn = (cost @ counts).astype(np.int64)
         return total
 
     def _judge(self) -> Verdicts:
         matrices = self.ties.table.matrices(self.places)
-        columns, counts, limits = self._ends(len(self.places))
-        price = matrices.price[:, columns]
-        # A way that is not known has no price: it compares as neither.
-        satisfied = (price <= limits) @ counts
-        violated = (price > limits) @ counts
-        cost = matrices.cost[:, columns] @ counts
+        by_limit = self._ends(matrices.cost.shape[1])
+        size = len(self.places)
+        satisfied, violated, everybody = np.zeros(size), np.zeros(size), np.zeros(2 * size)
+        for limit, counts in by_limit.items():
+            holds, breaks = matrices.judged(limit)
+            satisfied += holds @ counts
+            violated += breaks @ counts
+            everybody += counts
+        cost = matrices.cost @ everybody
         return Verdicts(*(numbers.astype(np.int64) for numbers in (satisfied, violated, cost)))
 
-    def _ends(self, size: int) -> tuple[Rows, FloatColumn, FloatColumn]:
-        """Return for each tie and place of its pods: matrix column, number of pods, limit."""
-        columns: list[Rows] = []
-        counts: list[IntColumn] = []
-        limits: list[int] = []
+    def _ends(self, columns: int) -> dict[int, FloatColumn]:
+        """Return for each limit the number of tied pods per column of `PlaceCosts`."""
+        found: dict[int, FloatColumn] = {}
         for need in self.ties.needs:
             places, numbers = self.by_place(need.workload)
-            columns.append(places + size if need.is_dependent else places)
-            counts.append(numbers)
-            limits.append(need.limit)
-        lengths = [len(numbers) for numbers in counts]
-        return (
-            np.concatenate(columns),
-            np.concatenate(counts).astype(np.float64),
-            np.repeat(np.array(limits, dtype=np.float64), lengths),
-        )
+            counts = found.get(need.limit)
+            if counts is None:
+                counts = found[need.limit] = np.zeros(columns)
+            counts[places + columns // 2 if need.is_dependent else places] += numbers
+        return found
 
     def _rows_of(self, workload: str) -> dict[int, int]:
         held = self.tracker.pods(self.ties.group).get(workload)
