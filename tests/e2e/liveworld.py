@@ -54,15 +54,26 @@ class World:
         """Create nodes that this case's pods may use, and nobody else's."""
         names = [f"n{number}-{self.ns}" for number in range(len(sizes))]
         for name, cpu in zip(names, sizes, strict=True):
-            raw = node(name, cpu=cpu, labels={"case": self.ns})
-            raw["status"]["capacity"] = raw["status"]["allocatable"]
-            await self.post("nodes", raw)
+            await self.node(name, cpu=cpu, labels={"case": self.ns})
         return names
 
-    async def pod(self, name: str, *, scheduler: str = "trellis", **fields: Any) -> None:
+    async def node(self, name: str, **fields: Any) -> None:
+        """Create a node."""
+        raw = node(name, **fields)
+        raw["status"]["capacity"] = raw["status"]["allocatable"]
+        await self.post("nodes", raw)
+
+    async def pod(
+        self,
+        name: str,
+        *,
+        scheduler: str = "trellis",
+        spec: dict[str, Any] | None = None,
+        **fields: Any,
+    ) -> None:
         """Create a pod of ours that asks for this case's nodes."""
-        spec = {"schedulerName": scheduler, "nodeSelector": {"case": self.ns}}
-        raw = pod(name, namespace=self.ns, spec=spec, **fields)
+        whole = {"schedulerName": scheduler, "nodeSelector": {"case": self.ns}, **(spec or {})}
+        raw = pod(name, namespace=self.ns, spec=whole, **fields)
         del raw["spec"]["nodeName"]
         del raw["status"]
         await self.post("pods", raw)
