@@ -8,6 +8,7 @@ The engine never holds a clock; its caller passes `now`.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -52,9 +53,9 @@ class ManualClock:
         self._now = now
 
 
-def perf_s() -> float:
-    """Return a high-resolution reading for measuring how long something took, in seconds."""
-    return time.perf_counter()
+# A high-resolution reading for measuring how long something took, in seconds; taken some thirty times
+# per pod, so nothing stands between it and the caller.
+perf_s: Callable[[], float] = time.perf_counter
 
 
 def rfc3339(now: float) -> str:

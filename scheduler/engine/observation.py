@@ -14,18 +14,15 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.queues import QueuedPod, Queues, Where
 from scheduler.engine.wakeups import Wakeups
 from scheduler.framework.measure import Instruments, Stopwatch
-from scheduler.framework.plugin import POINTS
+from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.profile import Profile
 from scheduler.framework.status import Code
 from scheduler.state.cluster import Cluster
 
+Observe = Callable[[float], None]
 OnDecision = Callable[[QueuedPod, Decision], None]
 OnEnd = Callable[[QueuedPod, str, str], None]
 OnFault = Callable[[str, str, Exception], None]
-
-_POINT_LABEL = {method: point[0].upper() + point[1:] for method, point in POINTS.items()} | {
-    "unreserve": "Unreserve"
-}
 
 
 def _standing_still() -> float:
@@ -39,21 +36,32 @@ class ProfileInstruments:
         self.stopwatch = stopwatch
         self._meters = meters
         self._profile = profile
+        # What takes the durations, once looked up: a pod passes half a dozen points.
+        self._points: dict[tuple[str, str], Observe] = {}
+        self._plugins: dict[tuple[str, str, str], Observe] = {}
 
     def point(self, point: str, seconds: float, status: str) -> None:
         """Note how long all plugins of an extension point took."""
-        family = self._meters.framework_extension_point_duration
-        family.labels(_POINT_LABEL[point], status, self._profile).observe(seconds)
+        observe = self._points.get((point, status))
+        if observe is None:
+            family = self._meters.framework_extension_point_duration
+            observe = family.labels(POINT_NAMES[point], status, self._profile).observe
+            self._points[point, status] = observe
+        observe(seconds)
 
     def plugin(self, point: str, plugin: str, seconds: float, status: str) -> None:
         """Note how long one plugin took."""
-        family = self._meters.plugin_execution_duration
-        family.labels(plugin, _POINT_LABEL[point], status).observe(seconds)
+        observe = self._plugins.get((point, plugin, status))
+        if observe is None:
+            family = self._meters.plugin_execution_duration
+            observe = family.labels(plugin, POINT_NAMES[point], status).observe
+            self._plugins[point, plugin, status] = observe
+        observe(seconds)
 
     def evaluations(self, point: str, plugin: str) -> Callable[[], None]:
         """Return what counts the calls of a plugin at a point."""
         family = self._meters.plugin_evaluation
-        return family.labels(plugin, _POINT_LABEL[point], self._profile).inc
+        return family.labels(plugin, POINT_NAMES[point], self._profile).inc
 
 
 class Observation:

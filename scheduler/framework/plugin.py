@@ -43,6 +43,11 @@ POINTS: dict[str, str] = {
     "post_bind": "postBind",
 }
 
+# The same as kube-scheduler writes them in errors and metrics.
+POINT_NAMES = {method: point[0].upper() + point[1:] for method, point in POINTS.items()} | {
+    "unreserve": "Unreserve"
+}
+
 
 class Plugin(Generic[ArgsT]):
     """Base of all plugins.

@@ -34,6 +34,8 @@ class _Entry(msgspec.Struct):
     columns: Columns
     layout: tuple[int, int]
     cell: Cell
+    # The only column, if there is but one.
+    single: NDArray[Any] | None
 
 
 class RowCache(Generic[KeyT]):
@@ -54,36 +56,58 @@ class RowCache(Generic[KeyT]):
         self._cells = cells
         self._most = most
         self._entries: dict[KeyT, _Entry] = {}
+        # Pods of a kind come one after the other: the key and entry of the last question.
+        self._last: tuple[KeyT, _Entry] | None = None
 
     def columns(self, key: KeyT, nodes: Nodes) -> Columns:
         """Return the columns for `key`; the next call writes to them, so hand out copies only."""
         log = nodes.amounts_touched
         if log is None:
             return self._columns(key, nodes)
-        entry = self._entries.pop(key, None)
+        last = self._last
+        entry = last[1] if last is not None and last[0] is key else self._entry(key)
         if entry is None or entry.log is not log:
-            if len(self._entries) >= self._most:
-                self._entries.pop(next(iter(self._entries)))
             entry = self._fresh(key, nodes, log)
-        elif entry.mark != log.mark:
-            changed = log.since(entry.mark)
-            if changed is None or len(changed) > max(_FEW, _MOST_CHANGED * nodes.size):
-                entry = self._fresh(key, nodes, log)
-            else:
-                self._catch_up(key, nodes, entry, changed)
-                entry.mark = log.mark
-        self._entries[key] = entry  # moved to the end: the least recently used one goes first
+        else:
+            mark = log.mark
+            if entry.mark != mark:
+                changed = log.since(entry.mark)
+                if changed is None or len(changed) > max(_FEW, _MOST_CHANGED * nodes.size):
+                    entry = self._fresh(key, nodes, log)
+                else:
+                    self._catch_up(key, nodes, entry, changed)
+                    entry.mark = mark
+        self._last = (key, entry)
         return entry.columns
 
+    def _entry(self, key: KeyT) -> _Entry | None:
+        """Return what is known for a key, moved to the end: who was not used for longest goes first."""
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._entries[key] = entry
+        return entry
+
     def _fresh(self, key: KeyT, nodes: Nodes, log: Touched) -> _Entry:
+        self._entries.pop(key, None)
+        if len(self._entries) >= self._most:
+            self._entries.pop(next(iter(self._entries)))
         columns = self._columns(key, nodes)
-        return _Entry(log, log.mark, columns, nodes.layout, self._cells(key, nodes))
+        single = columns[0] if len(columns) == 1 else None
+        cell = self._cells(key, nodes)
+        entry = _Entry(log, log.mark, columns, nodes.layout, cell, single)
+        self._entries[key] = entry
+        return entry
 
     def _catch_up(self, key: KeyT, nodes: Nodes, entry: _Entry, changed: list[int]) -> None:
         if entry.layout != nodes.layout:
             entry.layout, entry.cell = nodes.layout, self._cells(key, nodes)
             entry.columns = tuple(np.resize(column, nodes.size) for column in entry.columns)
+            entry.single = entry.columns[0] if entry.single is not None else None
         if len(changed) <= _FEW:
+            if entry.single is not None:
+                for row in changed:
+                    entry.single[row] = entry.cell(row)[0]
+                return
             for row in changed:
                 for column, value in zip(entry.columns, entry.cell(row), strict=True):
                     column[row] = value

@@ -20,6 +20,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.measure import Instruments, Measure, measured
 from scheduler.framework.narrow import Narrow, none_left
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.profile import Bound, Profile
 from scheduler.framework.scores import Total, check_range, normalize
 from scheduler.framework.standing import StandingAnswers
@@ -84,7 +85,7 @@ class Runner:
         self._measure = Measure(profile, instruments) if instruments is not None else None
         self._filters_without_state = _plugins_without_state(profile, "filter", "pre_filter")
         self._scores_without_state = _plugins_without_state(profile, "score", "pre_score")
-        self._served = {point for point in _GO_NAME if _bounds(profile, point)}
+        self._served = {point for point in POINT_NAMES if _bounds(profile, point)}
         self._filtering = StandingAnswers(profile, "pre_filter")
         self._scoring = StandingAnswers(profile, "pre_score")
 
@@ -143,8 +144,9 @@ class Runner:
                     return not np.count_nonzero(feasible)
             return False
 
-        bounds = self.profile.filter
-        if states.skipped:
+        standing = self._filtering.of(cycle.shape)
+        bounds = standing.after
+        if states.skipped != standing.skipped:
             bounds = tuple(b for b in bounds if b.name not in states.skipped)
         self._each("filter", bounds, step)
         return feasible, rejections
@@ -177,8 +179,9 @@ class Runner:
             total.add(normalized, bound.weight)
             return False
 
-        bounds = self.profile.score
-        if states.skipped_scoring:
+        standing = self._scoring.of(cycle.shape)
+        bounds = standing.after
+        if states.skipped_scoring != standing.skipped:
             bounds = tuple(b for b in bounds if b.name not in states.skipped_scoring)
         self._each("score", bounds, step)
         return total.column(), scores
@@ -351,7 +354,7 @@ class Runner:
                 except PluginError:
                     raise
                 except Exception as error:  # the one place where a plugin's fault is caught
-                    fault = PluginError(bound.name, _GO_NAME[point], str(error))
+                    fault = PluginError(bound.name, POINT_NAMES[point], str(error))
                     if not to_the_end:
                         raise fault from error
                     faults.append(fault)
@@ -362,19 +365,6 @@ class Runner:
             if measure is not None:
                 measure.point(point, measure.now_s() - started_s, result)
                 measure.count(point, bounds[:asked], skipped)
-
-
-_GO_NAME = {
-    "pre_filter": "PreFilter",
-    "filter": "Filter",
-    "post_filter": "PostFilter",
-    "pre_score": "PreScore",
-    "score": "Score",
-    "reserve": "Reserve",
-    "unreserve": "Unreserve",
-    "permit": "Permit",
-    "post_bind": "PostBind",
-}
 
 
 def _bounds(profile: Profile, point: str) -> tuple[Bound, ...]:
@@ -399,5 +389,5 @@ def _state(bound: Bound, states: States) -> tuple[Any, ...]:
 def _attributed(status: Status, bound: Bound, point: str) -> Status:
     """Return a rejection with its plugin's name; PluginError for a status of code Error."""
     if status.code is Code.ERROR:
-        raise PluginError(bound.name, _GO_NAME[point], status.message)
+        raise PluginError(bound.name, POINT_NAMES[point], status.message)
     return msgspec.structs.replace(status, plugin=bound.name)

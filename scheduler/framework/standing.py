@@ -21,11 +21,12 @@ from scheduler.state.shapes import Shape
 class Standing(msgspec.Struct, frozen=True):
     """What is known of a shape at one point: who still has to be asked, who skips, and states.
 
-    `absent` are the plugins that have nothing to do with such pods at any later point that goes with
+    `after` are those of filter (of score) that do not skip for all time. `absent` are the plugins that have nothing to do with such pods at any later point that goes with
     their pre-filter.
     """
 
     left: tuple[Bound, ...]
+    after: tuple[Bound, ...]
     skipped: frozenset[str] = frozenset()
     states: Mapping[str, Any] = {}
     absent: frozenset[str] = frozenset()
@@ -37,10 +38,11 @@ class StandingAnswers:
     def __init__(self, profile: Profile, point: str) -> None:
         self._point = point
         self._bounds: tuple[Bound, ...] = getattr(profile, point)
-        self._nothing_known = Standing(self._bounds)
+        self._after: tuple[Bound, ...] = getattr(profile, point.removeprefix("pre_"))
+        self._nothing_known = Standing(self._bounds, self._after)
         self._key = object()
         # Shapes with the same plugins answered have these in common.
-        self._left: dict[frozenset[str], tuple[Bound, ...]] = {}
+        self._without: dict[tuple[str, frozenset[str]], tuple[Bound, ...]] = {}
 
     def of(self, shape: Shape) -> Standing:
         """Return what is known of a shape."""
@@ -58,15 +60,23 @@ class StandingAnswers:
             for bound in self._bounds
             if bound.name in answers and self._lasts(bound, answers[bound.name])
         }
-        names = frozenset(lasting)
-        if names not in self._left:
-            self._left[names] = tuple(b for b in self._bounds if b.name not in names)
+        skipped = frozenset(name for name, one in lasting.items() if isinstance(one, Status))
         shape.kept[self._key] = Standing(
-            self._left[names],
-            frozenset(name for name, answer in lasting.items() if isinstance(answer, Status)),
+            self._left("at", self._bounds, frozenset(lasting)),
+            self._left("after", self._after, skipped),
+            skipped,
             {name: one for name, one in lasting.items() if not isinstance(one, Status)},
             frozenset(name for name, answer in lasting.items() if answer is NOT_CONCERNED),
         )
+
+    def _left(
+        self, which: str, bounds: tuple[Bound, ...], without: frozenset[str]
+    ) -> tuple[Bound, ...]:
+        found = self._without.get((which, without))
+        if found is None:
+            found = tuple(bound for bound in bounds if bound.name not in without)
+            self._without[which, without] = found
+        return found
 
     def _lasts(self, bound: Bound, answer: Any) -> bool:
         if answer is NOT_CONCERNED:
