@@ -1,5 +1,4 @@
-"""The NodeMetric operator: one object per node, and its figures where no agent reports them."""
+"""The NodeMetric operator: one object per node, and its figures where no agent reports them.
 
-from operators.nodemetric.operator import RECIPE, NodeMetricOperator
-
-__all__ = ["RECIPE", "NodeMetricOperator"]
+Nothing is imported here: the agent on every node uses the rules without the operator's memory.
+"""

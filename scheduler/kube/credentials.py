@@ -13,7 +13,7 @@ import ssl
 import urllib.request
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import structlog
@@ -158,21 +158,41 @@ class _KubeconfigSource:
 
 
 class _InClusterSource:
-    """The service account of the pod we run in; the kubelet writes its token anew."""
+    """The service account of the pod we run in; the kubelet writes its token anew.
+
+    Read here and not by kubernetes-asyncio: that package alone takes as much memory as a node agent.
+    """
 
     def __init__(self) -> None:
         self._tls = _TlsCache()
 
     def load(self, *, force: bool) -> Access:
         del force
-        from kubernetes_asyncio.client import Configuration
-        from kubernetes_asyncio.config import incluster_config
-
-        found = Configuration()
-        load: Any = incluster_config.load_incluster_config
-        load(client_configuration=found, try_refresh_token=False)
+        host = os.environ["KUBERNETES_SERVICE_HOST"]
+        port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+        token = SERVICE_TOKEN.read_text().strip()
+        if not token:
+            raise ConfigError("the token is empty", where=str(SERVICE_TOKEN))
+        found = _ServiceAccount(
+            host=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+            ssl_ca_cert=str(SERVICE_TOKEN.with_name("ca.crt")),
+            api_key={"BearerToken": f"Bearer {token}"},
+        )
         namespace = SERVICE_TOKEN.with_name("namespace")
         return _access(found, self._tls, namespace.read_text() if namespace.exists() else "")
+
+
+class _ServiceAccount(NamedTuple):
+    """What `_access` asks of kubernetes-asyncio's Configuration."""
+
+    host: str
+    ssl_ca_cert: str
+    api_key: dict[str, str]
+    cert_file: None = None
+    key_file: None = None
+    verify_ssl: bool = True
+    tls_server_name: None = None
+    proxy: None = None
 
 
 class _TlsCache:
@@ -190,14 +210,14 @@ class _TlsCache:
 
 def _load(source: Source, *, force: bool) -> Access:
     """Load, with whatever goes wrong told as one line."""
-    from kubernetes_asyncio.config import ConfigException
-
     try:
         return source.load(force=force)
-    except (ConfigError, ConfigException) as error:
+    except ConfigError as error:
         raise ConfigError(str(error)) from error
     except Exception as error:
         text = str(error) or type(error).__name__
+        if type(error).__name__ == "ConfigException":  # kubernetes-asyncio's own: it says it all
+            raise ConfigError(text) from error
         raise ConfigError(f"the kubeconfig cannot be used: {text}") from error
 
 

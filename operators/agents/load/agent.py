@@ -81,14 +81,18 @@ class LoadAgent:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            try:
-                # The kernel's files are in memory, but a thread may wait for its locks; the loop not.
-                look = await asyncio.to_thread(self.sampler.look)
-                self.sampler.take(look, loop.time())
-            except ReadingError as error:
-                self._tell(str(error))
+            await self._look()
             due = max(due + self._settings.sample_s, loop.time())
             await asyncio.sleep(due - loop.time())
+
+    async def _look(self) -> None:
+        try:
+            # The kernel's files are in memory, but a thread may wait for its locks; the loop not.
+            look = await asyncio.to_thread(self.sampler.look)
+        except ReadingError as error:
+            self._tell(str(error))
+        else:
+            self.sampler.take(look, asyncio.get_running_loop().time())
 
     async def _reporting(self) -> None:
         loop = asyncio.get_running_loop()
@@ -115,6 +119,7 @@ class LoadAgent:
             return self._settings.missing_s
         policy = metric.spec.metric_collect_policy or DEFAULT_POLICY
         self.sampler.follow(policy)
+        await self._look()  # so that the figures end where the report says
         status = self.sampler.status(await self._pods(), self._clock.now())
         if status is None:
             return self._settings.sample_s

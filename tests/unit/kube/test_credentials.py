@@ -248,11 +248,7 @@ async def test_inside_a_pod(tmp_path: Path, nothing_around: pytest.MonkeyPatch):
     (tmp_path / "token").write_text("pod-token")
     (tmp_path / "ca.crt").write_bytes(made.authority)
     (tmp_path / "namespace").write_text("trellis-system")
-    from kubernetes_asyncio.config import incluster_config
-
     nothing_around.setattr(credentials, "SERVICE_TOKEN", tmp_path / "token")
-    nothing_around.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
-    nothing_around.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
     nothing_around.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     nothing_around.setenv("KUBERNETES_SERVICE_PORT", "443")
 
