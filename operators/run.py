@@ -16,6 +16,7 @@ from typing import NamedTuple
 import structlog
 
 from operators.api import Api, Connection
+from operators.appgroup.operator import RECIPE as APP_GROUP
 from operators.health import OperatorsHealth
 from operators.kopflog import kopf_logs_redirected
 from operators.life import live, live_unwatched
@@ -27,7 +28,7 @@ from scheduler.base.clock import Clock
 from scheduler.base.errors import ApiError, TrellisError
 from scheduler.state.view import ClusterView
 
-OPERATORS = {recipe.name: recipe for recipe in (NETWORK_TOPOLOGY, NODE_METRIC)}
+OPERATORS = {recipe.name: recipe for recipe in (APP_GROUP, NETWORK_TOPOLOGY, NODE_METRIC)}
 
 _log = structlog.get_logger("operators")
 

@@ -25,10 +25,18 @@ class NodeMetricSettings(msgspec.Struct, frozen=True):
     expires_s: float = 180.0
 
 
+class AppGroupSettings(msgspec.Struct, frozen=True):
+    """By which table the placed cost of an application is summed up."""
+
+    network_topology: str = "nt-default"
+    weights: str = "UserDefined"
+
+
 class OperatorsSettings(msgspec.Struct, frozen=True):
     """Times are seconds; `enabled` names operators of `operators.run.OPERATORS`."""
 
-    enabled: tuple[str, ...] = ("networktopology",)
+    enabled: tuple[str, ...] = ("appgroup", "networktopology")
+    app_group: AppGroupSettings = AppGroupSettings()
     node_metric: NodeMetricSettings = NodeMetricSettings()
     # Between two writes to the status of the same object, however fast nodes come and go.
     status_interval_s: float = 1.0

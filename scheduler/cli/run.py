@@ -21,7 +21,7 @@ from operators.api import Connection
 from operators.health import OperatorsHealth
 from operators.metricproviders import HttpSettings
 from operators.run import run_operators
-from operators.settings import NodeMetricSettings, OperatorsSettings
+from operators.settings import AppGroupSettings, NodeMetricSettings, OperatorsSettings
 from scheduler.base import logs
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
@@ -195,11 +195,15 @@ def _elected(loaded: Loaded, leader_elect: bool | None) -> Loaded:
 def _operators_settings(loaded: Loaded) -> OperatorsSettings:
     wanted = loaded.trellis.operators
     chosen = {
+        "appgroup": wanted.app_group.enabled,
         "networktopology": wanted.network_topology.enabled,
         "nodemetric": wanted.node_metric.enabled,
     }
     return OperatorsSettings(
         enabled=tuple(name for name, enabled in chosen.items() if enabled),
+        app_group=AppGroupSettings(
+            wanted.app_group.network_topology_name, wanted.app_group.weights_name
+        ),
         node_metric=_node_metric_settings(loaded),
     )
 

@@ -29,6 +29,14 @@ class Operator(TrellisStruct, frozen=True):
     enabled: bool = True
 
 
+class AppGroupOperator(TrellisStruct, frozen=True):
+    """Keeps the status of AppGroups; their cost is summed up by this table of that NetworkTopology."""
+
+    enabled: bool = True
+    network_topology_name: str = "nt-default"
+    weights_name: str = "UserDefined"
+
+
 class NodeMetricOperator(TrellisStruct, frozen=True):
     """Keeps one NodeMetric per node; off where an installed Koordinator does.
 
@@ -46,6 +54,7 @@ class Operators(TrellisStruct, frozen=True):
     """The controllers that run inside the daemon."""
 
     enabled: bool = True
+    app_group: AppGroupOperator = AppGroupOperator()
     network_topology: Operator = Operator()
     node_metric: NodeMetricOperator = NodeMetricOperator()
 

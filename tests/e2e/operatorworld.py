@@ -35,6 +35,7 @@ TOPOLOGIES = f"{KIND}/namespaces/default/networktopologies"
 Json = dict[str, Any]
 
 SETTINGS = OperatorsSettings(
+    enabled=("networktopology",),
     status_interval_s=0.1,
     definition_poll_s=0.1,
     definition_check_s=0.2,

@@ -102,7 +102,9 @@ async def test_churn_is_few_writes(world: World):
     await world.define()
     await world.create()
     seen = Seen(world, "nt-default")
-    settings = OperatorsSettings(status_interval_s=interval_s, definition_poll_s=0.1)
+    settings = OperatorsSettings(
+        enabled=("networktopology",), status_interval_s=interval_s, definition_poll_s=0.1
+    )
     async with world.operators(settings):
         await seen.until(count_is(0))
         before, end, changes = len(seen.versions), loop.time() + churn_s, 0

@@ -1,0 +1,72 @@
+"""Keep `status` of every AppGroup in step with its spec, its pods and what they cost each other."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from operators.appgroup import costs
+from operators.appgroup.pods import by_group, oddities
+from operators.appgroup.status import Observed, ObservedPod, merge_patch, status_of
+from operators.keeper import Key, StatusKeeper
+from operators.operator import Recipe, Surroundings
+from scheduler.base.clock import rfc3339
+from scheduler.objects.groups import AppGroup
+from scheduler.objects.kinds import Kind
+from scheduler.objects.network import NetworkTopology
+
+APP_GROUP = Kind(
+    "AppGroup", "appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup, required=False
+)
+
+
+class AppGroupOperator(StatusKeeper[AppGroup]):
+    """Lists pods, orders workloads, sums up costs."""
+
+    kind = APP_GROUP
+    wakes = ("Pod", "Node", "NetworkTopology")
+
+    def __init__(self, around: Surroundings) -> None:
+        super().__init__(around)
+        self._pods: Mapping[Key, list[ObservedPod]] = {}
+        self._odd: Mapping[Key, tuple[str, ...]] = {}
+        self._at = costs.Places()
+
+    def gather(self) -> None:
+        """Sort the placed pods by group, and look up where nodes stand."""
+        view = self.around.view
+        placed = list(view.pods())
+        self._pods = by_group(placed, self.objects)
+        self._odd = oddities(placed, self.objects)
+        wanted = self.around.settings.app_group
+        topologies: Mapping[str, NetworkTopology] = view.objects("NetworkTopology")
+        named = [
+            one
+            for key, one in sorted(topologies.items())
+            if key.partition("/")[2] == wanted.network_topology
+        ]
+        self._at = costs.places(view.nodes(), named[0] if named else None, wanted.weights)
+
+    def surroundings(self, key: Key, obj: AppGroup) -> Hashable:
+        """Return the group's pods, what is odd about others, and what they cost each other."""
+        by_workload, total = costs.statistics(obj.spec, self._pods.get(key, ()), self._at)
+        pods = tuple(self._pods.get(key, ()))
+        return pods, self._odd.get(key, ()), tuple(by_workload.items()), total
+
+    def patch(self, key: Key, obj: AppGroup) -> dict[str, Any]:
+        """Return the fields of status to be written."""
+        pods = tuple(self._pods.get(key, ()))
+        by_workload, total = costs.statistics(obj.spec, pods, self._at)
+        observed = Observed(
+            generation=obj.metadata.generation,
+            previous=obj.status,
+            now=rfc3339(self.around.clock.now()),
+            pods=pods,
+            costs=by_workload,
+            total=total,
+            oddities=self._odd.get(key, ()),
+        )
+        return merge_patch(obj.status, status_of(obj.spec, observed), legacy=self.around.legacy)
+
+
+RECIPE = Recipe("appgroup", APP_GROUP, AppGroupOperator)

@@ -1,0 +1,68 @@
+"""Which pods belong to which AppGroup, as the scheduler's memory shows them. Pure.
+
+A pod names its group by a label, without a namespace: it belongs to the group of that name in its own
+namespace, and where there is none to those of that name elsewhere (D8).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from operators.appgroup.status import ObservedPod
+from scheduler.base.text import did_you_mean
+from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
+from scheduler.state.podindex import Placed
+
+Key = tuple[str, str]  # namespace, name
+# Labels that people write for the group's; only the one with the full name counts.
+MISSPELT = (
+    "app-group.scheduling.sigs.k8s.io",
+    "appgroup.diktyo.k8s.io",
+    "appgroup.scheduling.sigs.k8s.io",
+    "app-group",
+    "appgroup",
+)
+
+
+def by_group(pods: Iterable[Placed], groups: Iterable[Key]) -> Mapping[Key, list[ObservedPod]]:
+    """Return the placed pods of each group, in order of arrival."""
+    places: dict[str, set[str]] = defaultdict(set)
+    for namespace, name in groups:
+        places[name].add(namespace)
+    found: dict[Key, list[ObservedPod]] = defaultdict(list)
+    for placed in pods:
+        meta = placed.pod.metadata
+        name = meta.labels.get(GROUP_LABEL, "")
+        if name not in places:
+            continue
+        observed = ObservedPod(
+            meta.namespace,
+            meta.name,
+            meta.labels.get(WORKLOAD_LABEL, ""),
+            placed.pod.status.phase,
+            placed.node,
+        )
+        own = meta.namespace in places[name]
+        for namespace in (meta.namespace,) if own else sorted(places[name]):
+            found[namespace, name].append(observed)
+    return found
+
+
+def oddities(pods: Iterable[Placed], groups: Iterable[Key]) -> Mapping[Key, tuple[str, ...]]:
+    """Return what is odd about pods that seem to belong to a group: labels of other spelling."""
+    names = {name: (namespace, name) for namespace, name in groups}
+    counts: dict[tuple[Key, str], int] = defaultdict(int)
+    for placed in pods:
+        labels = placed.pod.metadata.labels
+        for label in () if GROUP_LABEL in labels else MISSPELT:
+            meant = names.get(labels.get(label, ""))
+            if meant is not None:
+                counts[meant, label] += 1
+    found: dict[Key, list[str]] = defaultdict(list)
+    for (key, label), count in sorted(counts.items()):
+        found[key].append(
+            f'{count} pod(s) carry the label "{label}"; only "{GROUP_LABEL}" counts'
+            f"{did_you_mean(label, (GROUP_LABEL,))}"
+        )
+    return {key: tuple(texts) for key, texts in found.items()}

@@ -1,0 +1,165 @@
+"""`StatusKeeper`: keeps the status of every object of a kind right, whatever it depends on.
+
+kopf tells of the objects, `ClusterView` of the rest; the rules are in pure modules. However fast things
+change, an object is written at most once per interval, and only when something differs. A write rests
+on a version: one that lost a race is simply made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+import structlog
+
+from operators.operator import Surroundings
+from scheduler.base.errors import ApiError
+from scheduler.objects.kinds import Kind
+
+NOT_FOUND, CONFLICT = 404, 409
+
+Key = tuple[str, str]  # namespace, name
+ObjectT = TypeVar("ObjectT")
+
+_log = structlog.get_logger("operators")
+
+
+class StatusKeeper(Generic[ObjectT]):
+    """One run of an operator; everything it knows comes from events and is gone with it.
+
+    A subclass names its kind and the kinds of `ClusterView` that wake it, says what besides the object
+    a status depends on, and what has to be written.
+    """
+
+    kind: ClassVar[Kind]
+    wakes: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
+        self.objects: dict[Key, ObjectT] = {}
+        # What an object and its surroundings were when its status was last found or made right.
+        self._judged: dict[Key, tuple[str, Hashable]] = {}
+        self._wake = asyncio.Event()
+        self._failures = 0
+
+    # For subclasses.
+
+    def gather(self) -> None:
+        """Look at the cluster once before a round over the objects."""
+
+    def surroundings(self, _key: Key, _obj: ObjectT) -> Hashable:
+        """Return what the status depends on besides the object; equal values, equal status."""
+        return None
+
+    def patch(self, _key: Key, _obj: ObjectT) -> dict[str, Any]:
+        """Return the fields of status to be written, empty when all is right."""
+        raise NotImplementedError
+
+    # What the runner calls.
+
+    def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
+        """Take in an object as the API server shows it; `type_` DELETED says that it is gone."""
+        meta = raw["metadata"]
+        key = (meta["namespace"], meta["name"])
+        if type_ == "DELETED":
+            self._forget(key)
+            self._wake.set()
+            return
+        try:
+            self.objects[key] = msgspec.convert(raw, self.kind.struct)
+        except msgspec.ValidationError as error:
+            self._forget(key)
+            _log.warning(
+                "object cannot be read",
+                kind=self.kind.kind,
+                object="/".join(key),
+                error=str(error),
+            )
+        self._wake.set()
+
+    async def work(self) -> None:
+        """Keep the objects until cancelled."""
+        stop = self.around.view.changes(self.wakes, self._wake.set)
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._look()
+                # A floor between two rounds is what makes many changes one write.
+                await asyncio.sleep(self._pause_s())
+        finally:
+            stop()
+
+    def _pause_s(self) -> float:
+        settings = self.around.settings
+        doubled = settings.status_interval_s * 2 ** min(self._failures, 16)
+        return float(min(doubled, max(settings.retry_limit_s, settings.status_interval_s)))
+
+    async def _look(self) -> None:
+        """Write the status of every object whose status differs from what it should be."""
+        failed = ""
+        self.gather()
+        for key, known in list(self.objects.items()):
+            around = self.surroundings(key, known)
+            if self._judged.get(key) == (_version(known), around):
+                continue
+            try:
+                now = await self._write(key, known)
+            except ApiError as error:
+                failed = str(error)
+                continue
+            if key in self.objects:
+                self._judged[key] = (_version(now), around)
+        self._settle(failed)
+
+    def _settle(self, failed: str) -> None:
+        """Come back soon after a failure; say so once, and once more when it is over."""
+        if failed:
+            if not self._failures:
+                _log.warning("status not written, trying again", kind=self.kind.kind, error=failed)
+            self._failures += 1
+            self.around.report(failed)
+            self._wake.set()
+        elif self._failures:
+            self._failures = 0
+            self.around.report("")
+            _log.info("status written again", kind=self.kind.kind)
+
+    async def _write(self, key: Key, obj: ObjectT) -> ObjectT:
+        """Make the status right and return the object as it is now; ApiError asks for a retry."""
+        patch = self.patch(key, obj)
+        if not patch:
+            return obj
+        # With the version, a write that rests on an old state loses instead of overwriting.
+        body = {"metadata": {"resourceVersion": _version(obj)}, "status": patch}
+        try:
+            written = await self.around.api.patch(
+                self.kind, key, body, "" if self.around.legacy else "status"
+            )
+        except ApiError as error:
+            if error.code == CONFLICT:
+                return obj  # its event is on the way and brings us back here
+            if error.code != NOT_FOUND:
+                raise
+            # Gone, or no such subresource any more: then the runner starts us anew.
+            self._forget(key)
+            return obj
+        now: ObjectT = msgspec.json.decode(written, type=self.kind.struct)
+        if self.patch(key, now):
+            _log.debug(
+                "the schema drops fields of status", kind=self.kind.kind, object="/".join(key)
+            )
+        if self.objects.get(key) is obj:
+            self.objects[key] = now
+        return now
+
+    def _forget(self, key: Key) -> None:
+        self.objects.pop(key, None)
+        self._judged.pop(key, None)
+
+
+def _version(obj: Any) -> str:
+    version: str = obj.metadata.resource_version
+    return version

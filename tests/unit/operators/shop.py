@@ -1,0 +1,136 @@
+"""A store with one object of a kind, the cluster in memory, and an operator between them."""
+
+import asyncio
+import copy
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from operators.api import Api
+from operators.operator import Recipe, Surroundings
+from operators.settings import OperatorsSettings
+from scheduler.base.clock import ManualClock
+from scheduler.objects.node import Node, NodeMeta
+from scheduler.sandbox import writing
+from scheduler.sandbox.kinds import CUSTOMRESOURCEDEFINITIONS, Resource
+from scheduler.sandbox.request import parse
+from scheduler.sandbox.start import new_store
+from scheduler.sandbox.status import StatusError
+from scheduler.sandbox.store import Store
+from scheduler.sandbox.typetable import type_table
+from scheduler.state.cluster import Cluster
+from scheduler.state.view import LiveView
+
+Json = dict[str, Any]
+CRDS = Path(__file__).parents[3] / "crds"
+type_table()  # read here, not on a test's loop
+
+
+class Answer(NamedTuple):
+    code: int
+    body: bytes = b""
+    message: str = ""
+
+
+class Shop:
+    """One object of the recipe's kind named `name` in `default`."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        definition: Json,
+        name: str,
+        *,
+        spec: Json | None = None,
+        without: tuple[str, ...] = (),
+        interval_s: float = 1.0,
+    ) -> None:
+        self.name = name
+        self.store = a_store(definition, without)
+        self.faults: deque[Answer] = deque()
+        self.sent: list[float] = []
+        self.reports: list[str] = []
+        self.cluster = Cluster()
+        self.view = LiveView(self.cluster)
+        kind = recipe.kind
+        resource = self.store.kinds.find(kind.group, kind.version, kind.plural)
+        assert resource is not None
+        self.resource: Resource = resource
+        self.operator = recipe.make(
+            Surroundings(
+                view=self.view,
+                api=Api(self, 10),
+                legacy=False,
+                settings=OperatorsSettings(status_interval_s=interval_s, retry_limit_s=8.0),
+                clock=ManualClock(1_700_000_000),
+                report=self.reports.append,
+            )
+        )
+        self.watch = self.store.watch(resource, wake=self.deliver)
+        self.is_late = False
+        self.store.create(resource, {"metadata": {"name": name}, "spec": spec or {}}, "default")
+
+    def deliver(self) -> None:
+        """Pass events on, as kopf would; while late, they pile up."""
+        if not self.is_late:
+            for change in self.watch.changes():
+                self.operator.seen(change.type, change.stored.obj)
+
+    async def request(
+        self, method: str, path: str, body: bytes = b"", *, content_type: str = "", **_: Any
+    ) -> Answer:
+        await asyncio.sleep(0.01)
+        self.sent.append(asyncio.get_running_loop().time())
+        if self.faults:
+            return self.faults.popleft()
+        call = parse(self.store.kinds, method, path, "")
+        call.body, call.content_type = body, content_type
+        try:
+            answer = writing.patch(self.store, call)
+        except StatusError as fault:
+            return Answer(fault.code, message=fault.status["message"])
+        return Answer(answer.code, answer.body)
+
+    @property
+    def status(self) -> Json:
+        obj = self.store.get(self.resource, "default", self.name).obj
+        status: Json = obj.get("status", {})
+        return status
+
+    def nodes(self, count: int) -> None:
+        """Have this many nodes."""
+        for number in range(max(count, len(self.cluster.table))):
+            name = f"n{number}"
+            if number < count:
+                change = self.cluster.put_node(Node(metadata=NodeMeta(name=name)))
+            else:
+                change = self.cluster.drop_node(name)
+            self.view.note(change)
+        self.view.flush()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.operator.work())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def a_store(source: Json, without: tuple[str, ...]) -> Store:
+    """Make a store with our definitions, less some fields of status."""
+    store = new_store(ManualClock(1_700_000_000), with_crds=False)
+    definition = copy.deepcopy(source)
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for field in without:
+        del schema["properties"]["status"]["properties"][field]
+    store.create(CUSTOMRESOURCEDEFINITIONS, definition)
+    return store
+
+
+async def passed(seconds: float) -> None:
+    """Let the loop's time jump."""
+    await asyncio.sleep(seconds)
