@@ -5,7 +5,11 @@
 """
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -82,3 +86,23 @@ def test_a_problem_is_seen(monkeypatch: pytest.MonkeyPatch):
         "case 2: an error without words",
         f"case 3: more than {trial.LIMIT_S} s of CPU",
     ] == trial.run(range(4)).problems
+
+
+def test_answers_are_the_same_bytes_whatever_the_hash_seed(tmp_path: Path):
+    """Details, scores, messages, victims: two processes with other orders of sets say the same."""
+    file = tmp_path / "cases.jsonl"
+    file.write_bytes(b"".join(specs.line(number) + b"\n" for number in range(200)))
+    command = [sys.executable, "-m", "scheduler.cli.main", "simulate", "--batch", str(file)]
+    answers = [
+        subprocess.run(
+            command,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            timeout=100,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+
+    assert 200 == answers[0].count(b"\n")
+    assert answers[0] == answers[1]
