@@ -12,7 +12,7 @@ from scheduler.base.meters import Meters
 from scheduler.engine.binding import Bindings, InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.queues import QueuedPod, Queues, Where
-from scheduler.engine.wakeups import Wakeups
+from scheduler.engine.wakeups import EXTENDER, Wakeups
 from scheduler.framework.measure import Instruments, Stopwatch
 from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.profile import Profile
@@ -178,7 +178,7 @@ class Observation:
             lambda: {
                 (plugin, name): wakeups.count(name, plugin)
                 for name, profile in profiles.items()
-                for plugin in profile.plugins
+                for plugin in (*profile.plugins, EXTENDER)
                 if wakeups.count(name, plugin)
             }
         )

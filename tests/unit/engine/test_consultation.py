@@ -110,6 +110,8 @@ def test_extenders_are_asked_one_after_the_other():
     assert [] == talk.asked()
     assert talk.told().startswith("0/2 nodes are available: 1 too new, 1 too old.")
     assert ("Extender",) == talk.rig.queued("p").rejected_by
+    waiting = talk.engine.observation.meters.unschedulable_pods.samples()
+    assert ("Extender", "trellis") in [sample.labels for sample in waiting]
 
 
 def test_nodes_of_which_nothing_is_said_have_no_reason():
