@@ -63,6 +63,7 @@ class _Run:
         self.world = World(self.engine, (*stage.bound, *stage.pending))
         # In the order of first attempts.
         self.courses: dict[str, _Course] = {}
+        self.leaving: list[str] = []
         self.fruitless = 0
         # Everybody may be woken by everybody else a few times over without anything coming of it.
         self.patience = 4 * len(stage.pending) + 100
@@ -77,6 +78,9 @@ class _Run:
             now, changes = self.clock.now(), self.world.changes
             effects = self.engine.run(now, 1)
             self.world.carry_out(effects, now)
+            while self.leaving:
+                # Nobody evicts a victim that is leaving already, yet its room is counted on.
+                self.world.drop(self.leaving.pop(), now)
             if self.world.changes != changes:
                 self.fruitless = 0
                 continue
@@ -141,6 +145,8 @@ class _Run:
         for victim in decision.victims:
             meta = victim.pod.metadata
             course.victims[meta.uid] = PodName(meta.namespace, meta.name)
+            if victim.pod.is_terminating:
+                self.leaving.append(meta.uid)
         if self.details and is_first:
             cluster = self.engine.cluster
             course.nodes = verdicts(decision, Nodes(cluster.table, cluster.pods))

@@ -253,6 +253,18 @@ def test_what_never_settles_is_ended():
     assert {"0/1 nodes are available: 1 not now."} == {one.message for one in answer.pods}
 
 
+def test_a_victim_that_is_leaving_already_leaves():
+    """Nobody evicts it any more; its room is there for the pod that was promised it."""
+    low = pod("low", node_name="n", requests={"cpu": "1"})
+    low["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    high = pod("high", requests={"cpu": "1"}, spec={"priority": 5})
+
+    answer = place(node("n", allocatable={"cpu": "1", "pods": "9"}), low, high)
+
+    assert {"high": "n"} == results(answer)
+    assert ["low"] == [victim.name for victim in answer.pods[0].victims]
+
+
 def storage(mode, provisioner="csi.example"):
     claim = {
         "kind": "PersistentVolumeClaim",
