@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tests.differential.case import Decision
+from tests.differential.kinds import Manifest
 
 
 class Known(NamedTuple):
@@ -18,11 +19,7 @@ class Known(NamedTuple):
 
 def _claims_twice(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
     """Hold where the peer lost a race with itself over a claim that two volumes of the pod name."""
-    claims = [
-        volume["persistentVolumeClaim"]["claimName"]
-        for volume in decision.pod["spec"].get("volumes", ())
-        if "persistentVolumeClaim" in volume
-    ]
+    claims = _claims(decision.pod)
     conflict = "the object has been modified" in str(peer)
     return path == "result" and conflict and len(claims) > len(set(claims))
 
@@ -50,7 +47,37 @@ def _has_equals(decision: Decision, node: str) -> bool:
     return len(lower) > len(set(lower))
 
 
+def _claim_shared(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
+    """Hold where several pods use a ReadWriteOncePod claim of the pod: the peer counts one of them."""
+    if decision.peer.result != "Unschedulable" or path.startswith("simulate/feasible"):
+        return False
+    namespace = decision.pod["metadata"]["namespace"]
+    single = {
+        obj["metadata"]["name"]
+        for obj in decision.objects
+        if obj["kind"] == "PersistentVolumeClaim"
+        and obj["metadata"]["namespace"] == namespace
+        and "ReadWriteOncePod" in obj["spec"]["accessModes"]
+    }
+    users = [
+        pod for pod in decision.objects if pod["kind"] == "Pod" and pod["spec"].get("nodeName")
+    ]
+    return any(
+        sum(claim in _claims(pod) for pod in users if pod["metadata"]["namespace"] == namespace) > 1
+        for claim in single & set(_claims(decision.pod))
+    )
+
+
+def _claims(pod: Manifest) -> list[str]:
+    return [
+        volume["persistentVolumeClaim"]["claimName"]
+        for volume in pod["spec"].get("volumes", ())
+        if "persistentVolumeClaim" in volume
+    ]
+
+
 RULES: tuple[Known, ...] = (
+    Known("a ReadWriteOncePod claim in dry runs of preemption", _claim_shared),
     Known("order of equally important pods", _equally_important),
     Known("two volumes of a pod with one unbound claim", _claims_twice),
 )
