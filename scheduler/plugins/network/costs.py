@@ -104,11 +104,15 @@ class CostTable:
         is_same_region = region[:, None] == region[None, :]
         is_same = is_same_region & (zone[:, None] == zone[None, :])
         listed = np.where(is_same_region, by_zone, by_region)
+        # The way to the other pod, then the way from it: either depends on its place, not on whose it is.
+        listed = np.concatenate((listed, listed.T), axis=1)
+        is_same = np.concatenate((is_same, is_same), axis=1)
         unknown = listed < 0
         price = np.where(is_same, _ALWAYS, np.where(unknown, np.nan, listed))
         cost = np.where(is_same, SAME_PLACE_COST, np.where(unknown, UNKNOWN_COST, listed))
-        price[:, NOWHERE], cost[:, NOWHERE] = np.inf, UNKNOWN_COST
-        return PlaceCosts(_both_ways(price), _both_ways(cost.astype(np.float64)))
+        other_is_nowhere = [NOWHERE, len(places) + NOWHERE]
+        price[:, other_is_nowhere], cost[:, other_is_nowhere] = np.inf, UNKNOWN_COST
+        return PlaceCosts(price, cost.astype(np.float64))
 
     def _matrix(self, level: str, numbers: Mapping[str, int]) -> IntMatrix:
         """Return the listed costs between names, -1 where none is known."""
@@ -132,12 +136,6 @@ def _numbered(names: Iterable[str]) -> tuple[dict[str, int], IntMatrix]:
     numbers: dict[str, int] = {}
     column = [numbers.setdefault(name, len(numbers)) for name in names]
     return numbers, np.array(column, dtype=np.int64)
-
-
-def _both_ways(matrix: FloatMatrix) -> FloatMatrix:
-    joined: FloatMatrix = np.ascontiguousarray(np.concatenate((matrix, matrix.T), axis=1))
-    joined.flags.writeable = False
-    return joined
 
 
 def _bits(capacity: Quantity | None) -> int | None:

@@ -29,12 +29,16 @@ class FullLink(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """Links [from, to] between the domains of a level: `shared` are those listed one way only."""
+    """Links [from, to] between the domains of a level.
+
+    `shared` are those listed one way only, `turned` those of them that are listed the other way round.
+    """
 
     level: str
     names: tuple[str, ...]
     capacity: FloatMatrix
     shared: BoolColumn
+    turned: BoolColumn
     least: float
 
 
@@ -126,7 +130,7 @@ class LinkRoom:
         for number, name in enumerate(names):
             at[name].append(number)
         capacity = np.full((len(names), len(names)), np.inf)
-        shared = np.zeros(capacity.shape, dtype=np.bool_)
+        shared, turned = (np.zeros(capacity.shape, dtype=np.bool_) for _ in range(2))
         for link, bits in self.table.capacities.items():
             if link.level != level or link.origin == link.destination:
                 continue
@@ -136,8 +140,9 @@ class LinkRoom:
                     capacity[one, other] = bits
                     if is_shared:
                         capacity[other, one] = bits
-                        shared[one, other] = shared[other, one] = True
-        return _Listed(level, tuple(names), capacity, shared, float(capacity.min(initial=np.inf)))
+                        shared[one, other] = shared[other, one] = turned[other, one] = True
+        least = float(capacity.min(initial=np.inf))
+        return _Listed(level, tuple(names), capacity, shared, turned, least)
 
 
 def _wishes(state: TiesState) -> float:
@@ -175,7 +180,8 @@ def _over(listed: _Listed, asked: _Asked, booked: FloatMatrix) -> Iterator[tuple
         whole = np.ceil(wanted - GRAIN)
         for candidate, place in np.argwhere((whole > 0) & (held + whole > room)).tolist():
             ends = (candidate, int(others[place]))
-            names = [listed.names[end] for end in (ends[::-1] if is_home else ends)]
+            is_turned = is_home or listed.turned[ends]
+            names = [listed.names[end] for end in (ends[::-1] if is_turned else ends)]
             figures = (room[candidate, place], held[candidate, place], whole[candidate, place])
             yield candidate, _text(Link(listed.level, *names), *map(int, figures))
 
