@@ -1,0 +1,56 @@
+"""`trellis convert`: rewrite documents of older texts into today's words.
+
+What comes out is YAML on stdout, what was changed stands on stderr, an object a line each. Exit codes:
+0 done, 2 a file cannot be read.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+import yaml
+
+from scheduler.base.errors import InputError
+from scheduler.cli.asking import tell
+from scheduler.cli.files import manifest_files, read_bytes, shown
+from scheduler.cli.flags import Output
+from scheduler.whatif.conversion import convert as rewritten
+from scheduler.whatif.documents import Source, items_of
+
+FilesFlag = Annotated[
+    list[str] | None,
+    typer.Option("-f", "--filename", metavar="F", help="A file or folder to rewrite; - is stdin."),
+]
+
+
+def convert(
+    filename: FilesFlag = None,
+    output: Annotated[Output, typer.Option("-o", "--output", help="yaml or json.")] = Output.YAML,
+) -> int:
+    """Rewrite older AppGroups, NetworkTopologies and scheduler policies into today's form."""
+    if not filename:
+        raise InputError("name what to rewrite: -f F")
+    found = [one for name in manifest_files(filename) for one in _of_file(name)]
+    if output is Output.JSON:
+        document = found[0] if len(found) == 1 else _list(found)
+        print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    else:
+        print(yaml.safe_dump_all(found, sort_keys=False, default_flow_style=False), end="")
+    return 0
+
+
+def _of_file(name: str) -> list[dict[str, Any]]:
+    found = []
+    for item in items_of(Source(shown(name), read_bytes(name))):
+        raw = msgspec.json.decode(item.raw) if isinstance(item.raw, bytes) else item.raw
+        done = rewritten(raw, item.where)
+        tell(f"{item.where}: {change}" for change in done.changes)
+        if done.object is not None:
+            found.append(done.object)
+    return found
+
+
+def _list(found: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "items": found}
