@@ -80,10 +80,8 @@ class Stage:
     async def decide(self, pod: Manifest) -> tuple[Manifest, Outcome]:
         """Create `pod`, wait for kube-scheduler's decision; return the pod as it saw it, and that."""
         self._log.read()
-        stored = _trimmed(
-            await self.api.expect("POST", collection("Pod", pod["metadata"]["namespace"]), pod),
-            "Pod",
-        )
+        promised = pod.get("status", {}).get("nominatedNodeName")
+        stored = await (self._promised(pod, promised) if promised else self._posted(pod))
         key = key_of(stored)
         if stored["spec"].get("schedulingGates"):
             await self._until(lambda: self._saw("Add unscheduled pod", key), f"{key} to be seen")
@@ -110,6 +108,9 @@ class Stage:
             mine = [obj for obj in self._objects.values() if obj["kind"] == kind]
             if kind in {"PersistentVolumeClaim", "PersistentVolume", "CSINode"}:
                 mine = await self._listed(kind)
+            for obj in mine:
+                if obj["metadata"].get("finalizers"):
+                    await self.api.patch(path_of(obj), {"metadata": {"finalizers": None}}, MERGE)
             await self._gone([path_of(obj) for obj in mine])
             if kind == "VolumeAttachment":
                 self._expected[f"{kind}Delete"] += len(mine)
@@ -125,6 +126,17 @@ class Stage:
         self._log.close()
 
     # ---------------------------------------------------------------------------------------
+
+    async def _posted(self, pod: Manifest) -> Manifest:
+        path = collection("Pod", pod["metadata"]["namespace"])
+        return _trimmed(await self.api.expect("POST", path, pod), "Pod")
+
+    async def _promised(self, pod: Manifest, node: str) -> Manifest:
+        """Create a pod that is nominated to a node already; a gate keeps it back until it is."""
+        spec = {**pod["spec"], "schedulingGates": [{"name": "example.com/nominate"}]}
+        path = path_of({**await self._posted({**pod, "spec": spec}), "kind": "Pod"})
+        await self.api.patch(f"{path}/status", {"status": {"nominatedNodeName": node}}, MERGE)
+        return _trimmed(await self.api.patch(path, {"spec": {"schedulingGates": None}}), "Pod")
 
     async def _create(self, wanted: Manifest) -> None:
         kind, status = wanted["kind"], wanted.get("status")

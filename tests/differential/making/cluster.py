@@ -49,6 +49,8 @@ def make_case(seed: str, families: dict[str, float], profiles: list[str]) -> Cas
             storage.add_volumes(one)
         if dice.chance(0.02):
             one["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+        elif names and dice.chance(0.06):
+            one["status"] = {"nominatedNodeName": dice.choice((*names, "gone"))}
         pods.append(one)
     stored = storage.objects() if storage is not None else []
     others = [*controllers, *budgets(dice, chosen), *stored]

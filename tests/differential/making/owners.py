@@ -3,6 +3,8 @@
 from tests.differential.kinds import Manifest
 from tests.differential.making.words import LABELS, NAMESPACES, Dice, selector
 
+CONTROLLERS = {"ReplicaSet": "apps/v1", "ReplicationController": "v1", "StatefulSet": "apps/v1"}
+
 
 def owners(dice: Dice, families: set[str]) -> list[Manifest]:
     """Return services and controllers that select pods: the spread defaults come from them."""
@@ -10,7 +12,9 @@ def owners(dice: Dice, families: set[str]) -> list[Manifest]:
         return []
     found = []
     for number in range(dice.randint(1, 3)):
-        kind = dice.weighted({"Service": 4, "ReplicaSet": 2, "ReplicationController": 1})
+        kind = dice.weighted(
+            {"Service": 4, "ReplicaSet": 2, "ReplicationController": 1, "StatefulSet": 1}
+        )
         found.append(_owner(dice, kind, f"o{number}"))
     return found
 
@@ -33,7 +37,9 @@ def _owner(dice: Dice, kind: str, name: str) -> Manifest:
         container = {"name": "c", "image": "i"}
         spec["template"] = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
         spec["replicas"] = 1
-        if kind == "ReplicaSet":
+        if kind == "StatefulSet":
+            spec["serviceName"] = "any"
+        if kind in {"ReplicaSet", "StatefulSet"}:
             spec["selector"] = {"matchLabels": labels}
     return {"kind": kind, "metadata": {"name": name, "namespace": _namespace(dice)}, "spec": spec}
 
@@ -44,8 +50,7 @@ def own(dice: Dice, pod: Manifest, objects: list[Manifest]) -> None:
     found = [
         obj
         for obj in objects
-        if obj["kind"] in {"ReplicaSet", "ReplicationController"}
-        and obj["metadata"]["namespace"] == namespace
+        if obj["kind"] in CONTROLLERS and obj["metadata"]["namespace"] == namespace
     ]
     if not found or not dice.chance(0.7):
         return
@@ -53,7 +58,7 @@ def own(dice: Dice, pod: Manifest, objects: list[Manifest]) -> None:
     pod["metadata"]["labels"] |= owner["spec"]["template"]["metadata"]["labels"]
     pod["metadata"]["ownerReferences"] = [
         {
-            "apiVersion": "apps/v1" if owner["kind"] == "ReplicaSet" else "v1",
+            "apiVersion": CONTROLLERS[owner["kind"]],
             "kind": owner["kind"],
             "name": owner["metadata"]["name"],
             "uid": "11111111-1111-1111-1111-111111111111",

@@ -91,6 +91,8 @@ class Storage:
             claim["metadata"]["annotations"][SELECTED] = dice.choice(self._nodes)
         elif kind == "static" and dice.chance(0.8):
             self._volume(None)
+        if dice.chance(0.03):
+            claim["metadata"] |= {"finalizers": ["example.com/keep"], "deletionTimestamp": "now"}
         self._made.append(claim)
 
     def _claim_spec(self, kind: str) -> Manifest:
