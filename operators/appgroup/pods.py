@@ -8,13 +8,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from operators.appgroup.status import ObservedPod
 from scheduler.base.text import did_you_mean
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
-from scheduler.state.podindex import Placed
+from scheduler.objects.pod import Pod
 
 Key = tuple[str, str]  # namespace, name
+
+
+class OnNode(Protocol):
+    """A pod on a node, as `ClusterView.pods` yields it."""
+
+    @property
+    def pod(self) -> Pod: ...
+    @property
+    def node(self) -> str: ...
+
+
 # Labels that people write for the group's; only the one with the full name counts.
 MISSPELT = (
     "app-group.scheduling.sigs.k8s.io",
@@ -25,7 +37,7 @@ MISSPELT = (
 )
 
 
-def by_group(pods: Iterable[Placed], groups: Iterable[Key]) -> Mapping[Key, list[ObservedPod]]:
+def by_group(pods: Iterable[OnNode], groups: Iterable[Key]) -> Mapping[Key, list[ObservedPod]]:
     """Return the placed pods of each group, in order of arrival."""
     places: dict[str, set[str]] = defaultdict(set)
     for namespace, name in groups:
@@ -49,7 +61,7 @@ def by_group(pods: Iterable[Placed], groups: Iterable[Key]) -> Mapping[Key, list
     return found
 
 
-def oddities(pods: Iterable[Placed], groups: Iterable[Key]) -> Mapping[Key, tuple[str, ...]]:
+def oddities(pods: Iterable[OnNode], groups: Iterable[Key]) -> Mapping[Key, tuple[str, ...]]:
     """Return what is odd about pods that seem to belong to a group: labels of other spelling."""
     names = {name: (namespace, name) for namespace, name in groups}
     counts: dict[tuple[Key, str], int] = defaultdict(int)
