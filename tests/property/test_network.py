@@ -1,0 +1,351 @@
+"""The network family against slow models: verdicts, bookings after a year of churn, the queue's order."""
+
+from collections import defaultdict
+from fractions import Fraction
+from math import ceil
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.engine.grouplineup import GroupLineup
+from scheduler.engine.queues import QueuedPod
+from scheduler.framework.nodes import Nodes
+from scheduler.objects.plain import read_node, read_object, read_pod
+from scheduler.plugins.network.tracker import NetworkTracker
+from scheduler.state.cluster import Cluster
+from scheduler.testing import evaluate, node
+from scheduler.testing.scene import Scene
+from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
+from tests.vectors.networkmodel import Model, normalized
+
+WORKLOADS = ("a", "b", "c", "d")
+PLACES = [
+    ("r1", "z1"), ("r1", "z2"), ("r1", ""), ("r2", "z3"), ("r2", "z1"), ("", "z4"), ("", ""),
+]  # fmt: skip
+REGIONS, ZONES = ("r1", "r2", "r3"), ("z1", "z2", "z3", "z4")
+
+
+def ways(names: tuple[str, ...]) -> st.SearchStrategy[list[Any]]:
+    """Return ways between different names, each with a cost and perhaps a capacity."""
+    ends = st.sampled_from(names)
+    way = st.tuples(ends, ends, st.integers(0, 120), st.sampled_from(["1G", "400M", "2500"]))
+    return st.lists(way.filter(lambda one: one[0] != one[1]), max_size=6)
+
+
+needs = st.dictionaries(
+    st.sampled_from(WORKLOADS),
+    st.tuples(st.integers(0, 60), st.sampled_from([None, "100M", "333", 7])),
+    max_size=3,
+)
+groups = st.fixed_dictionaries(dict.fromkeys(WORKLOADS, needs))
+standing = st.lists(st.tuples(st.sampled_from(WORKLOADS), st.integers(0, 8)), max_size=10)
+
+
+def world(places: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return a node for each place."""
+    return [placed_node(f"n{number}", *place) for number, place in enumerate(places)]
+
+
+@given(
+    places=st.lists(st.sampled_from(PLACES), min_size=9, max_size=9),
+    group=groups,
+    regions=ways(REGIONS),
+    zones=ways(ZONES),
+    placed=standing,
+    both=st.booleans(),
+    dependents=st.booleans(),
+    workload=st.sampled_from(WORKLOADS),
+)
+def test_overhead_agrees_with_the_slow_model(
+    places: list[tuple[str, str]],
+    group: dict[str, Any],
+    regions: list[Any],
+    zones: list[Any],
+    placed: list[tuple[str, int]],
+    both: bool,
+    dependents: bool,
+    workload: str,
+) -> None:
+    """Verdict, raw and normalised score of every node, with dependents or without."""
+    nodes = world(places)
+    pods = [member(f"p{n}", one, f"n{on}") for n, (one, on) in enumerate(placed)]
+    objects = [app_group(group), topology(regions, zones, both=both)]
+    args = {"dependents": "Count" if dependents else "Ignore", "bandwidth": "Ignore"}
+    pod = member("new", workload)
+    model = Model(pod, nodes, pods, objects, {}, dependents=dependents)
+    got = evaluate(
+        "NetworkOverhead", args=args, nodes=nodes, objects=objects, existing_pods=pods, pod=pod
+    )
+
+    judged = {f"n{number}": model.judge(f"n{number}") for number in range(len(nodes))}
+    assert {name: one[1] <= one[0] for name, one in judged.items()} == {
+        name: status.is_success for name, status in got.filter.items()
+    }
+    raw = {name: one[2] for name, one in judged.items()}
+    if got.raw:
+        assert raw == got.raw
+        assert normalized(raw) == got.normalized
+    else:
+        assert not any(raw.values())
+
+
+class Year:
+    """A cluster with two applications, through whatever happens to it."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.cluster = Cluster()
+        self.tracker = NetworkTracker()
+        self.tracker.rebuild(self.cluster)
+        self.pods: dict[str, Any] = {}
+        self.nodes: dict[str, tuple[str, str]] = {}
+        self.groups: dict[str, dict[str, Any]] = {}
+
+    def do(self, change: Any) -> None:
+        """Let the tracker follow a change of the cluster."""
+        if change.kind:
+            self.tracker.apply(change)
+
+    def step(self) -> None:
+        """Do one thing at random."""
+        moves = (
+            self.put_pod,
+            self.put_pod,
+            self.drop_pod,
+            self.put_node,
+            self.drop_node,
+            self.put_group,
+        )
+        self.random.choice(moves)()
+        if self.random.random() < 0.2:
+            self.tracker.bookings.amounts()  # asked at odd moments, it must not matter
+
+    def put_pod(self) -> None:
+        """A pod appears or comes back elsewhere, with other labels perhaps."""
+        name = f"p{self.random.randrange(30)}"
+        group = self.random.choice(("app", "shop", ""))
+        raw = member(name, self.random.choice(WORKLOADS), f"n{self.random.randrange(10)}", group)
+        self.pods[name] = raw
+        self.do(self.cluster.put_pod(read_pod(raw)))
+
+    def drop_pod(self) -> None:
+        """A pod goes."""
+        if self.pods:
+            name = self.random.choice(sorted(self.pods))
+            self.do(self.cluster.drop_pod(read_pod(self.pods.pop(name)).metadata.uid))
+
+    def put_node(self) -> None:
+        """A node appears or moves to another place."""
+        name, place = f"n{self.random.randrange(10)}", self.random.choice(PLACES)
+        self.nodes[name] = place
+        self.do(self.cluster.put_node(read_node(placed_node(name, *place))))
+
+    def drop_node(self) -> None:
+        """A node goes; its pods stay."""
+        if self.nodes:
+            name = self.random.choice(sorted(self.nodes))
+            del self.nodes[name]
+            self.do(self.cluster.drop_node(name))
+
+    def put_group(self) -> None:
+        """An application changes what its workloads need, or is deleted."""
+        name = self.random.choice(("app", "shop"))
+        if self.random.random() < 0.2 and name in self.groups:
+            kind, group = read_object(self.groups.pop(name))
+            self.do(self.cluster.drop_object(kind.kind, group))
+            return
+        workloads = {
+            one: {
+                other: (5, self.random.choice(("100M", "333", "7", None)))
+                for other in self.random.sample(WORKLOADS, self.random.randrange(3))
+            }
+            for one in WORKLOADS
+        }
+        self.groups[name] = app_group(workloads, name=name)
+        kind, group = read_object(self.groups[name])
+        self.do(self.cluster.put_object(kind.kind, group))
+
+    def expected(self) -> dict[tuple[str, str, str], int]:
+        """Return what is booked per link, counted pod by pod in exact fractions."""
+        total: dict[tuple[str, str, str], int] = defaultdict(int)
+        for name, group in self.groups.items():
+            own: dict[tuple[str, str, str], Fraction] = defaultdict(Fraction)
+            for entry in group["spec"]["workloads"]:
+                for dependency in entry["dependencies"]:
+                    bandwidth = {"100M": 10**8, "333": 333, "7": 7}.get(
+                        dependency.get("minBandwidth", ""), 0
+                    )
+                    there = self._places(name, dependency["workload"]["selector"])
+                    for one in self._places(name, entry["workload"]["selector"]):
+                        for other in there:
+                            link = _link(one, other)
+                            if link:
+                                own[link] += Fraction(bandwidth, len(there))
+            for link, amount in own.items():
+                total[link] += ceil(amount)
+        return {link: amount for link, amount in total.items() if amount}
+
+    def _places(self, group: str, workload: str) -> list[tuple[str, str]]:
+        return [
+            self.nodes[raw["spec"]["nodeName"]]
+            for raw in self.pods.values()
+            if raw["metadata"]["labels"] == member("", workload, group=group)["metadata"]["labels"]
+            and raw["spec"]["nodeName"] in self.nodes
+        ]
+
+
+def _link(one: tuple[str, str], other: tuple[str, str]) -> tuple[str, str, str] | None:
+    if one[0] != other[0]:
+        return ("region", one[0], other[0]) if one[0] and other[0] else None
+    if one[1] != other[1] and one[1] and other[1]:
+        return ("zone", one[1], other[1])
+    return None
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_year_of_churn_never_drifts(seed: int) -> None:
+    """Bookings are those of the pods that are there, to the bit, and a fresh tracker holds the same."""
+    year = Year(seed)
+    for number in range(1000):
+        year.step()
+        if number % 50:
+            continue
+        assert year.expected() == {tuple(k): v for k, v in year.tracker.bookings.totals().items()}
+        fresh = NetworkTracker()
+        fresh.rebuild(year.cluster)
+        held, anew = year.tracker.columns(), fresh.columns()
+        assert set(anew) == set(held)
+        assert all(np.array_equal(anew[name], held[name]) for name in anew)
+        assert year.tracker.bookings.most() >= max(year.expected().values(), default=0)
+
+
+@given(st.data())
+@settings(max_examples=20)
+def test_hypothetical_pods_count_as_real_ones(data: st.DataObject) -> None:
+    """A state that follows pods says what a pre-filter on the changed cluster says (D13)."""
+    random = Random(data.draw(st.integers(0, 10**6)))
+    places = [random.choice(PLACES) for _ in range(6)]
+    workloads = {
+        one: {other: (random.randrange(30), "100M") for other in random.sample(WORKLOADS, 2)}
+        for one in WORKLOADS
+    }
+    links = [("r1", "r2", 10, "250M")], [("z1", "z2", 5, "150M")]
+    objects = [app_group(workloads), topology(*links)]
+    pods = [member(f"p{n}", random.choice(WORKLOADS), f"n{random.randrange(6)}") for n in range(8)]
+    new = member("new", random.choice(WORKLOADS))
+    gone = random.sample(range(8), 3)
+    args = {"dependents": "Count"}
+    scene = Scene("NetworkOverhead", args)
+    scene.fill(world(places), pods, (), objects)
+    view = scene.nodes()
+    plugin: Any = scene.plugin
+    cycle = scene.cycle(read_pod(new))
+    state = plugin.pre_filter(cycle, view)
+    left = evaluate(
+        "NetworkOverhead",
+        args=args,
+        nodes=world(places),
+        objects=objects,
+        existing_pods=[raw for n, raw in enumerate(pods) if n not in gone],
+        pod=new,
+    )
+    if not hasattr(state, "ties"):
+        return
+    for number in gone:
+        placed = scene.cluster.pods.get(read_pod(pods[number]).metadata.uid)
+        assert placed is not None
+        plugin.remove_pod(state, placed, scene.cluster.table.rows[placed.node])
+    rejected = plugin.filter(cycle, view, state)
+
+    for row in range(view.size):
+        said = () if rejected is None else rejected.texts(row)
+        assert left.filter[view.name(row)].reasons == said
+
+
+def model_order(plugin: Any, waiting: list[QueuedPod]) -> QueuedPod:
+    """Return who is next, by sorting everybody afresh."""
+    entities: dict[str, list[QueuedPod]] = defaultdict(list)
+    for one in waiting:
+        entities[plugin.stand(one)[0] or f"alone {one.ticket}"].append(one)
+
+    def key(name: str) -> tuple[Any, ...]:
+        own = [plugin.urgency(one) for one in entities[name]]
+        best = tuple(min(part) for part in zip(*own, strict=True))
+        return (
+            *best,
+            "" if name.startswith("alone") else name,
+            min(o.ticket for o in entities[name]),
+        )
+
+    first = entities[min(entities, key=key)]
+    return min(first, key=lambda one: (plugin.stand(one)[1], one.ticket))
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=25)
+def test_the_lineup_hands_out_what_sorting_would(seed: int) -> None:
+    """Through arrivals, departures, blocked profiles and a changed order."""
+    random = Random(seed)
+    scene = Scene("TopologicalSort")
+    scene.fill([node("n")], objects=[app_group({}, name=name, order=WORKLOADS) for name in "xy"])
+    plugin: Any = scene.plugin
+    lineup = GroupLineup(plugin)
+    waiting: list[QueuedPod] = []
+    for ticket in range(60):
+        move = random.random()
+        if move < 0.6:
+            raw = member(
+                f"p{ticket}", random.choice(WORKLOADS), group=random.choice(("x", "y", "", "?"))
+            )
+            raw["spec"] |= {"priority": random.randrange(3), "schedulerName": random.choice("st")}
+            raw["spec"].pop("nodeName")
+            one = QueuedPod(read_pod(raw), ticket, float(random.randrange(4)))
+            one.ticket = 10 * ticket
+            lineup.push(None, one)
+            waiting.append(one)
+        elif move < 0.7 and waiting:
+            gone = waiting.pop(random.randrange(len(waiting)))
+            lineup.leave(gone)
+            gone.ticket += 1  # wherever it is now, it is not here
+        elif move < 0.75:
+            group = app_group({}, name="x", order=random.sample(WORKLOADS, random.randrange(4)))
+            kind, obj = read_object(group)
+            change = scene.follow(scene.cluster.put_object(kind.kind, obj))
+            for moved in lineup.resorted_by(change):
+                lineup.leave(moved)
+                moved.ticket += 1
+                lineup.push(None, moved)
+        elif waiting:
+            blocked = frozenset(random.choice(("s", "t", "")))
+            free = [one for one in waiting if one.profile not in blocked]
+            got = lineup.pop(blocked)
+            if not free:
+                assert got is None
+                continue
+            if not blocked:
+                assert model_order(plugin, waiting) is got
+            assert got in free
+            waiting.remove(got)
+            lineup.leave(got)
+
+
+def test_views_of_a_few_rows_agree_with_the_whole() -> None:
+    """What the plugin says of a row does not depend on which other rows are looked at."""
+    scene = Scene("NetworkOverhead", {"dependents": "Count"})
+    group = app_group({"a": {"b": (10, "100M")}, "b": {"c": (3, None)}, "c": {}})
+    pods = [member(f"p{n}", WORKLOADS[n % 3], f"n{n % 7}") for n in range(6)]
+    scene.fill(world(PLACES), pods, (), [group, topology([("r1", "r2", 20)], [("z1", "z2", 5)])])
+    cycle, plugin = scene.cycle(read_pod(member("new", "b"))), scene.plugin
+    whole = scene.nodes()
+    state = plugin.pre_filter(cycle, whole)
+    some = Nodes(scene.cluster.table, scene.cluster.pods).only(np.array([5, 1, 3]))
+
+    raw = plugin.score(cycle, whole, state)
+    assert raw[[5, 1, 3]].tolist() == plugin.score(cycle, some, state).tolist()
+    every, part = plugin.filter(cycle, whole, state), plugin.filter(cycle, some, state)
+    for place, row in enumerate((5, 1, 3)):
+        assert (every.texts(row) if every else ()) == (part.texts(place) if part else ())
