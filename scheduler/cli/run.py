@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from random import SystemRandom
 from typing import Annotated, Any, NamedTuple
 
@@ -24,11 +24,12 @@ from operators.run import run_operators
 from operators.settings import AppGroupSettings, NodeMetricSettings, OperatorsSettings
 from scheduler.base import logs
 from scheduler.base.clock import RealClock
+from scheduler.base.errors import InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.installed import registry
-from scheduler.config import Loaded, default_config, load
+from scheduler.config import Loaded, default_config, load, read_gates
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.decisionfile import DecisionFile
@@ -60,6 +61,9 @@ def run(
     leader_elect: Annotated[
         bool | None, typer.Option("--leader-elect/--no-leader-elect", help="Override the file.")
     ] = None,
+    feature_gates: Annotated[
+        str, typer.Option("--feature-gates", help="A=true,B=false; added to those of the file.")
+    ] = "",
     decision_log: Annotated[
         str, typer.Option("--decision-log", help="Write events and effects here for replay.")
     ] = "",
@@ -72,16 +76,20 @@ def run(
     threshold = logs.configure(level=log_level, form=log_format)
     clock, meters = RealClock(), Meters()
 
+    gates = read_gates(feature_gates)
+
+    def flagged(found: Loaded) -> Loaded:
+        return _with_gates(_elected(found, leader_elect), gates)
+
     def read(text: str) -> Loaded:
-        found = load(text, file=shown(config), registry=registry())
-        return _elected(found, leader_elect)
+        return flagged(load(text, file=shown(config), registry=registry()))
 
     file = ConfigFile(config, read, clock, meters) if config not in ("", "-") else None
     if file is not None:
         loaded = file.read()
     else:
         given = load(read_text(config), file=shown(config), registry=registry()) if config else None
-        loaded = _elected(given or default_config(registry()), leader_elect)
+        loaded = flagged(given or default_config(registry()))
     for notice in loaded.notices:
         _log.warning("configuration", notice=str(notice))
     options = DaemonOptions(
@@ -93,12 +101,17 @@ def run(
             "bind-address": bind_address,
             "secure-port": str(secure_port),
             "decision-log": decision_log,
+            "feature-gates": feature_gates,
         },
         # klog's 4 and up is our debug.
         seed=SystemRandom().getrandbits(32),
         set_verbosity=lambda level: threshold.set_level("debug" if level >= 4 else log_level),
     )
-    log = _decision_file(decision_log or loaded.trellis.decision_log.path, config, options.seed)
+    log_path = decision_log or loaded.trellis.decision_log.path
+    if log_path and gates:
+        text = "a decision log is replayed with the file alone; write them there as featureGates"
+        raise InputError(text, where="--feature-gates")
+    log = _decision_file(log_path, config, options.seed)
     if log is not None:
         options = options._replace(record=log.record)
     building = Building(options, kubeconfig, context, clock, meters)
@@ -190,6 +203,12 @@ def _elected(loaded: Loaded, leader_elect: bool | None) -> Loaded:
     replace = msgspec.structs.replace
     election = replace(loaded.scheduler.leader_election, leader_elect=leader_elect)
     return replace(loaded, scheduler=replace(loaded.scheduler, leader_election=election))
+
+
+def _with_gates(loaded: Loaded, gates: Mapping[str, bool]) -> Loaded:
+    replace = msgspec.structs.replace
+    merged = {**loaded.trellis.feature_gates, **gates}
+    return replace(loaded, trellis=replace(loaded.trellis, feature_gates=merged))
 
 
 def _operators_settings(loaded: Loaded) -> OperatorsSettings:

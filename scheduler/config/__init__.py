@@ -3,6 +3,7 @@
 Turns KubeSchedulerConfiguration and TrellisConfiguration text into structs; opens no file.
 """
 
+from scheduler.config.gates import read_gates
 from scheduler.config.load import Loaded, default_config, load
 from scheduler.config.notices import Notice
 from scheduler.config.problems import InvalidConfigError, Problem, Stage
@@ -22,6 +23,7 @@ __all__ = [
     "TrellisConfiguration",
     "default_config",
     "load",
+    "read_gates",
     "to_configz",
     "to_yaml",
 ]

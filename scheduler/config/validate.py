@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from scheduler.base.text import did_you_mean
 from scheduler.config import fielderrors as field
+from scheduler.config.gates import gate_faults
 from scheduler.config.merge import point_set
 from scheduler.config.model import (
     API_VERSION,
@@ -33,8 +34,6 @@ Faults: TypeAlias = Iterator[tuple[str, str]]
 
 # Plugins whose arguments kube-scheduler checks only when it builds the plugin.
 CHECKED_AT_START: Final = frozenset({"NodeResourcesFit"})
-# The feature gates that change what we do, with their defaults in kube-scheduler 1.36.
-FEATURE_GATES: Final = {"TaintTolerationComparisonOperators": False}
 
 
 def scheduler_faults(
@@ -224,11 +223,9 @@ def trellis_faults(config: TrellisConfiguration) -> Faults:
     if config.operators.node_metric.config_map.count("/") != 1:
         place = "operators.nodeMetric.configMap"
         yield place, field.invalid(place, config.operators.node_metric.config_map, "namespace/name")
-    for gate in config.feature_gates:
-        if gate not in FEATURE_GATES:
-            path = f"featureGates.{gate}"
-            hint = did_you_mean(gate, FEATURE_GATES)
-            yield path, f"{path}: unrecognized feature gate: {gate}{hint}"
+    for gate, text in gate_faults(config.feature_gates):
+        path = f"featureGates.{gate}"
+        yield path, f"{path}: {text}"
 
 
 def start_faults(config: KubeSchedulerConfiguration) -> Faults:
