@@ -178,7 +178,10 @@ class Solve(Effect, frozen=True, tag="Solve"):
 
 
 class Record(Effect, frozen=True, tag="Record"):
-    """Write an event (events.k8s.io/v1) about a pod; wants no answer and is never dropped."""
+    """Write an event (events.k8s.io/v1); wants no answer and is never dropped.
+
+    It is about a pod, or about the object of another kind that `kind` names.
+    """
 
     namespace: str
     name: str
@@ -191,6 +194,7 @@ class Record(Effect, frozen=True, tag="Record"):
     note: str
     now: float
     related: tuple[str, str, str] | None = None
+    kind: str = "Pod"
 
 
 Effects = Bind | Look | SetStatus | Evict | Call | AskExtender | Solve | Record

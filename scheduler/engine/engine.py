@@ -53,6 +53,7 @@ from scheduler.framework.runner import Runner, States
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
+from scheduler.state.tracker import Measured
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
@@ -135,6 +136,9 @@ class Engine:
             now_s=self.observation.now_s,
         )
         self.intake.trackers = self._handle.trackers
+        for tracker in self._handle.trackers.values():
+            if isinstance(tracker, Measured):
+                tracker.measure(self.observation.meters)
         self.preemptions = Preemptions(
             self._outbox,
             self.queues,
@@ -303,7 +307,15 @@ class Engine:
             self.observation.missing(plugin, kind)
             self._outbox.put(failure.missing_event(pod, text, self._now))
 
+        def node_warning(name: str, profile: str, reason: str, text: str) -> None:
+            row = self.cluster.table.rows.get(name)
+            node = None if row is None else self.cluster.table.nodes[row]
+            if node is not None:
+                event = failure.node_event(node, profile, reason, text, self._now)
+                self._outbox.put(event)
+
         self._handle.waiting = waiting
+        self._handle.on_node_warning = node_warning
         self._handle.on_missing = missing
         self._handle.on_is_preempting = self.preemptions.is_running
         self._handle.on_group_members = self.groups.present

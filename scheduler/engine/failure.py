@@ -6,6 +6,7 @@ from scheduler.base.clock import rfc3339
 from scheduler.engine.effects import Record, SetStatus
 from scheduler.engine.queues import QueuedPod
 from scheduler.framework.status import Status
+from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
 
 POD_SCHEDULED = "PodScheduled"
@@ -82,6 +83,24 @@ def scheduled_event(pod: Pod, node: str, now: float) -> Record:
 def missing_event(pod: Pod, text: str, now: float) -> Record:
     """Return the warning that an object which the pod asks for is not there."""
     return _record(pod, "Warning", "MissingObject", "Scheduling", text, now)
+
+
+def node_event(node: Node, scheduler: str, reason: str, text: str, now: float) -> Record:
+    """Return a warning about a node; `scheduler` is the profile that speaks."""
+    meta = node.metadata
+    return Record(
+        "default",
+        meta.name,
+        meta.uid,
+        meta.resource_version,
+        scheduler,
+        "Warning",
+        reason,
+        "Scheduling",
+        text,
+        now,
+        kind="Node",
+    )
 
 
 def preempted_event(victim: Pod, preemptor: Pod, node: str, *, assumed: bool, now: float) -> Record:

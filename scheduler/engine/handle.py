@@ -29,6 +29,7 @@ class EngineHandle:
         self.on_is_preempting: Callable[[str], bool] = _nobody_preempts
         self.on_group_members: Callable[[str, Pod], Sequence[Pod]] = _nobody_else
         self.on_missing: Callable[[Pod, str, str, str], None] = _nobody_listens
+        self.on_node_warning: Callable[[str, str, str, str], None] = _nobody_listens
         self.on_allow: Callable[[str, str], None] = _nobody_waits
         self.on_reject: Callable[[str, str, str], None] = _nobody_waits
 
@@ -61,6 +62,10 @@ class EngineHandle:
         """Say on a pod that an object it asks for is not there."""
         self.on_missing(pod, plugin, kind, text)
 
+    def node_warning(self, node: str, profile: str, reason: str, text: str) -> None:
+        """Say something about a node, as an event on it."""
+        self.on_node_warning(node, profile, reason, text)
+
     def waiting_pods(self) -> Sequence[Pod]:
         """Return the pods that wait at permit."""
         return self.waiting()
@@ -82,7 +87,7 @@ def _nobody_else(_key: str, pod: Pod) -> Sequence[Pod]:
     return (pod,)
 
 
-def _nobody_listens(_pod: Pod, *_: str) -> None:
+def _nobody_listens(_about: Pod | str, *_: str) -> None:
     """Nobody is told before the engine is complete."""
 
 

@@ -59,6 +59,13 @@ class Handle(Protocol):
         """
         ...
 
+    def node_warning(self, node: str, profile: str, reason: str, text: str) -> None:
+        """Say something about a node, as an event on it; for what every pod would otherwise be told.
+
+        Changes no decision. `reason` is one word in camel case, `profile` the one that speaks.
+        """
+        ...
+
     def waiting_pods(self) -> Sequence[Pod]:
         """Return the pods that wait at permit."""
         ...

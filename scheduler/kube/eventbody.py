@@ -59,6 +59,13 @@ class _SeriesPatch(_Body, frozen=True):
     series: _Series
 
 
+def _regarding(record: Record) -> _Ref:
+    # An event stands in a namespace even where the object that it is about has none.
+    namespace = record.namespace if record.kind == "Pod" else ""
+    uid, version = record.uid, record.resource_version
+    return _Ref(record.kind, namespace, record.name, uid, "v1", version)
+
+
 def event_path(namespace: str) -> str:
     """Return the URL path of a namespace's events."""
     return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
@@ -89,9 +96,7 @@ class EventBodies:
                 reporting_instance=f"{record.scheduler_name}-{self._host}"[:INSTANCE_BYTES],
                 action=record.action,
                 reason=record.reason,
-                regarding=_Ref(
-                    "Pod", record.namespace, record.name, record.uid, "v1", record.resource_version
-                ),
+                regarding=_regarding(record),
                 note=cut_bytes(record.note, NOTE_BYTES),
                 type=record.type,
                 related=related,

@@ -7,14 +7,24 @@ changes equals what a fresh one holds after `rebuild` on the resulting cluster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from scheduler.base.meters import Meters
 from scheduler.state.change import Change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.state.cluster import Cluster
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A tracker that shows figures of its own."""
+
+    def measure(self, meters: Meters) -> None:
+        """Let gauges read what the tracker holds; called once."""
+        ...
 
 
 class Tracker(Protocol):

@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler.base.clock import ManualClock
 from scheduler.config import load
-from scheduler.engine.effects import Answer, Bind, Evict, Watched
+from scheduler.engine.effects import Answer, Bind, Evict, Record, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.objects.kinds import BY_KIND
@@ -61,6 +61,7 @@ class NumaWorld:
         profiles = load(_configuration(args), file="test", registry=registry).profiles
         self.engine = Engine(profiles, registry)
         self.decisions: list[Any] = []
+        self.warnings: list[Record] = []
         self.engine.observation.on_decision = lambda _q, made: self.decisions.append(made)
         self._events: deque[Watched] = deque()
         self.store.listen(self._listen)
@@ -136,6 +137,8 @@ class NumaWorld:
             new = {**old.obj, "spec": {**old.obj["spec"], "nodeName": effect.node}}
             self.store.replace(PODS, old, new)
             self.engine.handle(Answer(effect.id, 201), self.clock.now())
+        elif isinstance(effect, Record) and effect.kind == "Node":
+            self.warnings.append(effect)
         elif isinstance(effect, Evict):
             self.store.delete(PODS, effect.namespace, effect.name, Deletion(grace_period_s=0))
             self.engine.handle(Answer(effect.id, 200), self.clock.now())

@@ -98,6 +98,26 @@ def test_a_foreign_pod_makes_a_node_wait_for_one_report():
     assert {"Running": 2} == world.reasons()
 
 
+def test_a_node_that_stays_invalid_says_so_once():
+    """When no report comes for minutes, an event on the node and a gauge tell why and since when."""
+    world = NumaWorld(CACHE, [2, 2])
+    world.tick(31)
+    world.report_after("n000", 1e9)
+    world.create(guaranteed("stranger", 3, schedulerName="other", nodeName="n000"))
+    for number in range(4):
+        world.create(guaranteed(f"p{number}", 3))
+        world.tick(100)
+    (warning,) = world.warnings
+    meters = world.engine.observation.meters
+    states = {one.labels: one.value for one in meters.numa_nodes.samples()}
+
+    assert ("n000", "InvalidTopologyData") == (warning.name, warning.reason)
+    assert "since 2023-11-14T22:13:51Z" in warning.note
+    assert "default/stranger" in warning.note
+    assert 1 == states["stale",]
+    assert [("n000",)] == [one.labels for one in meters.numa_stale_since.samples()]
+
+
 def test_a_silent_agent_stops_no_more_than_its_node():
     """Pods beyond what is certain wait while an agent is silent, and none is refused."""
     world = NumaWorld(CACHE, [2, 2])

@@ -242,6 +242,12 @@ class Meters:
         "plugin kind",
         "Decisions taken without an object that the plugin looked for.",
     )
+    numa_nodes = gauges("trellis_numa_nodes", "state", "Nodes, by what is known of their zones.")
+    numa_stale_since = gauges(
+        "trellis_numa_stale_since_timestamp_seconds",
+        "node",
+        "Since when a node's figures are invalid because a foreign pod took an unknown zone.",
+    )
     overcommitted_nodes = counter(
         "trellis_overcommitted_nodes_total",
         "Nodes seen with more requested than allocatable: a foreign binding won a race.",

@@ -120,7 +120,7 @@ class Board:
         self._write(self._allocatable, row, zones.allocatable)
         if self._available is not self._given:
             self._write(self._available, row, zones.available)
-        for resource in {*self._listed, *zones.available}:
+        for resource in dict.fromkeys((*self._listed, *zones.available)):
             if resource not in self._listed:
                 self._listed[resource] = Column(np.bool_, fill=False)
                 self._listed[resource].grow(len(self._known.values))

@@ -8,7 +8,7 @@ arrive, so besides the pods as they are now the sets of the recent past are comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -42,6 +42,7 @@ class Book:
         "_log",
         "_marks",
         "frozen",
+        "is_told",
         "name",
         "owed",
         "placement",
@@ -58,6 +59,7 @@ class Book:
         self.seen: frozenset[str] | None = None
         self.owed: dict[str, Owed] = {}
         self.since: float | None = None
+        self.is_told = False
         # The pods that the figures account for, if the agent says where their containers run.
         self.frozen: tuple[Placed, ...] = ()
         # container → zone, as far as somebody asked; empty if the agent does not say
@@ -81,6 +83,11 @@ class Book:
         if self.seen is not None:
             return placed.pod.metadata.uid not in self.seen
         return placed.assumed or placed.pod.status.phase == "Pending"
+
+    def names_of(self, uids: Iterable[str]) -> list[str]:
+        """Return `namespace/name` of pods that came while we looked on."""
+        known = {placed.pod.metadata.uid: placed.pod.key for placed, _ in self._log}
+        return [known.get(uid, uid) for uid in uids]
 
     def taken_for(self) -> dict[str, int]:
         """Return what all owed pods together take, per resource."""

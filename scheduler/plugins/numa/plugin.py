@@ -30,11 +30,13 @@ from scheduler.plugins.numa.exact import hidden_splits
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.settings import ALL, RESTRICTED, SINGLE
 from scheduler.plugins.numa.sight import Sight
+from scheduler.plugins.numa.states import why_stale
 from scheduler.plugins.numa.tracker import KIND, Topologies, is_same
 from scheduler.plugins.numa.verdicts import Verdicts
 from scheduler.state.change import Change
 
 STALE = "invalid node topology data"
+STALE_EVENT = "InvalidTopologyData"
 
 
 class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
@@ -152,7 +154,11 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         if self._reserving is None:
             return None
         stale = self._reserving.stale(self.args.cache.foreign_pods_detect, cycle.now)
-        return None if stale is None else sight.of_table(stale)
+        if stale is None:
+            return None
+        for book in self._reserving.long_stale(cycle.now):
+            self.handle.node_warning(book.name, cycle.profile, STALE_EVENT, why_stale(book))
+        return sight.of_table(stale)
 
     def _rehearse(self, sight: Sight, nodes: Nodes) -> Rehearsed | None:
         if self._reserving is None:

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
 
+# A report comes within a minute, as a rule; after that somebody should know.
+_LONG_S = 120.0
+_LOOK_EVERY_S = 10.0
+
+
 class Following(msgspec.Struct, frozen=True):
     """What the cache goes by: our profiles, the resync method, and whether settings are followed."""
 
@@ -59,7 +64,9 @@ class Reserving:
         self.books: dict[str, Book] = {}
         self._rows: dict[str, int] = {}
         self._due: dict[str, None] = {}
-        self._now = 0.0
+        self._next_look = 0.0
+        # Nodes with foreign pods that no report accounts for; the fresh ones have no time yet.
+        self._stale: dict[str, None] = {}
         self._fresh_stale: dict[str, None] = {}
         self._foreign: Column[np.int32] = Column(np.int32)
         self._foreign_exclusive: Column[np.int32] = Column(np.int32)
@@ -79,15 +86,29 @@ class Reserving:
         if detect not in (ALL, ONLY_EXCLUSIVE):
             return None
         column = self._foreign if detect == ALL else self._foreign_exclusive
-        if now > self._now:
-            self._now = now
-            for name in self._fresh_stale:
-                book = self.books.get(name)
-                if book is not None and book.since is None:
-                    book.since = now
-            self._fresh_stale.clear()
+        self._note_time(now)
         rows: BoolColumn = column.values > 0
         return rows if np.count_nonzero(rows) else None
+
+    def long_stale(self, now: float) -> Iterator[Book]:
+        """Yield, once each, the nodes that have been stale for so long that somebody should look."""
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_EVERY_S
+        for name in self._stale:
+            book = self.books.get(name)
+            if book is None or book.since is None or book.is_told:
+                continue
+            if now - book.since >= _LONG_S:
+                book.is_told = True
+                yield book
+
+    def _note_time(self, now: float) -> None:
+        for name in self._fresh_stale:
+            book = self.books.get(name)
+            if book is not None and book.since is None:
+                book.since = now
+        self._fresh_stale.clear()
 
     def settle(self) -> None:
         """Look again at reports that could not be placed and whose node's pods changed since."""
@@ -122,6 +143,7 @@ class Reserving:
         """A node went away."""
         del self._rows[name]
         self.books.pop(name, None)
+        self._stale.pop(name, None)
         self.board.clear(row)
         self._foreign.clear(row)
         self._foreign_exclusive.clear(row)
@@ -229,16 +251,25 @@ class Reserving:
         row = self._rows[name]
         self._foreign.set(row, sum(one.is_foreign for one in owed))
         self._foreign_exclusive.set(row, sum(one.is_exclusive for one in owed))
-        if book is not None and not self._foreign.values[row]:
-            book.since = None
-        elif book is not None and book.since is None:
+        if self._foreign.values[row]:
+            self._stale[name] = None
             self._fresh_stale[name] = None
+        else:
+            self._stale.pop(name, None)
+            self._fresh_stale.pop(name, None)
+            if book is not None:
+                book.since, book.is_told = None, False
 
     # For people.
 
-    def owing(self) -> Iterator[tuple[str, Book]]:
-        """Yield the nodes whose figures do not account for all their pods."""
-        return ((name, book) for name, book in self.books.items() if book.owed)
+    def is_stale(self, name: str) -> bool:
+        """Whether a foreign pod took a zone of the node that nobody knows."""
+        return name in self._stale
+
+    def stale_since(self) -> dict[str, float]:
+        """Return since when nodes are stale, in seconds since the epoch, as far as somebody looked."""
+        found = ((name, self.books[name].since) for name in self._stale if name in self.books)
+        return {name: since for name, since in found if since is not None}
 
 
 def is_foreign(

@@ -8,18 +8,21 @@ marks of nodes that pods are on their way to.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn
+from scheduler.base.meters import Meters
 from scheduler.objects.node import Node
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.demand import ALWAYS_OFFERED
 from scheduler.plugins.numa.reserving import Following, Reserving
 from scheduler.plugins.numa.settings import kubelet_settings
+from scheduler.plugins.numa.states import STATES, state_of
 from scheduler.plugins.numa.zones import Zones, read_zones
 from scheduler.state.change import Change
 from scheduler.state.columns import Column
@@ -114,6 +117,36 @@ class Topologies:
                 column.set(row, resource in node.status.allocatable)
         column.grow(size)
         return column.values[:size]
+
+    def names(self) -> list[str]:
+        """Return the names of all nodes."""
+        return list(self._rows)
+
+    def left(self, name: str) -> dict[str, tuple[int, ...]]:
+        """Return by resource what each zone of a node has left, as decisions see it."""
+        board = self.latest if self.reserving is None else self.reserving.board
+        row = self._rows[name]
+        number = int(board.layout_ids[row])
+        zones = len(board.layouts[number].ids) if number >= 0 else 0
+        found = {}
+        for resource in board.resources_of(row):
+            matrix = board.free(resource)
+            if matrix is not None:
+                found[resource] = tuple(matrix[:zones, row].tolist())
+        return found
+
+    def measure(self, meters: Meters) -> None:
+        """Let gauges read what is known of the nodes."""
+        meters.numa_nodes.read_from(self._counts)
+        meters.numa_stale_since.read_from(self._stale_since)
+
+    def _counts(self) -> dict[tuple[str, ...], float]:
+        found = Counter(state_of(self, name) for name in self._rows)
+        return {(state,): float(found[state]) for state in STATES}
+
+    def _stale_since(self) -> dict[tuple[str, ...], float]:
+        since = {} if self.reserving is None else self.reserving.stale_since()
+        return {(name,): moment for name, moment in since.items()}
 
     # Discard-reserved: a node is not looked at while a pod is on its way to it.
 

@@ -1,0 +1,121 @@
+"""What is known of each node's zones, for people: gauges, events and `trellis topology --numa`.
+
+without   no report: the node is used as if zones did not matter
+used      the report is in force
+behind    a newer report waits, because it names pods that nobody here knows
+stale     a foreign pod took a zone that no report tells: no aligned pod goes there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from scheduler.base.clock import parse_rfc3339, rfc3339
+from scheduler.objects.numa import NodeResourceTopology
+from scheduler.plugins.numa.book import Book
+from scheduler.plugins.numa.settings import expected_fingerprint, kubelet_settings
+from scheduler.plugins.numa.zones import read_zones
+
+if TYPE_CHECKING:
+    from scheduler.plugins.numa.tracker import Topologies
+
+WITHOUT, USED, BEHIND, STALE = "without", "used", "behind", "stale"
+STATES: Final = (WITHOUT, USED, BEHIND, STALE)
+
+
+class NodeState(msgspec.Struct, frozen=True, rename="camel"):
+    """One node: how its kubelet aligns, what its zones have left, and how good that knowledge is.
+
+    `free` is by resource what each zone has left, in thousandths, -1 where it lists none; `age_s` is the
+    time since the report was written, `owed` the number of pods it does not account for.
+    """
+
+    node: str
+    state: str
+    policy: str = ""
+    scope: str = ""
+    zones: tuple[int, ...] = ()
+    free: dict[str, tuple[int, ...]] = {}
+    age_s: float | None = None
+    owed: int = 0
+    since: str | None = None
+    why: str = ""
+
+
+def state_of(topologies: Topologies, name: str) -> str:
+    """Return the state of a node."""
+    if topologies.topology(name) is None:
+        return WITHOUT
+    reserving = topologies.reserving
+    if reserving is None:
+        return USED
+    if reserving.is_stale(name):
+        return STALE
+    book = reserving.books.get(name)
+    return BEHIND if book is not None and book.waiting is not None else USED
+
+
+def node_states(topologies: Topologies, now: float) -> Iterator[NodeState]:
+    """Yield the state of every node in the order of the table; `now` in seconds since the epoch."""
+    for name in topologies.names():
+        topology = topologies.topology(name)
+        if topology is None:
+            yield NodeState(name, WITHOUT, why="no NodeResourceTopology of this name")
+            continue
+        book = None if topologies.reserving is None else topologies.reserving.books.get(name)
+        yield _reported(topologies, topology, name, book, now)
+
+
+def why_stale(book: Book) -> str:
+    """Say why the figures of a node are invalid, and since when."""
+    strangers = sorted(uid for uid, owed in book.owed.items() if owed.is_foreign)
+    named = ", ".join(book.names_of(strangers[:3])) + (", ..." if len(strangers) > 3 else "")
+    since = "" if book.since is None else f" since {rfc3339(book.since)}"
+    return (
+        f"invalid node topology data{since}: no report accounts for {named}, "
+        f"bound by another scheduler; {why_behind(book)}"
+    )
+
+
+def why_behind(book: Book) -> str:
+    """Say why a report is not in force."""
+    report = book.waiting or book.taken
+    if report is None:
+        return "there is no report"
+    if not expected_fingerprint(report):
+        return "its reports have no fingerprint of pods, so nothing tells what they account for"
+    if book.waiting is None:
+        return "the next report is awaited"
+    return "its last report names other pods than are known here"
+
+
+def _reported(
+    topologies: Topologies, topology: NodeResourceTopology, name: str, book: Book | None, now: float
+) -> NodeState:
+    state = state_of(topologies, name)
+    settings = kubelet_settings(topology)
+    zones = read_zones(topology)
+    written = parse_rfc3339(topology.written)
+    why = ""
+    if book is not None and state == STALE:
+        why = why_stale(book)
+    elif book is not None and state == BEHIND:
+        why = why_behind(book)
+    elif not zones.layout.ids:
+        why = "none of its zones counts: their type must be Node, their names node-0 to node-63"
+    since = None if book is None or book.since is None else rfc3339(book.since)
+    return NodeState(
+        node=name,
+        state=state,
+        policy=settings.policy,
+        scope=settings.scope,
+        zones=zones.layout.ids,
+        free=topologies.left(name),
+        age_s=None if written is None else max(0.0, now - written),
+        owed=0 if book is None else len(book.owed),
+        since=since,
+        why=why,
+    )

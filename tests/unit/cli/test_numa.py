@@ -1,0 +1,84 @@
+"""`trellis topology --numa` on files: what each node has left, and why a node is not used."""
+
+import json
+
+import yaml
+
+from scheduler.cli.main import run
+from scheduler.objects.podfingerprint import fingerprint, mark_of
+from scheduler.testing import node
+from tests.unit.whatif.asking import pod
+
+
+def report(name, seen, *, written="2026-01-01T00:00:00Z"):
+    zones = [
+        {
+            "name": f"node-{number}",
+            "type": "Node",
+            "resources": [
+                {"name": "cpu", "capacity": "8", "allocatable": "8", "available": "6"},
+                {"name": "memory", "capacity": "8Gi", "allocatable": "8Gi", "available": "8Gi"},
+            ],
+        }
+        for number in (0, 1)
+    ]
+    values = {
+        "topologyManagerPolicy": "single-numa-node",
+        "topologyManagerScope": "pod",
+        "nodeTopologyPodsFingerprint": fingerprint(mark_of("default", one) for one in seen),
+    }
+    return {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": name, "managedFields": [{"manager": "agent", "time": written}]},
+        "attributes": [{"name": key, "value": value} for key, value in values.items()],
+        "zones": zones,
+    }
+
+
+def cluster(tmp_path):
+    """A node in order, one that a stranger has come to, one with an odd report and one without."""
+    odd = report("odd", []) | {"zones": [{"name": "zone-a", "type": "Node"}]}
+    stranger = pod("stranger", node_name="taken", requests={"cpu": "2"})
+    stranger["spec"]["schedulerName"] = "other"
+    stranger["status"] = {"phase": "Pending"}
+    objects = [
+        *(node(name, cpu="16", memory="16Gi") for name in ("fine", "taken", "odd", "bare")),
+        pod("ours", node_name="fine", requests={"cpu": "2"}),
+        stranger,
+        report("fine", ["ours"]),
+        report("taken", []),
+        odd,
+    ]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    return str(file)
+
+
+def test_a_table_of_all_nodes(tmp_path, capsys):
+    """Each node has its zones, what they have left, the age of its report and its state."""
+    argv = ["topology", "--numa", "--snapshot", cluster(tmp_path)]
+    assert 0 == run([*argv, "--now", "2026-01-01T00:00:42Z"])
+    lines = capsys.readouterr().out.splitlines()
+    found = {line.split()[0]: line for line in lines[1:]}
+
+    assert ["NODE", "POLICY", "SCOPE", "ZONES", "LEFT", "AGE"] == lines[0].split()[:6]
+    assert "cpu 6/6 memory 8Gi/8Gi   42s" in found["fine"]
+    assert " used " in found["fine"]
+    assert "cpu 4/4" in found["taken"]
+    assert "no report accounts for default/stranger" in found["taken"]
+    assert "none of its zones counts" in found["odd"]
+    assert "no NodeResourceTopology of this name" in found["bare"]
+
+
+def test_other_forms_and_whose_pods_are_ours(tmp_path, capsys):
+    """As JSON with exact amounts; pods of a profile that is named are no strangers."""
+    argv = ["topology", "--numa", "--snapshot", cluster(tmp_path), "--scheduler-name", "other"]
+    assert 0 == run([*argv, "-o", "json"])
+    items = {item["node"]: item for item in json.loads(capsys.readouterr().out)["items"]}
+
+    assert "stale" != items["taken"]["state"]
+    assert 1 == items["taken"]["owed"]
+    assert [4000, 4000] == items["taken"]["free"]["cpu"]
+    assert 2 == run(["topology"])
+    assert "--numa" in capsys.readouterr().err
