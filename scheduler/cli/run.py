@@ -180,15 +180,19 @@ class Building(NamedTuple):
                 return run_operators(_operators_settings(loaded), view, where, health, self.clock)
 
             options = options._replace(operators=operators, operators_check=health.check)
-        daemon = Daemon(
-            loaded,
-            registry(),
-            client,
-            clock=self.clock,
-            random=SystemRandom(),
-            meters=self.meters,
-            options=options,
-        )
+        try:
+            daemon = Daemon(
+                loaded,
+                registry(),
+                client,
+                clock=self.clock,
+                random=SystemRandom(),
+                meters=self.meters,
+                options=options,
+            )
+        except BaseException:
+            await client.close()
+            raise
         # What was built so far lives as long as the daemon: the collector need not look at it again.
         gc.unfreeze()
         gc.collect()

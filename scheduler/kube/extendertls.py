@@ -33,10 +33,11 @@ def _context(extender: Extender, wanted: ExtenderTLSConfig) -> ssl.SSLContext:
         raise ValueError(
             "specifying a root certificates file with the insecure flag is not allowed"
         )
-    context = ssl.create_default_context(
-        cafile=wanted.ca_file or None if not wanted.ca_data else None,
-        cadata=_decoded(wanted.ca_data).decode() if wanted.ca_data else None,
-    )
+    # Read here, because the library does not say which file it could not open.
+    authorities = Path(wanted.ca_file).read_bytes() if wanted.ca_file else b""
+    if wanted.ca_data:
+        authorities = _decoded(wanted.ca_data)
+    context = ssl.create_default_context(cadata=authorities.decode() if has_ca else None)
     if is_blind:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -54,18 +55,16 @@ def _present_ourselves(context: ssl.SSLContext, wanted: ExtenderTLSConfig) -> No
     if not has_certificate:
         return
     with tempfile.TemporaryDirectory() as folder:
-        certificate, key = wanted.cert_file, wanted.key_file
-        if wanted.cert_data:
-            certificate = _written(Path(folder, "certificate"), wanted.cert_data)
-        if wanted.key_data:
-            key = _written(Path(folder, "key"), wanted.key_data)
+        certificate = _copied(Path(folder, "certificate"), wanted.cert_file, wanted.cert_data)
+        key = _copied(Path(folder, "key"), wanted.key_file, wanted.key_data)
         context.load_cert_chain(certificate, key)
 
 
-def _written(path: Path, data: str) -> str:
+def _copied(path: Path, file: str, data: str) -> Path:
+    """Write what `data` carries, or else what is in `file`, where only we can read it."""
     path.touch(mode=0o600)
-    path.write_bytes(_decoded(data))
-    return str(path)
+    path.write_bytes(_decoded(data) if data else Path(file).read_bytes())
+    return path
 
 
 def _decoded(data: str) -> bytes:

@@ -429,7 +429,7 @@ async def test_without_a_ca_nothing_is_checked_if_https_is_enabled(folder: Path)
     ("tls", "text"),
     [
         ({"ca_data": "!"}, "tlsConfig cannot be used"),
-        ({"ca_file": "/nowhere"}, "No such file"),
+        ({"ca_file": "/nowhere"}, "No such file or directory: '/nowhere'"),
         ({"cert_data": "YQ=="}, "a client key is missing"),
         ({"insecure": True, "ca_file": "ca.crt"}, "insecure flag is not allowed"),
     ],
