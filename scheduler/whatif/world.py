@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from scheduler.base.clock import rfc3339
 from scheduler.base.errors import TrellisError
 from scheduler.engine.effects import (
     Answer,
@@ -25,12 +26,13 @@ from scheduler.engine.effects import (
     Watched,
 )
 from scheduler.engine.engine import Engine
-from scheduler.objects.pod import Pod
+from scheduler.objects.pod import Pod, PodCondition
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.selectors import selector_matches
 from scheduler.whatif.rest import Rest
 
 BUDGET = "PodDisruptionBudget"
+SCHEDULED = "PodScheduled"
 
 
 class World:
@@ -97,11 +99,11 @@ class World:
         if pod is None:
             self._engine.handle(Answer(effect.id, 404, "NotFound", "the pod is gone"), now)
             return
-        bound = replace(
-            pod,
-            spec=replace(pod.spec, node_name=effect.node),
-            status=replace(pod.status, nominated_node_name=""),
-        )
+        # As the API server does with a binding: some count a pod by when it was placed.
+        scheduled = PodCondition(SCHEDULED, "True", last_transition_time=rfc3339(now))
+        others = tuple(one for one in pod.status.conditions if one.type != SCHEDULED)
+        status = replace(pod.status, nominated_node_name="", conditions=(*others, scheduled))
+        bound = replace(pod, spec=replace(pod.spec, node_name=effect.node), status=status)
         self._engine.handle(Answer(effect.id, 200), now)
         self._put(bound, now)
 
