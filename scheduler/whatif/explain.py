@@ -24,6 +24,8 @@ from scheduler.engine.queues import Where
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.objects.pod import Pod
+from scheduler.plugins.network import Tie
+from scheduler.whatif.costs import network_bill
 from scheduler.whatif.extenders import unasked
 from scheduler.whatif.gates import gate_text
 from scheduler.whatif.records import API_VERSION, PodName, Result
@@ -54,7 +56,11 @@ class NodeExplanation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Where a pod would go now (`node`) and where it is (`current_node`), node by node."""
+    """Where a pod would go now (`node`) and where it is (`current_node`), node by node.
+
+    `ties` are what its application talks to, priced from the first of the two that there is; together
+    they are `network_cost`, None for a pod without ties.
+    """
 
     api_version: str = API_VERSION
     kind: str = "Explanation"
@@ -68,6 +74,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     message: str = ""
     nominated_node: str | None = None
     victims: tuple[PodName, ...] = ()
+    network_cost: int | None = None
+    ties: tuple[Tie, ...] = ()
     nodes: tuple[NodeExplanation, ...] = ()
 
     @property
@@ -106,6 +114,7 @@ def explain(
     served, notices = _served(waiting, engine, is_given=found.metadata.uid in snapshot.given)
     notices += unasked(setup.loaded.scheduler.extenders, (found,))
     explanation = _explained(found, served, engine, stage.now, wanted.ties)
+    explanation = _priced(explanation, served, engine)
     if node:
         one = tuple(each for each in explanation.nodes if each.name == node)
         explanation = replace(explanation, nodes=one)
@@ -166,6 +175,13 @@ def _explained(found: Pod, pod: Pod, engine: Engine, now: float, ties: Ties) -> 
         ),
         nodes=nodes,
     )
+
+
+def _priced(explanation: Explanation, pod: Pod, engine: Engine) -> Explanation:
+    ties = network_bill(engine).ties(pod, explanation.node or explanation.current_node or "")
+    if not ties:
+        return explanation
+    return replace(explanation, ties=ties, network_cost=sum(tie.cost for tie in ties))
 
 
 def _outcome(attempt: Attempt) -> Decision:

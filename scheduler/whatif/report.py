@@ -34,8 +34,9 @@ def simulation_tables(simulation: Simulation, *, wide: bool) -> list[Table]:
 
 def summary_line(simulation: Simulation) -> str:
     """Return a simulation in one line."""
-    total = len(simulation.pods)
-    return f"{simulation.summary.scheduled} of {total} pods scheduled"
+    total, cost = len(simulation.pods), simulation.summary.network_cost
+    priced = f"; network cost {cost}" if cost else ""
+    return f"{simulation.summary.scheduled} of {total} pods scheduled{priced}"
 
 
 def nodes_table(nodes: Iterable[NodeVerdict], *, heading: str = "") -> Table:
@@ -106,7 +107,23 @@ def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) 
         ]
         for node in ordered
     ]
-    return [Table(["node", "verdict", "total", *plugins, "why"], rows)] if rows else []
+    tables = [Table(["node", "verdict", "total", *plugins, "why"], rows)] if rows else []
+    return [*tables, _ties_table(explanation)] if explanation.ties else tables
+
+
+def _ties_table(explanation: Explanation) -> Table:
+    rows = [
+        [
+            tie.workload,
+            "depends on it" if tie.is_dependent else "is needed",
+            str(tie.pods),
+            str(tie.cost),
+            f"{tie.kept} of {tie.pods} within {tie.limit}",
+        ]
+        for tie in explanation.ties
+    ]
+    heading = f"network cost {explanation.network_cost}: what the pod talks to"
+    return Table(["workload", "tie", "pods", "cost", "limit"], rows, heading)
 
 
 def explanation_line(explanation: Explanation) -> str:

@@ -16,6 +16,7 @@ from scheduler.engine.queues import QueuedPod, Where
 from scheduler.framework.groups import GroupReport
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
+from scheduler.whatif.costs import network_bill
 from scheduler.whatif.gates import gate_text
 from scheduler.whatif.records import PodName, PodResult, Result, Simulation, Summary
 from scheduler.whatif.snapshot import Snapshot
@@ -107,6 +108,7 @@ class _Run:
             summary=Summary(
                 scheduled=results.count(Result.SCHEDULED),
                 unschedulable=results.count(Result.UNSCHEDULABLE),
+                network_cost=network_bill(self.engine).total(),
             ),
             groups=self._groups(),
         )

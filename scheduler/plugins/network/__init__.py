@@ -4,15 +4,18 @@
 `UsageTracker` keeps load-watcher's figures for those that look at risk.
 """
 
+from scheduler.plugins.network.bill import Bill, Tie
 from scheduler.plugins.network.mincost import NetworkMinCost
 from scheduler.plugins.network.overhead import NetworkOverhead
 from scheduler.plugins.network.risks import CheckRiskNodeBandwidth, LoadVariationRiskBalancing
 from scheduler.plugins.network.sort import TopologicalSort
 
 __all__ = [
+    "Bill",
     "CheckRiskNodeBandwidth",
     "LoadVariationRiskBalancing",
     "NetworkMinCost",
     "NetworkOverhead",
+    "Tie",
     "TopologicalSort",
 ]

@@ -96,6 +96,10 @@ class NetworkTracker(RowTracker):
         node = self._cluster.table.nodes[row] if self._cluster is not None else None
         return node.metadata.name if node is not None else ""
 
+    def row_of(self, name: str) -> int | None:
+        """Return the row of a node, None if it is not known."""
+        return self._rows.get(name)
+
     def node_names(self) -> list[str]:
         """Return the names of all rows."""
         return [self.node_name(row) for row in range(self._size())]
