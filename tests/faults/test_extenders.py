@@ -1,6 +1,7 @@
 """Misfortunes of extenders: their answers are lost, repeated, late, in another order, or nonsense."""
 
 import io
+from collections.abc import Mapping
 
 import pytest
 
@@ -9,11 +10,11 @@ from scheduler.engine.effects import AskExtender
 from scheduler.engine.engine import Engine
 from scheduler.whatif.replay import replay
 from tests.property.model_extender import EXTENDERS, ask, create_extended_pod
-from tests.property.moves import create_pod, doorman, seeded_run
+from tests.property.moves import Move, create_pod, doorman, seeded_run
 from tests.property.rig import Rig
 from tests.property.tinyplugins import settings_with, tiny_engine
 
-INSTEAD = {create_pod: create_extended_pod}
+INSTEAD: Mapping[Move, Move] = {create_pod: create_extended_pod}
 
 
 def build() -> Engine:

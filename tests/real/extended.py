@@ -188,7 +188,7 @@ async def _outcome(api: Api, name: str) -> Outcome:
     if code == 404:
         pod = {"spec": {}, "status": {}}
     conditions = pod["status"].get("conditions", ())
-    condition = next((c for c in conditions if c["type"] == "PodScheduled"), {})
+    condition: Json = next((c for c in conditions if c["type"] == "PodScheduled"), {})
     kept = {key: condition.get(key, "") for key in ("status", "reason", "message")}
     events, _ = await api.list(EVENTS)
     about = [e for e in events if e["regarding"]["name"] == name]

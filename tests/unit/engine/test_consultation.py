@@ -10,6 +10,7 @@ from scheduler.engine.effects import (
     Answer,
     AskExtender,
     Bind,
+    Evict,
     ExtenderAnswer,
     Look,
     Record,
@@ -155,8 +156,11 @@ def test_an_extender_that_is_not_interested_is_not_asked():
     gpu = Extender(0, "http://f", filters=True, managed=frozenset({"e.io/gpu"}))
     assert [] == Talk(gpu).asked()
 
-    for field in ("requests", "limits"):
-        container = Container(resources=ResourceRequirements(**{field: {"e.io/gpu": 1}}))
+    for resources in (
+        ResourceRequirements(requests={"e.io/gpu": 1}),
+        ResourceRequirements(limits={"e.io/gpu": 1}),
+    ):
+        container = Container(resources=resources)
         assert gpu.is_interested(make_pod("q", init_containers=(container,)))
     assert not gpu.is_interested(make_pod("q", requests={"e.io/other": 1}))
 
@@ -400,7 +404,7 @@ def full(*extenders: Extender) -> Talk:
 
 def evicted(talk: Talk) -> list[str]:
     """Return the names of the pods that are being evicted."""
-    return [e.name for e in talk.rig.wire if type(e).__name__ == "Evict"]
+    return [effect.name for effect in talk.rig.wire if isinstance(effect, Evict)]
 
 
 def test_an_extender_chooses_among_the_candidates():

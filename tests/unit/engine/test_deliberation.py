@@ -1,6 +1,7 @@
 """Cycles that wait for an answer: asked, resumed, given up, dropped."""
 
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -180,14 +181,13 @@ def test_the_end_of_one_may_drop_another():
     stage = Stage()
     ended: list[str] = []
 
-    def end(key: str, other: str) -> None:
+    def end(key: str, other: str, _outcome: Any, _now: float) -> None:
         ended.append(key)
         stage.all.drop(other)
 
     for key, other in (("a", "b"), ("b", "a")):
-        stage.all.begin(
-            key, "p", asks((ask_extender(),)), lambda _e, _n, k=key, o=other: end(k, o), 0.0
-        )
+        told = partial(end, key, other)
+        stage.all.begin(key, "p", asks((ask_extender(),)), told, 0.0)
     stage.all.expire(100.0)
 
     assert ["a"] == ended

@@ -336,12 +336,13 @@ async def test_what_takes_how_long_is_measured():
 
 def test_only_what_may_be_shown_is_kept():
     """Bound pods only for one that reviews whole victims, nodes only for one shown whole nodes."""
-    for fields, bound, nodes in (
+    cases: tuple[tuple[dict[str, Any], bool, bool], ...] = (
         ({"filter_verb": "f"}, False, True),
         ({"preempt_verb": "p"}, True, False),
         ({"preempt_verb": "p", "filter_verb": "f", "node_cache_capable": True}, False, False),
         ({"bind_verb": "b"}, False, False),
-    ):
+    )
+    for fields, bound, nodes in cases:
         wanted = Extender(url_prefix="http://x", http_timeout="1s", **fields)
         extenders = Extenders([wanted], Fence(ManualClock()), Meters())
         feed(extenders, "Pod", whole_pod("low", nodeName="n1"))
