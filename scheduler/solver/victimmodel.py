@@ -19,12 +19,13 @@ from ortools.sat.python import cp_model
 from scheduler.base.clock import perf_s
 from scheduler.solver import variables
 from scheduler.solver.constraints import ALL
+from scheduler.solver.costs import NEVER
 from scheduler.solver.cpsat import solver_for
 from scheduler.solver.eviction import Choice, Room
 from scheduler.solver.instance import Limits, Preemption
 from scheduler.solver.tree import Tree, allowed
 from scheduler.solver.variables import LeafClass, Variables
-from scheduler.solver.yields import Yields
+from scheduler.solver.yields import Group, Term, Yields
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,20 @@ def _better(task: Task, first: dict[int, int] | None, second: dict[int, int]) ->
     return first if cost(first) < cost(second) else second
 
 
+def cheapest(items: Iterable[tuple[int, int, int]], needed: int) -> int:
+    """Return the least cost of (gain, cost, times) items that gain `needed` together, or NEVER."""
+    least = np.full(needed + 1, NEVER, dtype=np.int64)
+    least[0] = 0
+    for gain, cost, times in items:
+        for _ in range(min(times, -(-needed // gain))):
+            moved = np.concatenate(
+                (np.full(min(gain, needed), least[0]), least[: -min(gain, needed)])
+            )
+            moved[:gain] = least[0]
+            least = np.minimum(least, moved + cost)
+    return int(least[needed])
+
+
 class Model:
     """The model of one stage; `alone` are leaves with variables of their own (None: no sums at all)."""
 
@@ -204,15 +219,16 @@ class Model:
             self._together[group] = both
         return self._together[group]
 
-    def _gained(self, leaves: Iterable[int], most: int) -> Any:
-        """Return the room that evictions make on some leaves, as an expression.
-
-        No single eviction has to count for more than `most`.
-        """
-        gains: dict[tuple[int, ...], int] = defaultdict(int)
+    def _gained(self, leaves: Iterable[int], terms: dict[int, list[Term]]) -> dict[Group, int]:
+        """Return the room that evictions make on some leaves, by who has to go for it."""
+        gains: dict[Group, int] = defaultdict(int)
         for leaf in leaves:
-            for gain, group in self._yields.terms[leaf]:
+            for gain, group in terms[leaf]:
                 gains[group] += gain
+        return gains
+
+    def _sum(self, gains: dict[Group, int], most: int) -> Any:
+        """Return gains as an expression; none has to count for more than `most`."""
         return sum(min(most, gain) * self._term(group) for group, gain in gains.items() if gain)
 
     def _summed(self, plain: Variables) -> tuple[OpenLeaf, ...]:
@@ -238,7 +254,8 @@ class Model:
             leaves = [self._rows[at] for at in here]
             now = sum(self._yields.now[leaf] for leaf in leaves)
             in_use = plain.used[tree.depth - 1][unit]
-            cp.add(number <= now * in_use + self._gained(leaves, tree.size))
+            gained = self._sum(self._gained(leaves, self._yields.terms), tree.size)
+            cp.add(number <= now * in_use + gained)
         return tuple(found)
 
     def _freed(self, opened: tuple[OpenLeaf, ...]) -> None:
@@ -276,8 +293,25 @@ class Model:
                 below[unit].append(leaf)
             for unit, pods in enumerate(self._variables.pods[level]):
                 free = sum(self._yields.now[leaf] for leaf in below[unit])
-                gained = self._gained(below[unit], int(tree.room[level][unit]))
-                self._cp.add(free * self._variables.used[level][unit] + gained >= pods)
+                used = self._variables.used[level][unit]
+                most = int(tree.room[level][unit])
+                gains = self._gained(below[unit], self._yields.upper)
+                self._cp.add(free * used + self._sum(gains, most) >= pods)
+                if level == 1 and tree.rule(1).units_per_parent == 1:
+                    self._only_unit(used, tree.size - free, gains)
+
+    def _only_unit(self, used: Any, missing: int, gains: dict[Group, int]) -> None:
+        """When all pods go into one unit, what it costs to free enough there is a lower limit."""
+        weights = self._task.weights
+        if weights is None or missing <= 0:
+            return
+        items = [
+            (gain, weights.get(group[0], 0), self._candidates[group[0]].count)
+            for group, gain in gains.items()
+        ]
+        least = cheapest(items, missing)
+        goal = sum(weight * self._choice[index] for index, weight in weights.items())
+        self._cp.add(goal >= least * used if least < NEVER else used == 0)
 
     def _stages(self) -> None:
         """Add the goal, and what earlier stages have decided."""

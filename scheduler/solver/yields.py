@@ -16,7 +16,8 @@ import numpy as np
 from scheduler.solver.eviction import Choice, Room
 from scheduler.solver.tree import Ints, Tree, floors
 
-Term = tuple[int, tuple[int, ...]]  # a gain, and the candidates that must all go for it
+Group = tuple[int, ...]
+Term = tuple[int, Group]  # a gain, and the candidates that must all go for it
 EXACT_GROUPS = 3
 
 
@@ -40,9 +41,11 @@ class Yields:
                 on_leaf[leaf].append(index)
         self.now: dict[int, int] = {}
         self.terms: dict[int, list[Term]] = {}
+        self.upper: dict[int, list[Term]] = {}  # one by one, never too little
         self.inexact: set[int] = set()
         for leaf in tree.leaf.tolist():
             self.now[leaf] = self.room_at(leaf, {})
+            self.upper[leaf] = self._upper(leaf, on_leaf.get(leaf, []))
             self.terms[leaf] = self._terms(leaf, on_leaf.get(leaf, []))
 
     def room_at(self, leaf: int, evicted: Choice) -> int:
@@ -68,8 +71,8 @@ class Yields:
             return []
         if len(indices) > EXACT_GROUPS or any(self._candidates[i].count > 1 for i in indices):
             self.inexact.add(leaf)
-            return self._upper(leaf, indices)
-        gains: dict[tuple[int, ...], int] = {(): self.now[leaf]}
+            return self.upper[leaf]
+        gains: dict[Group, int] = {(): self.now[leaf]}
         for number in range(1, len(indices) + 1):
             for group in itertools.combinations(indices, number):
                 below = sum(gain for other, gain in gains.items() if set(other) < set(group))
