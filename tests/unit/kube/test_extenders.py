@@ -27,7 +27,7 @@ from scheduler.objects.kinds import BY_KIND
 from tests.apiserver.certificates import write_certificates
 from tests.e2e.extenderserver import ExtenderServer, Json, Rule, extender_server, never
 
-VERBS = {
+VERBS: dict[str, Any] = {
     "filter_verb": "sift",
     "prioritize_verb": "rank",
     "preempt_verb": "spare",
