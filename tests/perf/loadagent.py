@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import msgspec
@@ -39,7 +40,19 @@ IDLE_PODS = 30
 WINDOW_S = 60
 BURN = "while True: pass"
 HOLD = f"import time; held = bytearray(b'x' * ({HELD_MIB} << 20)); time.sleep(9999)"
+# The agent as in a pod: there it reads the service account, whose place the kubelet decides.
+IN_POD = (
+    "from pathlib import Path; import scheduler.kube.credentials as c; c.SERVICE_TOKEN = "
+    "Path({token!r}); from scheduler.cli.main import main; main()"
+)
 TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def service_account(folder: Path, server: ApiServer) -> Path:
+    """Write what the kubelet gives to a pod."""
+    (folder / "token").write_text(server.token)
+    (folder / "ca.crt").write_bytes(server.authority)
+    return folder
 
 
 def hierarchies() -> list[Path]:
@@ -114,8 +127,12 @@ async def prepare(client: ApiClient, uids: list[str]) -> dict[str, str]:
     await send(client, "POST", crds, definition)
     await send(client, "POST", "/api/v1/nodes", node("here"))
     policy = {"aggregateDurationSeconds": WINDOW_S, "reportIntervalSeconds": 10}
-    metric = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
-    metric |= {"metadata": {"name": "here"}, "spec": {"metricCollectPolicy": policy}}
+    metric = {
+        "apiVersion": "slo.koordinator.sh/v1alpha1",
+        "kind": "NodeMetric",
+        "metadata": {"name": "here"},
+        "spec": {"metricCollectPolicy": policy},
+    }
     await send(client, "POST", METRICS, metric)
     names = {}
     for number, uid in enumerate(uids):
@@ -153,17 +170,24 @@ async def measure() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         store = new_store(RealClock(), with_crds=False)
         async with ApiServer(store) as server:
+            account = service_account(Path(folder), server)
             kubeconfig = server.kubeconfig(Path(folder) / "kubeconfig")
             credentials = await Credentials.load(RealClock(), str(kubeconfig))
             client = ApiClient(credentials, clock=RealClock(), meters=Meters())
             names = await prepare(client, uids)
-            command = [sys.executable, "-m", "scheduler.cli.main", "agent", "load"]
-            command += ["--node-name", "here", "--kubeconfig", str(kubeconfig)]
+            command = [sys.executable, "-c", IN_POD.format(token=str(account / "token"))]
+            command += ["agent", "load", "--node-name", "here"]
+            address = urlsplit(server.url)
+            inside = {
+                "KUBERNETES_SERVICE_HOST": str(address.hostname),
+                "KUBERNETES_SERVICE_PORT": str(address.port),
+                "HOME": folder,
+            }
             with (
                 groups(uids),
                 process(BURN, uids[0]) as burner,
                 process(HOLD, uids[1]) as holder,
-                subprocess.Popen(command) as agent,  # noqa: ASYNC220 - before the loop has work
+                subprocess.Popen(command, env=os.environ | inside) as agent,  # noqa: ASYNC220 - before the loop has work
             ):
                 try:
                     pids = {"burner": burner, "holder": holder, "agent": agent.pid}

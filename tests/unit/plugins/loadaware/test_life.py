@@ -1,0 +1,117 @@
+"""Load-aware placement over time, through the whole engine: bursts, silence, reports that wake pods."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.testing.builders import node
+from scheduler.testing.scenario import Scenario
+from tests.perf.loadplacement import CORES, GIB, Play, config
+from tests.unit.plugins.loadaware.situation import report, wants
+
+EXPIRED = "nodeMetric expired"
+
+
+@pytest.fixture
+def two() -> dict[str, tuple[float, float]]:
+    """Two nodes of which one is emptier."""
+    return {"empty": (1.0, 4.0), "used": (12.0, 40.0)}
+
+
+def place(play: Play, name: str) -> str:
+    """Let a small pod be placed, and return its node."""
+    play.ask(name, (0.5, 2.0), (0.3, 1.0))
+    play.second()
+    return play.load.pods[name][0]
+
+
+def test_a_node_whose_agent_died_takes_no_pod_until_it_comes_back(two):
+    """For 180 s its figures count; then it is left alone, however empty it was."""
+    play = Play({}, two, seed=1)
+    assert place(play, "first") == "empty"
+    play.silent.add("empty")
+    last = max(at for at, _ in play.use["empty"])
+    while play.scenario.now < last + 178:
+        play.second()
+    assert place(play, "in-time") == "empty"
+    play.second()
+    assert play.scenario.now >= last + 180
+    assert place(play, "late") == "used"
+    for _ in range(100):
+        play.second()
+    assert place(play, "later") == "used"
+    play.silent.clear()
+    play.report("empty")
+    assert place(play, "again") == "empty"
+
+
+def test_a_pod_that_waits_for_figures_is_woken_by_them():
+    """All agents are silent: the pod says so, and the first report lets it go, not the next flush."""
+    play = Play({}, {"only": (1.0, 4.0)}, seed=1)
+    play.silent.add("only")
+    for _ in range(200):
+        play.second()
+    play.ask("waiting", (0.5, 2.0), (0.3, 1.0))
+    play.second()
+    assert "waiting" not in play.load.pods
+    message = play.scenario.message("waiting")
+    assert message.startswith(f"0/1 nodes are available: 1 node(s) {EXPIRED}.")
+    play.report("only")
+    for _ in range(12):
+        play.second()
+    assert play.load.pods["waiting"][0] == "only"
+
+
+def test_a_burst_does_not_crowd_the_node_that_was_the_coolest():
+    """Between two reports every placed pod counts with its estimate."""
+    nodes = {f"n{index}": (0.2 * index, 1.0) for index in range(8)}
+    play = Play({}, nodes, seed=1)
+    for number in range(32):
+        play.ask(f"p{number}", (2.0, 8.0), (1.5, 6.0))
+    play.second()
+    counts = [sum(where == name for where, *_ in play.load.pods.values()) for name in nodes]
+
+    assert sum(counts) == 32
+    assert max(counts) <= 5
+
+
+def test_a_report_that_brings_no_room_wakes_nobody():
+    """Thousands of reports a minute must not try every waiting pod again."""
+    scenario = Scenario(node("n", cpu="10", memory="64Gi"), config=config(args={}))
+    scenario.apply(report("n", cpu="9"))
+    scenario.apply(wants("big", "4", "1Gi"))
+    scenario.run()
+    tries = len(scenario.decisions("big"))
+    for used in ("9", "9500m", "8", "9"):
+        scenario.apply(report("n", cpu=used))
+        scenario.advance(15)
+    assert len(scenario.decisions("big")) == tries
+    scenario.apply(report("n", cpu="1"))
+    scenario.advance(15)
+    assert scenario.node_of("big") == "n"
+
+
+def test_what_is_assumed_is_forgotten_with_the_pod():
+    """A pod that goes takes its estimate along."""
+    scenario = Scenario(node("n", cpu="10", memory="64Gi"), config=config(args={}))
+    scenario.apply(report("n", cpu="0"))
+    scenario.apply(wants("one", "7", "1Gi"))
+    scenario.run()
+    scenario.apply(wants("two", "7", "1Gi"))
+    scenario.run()
+    assert (scenario.node_of("one"), scenario.node_of("two")) == ("n", "")
+    scenario.delete("Pod", "one")
+    scenario.advance(15)
+    assert scenario.node_of("two") == "n"
+
+
+@pytest.mark.parametrize("kind", ["cpu", "memory"])
+def test_pods_go_where_their_kind_of_resource_is_idle(kind):
+    """One node is hot in CPU and idle in memory, the other the reverse."""
+    nodes = {"hot-cpu": (0.5 * CORES, 0.1 * GIB), "hot-memory": (0.1 * CORES, 0.5 * GIB)}
+    play = Play({"dominantResourceWeight": 5}, nodes, seed=1)
+    request: Any = (4.0, 1.0) if kind == "cpu" else (0.1, 16.0)
+    play.ask("p", request, request)
+    play.second()
+
+    assert play.load.pods["p"][0] == ("hot-memory" if kind == "cpu" else "hot-cpu")
