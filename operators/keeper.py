@@ -8,6 +8,7 @@ on a version: one that lost a race is simply made again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Hashable
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -46,8 +47,12 @@ class StatusKeeper(Generic[ObjectT]):
 
     # For subclasses.
 
-    def gather(self) -> None:
+    async def gather(self) -> None:
         """Look at the cluster once before a round over the objects."""
+
+    def patience_s(self) -> float | None:
+        """Return after how long to look again though nothing changes; None for never."""
+        return None
 
     def surroundings(self, _key: Key, _obj: ObjectT) -> Hashable:
         """Return what the status depends on besides the object; equal values, equal status."""
@@ -84,7 +89,9 @@ class StatusKeeper(Generic[ObjectT]):
         stop = self.around.view.changes(self.wakes, self._wake.set)
         try:
             while True:
-                await self._wake.wait()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.patience_s()):
+                        await self._wake.wait()
                 self._wake.clear()
                 await self._look()
                 # A floor between two rounds is what makes many changes one write.
@@ -100,7 +107,7 @@ class StatusKeeper(Generic[ObjectT]):
     async def _look(self) -> None:
         """Write the status of every object whose status differs from what it should be."""
         failed = ""
-        self.gather()
+        await self.gather()
         for key, known in list(self.objects.items()):
             around = self.surroundings(key, known)
             if self._judged.get(key) == (_version(known), around):

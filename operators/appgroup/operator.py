@@ -32,7 +32,7 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
         self._odd: Mapping[Key, tuple[str, ...]] = {}
         self._at = costs.Places()
 
-    def gather(self) -> None:
+    async def gather(self) -> None:
         """Sort the placed pods by group, and look up where nodes stand."""
         view = self.around.view
         placed = list(view.pods())

@@ -17,13 +17,21 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 class HttpSettings(msgspec.Struct, frozen=True):
-    """Where a source is and how to be let in; the token is read anew for every request."""
+    """Where a source is and how to be let in.
+
+    A token file is read anew for every request; `token` is one that somebody else has read.
+    """
 
     address: str
     token_file: str = ""
     ca_file: str = ""
     insecure_skip_verify: bool = False
     timeout_s: float = 10.0
+    token: str = ""
+
+    def __repr__(self) -> str:
+        """Leave the token out: this may end up in a log."""
+        return f"HttpSettings({self.address!r})"
 
 
 class HttpSource:
@@ -70,6 +78,8 @@ class HttpSource:
             raise ProviderError(f"GET {url}: {str(error) or type(error).__name__}") from error
 
     async def _headers(self) -> dict[str, str]:
+        if self._settings.token:
+            return {"Authorization": f"Bearer {self._settings.token}"}
         if not self._settings.token_file:
             return {}
         token = await asyncio.to_thread(Path(self._settings.token_file).read_text)

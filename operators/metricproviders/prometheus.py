@@ -96,8 +96,8 @@ class Prometheus:
         """Ask all queries; ProviderError when one fails, so that no half picture is taken for whole."""
         found: dict[str, dict[str, dict[Measure, Figure]]] = {"node": {}, "pod": {}}
         for query in self._queries:
-            values = await self._ask(query.expr, query.labels)
-            times = await self._ask(query.times, query.labels) if query.times else {}
+            values = await self.instant(query.expr, query.labels)
+            times = await self.instant(query.times, query.labels) if query.times else {}
             for name, (moment, value) in values.items():
                 if query.times and name not in times:
                     continue
@@ -106,7 +106,7 @@ class Prometheus:
                 figures[query.measure] = Figure(value, measured, query.window_s)
         return Snapshot(NAME, self._clock.now(), nodes=found["node"], pods=found["pod"])
 
-    async def _ask(self, expr: str, labels: tuple[str, ...]) -> dict[str, tuple[float, float]]:
+    async def instant(self, expr: str, labels: tuple[str, ...]) -> dict[str, tuple[float, float]]:
         """Return name → (time, value) of an instant vector; values that are no numbers are left out."""
         answer = _decoded(await self._fetch(QUERY_PATH, {"query": expr}), expr)
         found = {}

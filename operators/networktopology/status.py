@@ -13,31 +13,52 @@ from typing import Any
 import msgspec
 
 from scheduler.objects.meta import Condition
-from scheduler.objects.network import NetworkTopologySpec, NetworkTopologyStatus
+from scheduler.objects.network import NetworkTopologySpec, NetworkTopologyStatus, Weights
 
-READY = "Ready"
+READY, MEASURED = "Ready", "Measured"
 SHOWN = 3  # doubtful ways that a message names before it only counts them
 
 Way = tuple[str, str, str, str]
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """What the status depends on besides the spec; `now` is RFC 3339 in whole seconds."""
+    """What the status depends on besides the spec; times are RFC 3339 in whole seconds.
+
+    `measured` is the table of measured costs and `measured_at` when its figures were fetched; `fault`
+    says what is wrong with the source since then, `source` what it is called ("" without one).
+    """
 
     node_count: int
     generation: int
     previous: NetworkTopologyStatus
     now: str
+    measured: Weights | None = None
+    measured_at: str = ""
+    source: str = ""
+    fault: str = ""
+    unmeasured: int = 0
 
 
 def status_of(spec: NetworkTopologySpec, observed: Observed) -> NetworkTopologyStatus:
     """Return the status that should stand there; what others wrote into it stays."""
     previous = observed.previous
+    weights, calculated = previous.weights, previous.weight_calculation_time
+    if observed.measured is not None:
+        name = observed.measured.name
+        others = tuple(table for table in weights if table.name != name)
+        if observed.measured not in weights or calculated is None:
+            calculated = observed.measured_at
+        weights = (*others, observed.measured)
+    conditions = _with(previous.conditions, _ready(spec, observed, weights))
+    if observed.source:
+        conditions = _with(conditions, _measured(observed))
     return msgspec.structs.replace(
         previous,
         node_count=observed.node_count,
         observed_generation=observed.generation,
-        conditions=_with(previous.conditions, _ready(spec, observed)),
+        weights=weights,
+        weight_calculation_time=calculated,
+        conditions=conditions,
     )
 
 
@@ -56,6 +77,10 @@ def merge_patch(
         return patch
     if previous.observed_generation != wanted.observed_generation:
         patch["observedGeneration"] = wanted.observed_generation
+    if previous.weights != wanted.weights:
+        patch["weights"] = msgspec.to_builtins(wanted.weights)
+    if previous.weight_calculation_time != wanted.weight_calculation_time:
+        patch["weightCalculationTime"] = wanted.weight_calculation_time
     if previous.conditions != wanted.conditions:
         patch["conditions"] = [_document(one) for one in wanted.conditions]
     return patch
@@ -73,25 +98,49 @@ def doubtful_ways(spec: NetworkTopologySpec) -> list[Way]:
     return [way for way, times in ways.items() if times > 1]
 
 
-def _ready(spec: NetworkTopologySpec, observed: Observed) -> Condition:
-    doubtful = doubtful_ways(spec)
-    if doubtful:
-        holds, reason, message = "False", "ListedTwice", _told(doubtful)
-    elif not spec.weights and not observed.previous.weights:
-        holds, reason = "False", "NoCosts"
-        message = "there is no table of costs, neither in spec.weights nor in status.weights"
+def _measured(observed: Observed) -> Condition:
+    """Return whether the measurements are fresh; an old answer stays in use while a source is silent."""
+    if observed.fault:
+        last = f"; the costs of {observed.measured_at} stay in use" if observed.measured else ""
+        holds, reason, message = "False", "SourceFailed", f"{observed.fault}{last}"
+    elif observed.measured is None or not observed.measured.levels:
+        holds, reason = "False", "NothingMeasured"
+        message = f"{observed.source} knows no latency between nodes of this cluster"
     else:
-        holds, reason, message = "True", "Observed", "every way has at most one cost"
-    before = _condition(observed.previous.conditions, READY)
+        holds, reason = "True", "Measured"
+        message = f"from {observed.source}"
+        if observed.unmeasured:
+            message += f"; {observed.unmeasured} figures could not be used"
+    return _condition_of(observed, MEASURED, holds, reason, message)
+
+
+def _condition_of(
+    observed: Observed, type_: str, holds: str, reason: str, message: str
+) -> Condition:
+    before = _condition(observed.previous.conditions, type_)
     unchanged = before is not None and before.status == holds and before.last_transition_time
     return Condition(
-        type=READY,
+        type=type_,
         status=holds,
         observed_generation=observed.generation,
         last_transition_time=unchanged or observed.now,
         reason=reason,
         message=message,
     )
+
+
+def _ready(
+    spec: NetworkTopologySpec, observed: Observed, weights: tuple[Weights, ...]
+) -> Condition:
+    doubtful = doubtful_ways(spec)
+    if doubtful:
+        holds, reason, message = "False", "ListedTwice", _told(doubtful)
+    elif not spec.weights and not weights:
+        holds, reason = "False", "NoCosts"
+        message = "there is no table of costs, neither in spec.weights nor in status.weights"
+    else:
+        holds, reason, message = "True", "Observed", "every way has at most one cost"
+    return _condition_of(observed, READY, holds, reason, message)
 
 
 def _told(doubtful: list[Way]) -> str:
