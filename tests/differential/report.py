@@ -64,6 +64,11 @@ class Report:
             else:
                 self.recorder.see(case, one)
 
+    def progress(self) -> str:
+        """Return in one line how far the run is."""
+        cases, decisions = self._counts["cases"], self._counts["decisions"]
+        return f"{cases} cases, {decisions} decisions, {len(self._unknown)} unexplained"
+
     def write(self, seconds: float) -> int:
         """Write the summary; return 0 when nothing is unexplained."""
         for one in self._unknown[:MOST_KEPT]:

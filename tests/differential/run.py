@@ -103,6 +103,7 @@ class Run:
                     stage.settle_s = SLOW_S
                     await self._case(stage, ours, case, name, is_last=True)
                     stage.settle_s = self.options.settle
+        print(self.report.progress(), file=sys.stderr, flush=True)
 
     async def _shrunk(self, stage: Stage, ours: Ours, case: Case, config: str) -> Case:
         """Return the least of a case that still differs, and write it down."""
