@@ -123,8 +123,9 @@ class Watchdog:
     def _does(self, effect: Effects | None) -> None:
         """Judge one effect."""
         self._put(effect)
-        binds = isinstance(effect, AskExtender) and effect.verb == "bind"
-        if isinstance(effect, Bind) or binds:
+        if isinstance(effect, AskExtender) and effect.verb != "bind":
+            return
+        if isinstance(effect, Bind | AskExtender):
             self._last_bind[effect.namespace, effect.name] = effect.uid
             assert effect.uid not in self.known_bound, f"{effect.uid} is bound again"
             assert effect.uid not in self.known_gone, f"{effect.uid} is gone and bound"
