@@ -16,7 +16,6 @@ from scheduler.framework.nodes import Nodes
 from scheduler.state.table import stable_hash
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(29)
 # Below every total: an extender may give any node a negative score.
 _NEVER = np.iinfo(np.int64).min
 
@@ -33,10 +32,12 @@ def choose(
     nodes: Nodes, feasible: BoolColumn, total: IntColumn, uid: str, ties: Ties, random: Random
 ) -> int:
     """Return the row with the highest total among the feasible ones (at least one)."""
-    every = np.count_nonzero(feasible) == len(feasible)
-    kept: IntColumn = total if every else np.where(feasible, total, _NEVER)
     # Finding where the largest is costs half of finding out how large it is.
-    best = kept == kept[kept.argmax()]
+    row = total.argmax()
+    if not feasible[row]:
+        total = np.where(feasible, total, _NEVER)
+        row = total.argmax()
+    best = (total == total[row]) & feasible
     return break_tie(nodes, best.nonzero()[0], uid, ties, random)
 
 
@@ -48,8 +49,9 @@ def break_tie(nodes: Nodes, rows: Rows, uid: str, ties: Ties, random: Random) ->
         return int(min(rows.tolist(), key=nodes.name))
     if ties is Ties.SEED:
         return int(random.choice(sorted(rows.tolist(), key=nodes.name)))
-    mixed = (nodes.name_hash[rows] ^ np.uint64(stable_hash(uid))) * _MIX
-    mixed ^= mixed >> _SHIFT
+    mixed = nodes.name_hash[rows]
+    mixed ^= np.uint64(stable_hash(uid))
+    mixed *= _MIX
     return int(rows[mixed.argmin()])
 
 

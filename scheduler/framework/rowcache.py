@@ -10,6 +10,7 @@ on that row's allocatable and requested amounts and on the key alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from sys import getrefcount
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -26,6 +27,8 @@ Cell = Callable[[int], tuple[int | bool, ...]]
 # Up to here rows are redone one by one; past this share of all rows everything is.
 _FEW = 16
 _MOST_CHANGED = 0.25
+# A column that nobody else holds: twice in its entry, once each in `_own` and in the call that counts.
+_OWN_REFERENCES = 4
 
 
 class _Entry(msgspec.Struct):
@@ -80,6 +83,16 @@ class RowCache(Generic[KeyT]):
         self._last = (key, entry)
         return entry.columns
 
+    def lend(self, key: KeyT, nodes: Nodes) -> NDArray[Any]:
+        """Return the only column for `key`, to hand out: whoever keeps it keeps it as it is now.
+
+        It cannot be written to. The cache goes on with a copy if anybody still holds it, or a part
+        of it, when it changes.
+        """
+        column = self.columns(key, nodes)[0]
+        column.flags.writeable = False
+        return column
+
     def _entry(self, key: KeyT) -> _Entry | None:
         """Return what is known for a key, moved to the end: who was not used for longest goes first."""
         entry = self._entries.pop(key, None)
@@ -105,14 +118,35 @@ class RowCache(Generic[KeyT]):
             entry.single = entry.columns[0] if entry.single is not None else None
         if len(changed) <= _FEW:
             if entry.single is not None:
-                for row in changed:
-                    entry.single[row] = entry.cell(row)[0]
+                _write(entry, changed)
                 return
             for row in changed:
                 for column, value in zip(entry.columns, entry.cell(row), strict=True):
                     column[row] = value
             return
+        _own(entry)
         rows = np.array(changed, dtype=np.intp)
         fresh = self._columns(key, nodes.only(rows))
         for column, values in zip(entry.columns, fresh, strict=True):
             column[rows] = values
+
+
+def _write(entry: _Entry, changed: list[int]) -> None:
+    """Redo these rows of a single column."""
+    _own(entry)
+    column, cell = entry.single, entry.cell
+    if column is not None:
+        for row in changed:
+            column[row] = cell(row)[0]
+
+
+def _own(entry: _Entry) -> None:
+    """Make sure that nobody else sees what is written to a column that was lent."""
+    column = entry.single
+    if column is None or column.flags.writeable:
+        return
+    if getrefcount(column) > _OWN_REFERENCES:
+        entry.single = column.copy()
+        entry.columns = (entry.single,)
+    else:
+        column.flags.writeable = True

@@ -27,6 +27,10 @@ class Code(StrEnum):
     PENDING = "Pending"
 
 
+# Python 3.11 takes a while to find a member of an enumeration.
+_SUCCESS_CODE = Code.SUCCESS
+
+
 class Status(msgspec.Struct, frozen=True):
     """A code with reasons; `plugin` is filled in by the runner, `timeout_s` belongs to Wait."""
 
@@ -38,7 +42,7 @@ class Status(msgspec.Struct, frozen=True):
     @property
     def is_success(self) -> bool:
         """Whether the call went well."""
-        return self.code is Code.SUCCESS
+        return self.code is _SUCCESS_CODE
 
     @property
     def is_rejected(self) -> bool:

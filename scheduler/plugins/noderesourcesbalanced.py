@@ -72,8 +72,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
     def score(self, cycle: Cycle, nodes: Nodes, _requested: object) -> IntColumn:
         """Return 0..100, 75 for a node that the pod leaves as even as it was."""
-        (column,) = self._scores.columns(self._requested.of(cycle), nodes)
-        return column.copy()
+        return self._scores.lend(self._requested.of(cycle), nodes)
 
     def _requests_or_skip(self, pod: Pod) -> Status | Requested:
         requested = self._requests(pod)

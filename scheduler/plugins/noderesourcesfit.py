@@ -112,8 +112,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def score(self, cycle: Cycle, nodes: Nodes, _scored: object) -> IntColumn:
         """Return 0..100 by the strategy."""
-        (column,) = self._scores.columns(self._scored.of(cycle), nodes)
-        return column.copy()
+        return self._scores.lend(self._scored.of(cycle), nodes)
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether the pod may find room now: room was given back, or a node grew or appeared."""

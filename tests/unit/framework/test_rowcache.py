@@ -1,6 +1,7 @@
 """RowCache: what is redone for a few rows equals what is worked out for all."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,15 @@ def _cells(factor, nodes):
     return cell
 
 
+def _single(factor, nodes):
+    return (_columns(factor, nodes)[0],)
+
+
+def _single_cells(factor, nodes):
+    cell = _cells(factor, nodes)
+    return lambda row: cell(row)[:1]
+
+
 def _check(cache, cluster, keys=(1, 7)):
     nodes = Nodes(cluster.table, cluster.pods)
     for key in keys:
@@ -35,6 +45,32 @@ def _check(cache, cluster, keys=(1, 7)):
 _steps = st.lists(
     st.tuples(st.sampled_from(["pods", "node", "drop", "new"]), st.integers(0, 99)), max_size=12
 )
+
+
+def test_a_lent_column_is_copied_only_if_somebody_keeps_it():
+    """Kept ones, and parts of them, stay as they were; others are written to where they are."""
+    cluster, cache = Cluster(), RowCache(_single, _single_cells)
+    for number in range(8):
+        cluster.put_node(make_node(f"n{number}"))
+    nodes = Nodes(cluster.table, cluster.pods)
+    where = id(cache.lend(1, nodes))
+    cluster.put_pod(make_pod("a", node="n0"))
+    kept = cache.lend(1, nodes)
+    assert where == id(kept)
+    assert [3000, *[4000] * 7] == kept.tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        kept[0] = 1
+
+    part = kept[:2]
+    del kept
+    cluster.put_pod(make_pod("b", node="n1"))
+    fresh = cache.lend(1, nodes)
+    assert [3000, 4000] == part.tolist()
+    assert [3000, 3000, *[4000] * 6] == fresh.tolist()
+
+    cluster.put_node(make_node("n8"))
+    assert [3000, 3000, *[4000] * 6] == fresh.tolist()
+    assert 9 == len(cache.lend(1, Nodes(cluster.table, cluster.pods)))
 
 
 @given(steps=_steps)
