@@ -35,10 +35,11 @@ from scheduler.whatif.verdicts import NodeVerdict, Score, verdicts
 
 
 class PluginVerdict(msgspec.Struct, frozen=True):
-    """What one filter says of a node, whatever the others say."""
+    """What one filter says of a node, whatever the others say; `figures` are what it knows of it."""
 
     code: str
     reasons: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
 
 
 class NodeExplanation(msgspec.Struct, frozen=True, rename="camel"):
@@ -243,7 +244,9 @@ def _each_alone(decision: Decision, attempt: Attempt) -> dict[str, dict[str, Plu
             status = next(
                 (r.rejected.status(row, r.plugin) for r in rejections if r.rows[row]), Status()
             )
-            verdict = PluginVerdict(status.code.value, status.reasons)
+            knows = getattr(bound.plugin, "figures", None)
+            figures = knows(attempt.cycle, name) if knows is not None else ()
+            verdict = PluginVerdict(status.code.value, status.reasons, figures)
             found.setdefault(name, {})[bound.name] = verdict
     return found
 

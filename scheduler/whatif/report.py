@@ -154,7 +154,7 @@ def _plugins_table(node: NodeExplanation) -> Table:
                 name,
                 verdict.code if verdict is not None else "",
                 *(str(number) for number in numbers or ("", "", "", "")),
-                ", ".join(verdict.reasons) if verdict is not None else "",
+                "; ".join((*verdict.reasons, *verdict.figures)) if verdict is not None else "",
             ]
         )
     titles = ["plugin", "filter", "raw", "normalized", "weight", "weighted", "reasons"]

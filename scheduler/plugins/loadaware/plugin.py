@@ -24,6 +24,7 @@ from scheduler.plugins.loadaware.args import MOST, SOFT, LoadAwareSchedulingArgs
 from scheduler.plugins.loadaware.ledger import KIND, Ledger, ledger_for
 from scheduler.plugins.loadaware.scoring import usage_scores, weighing_of
 from scheduler.plugins.loadaware.settings import settings_of
+from scheduler.plugins.loadaware.telling import SOURCE_ANNOTATION, tell
 from scheduler.state.change import Change
 
 REASON_EXPIRED = "node(s) nodeMetric expired"
@@ -138,6 +139,14 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
             return self.ledger.fits(change.node.metadata.name, weight)
         # A pod that goes may take its estimate along; otherwise it is the waiting pod that changed.
         return change.before is None or self.ledger.fits(change.before.node, weight)
+
+    def figures(self, cycle: Cycle, node: str) -> tuple[str, ...]:
+        """Return what is known of a node, for `explain`."""
+        ledger = self.ledger
+        metric = self.handle.objects(KIND).get(node)
+        source = "" if metric is None else metric.metadata.annotations.get(SOURCE_ANNOTATION, "")
+        account, limits = ledger.account(node), ledger.limits(node)
+        return tuple(tell(self.settings, account, limits, cycle.now, source))
 
     def ages_s(self, now: float) -> Iterator[tuple[str, float]]:
         """Yield each node that has a report with the age of its figures in seconds."""
