@@ -14,7 +14,13 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.config.model import PluginEntry, Plugins, PluginSet
-from scheduler.config.names import DEFAULT_MULTI_POINT, KUBE_SCHEDULER, WITHOUT_FILE
+from scheduler.config.names import (
+    DEFAULT_MULTI_POINT,
+    KUBE_SCHEDULER,
+    WITHOUT_FILE,
+    WITHOUT_FILE_ARGS,
+)
+from scheduler.framework.args import Args
 from scheduler.framework.plugin import POINTS
 from scheduler.framework.profile import Listed
 from scheduler.framework.registry import Registry
@@ -68,11 +74,25 @@ def default_plugins(registry: Registry) -> Plugins:
 def with_ours(plugins: Plugins, registry: Registry) -> Plugins:
     """Return the default set with our own plugins, for a daemon that runs without a file."""
     sets = {}
-    for point, names in WITHOUT_FILE.items():
+    for point, entries in WITHOUT_FILE.items():
         own = point_set(plugins, point)
-        more = [PluginEntry(name=name) for name in names if name in registry]
+        more = [
+            PluginEntry(name=name, weight=weight or None)
+            for name, weight in entries
+            if name in registry
+        ]
         sets[_FIELDS[point]] = PluginSet(enabled=[*own.enabled, *more], disabled=own.disabled)
     return msgspec.structs.replace(plugins, **sets)
+
+
+def our_args(registry: Registry) -> dict[str, Args]:
+    """Return the arguments of our own plugins for a daemon that runs without a file."""
+    found: dict[str, Args] = {}
+    for name, given in WITHOUT_FILE_ARGS.items():
+        cls = registry.get(name)
+        if cls is not None:
+            found[name] = msgspec.convert(given, cls.args_type)
+    return found
 
 
 def point_set(plugins: Plugins, point: str) -> PluginSet:

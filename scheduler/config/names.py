@@ -44,12 +44,16 @@ DEFAULT_MULTI_POINT: Final = (
     ("DefaultBinder", 0),
     ("NodeDeclaredFeatures", 0),
 )
-# Ours that stand in the profile of a daemon without a file: they do nothing until their objects exist.
+# Ours that stand in the profile of a daemon without a file, with weights and arguments: they do
+# nothing until their objects exist.
 WITHOUT_FILE: Final = {
-    "preEnqueue": ("ClusterTopologyPlacementGroup",),
-    "preFilter": ("NodeResourceTopologyMatch",),
-    "filter": ("NodeResourceTopologyMatch",),
+    "preEnqueue": (("ClusterTopologyPlacementGroup", 0),),
+    "preFilter": (("NodeResourceTopologyMatch", 0), ("NetworkOverhead", 0)),
+    "filter": (("NodeResourceTopologyMatch", 0), ("NetworkOverhead", 0)),
+    "preScore": (("NetworkOverhead", 0),),
+    "score": (("NetworkOverhead", 5),),
 }
+WITHOUT_FILE_ARGS: Final = {"NetworkOverhead": {"dependents": "Count"}}
 KUBE_SCHEDULER: Final = frozenset(name for name, _ in DEFAULT_MULTI_POINT) | {
     "GangScheduling",
     "TopologyPlacementGenerator",
