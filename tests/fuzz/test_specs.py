@@ -25,6 +25,7 @@ def show(report: trial.Report) -> None:
     print(f"\nsimulate: {told(report.outcomes)}")
     print(f"watch: {told(report.watched)}")
     print(f"{report.seconds:.1f} s of CPU; the slowest was case {number} with {slowest_s:.3f} s")
+    print(*report.problems, sep="\n", flush=True)
 
 
 def told(counts: Counter[str]) -> str:
