@@ -95,10 +95,6 @@ class Grid:
         self._flags[:, row] = False
         self._updated[row] = NEVER
 
-    def write_offered(self, row: int, offered: Sequence[int]) -> None:
-        """Write what a node without report offers."""
-        self._amounts[-self._width :, row] = offered
-
     def write(
         self,
         row: int,

@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn
-from scheduler.objects.node import Node
 from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.pod import Pod, PodAnnotations
 from scheduler.plugins.loadaware.account import Account, Weight, entry_of, weigh
@@ -60,7 +59,7 @@ class LastReport(msgspec.Struct, frozen=True):
 
 
 class Ledger:
-    """Follows nodes, NodeMetrics and placed pods; a row without node holds zeros."""
+    """Follows nodes, NodeMetrics and placed pods; without NodeMetrics it costs next to nothing."""
 
     settings: ClassVar[Settings]
     kinds: tuple[str, ...] = (KIND,)
@@ -78,8 +77,7 @@ class Ledger:
         self._accounts: dict[str, Account] = {}
         self._limits: dict[str, NodeLimits] = {}
         self.touched = Touched()
-        # How many nodes have a report, and how many of their percentiles another figure stands for.
-        self.reports = 0
+        # Nodes for one of whose percentiles another figure stands in.
         self.substitutes: set[str] = set()
         self.last_report = LastReport()
 
@@ -123,19 +121,22 @@ class Ledger:
         row = self._rows.get(node)
         return row is None or self._grid.rooms(row).fits(weight)
 
+    @property
+    def reports(self) -> int:
+        """Return how many nodes have a report."""
+        return len(self._accounts)
+
     def account(self, node: str) -> Account | None:
-        """Return the account of a known node."""
+        """Return the account of a node that has a report."""
         return self._accounts.get(node)
 
     def limits(self, node: str) -> NodeLimits | None:
-        """Return the limits of a known node."""
+        """Return the limits of a node that has a report."""
         return self._limits.get(node)
 
     def rows(self) -> Iterator[tuple[str, int]]:
         """Yield the nodes that have a report, with their rows."""
-        for name, row in self._rows.items():
-            if self._accounts[name].report is not None:
-                yield name, row
+        yield from self._rows.items()
 
     def weight(self, shape: Shape, pod: Pod) -> Weight:
         """Return estimate and class of a pod; replicas share them."""
@@ -156,9 +157,9 @@ class Ledger:
         """Start afresh from what `cluster` holds."""
         self._clear()
         self._cluster = cluster
-        for node in cluster.table.nodes:
-            if node is not None:
-                self._add_node(node)
+        self._grid.grow(cluster.table.size)
+        for name, metric in cluster.store.of(KIND).items():
+            self._open(name, metric)
 
     def apply(self, change: Change) -> None:
         """Follow one change."""
@@ -173,12 +174,12 @@ class Ledger:
     def columns(self) -> Mapping[str, Any]:
         """Return all columns and sums by name, for laws and dumps; rows of no node are left out."""
         found: dict[str, Any] = {}
-        for name in sorted(self._rows):
-            account, row = self._accounts[name], self._rows[name]
+        for name, account in sorted(self._accounts.items()):
             sums = (account.node_delta, account.prod_delta, account.prod_usage)
             found[f"sums {name}"] = [list(one) for one in sums]
-            found[f"cells {name}"] = self._grid.cells(row)
-        found["reports"] = self.reports
+        if self._cluster is not None:
+            for name, row in self._cluster.table.rows.items():
+                found[f"cells {name}"] = self._grid.cells(row)
         found["substitutes"] = sorted(self.substitutes)
         return found
 
@@ -192,41 +193,50 @@ class Ledger:
     # Following.
 
     def _node(self, change: Change) -> None:
-        name = change.node.metadata.name
+        name, cluster = change.node.metadata.name, self._cluster
+        if cluster is None:
+            return
         if change.verb == "delete":
-            row = self._rows.pop(name)
-            account = self._accounts.pop(name)
-            del self._limits[name]
-            self.substitutes.discard(name)
-            self.reports -= account.report is not None
-            self._grid.clear(row)
-            self.touched.add(row)
+            self._close(name)
         elif change.verb == "add":
-            self._add_node(change.node)
-        elif name in self._rows:
+            self._grid.grow(cluster.table.size)
+            metric = cluster.store.of(KIND).get(name)
+            if metric is not None:
+                self._open(name, metric)
+        elif name in self._accounts:
             limits = node_limits(change.node, self.settings)
             if limits != self._limits[name]:
                 self._limits[name] = limits
                 self._accounts[name].count_prod(counts=self._counts_prod(limits))
                 self._write(name)
 
-    def _add_node(self, node: Node) -> None:
+    def _open(self, name: str, metric: NodeMetric) -> None:
+        """Begin an account, if the node is known; without a report none is needed."""
         cluster = self._cluster
-        if cluster is None:
+        row = None if cluster is None else cluster.table.rows.get(name)
+        if cluster is None or row is None:
             return
-        name = node.metadata.name
-        self._rows[name] = cluster.table.rows[name]
-        self._grid.grow(cluster.table.size)
-        self._limits[name] = node_limits(node, self.settings)
+        node = cluster.table.nodes[row]
+        if node is None:
+            return
+        limits = self._limits[name] = node_limits(node, self.settings)
         account = self._accounts[name] = Account(len(self.settings.resources))
-        account.count_prod(counts=self._counts_prod(self._limits[name]))
-        metric = cluster.store.of(KIND).get(name)
-        if metric is not None:
-            account.report = read_report(metric, self.settings)
-            self.reports += 1
+        self._rows[name] = row
+        account.count_prod(counts=self._counts_prod(limits))
+        account.report = read_report(metric, self.settings)
         for uid, placed in cluster.pods.on(name).items():
             self._hold(account, uid, placed)
         self._write(name)
+
+    def _close(self, name: str) -> None:
+        """End an account: the node or its report is gone."""
+        row = self._rows.pop(name, None)
+        if row is not None:
+            del self._accounts[name]
+            del self._limits[name]
+            self.substitutes.discard(name)
+            self._grid.clear(row)
+            self.touched.add(row)
 
     def _counts_prod(self, limits: NodeLimits) -> bool:
         return self.settings.scores_prod or limits.prod_breaks is not None
@@ -235,12 +245,16 @@ class Ledger:
         account = self._accounts.get(name)
         self.last_report = LastReport(name)
         if account is None:
+            if metric is not None:
+                self._open(name, metric)
             return
         row = self._rows[name]
         before = self._grid.rooms(row)
-        self.reports += (metric is not None) - (account.report is not None)
-        account.take(None if metric is None else read_report(metric, self.settings))
-        self._write(name)
+        if metric is None:
+            self._close(name)
+        else:
+            account.take(read_report(metric, self.settings))
+            self._write(name)
         self.last_report = LastReport(name, before, self._grid.rooms(row), is_gone=metric is None)
 
     def _pod(self, before: Placed | None, after: Placed | None) -> None:
@@ -270,12 +284,10 @@ class Ledger:
         """Work out the row of a node anew."""
         row, limits, account = self._rows[name], self._limits[name], self._accounts[name]
         report = account.report
+        if report is None:
+            return
         self.touched.add(row)
         self.substitutes.discard(name)
-        if report is None:
-            self._grid.clear(row)
-            self._grid.write_offered(row, limits.allocatable)
-            return
         checked_by = report.choose(limits.percentile)
         scored_by = report.choose(self.settings.score_percentile)
         if report.usage is not None and (checked_by.is_substitute or scored_by.is_substitute):
