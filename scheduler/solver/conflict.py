@@ -23,16 +23,23 @@ Fits = Callable[[frozenset["Conflict"]], bool]
 
 
 def explain(instance: Instance, limits: Limits | None = None) -> Advice:
-    """Return why the group does not fit; an empty conflict when it does."""
+    """Return why the group does not fit; an empty conflict when it does.
+
+    When time is over, what is not known to conflict counts as fitting: the set may then be larger
+    than it had to be.
+    """
     until = perf_s() + (limits or Limits()).total_s
     rules = frozenset(rules_of(instance))
     made = tree.build(instance)
     free = int(tree.build(with_rules(instance, frozenset(), _look(instance))).slots.sum())
     known: dict[frozenset[Conflict], bool] = {}
 
+    def late() -> bool:
+        return perf_s() > until
+
     def fits(kept: frozenset[Conflict]) -> bool:
         if kept not in known:
-            known[kept] = _fits(with_rules(instance, kept))
+            known[kept] = late() or _fits(with_rules(instance, kept), until)
         return known[kept]
 
     if fits(rules):
@@ -40,13 +47,15 @@ def explain(instance: Instance, limits: Limits | None = None) -> Advice:
     smaller, larger = _sizes(instance, rules)
     if int(made.slots.sum()) < instance.size or not fits(frozenset()):
         return Advice((Conflict("", "size", str(instance.size)),), smaller, larger, free)
-    found, is_smallest = _smallest(rules, fits, lambda: perf_s() > until)
+    found, is_smallest = _smallest(rules, fits, late)
     marked = tuple(
-        msgspec.structs.replace(one, fits_without=fits(rules - {one}))
+        msgspec.structs.replace(one, fits_without=not late() and fits(rules - {one}))
         for one in _sorted(found, instance)
     )
-    given_up = _least_given_up(rules, fits, lambda: perf_s() > until)
-    return Advice(marked, smaller, larger, free, is_smallest, _sorted(given_up, instance))
+    given_up = _least_given_up(rules, fits, late)
+    return Advice(
+        marked, smaller, larger, free, is_smallest and not late(), _sorted(given_up, instance)
+    )
 
 
 def rules_of(instance: Instance) -> list[Conflict]:
@@ -123,13 +132,15 @@ def _name(one: Conflict) -> str:
     return f"{one.level} {one.rule} {one.value}".strip()
 
 
-def _fits(instance: Instance) -> bool:
+def _fits(instance: Instance, until: float) -> bool:
+    made = tree.build(instance)
+    if not feasible.fits(made):
+        return False
     if not instance.domains:
-        return feasible.fits(tree.build(instance))
+        return True
     from scheduler.solver import cpsat
 
-    made = tree.build(instance)
-    return cpsat.program(instance, made, Limits(), lambda: Limits().stage_s).counts is not None
+    return cpsat.exists(instance, made, Limits(), until - perf_s())
 
 
 def _sizes(instance: Instance, rules: frozenset[Conflict]) -> tuple[int, int]:

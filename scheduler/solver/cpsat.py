@@ -60,6 +60,16 @@ def program(
     return found
 
 
+def exists(instance: Instance, tree: Tree, limits: Limits, seconds: float) -> bool:
+    """Return whether there is a placement at all; True when time is over before that is known."""
+    if int(tree.room[0][0]) < tree.size or not len(tree.slots):
+        return False
+    model = variables.make(instance, tree)
+    for constraint in ALL:
+        constraint.build(model)
+    return bool(solver_for(limits, seconds).solve(model.cp) != cp_model.INFEASIBLE)
+
+
 def solver_for(limits: Limits, seconds: float) -> cp_model.CpSolver:
     """Return a solver with our parameters: one worker unless asked, fixed seed, no probing."""
     solver = cp_model.CpSolver()

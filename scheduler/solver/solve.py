@@ -1,8 +1,9 @@
 """The door: an instance in, a checked answer with its proof out.
 
 `Auto` takes the exact program wherever it covers the instance and fits into the time, CP-SAT for the
-rest; `CPSAT` proves with CP-SAT and starts from the exact answer; whatever finds nothing in time falls
-back to what the others have. No answer leaves here that scheduler.solver.check objects to.
+rest; `CPSAT` proves with CP-SAT and starts from the exact answer. What finds nothing in time falls back to
+what the others have, at last to the greedy descent. No answer leaves here that scheduler.solver.check
+objects to.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scheduler.solver.tree import Ints, Tree
 if TYPE_CHECKING:
     from scheduler.solver.cpsat import Found
 
-EXACT_SUMS_PER_S = 30e6  # what the exact program does on a slow core; decides whether it is tried
+EXACT_SUMS_PER_S = 100e6  # what the exact program does at most; decides whether it is tried
 
 
 def solve(instance: Instance, limits: Limits | None = None, solver: Solver = "Auto") -> Answer:
@@ -55,9 +56,9 @@ def _best(
     if exact.separable(instance):
         known = _exact(instance, made, limits, solver, left_s)
         if solver == "Exact" or (solver == "Auto" and known is not None):
-            return known or Answer("unknown", solver="exact program")
+            return known or _greedy(instance, made)
     if solver == "Exact":
-        return Answer("unknown", solver="exact program")
+        return _greedy(instance, made)
     hint = None
     if known is not None and known.outcome == "placed":
         hint = np.array(known.counts, dtype=np.int64)[made.leaf]
@@ -93,7 +94,7 @@ def _proven(instance: Instance, made: Tree, found: Found, known: Answer | None) 
     if found.counts is None:
         if found.is_infeasible:
             return Answer("infeasible", solver="CP-SAT")
-        return known or Answer("unknown", solver="CP-SAT")
+        return known or _greedy(instance, made)
     answer = Answer(
         "placed", on_leaves(instance, made, found.counts), tuple(found.stages), "CP-SAT"
     )
