@@ -78,8 +78,16 @@ class Aligner:
         zones = self._accepted(asked)
         if zones is None:
             return None
-        first = pod["spec"]["containers"][0]["name"]
-        return [Taken(first, self._take(asked, zones))]
+        amounts = self._take(asked, zones)
+        guaranteed = qos_of(pod) == "Guaranteed"
+        names = [
+            container["name"]
+            for container, stays in _in_order(pod)
+            if stays and _managed(container, is_guaranteed=guaranteed)
+        ]
+        # All containers run where the pod does; what they hold is accounted for once.
+        others = {number: Amounts() for number in amounts}
+        return [Taken(name, others if at else amounts) for at, name in enumerate(names)]
 
     def _by_container(self, pod: Object) -> list[Taken] | None:
         found = []

@@ -134,6 +134,24 @@ def test_a_silent_agent_stops_no_more_than_its_node():
     assert {"Running": 4, "Pending": 1} == world.reasons()
 
 
+@pytest.mark.parametrize("mode", ["Enabled", "Disabled"])
+def test_preemption_frees_a_zone(mode):
+    """The victim's share goes back to the zone it runs in, so that one victim is enough."""
+    world = NumaWorld(CACHE | {"preemptionMode": mode}, [2])
+    world.tick(31)
+    for name in ("first", "second"):
+        world.create(guaranteed(name, 3))
+    world.tick(100)
+    world.create(guaranteed("urgent", 4, priorityClassName="system-cluster-critical"))
+    world.tick(100)
+
+    if mode == "Enabled":
+        assert {"Running": 2} == world.reasons()
+        assert "n000" == world.bound("urgent")
+    else:
+        assert {"Running": 2, "Pending": 1} == world.reasons()
+
+
 def test_reports_count_from_the_moment_they_are_there():
     """A report that comes, changes or goes at run time is used at once; nothing is restarted."""
     world = NumaWorld({}, [2], settings="zones=2 policy=none report-after=0s")

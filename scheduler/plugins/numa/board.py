@@ -16,6 +16,9 @@ from scheduler.plugins.numa.zones import UNLISTED, Layout, Zones
 from scheduler.state.columns import Column
 from scheduler.state.touched import Touched
 
+# zone number → resource → thousandths
+Freed = Mapping[int, Mapping[str, int]]
+
 
 class Board:
     """Topologies as columns; a row without one is not `known`.
@@ -141,10 +144,21 @@ class Board:
         self._layout.clear(row)
         self.touched.add(row)
 
-    def deduct(self, row: int, taken: Mapping[str, int]) -> None:
-        """Show what is left when every zone has given `taken` away, at least 0."""
+    def deduct(self, row: int, taken: Mapping[str, int], freed: Freed | None = None) -> None:
+        """Show what is left when every zone has given `taken` away, at least 0.
+
+        `freed` is added before, zone by zone, as far as the zone can allocate it.
+        """
+        ids = self.layouts[self._layout.values[row]].ids
         for resource, matrix in self._given.items():
             given = matrix[:, row]
+            if freed:
+                given = given.copy()
+                most = self._allocatable[resource][:, row]
+                for slot, number in enumerate(ids):
+                    more = freed.get(number, {}).get(resource, 0)
+                    if more and given[slot] >= 0:
+                        given[slot] = max(given[slot], min(given[slot] + more, most[slot]))
             left = np.where(given >= 0, np.maximum(given - taken.get(resource, 0), 0), UNLISTED)
             self._available[resource][:, row] = left
         self.touched.add(row)

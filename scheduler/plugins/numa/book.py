@@ -84,6 +84,13 @@ class Book:
             return placed.pod.metadata.uid not in self.seen
         return placed.assumed or placed.pod.status.phase == "Pending"
 
+    def accounted_for(self, pods: Mapping[str, Placed]) -> Iterator[Placed]:
+        """Yield the pods that the figures account for, those included that went since."""
+        yield from (placed for placed in pods.values() if not self.misses(placed))
+        if self.seen is not None:
+            went = {placed.pod.metadata.uid: placed for placed, came in self._log if not came}
+            yield from (one for uid, one in went.items() if uid in self.seen and uid not in pods)
+
     def names_of(self, uids: Iterable[str]) -> list[str]:
         """Return `namespace/name` of pods that came while we looked on."""
         known = {placed.pod.metadata.uid: placed.pod.key for placed, _ in self._log}

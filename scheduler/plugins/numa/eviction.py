@@ -7,7 +7,7 @@ nobody can say what its eviction would free.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -15,22 +15,15 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn, IntMatrix
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
-from scheduler.objects.numa import NodeResourceTopology
-from scheduler.objects.numaplacement import METADATA, VECTOR, Name, zones_of
-from scheduler.plugins.numa.book import Book
-from scheduler.plugins.numa.demand import APP, Demand, exclusive_needs
+from scheduler.plugins.numa.demand import Demand
 from scheduler.plugins.numa.reserving import Reserving
-from scheduler.plugins.numa.settings import attribute
 from scheduler.plugins.numa.sight import Sight
-from scheduler.plugins.numa.zones import zone_id
+from scheduler.plugins.numa.whereabouts import Freed, freed_by
 from scheduler.state.podindex import Placed
 
 NOT_POSSIBLE = "eviction simulation in NRT is not possible:"
 NOTHING_TO_ADD = f"{NOT_POSSIBLE}no resources to add, cannot process eviction simulation"
 TOO_MUCH = f"{NOT_POSSIBLE}a zone would have more than it can allocate"
-
-# zone number → resource → thousandths
-Freed = dict[int, dict[str, int]]
 
 
 class Rehearsed(msgspec.Struct, frozen=True):
@@ -38,7 +31,6 @@ class Rehearsed(msgspec.Struct, frozen=True):
 
     sight: Sight
     refused: Mapping[str, BoolColumn]
-    rows: BoolColumn
 
 
 def rehearse(
@@ -63,80 +55,19 @@ def rehearse(
         if row in places:
             changing.take(places[row], (demand.of(placed) for placed in promised))
     refused = {text: np.zeros(sight.size, dtype=np.bool_) for text in (NOTHING_TO_ADD, TOO_MUCH)}
-    moved = np.zeros(sight.size, dtype=np.bool_)
     for row, victims in left.items():
         book = reserving.books.get(victims[0].node)
         if row not in places or book is None:
             continue
-        zone_of = _zones_of(book, reserving, demand)
-        if zone_of is None:
+        freed = freed_by(victims, book, demand)
+        if freed is None:
             continue
         place = places[row]
-        moved[place] = True
-        freed = _freed(victims, zone_of, demand, reserving.listed(victims[0].node))
         if not freed:
             refused[NOTHING_TO_ADD][place] = True
         elif not changing.give(place, freed):
             refused[TOO_MUCH][place] = True
-    return Rehearsed(sight.over(changing.matrices), refused, moved)
-
-
-def _freed(
-    victims: Iterable[Placed],
-    zone_of: Mapping[Name, int],
-    demand: PerShape[Demand],
-    listed: Iterable[str],
-) -> Freed:
-    """Return what victims hold of their own, by zone."""
-    freed: Freed = {}
-    for placed in victims:
-        asked = demand.of(placed)
-        apps = [part for part in asked.parts if part.kind == APP]
-        for container, part in zip(placed.pod.spec.containers, apps, strict=True):
-            zone = zone_of.get(_name(placed, container.name))
-            if zone is None:
-                continue
-            for name, amount in exclusive_needs(part.needs, asked.qos, frozenset(listed)):
-                amounts = freed.setdefault(zone, {})
-                amounts[name] = amounts.get(name, 0) + amount
-    return freed
-
-
-def _zones_of(
-    book: Book, reserving: Reserving, demand: PerShape[Demand]
-) -> Mapping[Name, int] | None:
-    """Return where the containers of a node run; None without data.
-
-    The agent lists containers with something of their own, of the pods that its figures account for.
-    """
-    if book.taken is None:
-        return None
-    if book.placement is None:
-        listed = reserving.listed_by(book)
-        own, every = set(), set()
-        for placed in book.frozen:
-            asked = demand.of(placed)
-            spec = placed.pod.spec
-            for container, part in zip(
-                (*spec.init_containers, *spec.containers), asked.parts, strict=True
-            ):
-                name = _name(placed, container.name)
-                if part.stays:
-                    every.add(name)
-                if part.stays and exclusive_needs(part.needs, asked.qos, listed):
-                    own.add(name)
-        book.placement = _decoded(book.taken, own) or _decoded(book.taken, every) or {}
-    return book.placement or None
-
-
-def _decoded(topology: NodeResourceTopology, names: Collection[Name]) -> dict[Name, int] | None:
-    numbered = ((zone_id(zone), attribute(zone.attributes, VECTOR)) for zone in topology.zones)
-    vectors = {number: text for number, text in numbered if number is not None and text}
-    return zones_of(attribute(topology.attributes, METADATA), vectors, names)
-
-
-def _name(placed: Placed, container: str) -> Name:
-    return placed.pod.metadata.namespace, placed.pod.metadata.name, container
+    return Rehearsed(sight.over(changing.matrices), refused)
 
 
 class _Changing:

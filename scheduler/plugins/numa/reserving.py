@@ -16,7 +16,6 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn
 from scheduler.framework.pershape import PerShape
 from scheduler.objects.numa import NodeResourceTopology
-from scheduler.objects.numaplacement import METADATA
 from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.book import Book, Owed
 from scheduler.plugins.numa.demand import Demand, demand_of, holds_exclusive
@@ -24,11 +23,11 @@ from scheduler.plugins.numa.settings import (
     ALL,
     AUTODETECT,
     ONLY_EXCLUSIVE,
-    attribute,
     counts_only_exclusive,
     expected_fingerprint,
     kubelet_settings,
 )
+from scheduler.plugins.numa.whereabouts import Freed, freed_by, listed_by, says_where
 from scheduler.plugins.numa.zones import Zones, read_zones
 from scheduler.state.columns import Column
 from scheduler.state.podindex import Placed
@@ -120,16 +119,6 @@ class Reserving:
             if book is not None and book.waiting is not None:
                 self._offer(name, book, book.waiting, None)
 
-    def listed(self, name: str) -> frozenset[str]:
-        """Return the resources that the zones of a node list."""
-        book = self.books.get(name)
-        return frozenset() if book is None else self.listed_by(book)
-
-    def listed_by(self, book: Book) -> frozenset[str]:
-        """Return the resources that the zones of a book's node list."""
-        zones = book.taken.zones if book.taken is not None else ()
-        return frozenset(resource.name for zone in zones for resource in zone.resources)
-
     # Following changes.
 
     def add(self, name: str, row: int) -> None:
@@ -195,7 +184,7 @@ class Reserving:
         """Take a report if we know which pods it accounts for, or have nothing better."""
         pods = self._cluster.pods.on(name) if self._cluster is not None else {}
         text = expected_fingerprint(topology)
-        listed = {resource.name for zone in topology.zones for resource in zone.resources}
+        listed = listed_by(topology)
         only_exclusive = counts_only_exclusive(topology, self._following.method)
 
         def counts(placed: Placed) -> bool:
@@ -212,9 +201,7 @@ class Reserving:
             missed = {uid: placed for uid, placed in pods.items() if book.misses(placed)}
             book.owed = {uid: self._owed(placed) for uid, placed in missed.items()}
         book.taken, book.placement = topology, None
-        says_where = attribute(topology.attributes, METADATA)
-        known = (placed for placed in pods.values() if not book.misses(placed))
-        book.frozen = tuple(known) if says_where else ()
+        book.frozen = tuple(book.accounted_for(pods)) if says_where(topology) else ()
         book.waiting = None if seen is not None or not text else topology
         row = self._rows[name]
         self.board.put(row, zones or read_zones(topology), kubelet_settings(topology))
@@ -231,7 +218,8 @@ class Reserving:
 
     def _owed(self, placed: Placed) -> Owed:
         demand: Demand = self._demand.of(placed)
-        listed, profiles = self.listed(placed.node), self._following.profiles
+        book, profiles = self.books.get(placed.node), self._following.profiles
+        listed = listed_by(book.taken if book is not None else None)
         needs = tuple((name, amount) for name, amount in demand.whole if amount)
         return Owed(
             needs,
@@ -243,8 +231,14 @@ class Reserving:
         row = self._rows.get(name)
         if row is None:
             return
-        self.board.deduct(row, book.taken_for())
+        self.board.deduct(row, book.taken_for(), self._freed(name, book))
         self._count(name, book)
+
+    def _freed(self, name: str, book: Book) -> Freed | None:
+        """Return what pods gave back that went since the report, if it says where they ran."""
+        here = self._cluster.pods.on(name) if self._cluster is not None else {}
+        gone = [placed for placed in book.frozen if placed.pod.metadata.uid not in here]
+        return freed_by(gone, book, self._demand) if gone else None
 
     def _count(self, name: str, book: Book | None) -> None:
         owed = list(book.owed.values()) if book is not None else []

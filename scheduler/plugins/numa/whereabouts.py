@@ -1,0 +1,84 @@
+"""In which zone the pods of a node run, and what each zone gets back when some of them go.
+
+Known only where the agent publishes it, and for the pods that its last accepted report accounts for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from scheduler.framework.pershape import PerShape
+from scheduler.objects.numa import NodeResourceTopology
+from scheduler.objects.numaplacement import METADATA, VECTOR, Name, zones_of
+from scheduler.plugins.numa.book import Book
+from scheduler.plugins.numa.demand import APP, Demand, exclusive_needs
+from scheduler.plugins.numa.settings import attribute
+from scheduler.plugins.numa.zones import zone_id
+from scheduler.state.podindex import Placed
+
+# zone number → resource → thousandths
+Freed = dict[int, dict[str, int]]
+
+
+def listed_by(topology: NodeResourceTopology | None) -> frozenset[str]:
+    """Return the resources that the zones of a report list."""
+    zones = topology.zones if topology is not None else ()
+    return frozenset(resource.name for zone in zones for resource in zone.resources)
+
+
+def says_where(topology: NodeResourceTopology) -> bool:
+    """Whether a report tells where containers run."""
+    return bool(attribute(topology.attributes, METADATA))
+
+
+def whereabouts(book: Book, demand: PerShape[Demand]) -> Mapping[Name, int] | None:
+    """Return the zone number of each container of a node; None without data.
+
+    The agent lists containers with something of their own, of the pods that its figures account for.
+    """
+    if book.taken is None:
+        return None
+    if book.placement is None:
+        listed = listed_by(book.taken)
+        own, every = set(), set()
+        for placed in book.frozen:
+            asked, spec = demand.of(placed), placed.pod.spec
+            containers = (*spec.init_containers, *spec.containers)
+            for container, part in zip(containers, asked.parts, strict=True):
+                name = _name(placed, container.name)
+                if part.stays:
+                    every.add(name)
+                if part.stays and exclusive_needs(part.needs, asked.qos, listed):
+                    own.add(name)
+        book.placement = _decoded(book.taken, own) or _decoded(book.taken, every) or {}
+    return book.placement or None
+
+
+def freed_by(pods: Iterable[Placed], book: Book, demand: PerShape[Demand]) -> Freed | None:
+    """Return by zone what pods hold of their own; None if nobody says where they run."""
+    zone_of = whereabouts(book, demand)
+    if zone_of is None:
+        return None
+    listed = listed_by(book.taken)
+    freed: Freed = {}
+    for placed in pods:
+        asked = demand.of(placed)
+        apps = [part for part in asked.parts if part.kind == APP]
+        for container, part in zip(placed.pod.spec.containers, apps, strict=True):
+            zone = zone_of.get(_name(placed, container.name))
+            if zone is None:
+                continue
+            for name, amount in exclusive_needs(part.needs, asked.qos, listed):
+                amounts = freed.setdefault(zone, {})
+                amounts[name] = amounts.get(name, 0) + amount
+    return freed
+
+
+def _decoded(topology: NodeResourceTopology, names: Collection[Name]) -> dict[Name, int] | None:
+    numbered = ((zone_id(zone), attribute(zone.attributes, VECTOR)) for zone in topology.zones)
+    vectors = {number: text for number, text in numbered if number is not None and text}
+    return zones_of(attribute(topology.attributes, METADATA), vectors, names)
+
+
+def _name(placed: Placed, container: str) -> Name:
+    return placed.pod.metadata.namespace, placed.pod.metadata.name, container
