@@ -26,6 +26,7 @@ from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
 from scheduler.config import Loaded, to_configz
 from scheduler.daemon import inspection
+from scheduler.daemon.ages import show_ages
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, Record
@@ -99,6 +100,7 @@ class Daemon:
             meters=meters,
             stopwatch=perf_s,
         )
+        show_ages(self.engine, clock, meters)
         self._trail = DecisionTrail(self.engine, clock)
         self._inbox = Inbox()
         self._fence = Fence(clock)

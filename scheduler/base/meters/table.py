@@ -341,6 +341,18 @@ class Meters:
         "Times an operator was started again.",
     )
 
+    # -- measured load
+    node_metric_age = gauges(
+        "trellis_node_metric_age_seconds",
+        "which",
+        "Age of the nodes' load figures: the newest, the median and the oldest; none without a time.",
+    )
+    node_metrics = gauges(
+        "trellis_node_metrics",
+        "state",
+        "Nodes by their load figures: fresh, expired (too old to count), missing.",
+    )
+
     # -- the endpoints
     endpoint_requests = counters(
         "trellis_endpoint_requests_total",
