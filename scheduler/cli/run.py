@@ -7,7 +7,6 @@ file. This is the one place where scheduler and operators meet.
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 from collections.abc import Coroutine, Mapping
 from random import SystemRandom
@@ -181,7 +180,7 @@ class Building(NamedTuple):
 
             options = options._replace(operators=operators, operators_check=health.check)
         try:
-            daemon = Daemon(
+            return Daemon(
                 loaded,
                 registry(),
                 client,
@@ -193,11 +192,6 @@ class Building(NamedTuple):
         except BaseException:
             await client.close()
             raise
-        # What was built so far lives as long as the daemon: the collector need not look at it again.
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
-        return daemon
 
 
 def _elected(loaded: Loaded, leader_elect: bool | None) -> Loaded:

@@ -9,6 +9,7 @@ as long as that takes; another replica may lead meanwhile.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -54,9 +55,14 @@ class Supervisor:
             if code != 0 or self._is_stopping:
                 await successor.discard()
                 return code
-            self._daemon = successor
+            self._daemon, successor = successor, None
 
     async def _run_one(self, daemon: Daemon) -> int:
+        # The one before is garbage by now. What is there lives as long as this daemon: the collector
+        # need not look at it again.
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
         following = asyncio.create_task(self._follow(daemon), name="configuration")
         try:
             if self._is_stopping:

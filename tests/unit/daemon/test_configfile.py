@@ -1,6 +1,7 @@
 """The configuration file in use: what counts as news, what stays, and one daemon after another."""
 
 import asyncio
+import weakref
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,22 @@ async def test_one_daemon_follows_another(room: Room):
     assert [["trellis"], ["second"]] == [names(one.loaded) for one in house.daemons]
     assert [RELOADED] == house.daemons[0].told
     assert 1 == room.meters.config_reloads.labels("success").value
+
+
+async def test_the_old_daemon_is_let_go(room: Room):
+    """A cluster in memory is too large to be there twice."""
+    house = House(room)
+    running = asyncio.create_task(house.supervisor.run(room.loaded))
+    await house.until(1)
+    room.path.write_text(text("second"))
+    await house.until(2)
+    first = weakref.ref(house.daemons.pop(0))
+    async with asyncio.timeout(10):
+        while first() is not None:
+            await asyncio.to_thread(lambda: None)
+    house.supervisor.stop()
+
+    assert 0 == await running
 
 
 async def test_what_cannot_be_built_leaves_the_old_one(room: Room):
