@@ -1,0 +1,97 @@
+"""Load-aware placement through an API server: operator, reports, daemon, bindings."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scheduler.base.clock import RealClock, rfc3339
+from tests.e2e.liveworld import World, daemon
+
+CRD = Path(__file__).parents[2] / "crds" / "nodemetrics.yaml"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+profiles:
+- plugins: {multiPoint: {enabled: [{name: LoadAwareScheduling, weight: 10}]}}
+  pluginConfig:
+  - name: LoadAwareScheduling
+    args: {dominantResourceWeight: 5}
+---
+apiVersion: trellis.dev/v1alpha1
+kind: TrellisConfiguration
+operators:
+  networkTopology: {enabled: false}
+  nodeMetric: {enabled: true}
+"""
+
+
+async def define(world: World) -> None:
+    """Create the definition where the server has none yet."""
+    body = yaml.safe_load(CRD.read_text())
+    async with world.session.post(f"{world.url}{CRDS}", json=body) as answer:
+        assert answer.status in (201, 409), await answer.text()
+
+
+async def exists(world: World, name: str) -> bool:
+    """Whether a NodeMetric is there."""
+    async with world.session.get(f"{world.url}{METRICS}/{name}") as answer:
+        return answer.status == 200
+
+
+async def report(world: World, name: str, cores: float, *, age_s: float = 0) -> None:
+    """Write a status as an agent does."""
+    used = {"cpu": f"{int(cores * 1000)}m", "memory": "1Gi"}
+    status: dict[str, Any] = {
+        "updateTime": rfc3339(RealClock().now() - age_s),
+        "nodeMetric": {"nodeUsage": {"resources": used}},
+        "podsMetric": [],
+    }
+    async with world.session.patch(
+        f"{world.url}{METRICS}/{name}/status",
+        json={"status": status},
+        headers={"Content-Type": "application/merge-patch+json"},
+    ) as answer:
+        assert answer.status == 200, await answer.text()
+
+
+async def placed(world: World) -> Counter[str]:
+    """Return how many pods of the case each node holds."""
+    async with world.session.get(f"{world.url}/api/v1/namespaces/{world.ns}/pods") as answer:
+        items = (await answer.json())["items"]
+    return Counter(one["spec"].get("nodeName", "") for one in items)
+
+
+async def test_a_burst_avoids_hot_and_silent_nodes(world: World, tmp_path: Path):
+    """The operator makes the objects, reports decide, and a node that reports again is used again."""
+    config = tmp_path / "load.yaml"
+    config.write_text(CONFIG)
+    await define(world)
+    names = await world.nodes(*["16"] * 6)
+    async with daemon(world, tmp_path, config=config):
+        for name in names:
+            await world.until(lambda name=name: exists(world, name))  # type: ignore[misc]
+        hot, silent, *idle = names
+        await report(world, hot, 15)
+        await report(world, silent, 1, age_s=400)
+        for name in idle:
+            await report(world, name, 2)
+        for number in range(12):
+            await world.pod(f"p{number}", requests={"cpu": "1", "memory": "1Gi"})
+
+        async def all_bound() -> bool:
+            return not (await placed(world))[""]
+
+        await world.until(all_bound)
+        counts = await placed(world)
+        # A node without any report takes no pod either, so that it does not matter who is heard first.
+        assert set(counts) <= set(idle)
+        assert len(counts) > 1
+        await report(world, silent, 1)
+        await world.pod("late", requests={"cpu": "1", "memory": "1Gi"})
+        await world.until(all_bound)
+        assert (await placed(world))[silent] == 1
