@@ -8,14 +8,18 @@ answer here.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
 
+from operators.networktopology.checks import doubts
 from scheduler.objects.meta import Condition
 from scheduler.objects.network import NetworkTopologySpec, NetworkTopologyStatus, Weights
 
-READY, MEASURED = "Ready", "Measured"
+READY, MEASURED, CONSISTENT = "Ready", "Measured", "Consistent"
+MOST_DOUBTS = 1000
 SHOWN = 3  # doubtful ways that a message names before it only counts them
 
 Way = tuple[str, str, str, str]
@@ -37,6 +41,8 @@ class Observed(msgspec.Struct, frozen=True):
     source: str = ""
     fault: str = ""
     unmeasured: int = 0
+    # The values that nodes have, by label; a label that is left out is not checked.
+    values: Mapping[str, Collection[str]] = {}
 
 
 def status_of(spec: NetworkTopologySpec, observed: Observed) -> NetworkTopologyStatus:
@@ -52,6 +58,7 @@ def status_of(spec: NetworkTopologySpec, observed: Observed) -> NetworkTopologyS
     conditions = _with(previous.conditions, _ready(spec, observed, weights))
     if observed.source:
         conditions = _with(conditions, _measured(observed))
+    conditions = _with_doubts(conditions, spec, observed)
     return msgspec.structs.replace(
         previous,
         node_count=observed.node_count,
@@ -141,6 +148,24 @@ def _ready(
     else:
         holds, reason, message = "True", "Observed", "every way has at most one cost"
     return _condition_of(observed, READY, holds, reason, message)
+
+
+def _with_doubts(
+    conditions: tuple[Condition, ...], spec: NetworkTopologySpec, observed: Observed
+) -> tuple[Condition, ...]:
+    """Say what is doubtful about the user's costs, and that it is no longer; else say nothing."""
+    found = list(islice(doubts(spec, observed.values), MOST_DOUBTS))
+    before = _condition(conditions, CONSISTENT)
+    if not found and before is None:
+        return conditions
+    holds, reason, message = "True", "NothingDoubtful", "the listed costs mean what they say"
+    if found:
+        more = len(found) - SHOWN
+        rest = f"; and {more} more" if more > 0 else ""
+        holds, reason, message = "False", "Doubtful", "; ".join(found[:SHOWN]) + rest
+    since = before.last_transition_time if before is not None and before.status == holds else ""
+    new = Condition(CONSISTENT, holds, observed.generation, since or observed.now, reason, message)
+    return _with(conditions, new)
 
 
 def _told(doubtful: list[Way]) -> str:

@@ -1,0 +1,84 @@
+"""What a user's costs are told when they are odd: the field is named, nothing fails."""
+
+import msgspec
+import pytest
+
+from operators.networktopology.checks import doubts
+from operators.networktopology.status import Observed, status_of
+from scheduler.objects.network import (
+    REGION_LABEL,
+    NetworkTopologySpec,
+    NetworkTopologyStatus,
+)
+
+VALUES = {REGION_LABEL: ("east", "west")}
+
+
+def spec(*ways, key=REGION_LABEL):
+    """Return a spec from (origin, destination, further fields)."""
+    origins = [
+        {"origin": origin, "costList": [{"destination": destination, **fields}]}
+        for origin, destination, fields in ways
+    ]
+    table = {"name": "UserDefined", "topologyList": [{"topologyKey": key, "originList": origins}]}
+    return msgspec.convert({"weights": [table]}, NetworkTopologySpec)
+
+
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [
+        (("east", "west", {"networkCost": -1}), "costList[0].networkCost: -1 is not between 0"),
+        (("east", "west", {"networkCost": 10**15}), "networkCost: 1000000000000000 is not between"),
+        (("east", "west", {}), "networkCost: is missing"),
+        (("east", "est", {"networkCost": 1}), 'no node has the value "est" (did you mean'),
+        (
+            ("East", "west", {"networkCost": 1}),
+            'originList[0].origin: no node has the value "East"',
+        ),
+        (("east", "east", {"networkCost": 1}), '"east" leads to itself'),
+        (
+            ("east", "west", {"networkCost": 1, "bandwidthCapacity": "-1G"}),
+            "bandwidthCapacity: -1G is negative",
+        ),
+        (
+            ("east", "west", {"networkCost": 1, "bandwidthCapacity": "fast"}),
+            'bandwidthCapacity: "fast" is not a quantity',
+        ),
+    ],
+)
+def test_each_oddity_names_its_field(way, told):
+    """One text per oddity, beginning with the path."""
+    found = list(doubts(spec(way), VALUES))
+
+    assert any(told in text for text in found), found
+    assert all(text.startswith("spec.weights[0].topologyList[0]") for text in found)
+
+
+def test_unlike_costs_of_a_way_and_its_way_back_are_told():
+    """Both are used, each for its own direction; that is seldom meant."""
+    ways = spec(("east", "west", {"networkCost": 20}), ("west", "east", {"networkCost": 30}))
+
+    (told,) = doubts(ways, VALUES)
+    assert '"east" to "west" costs 20, the way back 30' in told
+
+
+def test_a_key_that_nobody_reads_is_told():
+    """A misspelt label would silently cost every way its price."""
+    told = next(iter(doubts(spec(key="topology.kubernetes.io/zones"))))
+    assert 'did you mean "topology.kubernetes.io/zone"?' in told
+
+
+def test_the_condition_comes_and_goes():
+    """It is there from the first doubt on, True again when all is well, and moves its time then."""
+    odd, fine = (spec(("east", "west", {"networkCost": cost})) for cost in (-1, 1))
+    first = status_of(odd, Observed(2, 1, NetworkTopologyStatus(), "then", values=VALUES))
+    later = status_of(fine, Observed(2, 2, first, "now", values=VALUES))
+    never = status_of(fine, Observed(2, 2, NetworkTopologyStatus(), "now", values=VALUES))
+
+    shown = [
+        {one.type: (one.status, one.last_transition_time) for one in status.conditions}
+        for status in (first, later, never)
+    ]
+    assert ("False", "then") == shown[0]["Consistent"]
+    assert ("True", "now") == shown[1]["Consistent"]
+    assert "Consistent" not in shown[2]
