@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.clock import perf_s
-from scheduler.solver import feasible, tree
+from scheduler.solver import feasible, fold, tree
 from scheduler.solver.answer import Advice, Conflict
 from scheduler.solver.instance import Instance, Level, Limits, Rule
 
@@ -133,6 +133,10 @@ def _name(one: Conflict) -> str:
 
 
 def _fits(instance: Instance, until: float) -> bool:
+    instance = fold.folded(instance)
+    parts = fold.by_domain(instance)
+    if parts is not None:
+        return any(_fits(part, until) for part in parts)
     made = tree.build(instance)
     if not feasible.fits(made):
         return False

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import StateError
-from scheduler.solver import check, costs, decode, exact, greedy, tree
+from scheduler.solver import check, costs, decode, exact, fold, greedy, tree
 from scheduler.solver.answer import Answer, Outcome, Stage
 from scheduler.solver.instance import Instance, Limits, Solver
 from scheduler.solver.tree import Ints, Tree
@@ -23,6 +24,7 @@ from scheduler.solver.tree import Ints, Tree
 if TYPE_CHECKING:
     from scheduler.solver.cpsat import Found
 
+NOTHING = -(1 << 62)  # the bound of a stage of which nothing is known
 EXACT_SUMS_PER_S = 100e6  # what the exact program does at most; decides whether it is tried
 
 
@@ -34,12 +36,13 @@ def solve(instance: Instance, limits: Limits | None = None, solver: Solver = "Au
     """
     allowed = limits or Limits()
     started = perf_s()
-    made = tree.build(instance)
     if solver == "Greedy":
-        answer = _greedy(instance, made)
+        answer = _greedy(instance, tree.build(instance))
     else:
-        answer = _best(
-            instance, made, allowed, solver, lambda: started + allowed.total_s - perf_s()
+        tree.check(instance)
+        answer = _any_domain(
+            fold.folded(instance),
+            lambda part: _best(part, allowed, solver, lambda: started + allowed.total_s - perf_s()),
         )
     found = check.problems(instance, answer.counts) if answer.outcome == "placed" else []
     if found:
@@ -49,9 +52,27 @@ def solve(instance: Instance, limits: Limits | None = None, solver: Solver = "Au
     )
 
 
+def _any_domain(instance: Instance, best: Callable[[Instance], Answer]) -> Answer:
+    """Return the best answer; when all members have to be in one domain, that of the best domain."""
+    parts = fold.by_domain(instance)
+    if parts is None:
+        return best(instance)
+    answers = [_any_domain(part, best) for part in parts]
+    placed = [answer for answer in answers if answer.outcome == "placed"]
+    open_ones = [answer for answer in answers if not answer.optimal]
+    if not placed:
+        return open_ones[0] if open_ones else Answer("infeasible", solver="exact program")
+    found = min(placed, key=lambda answer: [stage.value for stage in answer.stages])
+    if not open_ones:
+        return found
+    unproven = tuple(msgspec.structs.replace(stage, bound=NOTHING) for stage in found.stages)
+    return msgspec.structs.replace(found, stages=unproven)
+
+
 def _best(
-    instance: Instance, made: Tree, limits: Limits, solver: Solver, left_s: Callable[[], float]
+    instance: Instance, limits: Limits, solver: Solver, left_s: Callable[[], float]
 ) -> Answer:
+    made = tree.build(instance)
     known = None
     if exact.separable(instance):
         known = _exact(instance, made, limits, solver, left_s)
@@ -124,7 +145,7 @@ def _greedy(instance: Instance, made: Tree) -> Answer:
     if check.problems(instance, taken):
         return Answer("unknown", solver="greedy")
     stages = tuple(
-        Stage(level, measure, value, -(1 << 62), "")
+        Stage(level, measure, value, NOTHING, "")
         for level, measure, value in check.objective(instance, taken)
     )
     return Answer(placed, taken, stages, "greedy")

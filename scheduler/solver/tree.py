@@ -94,7 +94,7 @@ def build(instance: Instance, slots: Ints | None = None) -> Tree:
     InputError when the instance contradicts itself: no level, a path that stands there twice or is
     deeper than the levels, more held pods than the group has.
     """
-    _check(instance)
+    check(instance)
     if slots is None:
         slots = np.array([slots_of(leaf, _request(leaf, instance)) for leaf in instance.leaves])
     depth = len(instance.levels)
@@ -132,7 +132,8 @@ def _request(leaf: Leaf, instance: Instance) -> tuple[int, ...]:
     return instance.request if leaf.free else ()
 
 
-def _check(instance: Instance) -> None:
+def check(instance: Instance) -> None:
+    """Raise InputError when the instance contradicts itself."""
     if not instance.levels:
         raise InputError("an instance needs at least one level")
     if instance.size < 1:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from scheduler.base.clock import perf_s
-from scheduler.solver import eviction
+from scheduler.solver import eviction, fold, tree
 from scheduler.solver import solve as placing
 from scheduler.solver.answer import Answer, Outcome, Stage, Victims
 from scheduler.solver.eviction import Choice, Room
@@ -31,6 +31,7 @@ def solve(problem: Preemption, limits: Limits | None = None) -> Victims:
     budgets where that is forbidden. InputError when the problem contradicts itself.
     """
     started = perf_s()
+    tree.check(problem.instance)
     search = Search(problem, limits or Limits(), started)
     search.run()
     return search.result()
@@ -40,7 +41,10 @@ class Search:
     """One search: the evictions known to suffice so far, and the stages that are decided."""
 
     def __init__(self, problem: Preemption, limits: Limits, started: float) -> None:
-        self._problem = problem
+        self._asked = problem.instance
+        self._problem = problem = msgspec.structs.replace(
+            problem, instance=fold.folded(problem.instance)
+        )
         self._limits = limits
         self._started = started
         self._room = Room(problem)
@@ -214,9 +218,9 @@ class Search:
         slots = self._room.after(evicted).tolist()
         leaves = tuple(
             Leaf(leaf.path, fits, held=leaf.held)
-            for leaf, fits in zip(self._problem.instance.leaves, slots, strict=True)
+            for leaf, fits in zip(self._asked.leaves, slots, strict=True)
         )
-        after = msgspec.structs.replace(self._problem.instance, leaves=leaves, request=())
+        after = msgspec.structs.replace(self._asked, leaves=leaves, request=())
         return placing.solve(after, self._limits)
 
     def _evicted(self) -> dict[int, int]:

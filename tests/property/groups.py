@@ -79,12 +79,19 @@ def instance(rng: Random, *, tiny: bool = False) -> Instance:
 
 
 def with_domains(rng: Random, plain: Instance) -> Instance:
-    """Return the instance with a rule between members over random sets of leaves."""
-    number = rng.randint(1, 3)
-    sets: list[list[int]] = [[] for _ in range(number)]
-    for leaf in range(len(plain.leaves)):
+    """Return the instance with a rule between members over some sets of leaves.
+
+    The sets are random ones, the units of a level, or single hosts.
+    """
+    sets: list[list[int]] = [[] for _ in range(rng.randint(1, 3))]
+    level = rng.randint(0, len(plain.levels))
+    by_unit: dict[tuple[str, ...], list[int]] = {}
+    for at, leaf in enumerate(plain.leaves):
+        by_unit.setdefault(leaf.path[:level], []).append(at)
         if rng.random() < 0.85:
-            sets[rng.randrange(number)].append(leaf)
+            rng.choice(sets).append(at)
+    if level and rng.random() < 0.6:
+        sets = list(by_unit.values())
     made = Domains(
         "zone",
         tuple(tuple(each) for each in sets),

@@ -109,8 +109,26 @@ def test_rules_between_members_hold(between, wanted):
     answer = solve(instance)
 
     assert answer.optimal
-    assert "CP-SAT" == answer.solver
     assert wanted == [sum(answer.counts[:2]), sum(answer.counts[2:])]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        Domains("host", ((0,), (1,), (2,), (3,)), at_most=1),
+        Domains("rack", ((0, 1), (2, 3)), at_most=2),
+        Domains("rack", ((0, 1), (2, 3)), single=True, only=True),
+        Domains("rack", ((0, 2), (1, 3)), single=True, only=True),
+        Domains("some", ((0, 1, 2),), only=True),
+    ],
+)
+def test_what_the_tree_can_carry_needs_no_cpsat(between):
+    """One member a host, a limit per unit, one domain for all: the exact program covers them."""
+    rows = leaves({"r0": {"a": 2, "b": 2}, "r1": {"c": 2, "d": 2}})
+    plain = (Level("rack", PACK), Level("node", SPREAD))
+    answer = solve(Instance(plain, rows, 3, (), (between,)))
+
+    assert ("placed", "exact program") == (answer.outcome, answer.solver)
 
 
 def test_the_greedy_way_is_never_called_best():
