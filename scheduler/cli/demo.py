@@ -40,7 +40,8 @@ def demo(
 
 async def _run(path: Path, *, once: bool) -> Outcome:
     told = await asyncio.to_thread(read_scenario, path)
-    async with stage(path.parent / told.shape, path.parent) as set_up:
+    config = path.parent / told.config if told.config else None
+    async with stage(path.parent / told.shape, path.parent, config) as set_up:
         gc.freeze()
         with Show() as show:
             show.say(told.title)

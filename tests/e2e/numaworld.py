@@ -92,6 +92,11 @@ class NumaWorld:
             meta = {"metadata": held.obj["metadata"]}
             self.store.update(resource, {"zones": [], **report, **meta})
 
+    def report(self, name: str) -> Object:
+        """Return a node's report."""
+        found: Object = self.store.get(self._reports(), "", name).obj
+        return found
+
     def remove(self, name: str) -> None:
         """Delete a node's report."""
         self.store.delete(self._reports(), "", name)

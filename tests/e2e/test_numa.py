@@ -1,5 +1,7 @@
 """Bursts of pods on NUMA nodes whose agents report late: nobody is refused by a kubelet."""
 
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -208,3 +210,13 @@ def test_a_burst_at_length(args):
         assert {"Running": 1000} == world.reasons()
     else:
         assert world.reasons()[ERROR] > 0
+
+
+@pytest.mark.long
+def test_the_scenario_comes_true():
+    """`trellis demo --scenario numa` goes through sandbox, daemon and simulated kubelets."""
+    command = [sys.executable, "-m", "scheduler.cli.main", "demo", "--once", "--scenario", "numa"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "3 of 3 expectations came true" in done.stdout

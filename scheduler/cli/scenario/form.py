@@ -80,11 +80,12 @@ class Chapter(_Strict, frozen=True):
 
 
 class Scenario(_Strict, frozen=True):
-    """A whole story; `shape` is the file that describes the cluster."""
+    """A whole story; `shape` is the file that describes the cluster, `config` the daemon's, if any."""
 
     title: str
     shape: str
     chapters: tuple[Chapter, ...]
+    config: str = ""
     api_version: str = "trellis.dev/v1alpha1"
     kind: str = "Scenario"
 

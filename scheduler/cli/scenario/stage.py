@@ -20,7 +20,7 @@ from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
 from scheduler.cli.installed import registry
 from scheduler.cli.scenario.form import Scale, Taint
-from scheduler.config import default_config
+from scheduler.config import Loaded, default_config, load
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.kube.api import MERGE
 from scheduler.kube.client import ApiClient
@@ -146,15 +146,22 @@ def _items(body: bytes) -> tuple[Any, ...]:
     return msgspec.json.decode(body, type=_List).items
 
 
+def _configured(config: Path | None) -> Loaded:
+    if config is None:
+        return default_config(registry())
+    return load(config.read_text(encoding="utf-8"), file=str(config), registry=registry())
+
+
 @asynccontextmanager
-async def stage(shape: Path, folder: Path) -> AsyncIterator[Stage]:
+async def stage(shape: Path, folder: Path, config: Path | None = None) -> AsyncIterator[Stage]:
     """Bring up the cluster of `shape` with the daemon beside it; files are relative to `folder`."""
     clock, meters = RealClock(), Meters()
+    loaded = await asyncio.to_thread(_configured, config)
     async with Sandbox(Options(shape=await asyncio.to_thread(read_shape, shape))) as sandbox:
         path = str(sandbox.kubeconfig_path)
         client = await ApiClient.connect(path, clock=clock, meters=meters)
         daemon = Daemon(
-            default_config(registry()),
+            loaded,
             registry(),
             await ApiClient.connect(path, clock=clock, meters=meters, user_agent="trellis"),
             clock=clock,
