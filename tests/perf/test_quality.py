@@ -1,0 +1,13 @@
+"""The comparison of placements stays what it says: a small one, in every shape."""
+
+from tests.perf.quality import BASIS, PEERS, measure
+
+
+def test_applications_are_nearer_than_by_any_other_rule():
+    """At most 0.8 of the defaults' cost on every shape, and never above the peer's rule."""
+    for shape, row in measure(applications=2).items():
+        ours = row["ours, without a file"]
+
+        assert ours["placed"] == row[BASIS]["placed"] == row[PEERS]["placed"], shape
+        assert ours["cost"] <= 0.8 * row[BASIS]["cost"], shape
+        assert ours["cost"] <= row[PEERS]["cost"], shape
