@@ -19,7 +19,7 @@ from scheduler.cli.printing import Column, show
 from scheduler.engine.choose import Ties
 from scheduler.objects.kinds import BY_KIND, NODE, POD
 from scheduler.plugins.numa.reserving import Following
-from scheduler.plugins.numa.states import node_states
+from scheduler.plugins.numa.states import amount_text, node_states
 from scheduler.plugins.numa.tracker import KIND, Topologies
 from scheduler.state.cluster import Cluster
 from scheduler.whatif.documents import Source, items_of
@@ -101,16 +101,9 @@ def _age(item: Any) -> str:
 def _free(item: Any) -> str:
     """Return what each zone has left: `cpu 4/12 memory 8Gi/60Gi`."""
     return " ".join(
-        f"{name} " + "/".join("-" if part < 0 else _amount(name, part) for part in parts)
+        f"{name} " + "/".join(amount_text(name, part) for part in parts)
         for name, parts in item["free"].items()
     )
-
-
-def _amount(name: str, thousandths: int) -> str:
-    whole = thousandths / 1000
-    if name == "memory" or name.startswith("hugepages-"):
-        return f"{whole / 2**30:.4g}Gi"
-    return f"{whole:.4g}"
 
 
 _COLUMNS = (

@@ -30,7 +30,7 @@ from scheduler.plugins.numa.exact import hidden_splits
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.settings import ALL, RESTRICTED, SINGLE
 from scheduler.plugins.numa.sight import Sight
-from scheduler.plugins.numa.states import why_stale
+from scheduler.plugins.numa.states import figures, why_stale
 from scheduler.plugins.numa.tracker import KIND, Topologies, is_same
 from scheduler.plugins.numa.verdicts import Verdicts
 from scheduler.state.change import Change
@@ -132,6 +132,10 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             return True  # the pod itself asks for less, or a promise of room ended
         before = change.before
         return before is None or self._topologies.topology(before.node) is not None
+
+    def figures(self, cycle: Cycle, node: str) -> tuple[str, ...]:
+        """Return what is known of a node's zones, for `explain`."""
+        return figures(self._topologies, node, cycle.now)
 
     def _demanded(self, cycle: Cycle) -> Demand:
         demand = self._demand.of(cycle)

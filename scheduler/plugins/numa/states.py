@@ -69,6 +69,38 @@ def node_states(topologies: Topologies, now: float) -> Iterator[NodeState]:
         yield _reported(topologies, topology, name, book, now)
 
 
+def figures(topologies: Topologies, name: str, now: float) -> tuple[str, ...]:
+    """Return in words what is known of a node's zones, one line for each."""
+    topology = topologies.topology(name)
+    if topology is None:
+        return ("no NodeResourceTopology: zones do not matter here",)
+    book = None if topologies.reserving is None else topologies.reserving.books.get(name)
+    state = _reported(topologies, topology, name, book, now)
+    age = "" if state.age_s is None else f", {state.age_s:.0f} s old"
+    lines = [f"report {state.state}{age}; {state.policy}, scope {state.scope}"]
+    if state.why:
+        lines.append(state.why)
+    if state.owed:
+        lines.append(f"{state.owed} pods that it does not account for are deducted from every zone")
+    for at, number in enumerate(state.zones):
+        left = (
+            f"{resource} {amount_text(resource, amounts[at])}"
+            for resource, amounts in state.free.items()
+        )
+        lines.append(f"zone {number} has left: {', '.join(left)}")
+    return tuple(lines)
+
+
+def amount_text(resource: str, thousandths: int) -> str:
+    """Write an amount for people: bytes as GiB, a dash where the zone lists none."""
+    if thousandths < 0:
+        return "-"
+    whole = thousandths / 1000
+    if resource == "memory" or resource.startswith("hugepages-"):
+        return f"{whole / 2**30:.4g}Gi"
+    return f"{whole:.4g}"
+
+
 def why_stale(book: Book) -> str:
     """Say why the figures of a node are invalid, and since when."""
     strangers = sorted(uid for uid, owed in book.owed.items() if owed.is_foreign)

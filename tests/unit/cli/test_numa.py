@@ -82,3 +82,21 @@ def test_other_forms_and_whose_pods_are_ours(tmp_path, capsys):
     assert [4000, 4000] == items["taken"]["free"]["cpu"]
     assert 2 == run(["topology"])
     assert "--numa" in capsys.readouterr().err
+
+
+def test_explain_tells_what_zones_have_left(tmp_path, capsys):
+    """The figures that a verdict rests on stand beside it: the report's age, and each zone."""
+    file = cluster(tmp_path)
+    wide = pod("wide", requests={"cpu": "7", "memory": "1Gi"})
+    requests = wide["spec"]["containers"][0]["resources"]
+    requests["limits"] = requests["requests"]
+    more = tmp_path / "pod.yaml"
+    more.write_text(yaml.safe_dump(wide))
+    argv = ["explain", "wide", "--snapshot", file, "-f", str(more), "--node", "fine"]
+    run([*argv, "--now", "2026-01-01T00:00:42Z", "-o", "json"])
+    (found,) = json.loads(capsys.readouterr().out)["nodes"]
+    verdict = found["plugins"]["NodeResourceTopologyMatch"]
+
+    assert ["cannot align pod"] == verdict["reasons"]
+    assert "report used, 42 s old; single-numa-node, scope pod" == verdict["figures"][0]
+    assert "zone 1 has left: cpu 6, memory 8Gi" == verdict["figures"][-1]
