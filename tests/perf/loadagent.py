@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -153,7 +154,7 @@ async def watch(client: ApiClient, seconds: float, pids: dict[str, int]) -> dict
         for name, pid in pids.items():
             found[name].append((clock.now(), cpu_s(pid)))
         held.append((clock.now(), float(memory(pids["holder"], "RssAnon"))))
-        await asyncio.sleep(0.5)
+        await asyncio.to_thread(threading.Event().wait, 0.5)
     report = await send(client, "GET", f"{METRICS}/here")
     return {"cpu": found, "held": held, "report": report}
 

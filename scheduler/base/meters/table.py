@@ -330,15 +330,9 @@ class Meters:
         "name",
         "Times this process gained the lease.",
     )
-    operator_healthy = gauges(
-        "trellis_operator_healthy",
-        "operator",
-        "1 while the operator runs.",
-    )
+    operator_healthy = gauges("trellis_operator_healthy", "operator", "1 while the operator runs.")
     operator_restarts = counters(
-        "trellis_operator_restarts_total",
-        "operator",
-        "Times an operator was started again.",
+        "trellis_operator_restarts_total", "operator", "Times an operator was started again."
     )
 
     # -- measured load
@@ -355,9 +349,7 @@ class Meters:
 
     # -- the endpoints
     endpoint_requests = counters(
-        "trellis_endpoint_requests_total",
-        "path code",
-        "Requests served, by route and status.",
+        "trellis_endpoint_requests_total", "path code", "Requests served, by route and status."
     )
     access_reviews = counters(
         "trellis_access_reviews_total",
