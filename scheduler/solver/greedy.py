@@ -1,8 +1,9 @@
 """The greedy descent of chic-sched, for comparison and as the solver `Greedy`.
 
 Visits the children of a unit once, largest free room first for pack, smallest first for spread, and
-takes from each what its rule's range allows; undone units are not tried again. It fails where answers
-exist and is often worse; nothing of ours relies on it. Ties go to the name that comes first.
+takes from each what its rule's range allows; undone units are not tried again, and units without room
+count like others. It fails where answers exist and is often worse; nothing of ours relies on it. Ties go
+to the name that comes first.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def _descend(tree: Tree, free: list[Ints], level: int, unit: int, pods: int, tak
         if fits < least or most < least:
             continue
         before = taken.copy()
-        share = _descend(tree, free, level + 1, child, min(fits, most, wanted), taken)
+        offered = min(fits, most, wanted)
+        offered -= 0 if rule.hard else offered % max(1, rule.factor)
+        share = _descend(tree, free, level + 1, child, offered, taken) if offered else 0
         if share and least <= share <= most and _is_multiple(rule, share):
             left -= share
             parts -= 1 if parts else 0

@@ -37,7 +37,7 @@ def solve(instance: Instance, limits: Limits | None = None, solver: Solver = "Au
     allowed = limits or Limits()
     started = perf_s()
     if solver == "Greedy":
-        answer = _greedy(instance, tree.build(instance))
+        answer = _greedy(instance, tree.build(instance, with_full=True))
     else:
         tree.check(instance)
         answer = _any_domain(

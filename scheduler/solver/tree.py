@@ -88,8 +88,10 @@ def floors(rule: Rule, size: int) -> Ints:
     return np.maximum.accumulate(counts)
 
 
-def build(instance: Instance, slots: Ints | None = None) -> Tree:
+def build(instance: Instance, slots: Ints | None = None, *, with_full: bool = False) -> Tree:
     """Return the tree of an instance; `slots` replaces what its leaves say of their room.
+
+    `with_full` keeps leaves without any room.
 
     InputError when the instance contradicts itself: no level, a path that stands there twice or is
     deeper than the levels, more held pods than the group has.
@@ -98,7 +100,7 @@ def build(instance: Instance, slots: Ints | None = None) -> Tree:
     if slots is None:
         slots = np.array([slots_of(leaf, _request(leaf, instance)) for leaf in instance.leaves])
     depth = len(instance.levels)
-    usable = [row for row, fits in enumerate(slots.tolist()) if fits > 0]
+    usable = [row for row, fits in enumerate(slots.tolist()) if fits > 0 or with_full]
     paths = {row: _filled(instance.leaves[row].path, depth) for row in usable}
     order = sorted(usable, key=paths.__getitem__)
     starts, names = _columns([paths[row] for row in order], depth)
