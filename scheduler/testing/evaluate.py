@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn
+from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError, PluginError
 from scheduler.engine.queues import QueuedPod
 from scheduler.framework.args import Args
@@ -51,19 +52,19 @@ def evaluate(
     existing_pods: Iterable[Any] = (),
     namespaces: Iterable[Any] = (),
     pod: Any,
-    now: float | None = None,
+    now: float | str | None = None,
     feature_gates: Mapping[str, bool] | None = None,
     feasible_nodes: Iterable[str] | None = None,
 ) -> Evaluation:
     """Run pre-filter, filter, pre-score and score of one plugin.
 
     `plugin` is a registered name or a class; objects are plain manifests; `now` is in seconds since
-    the epoch. Scores cover all nodes, or the `feasible_nodes`. Raises ObjectError for a bad object,
-    ConfigError for bad arguments, PluginError when the plugin raises.
+    the epoch, or RFC 3339. Scores cover all nodes, or the `feasible_nodes`. Raises ObjectError for a
+    bad object, ConfigError for bad arguments, PluginError when the plugin raises.
     """
     scene = Scene(plugin, args, feature_gates)
     scene.fill(nodes, existing_pods, namespaces, objects)
-    return look(scene, scene.cycle(read_pod(pod), now), feasible_nodes)
+    return look(scene, scene.cycle(read_pod(pod), _seconds(now)), feasible_nodes)
 
 
 def look(
@@ -121,6 +122,13 @@ def _line_up(plugin: Any, queued: Iterable[QueuedPod]) -> None:
     """Tell a plugin that keeps groups together who waits, as the queue does."""
     for one in queued if hasattr(plugin, "enter") else ():
         plugin.enter(one)
+
+
+def _seconds(now: float | str | None) -> float | None:
+    found = parse_rfc3339(now) if isinstance(now, str) else now
+    if now is not None and found is None:
+        raise InputError(f'"{now}" is not a time like 2026-01-31T12:00:00Z', where="now")
+    return found
 
 
 def _score(

@@ -23,7 +23,8 @@ from scheduler.framework.plugin import POINTS, Plugin
 from scheduler.framework.profile import Listed, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
-from scheduler.objects.plain import plain_data, read_node, read_object, read_pod
+from scheduler.objects.kinds import BY_KIND
+from scheduler.objects.plain import plain_data, read_as, read_node, read_object, read_pod
 from scheduler.objects.pod import Pod
 from scheduler.plugins.intree import IN_TREE
 from scheduler.state.change import Change
@@ -72,7 +73,9 @@ class Scene:
 
         Among `objects`, one without a name is given one: a test rarely cares.
         """
-        for raw in (*namespaces, *(_with_name(raw, n) for n, raw in enumerate(objects))):
+        for raw in namespaces:
+            self.follow(self.cluster.put_object("Namespace", read_as(BY_KIND["Namespace"], raw)))
+        for raw in (_with_name(raw, n) for n, raw in enumerate(objects)):
             kind, obj = read_object(raw)
             if kind.kind in ("Pod", "Node"):
                 raise ObjectError(f"give it as one of the {kind.plural}", where=kind.kind)

@@ -101,6 +101,26 @@ def test_existing_pods_namespaces_and_objects_are_there():
     assert got.filter["n"].is_success
 
 
+def test_the_rest_may_be_left_out():
+    """Kinds where the parameter says them, and the time as a text."""
+    space = {"metadata": {"name": "a"}}
+    bare = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1", "pods": 1}}}
+    placed = {"metadata": {"name": "e"}, "spec": {"nodeName": "n", "containers": []}}
+    wanted = {"metadata": {"name": "p"}, "spec": {"containers": []}}
+    got = evaluate(
+        "NodeName",
+        nodes=[bare],
+        namespaces=[space],
+        existing_pods=[placed],
+        pod=wanted,
+        now="2026-01-31T12:00:00Z",
+    )
+
+    assert got.filter["n"].is_success
+    with pytest.raises(InputError, match=r"now: .*soon.* is not a time"):
+        evaluate("NodeName", nodes=[], pod=pod(), now="soon")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
