@@ -88,6 +88,8 @@ class Runner:
         self._served = {point for point in POINT_NAMES if _bounds(profile, point)}
         self._filtering = StandingAnswers(profile, "pre_filter")
         self._scoring = StandingAnswers(profile, "pre_score")
+        # By point and absent plugins: who is left.
+        self._present: dict[tuple[str, frozenset[str]], tuple[Bound, ...]] = {}
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes, states: States) -> PreFiltered:
         """Run pre-filter; see kube-scheduler's rules for U, UAU, Pending and Skip."""
@@ -188,7 +190,7 @@ class Runner:
 
     def reserve(self, cycle: Cycle, node: str, states: States) -> Status:
         """Run reserve; the first plugin that does not succeed ends it."""
-        bounds = self._concerned(self.profile.reserve, cycle)
+        bounds = self._concerned("reserve", cycle)
         return self._until_rejected("reserve", bounds, cycle, node, states)
 
     def unreserve(self, cycle: Cycle, node: str, states: States) -> None:
@@ -199,7 +201,7 @@ class Runner:
                 bound.plugin.unreserve(cycle, node, *_state(bound, states))
             return False
 
-        bounds = self._concerned(self.profile.reserve, cycle)
+        bounds = self._concerned("reserve", cycle)
         self._each("unreserve", bounds[::-1], step, to_the_end=True)
 
     def permit(self, cycle: Cycle, node: str) -> tuple[Status, dict[str, float]]:
@@ -226,7 +228,7 @@ class Runner:
         self, cycle: Cycle, node: str, states: States
     ) -> Generator[BindStep, CallResult, Status]:
         """Run pre-bind, then the first binder that does not skip; yields what plugins ask for."""
-        bounds = self._concerned(self.profile.pre_bind, cycle)
+        bounds = self._concerned("pre_bind", cycle)
         asking = [(bound, _state(bound, states)) for bound in bounds]
         status = yield from measured(self._measure, "pre_bind", pre_bind(asking, cycle, node))
         if status.code not in (Code.SUCCESS, Code.SKIP):
@@ -264,12 +266,14 @@ class Runner:
         if not self._scoring.is_known(cycle.shape):
             self._scoring.learn(cycle.shape, answers)
 
-    def _concerned(self, bounds: tuple[Bound, ...], cycle: Cycle) -> tuple[Bound, ...]:
-        """Return `bounds` without the plugins that have nothing to do with pods of the shape."""
+    def _concerned(self, point: str, cycle: Cycle) -> tuple[Bound, ...]:
+        """Return the plugins of a point but for those that have nothing to do with such pods."""
         absent = self._filtering.of(cycle.shape).absent
-        if not absent or not bounds:
-            return bounds
-        return tuple(bound for bound in bounds if bound.name not in absent)
+        found = self._present.get((point, absent))
+        if found is None:
+            found = tuple(b for b in getattr(self.profile, point) if b.name not in absent)
+            self._present[point, absent] = found
+        return found
 
     def _call_filter(
         self, bound: Bound, cycle: Cycle, nodes: Nodes, states: States

@@ -16,6 +16,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound
 
 MAX_SCORE = 100
+_REPEATED = (0,)
 _UINT64 = np.dtype(np.uint64)
 
 
@@ -58,7 +59,7 @@ def check_range(plugin: str, normalized: IntColumn, nodes: Nodes) -> None:
 
 def is_constant(column: IntColumn) -> bool:
     """Whether a column is one of `Nodes.constant`: a single value repeated without storage."""
-    return column.strides == (0,) and len(column) > 0
+    return column.strides == _REPEATED and len(column) > 0
 
 
 class Total:
@@ -72,7 +73,7 @@ class Total:
 
     def add(self, scores: IntColumn, weight: int) -> None:
         """Add one plugin's scores; `scores` is not written to."""
-        if is_constant(scores):
+        if scores.strides == _REPEATED and len(scores):
             self._constant += scores.item(0) * weight
             return
         weighted = scores if weight == 1 else scores * weight

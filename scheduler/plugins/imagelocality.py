@@ -39,6 +39,7 @@ class ImageLocality(Plugin[NoArgs]):
     """Score by the bytes of the pod's images that a node holds; 0 under 23Mi, 100 from 1000Mi each."""
 
     reads = ("node.images",)
+    bounded = True
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -99,27 +99,32 @@ class Shapes:
     def __init__(self) -> None:
         self._by_key: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._next_id = 0
+        # The pod asked about last, with its key: an attempt asks for its pod several times.
+        self._last: tuple[Pod | None, bytes] = (None, b"")
 
     def __len__(self) -> int:
         return len(self._by_key)
 
     def of(self, pod: Pod) -> Shape:
         """Return the shape of `pod`; ObjectError if its spec holds a bad quantity."""
-        meta, spec = pod.metadata, pod.spec
-        if spec.node_name:
-            spec = msgspec.structs.replace(spec, node_name="")
-        owner = next(
-            ((o.api_version, o.kind, o.name) for o in meta.owner_references if o.controller), None
-        )
-        told = (meta.namespace, meta.labels, owner, spec)
-        try:
-            key = _encode(told)
-        except OverflowError:
-            # A quantity may be written as a number of any length; MessagePack holds 64 bits.
-            key = _encode_any(told)
+        last, key = self._last
+        if pod is not last:
+            key = _key(pod)
+            self._last = (pod, key)
         shape = self._by_key.get(key)
         if shape is None:
             shape = Shape(self._next_id, pod)
             self._next_id += 1
             self._by_key[key] = shape
         return shape
+
+
+def _key(pod: Pod) -> bytes:
+    """Return the same bytes for pods of one shape."""
+    meta, spec = pod.metadata, pod.spec
+    if spec.node_name:
+        spec = msgspec.structs.replace(spec, node_name="")
+    owner = next(
+        ((o.api_version, o.kind, o.name) for o in meta.owner_references if o.controller), None
+    )
+    return _encode((meta.namespace, meta.labels, owner, spec))

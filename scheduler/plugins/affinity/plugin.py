@@ -44,6 +44,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         "pre_filter": "error reading {} from cycleState: not found"
     }
 
+    bounded = True
+
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._counts = handle.tracker(PodCounts)

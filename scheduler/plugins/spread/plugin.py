@@ -44,6 +44,8 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         "pre_score": "error reading {} from cycleState: not found"
     }
 
+    bounded = True
+
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._counts = handle.tracker(PodCounts)
