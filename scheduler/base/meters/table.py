@@ -321,14 +321,10 @@ class Meters:
         "When a configuration was last taken into use, seconds since the epoch.",
     )
     config_reloads = counters(
-        "trellis_config_reloads_total",
-        "result",
-        "Attempts to reload: success, error.",
+        "trellis_config_reloads_total", "result", "Attempts to reload: success, error."
     )
     lease_transitions = counters(
-        "trellis_lease_transitions_total",
-        "name",
-        "Times this process gained the lease.",
+        "trellis_lease_transitions_total", "name", "Times this process gained the lease."
     )
     operator_healthy = gauges("trellis_operator_healthy", "operator", "1 while the operator runs.")
     operator_restarts = counters(
