@@ -176,15 +176,20 @@ def _sorted_differently(vector, *pods):
     return "D9" if LAST in indices or len(set(indices)) < len(indices) else ""
 
 
-def _index(vector, pod):
-    """Return the index of a pod's workload: by selector or name, unknown ones last (D9)."""
-    label = labels_of(pod).get(WORKLOAD, "")
+def _group(vector, pod):
+    """Return the AppGroup of a pod: that of its own namespace first (D8); None without one."""
     space = pod["metadata"].get("namespace", "default")
     spaces = [space, *((vector.case.get("args") or {}).get("namespaces") or ["default"])]
     groups = [raw for raw in vector.case.get("objects", ()) if raw["kind"] == "AppGroup"]
     named = [raw for raw in groups if raw["metadata"]["name"] == labels_of(pod).get(GROUP)]
     found = [raw for one in spaces for raw in named if raw["metadata"]["namespace"] == one]
-    order = found[0].get("status", {}).get("topologyOrder") or [] if found else []
+    return found[0] if found else None
+
+
+def _index(vector, pod):
+    """Return the index of a pod's workload: by selector or name, unknown ones last (D9)."""
+    label, group = labels_of(pod).get(WORKLOAD, ""), _group(vector, pod)
+    order = group.get("status", {}).get("topologyOrder") or [] if group else []
     for field in ("selector", "name"):
         for entry in order:
             if label and entry["workload"].get(field) == label:
@@ -202,7 +207,8 @@ def _keys(vector, queued):
         )
         for one in queued
     ]
-    groups = [labels_of(one["pod"]).get(GROUP, "") for one in queued]
+    found = [_group(vector, one["pod"]) for one in queued]
+    groups = ["{namespace}/{name}".format(**g["metadata"]) if g else "" for g in found]
     keys = []
     for number, one in enumerate(queued):
         mates = [own[n] for n, group in enumerate(groups) if group and group == groups[number]]
