@@ -57,6 +57,7 @@ class Topologies:
         self._offers = {}
         if self.reserving is not None:
             self.reserving.clear(cluster)
+        self.latest.grow(cluster.table.size)
         for name in cluster.table.rows:
             self._node_came(name)
 

@@ -1,0 +1,150 @@
+"""Following changes one by one leads where reading everything anew leads, caches included."""
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.framework.runner import States
+from scheduler.objects.plain import read_node, read_object, read_pod
+from scheduler.objects.podfingerprint import fingerprint, mark_of
+from scheduler.plugins.numa import NodeResourceTopologyMatch
+from scheduler.plugins.numa.tracker import Topologies
+from scheduler.testing.scene import Scene
+from tests.property.test_numa_agreement import GPU, published, random_machine, random_pod
+
+NAME = "NodeResourceTopologyMatch"
+KIND = "NodeResourceTopology"
+NODES = [f"n{number}" for number in range(6)]
+
+
+class Town:
+    """A scene in which nodes, reports and pods come, change and go."""
+
+    def __init__(self, source, args):
+        self.source = source
+        self.scene = Scene(NAME, args)
+        self.pods = []
+        self.number = 0
+
+    def step(self):
+        """Make one random change."""
+        moves = [self.node, self.drop_node, self.report, self.drop_report, self.bind, self.assume]
+        self.source.choice([*moves, self.report, self.bind, self.assume, self.leave])()
+
+    def node(self):
+        offers = {"cpu": "99", "memory": "99Gi"} | (
+            {GPU: "9"} if self.source.random() < 0.7 else {}
+        )
+        raw = {"metadata": {"name": self.name()}, "status": {"allocatable": offers}}
+        self.follow(self.cluster.put_node(read_node({"kind": "Node", **raw})))
+
+    def drop_node(self):
+        self.follow(self.cluster.drop_node(self.name()))
+
+    def report(self):
+        policy = self.source.choice(["single-numa-node", "restricted", "none"])
+        scope = self.source.choice(["pod", "container"])
+        raw = published(name := self.name(), random_machine(self.source, policy, scope))
+        if self.source.random() < 0.5:
+            raw["attributes"].append(
+                {"name": "nodeTopologyPodsFingerprint", "value": self.fingerprint(name)}
+            )
+        self.follow(self.cluster.put_object(KIND, read_object(raw)[1]))
+
+    def drop_report(self):
+        found = self.cluster.store.of(KIND).get(self.name())
+        if found is not None:
+            self.follow(self.cluster.drop_object(KIND, found))
+
+    def bind(self):
+        self.follow(self.cluster.put_pod(read_pod(self.new_pod(self.name()))))
+
+    def assume(self):
+        self.follow(self.cluster.assume(read_pod(self.new_pod("")), self.name()))
+
+    def leave(self):
+        placed = list(self.cluster.pods)
+        if placed:
+            uid = self.source.choice(placed).pod.metadata.uid
+            self.follow(self.cluster.drop_pod(uid))
+
+    def fingerprint(self, name):
+        pods = [p.pod.metadata for p in self.cluster.pods.on(name).values()]
+        return fingerprint(mark_of(one.namespace, one.name) for one in pods)
+
+    def new_pod(self, node):
+        self.number += 1
+        raw = random_pod(self.source, f"p{self.number}", node=node)
+        raw["spec"]["schedulerName"] = self.source.choice(["trellis", "trellis", "other"])
+        raw["status"] = {"phase": self.source.choice(["Pending", "Running"])}
+        return raw
+
+    def name(self):
+        return self.source.choice(NODES)
+
+    def follow(self, change):
+        if change.kind:
+            self.scene.follow(change)
+
+    @property
+    def cluster(self):
+        return self.scene.cluster
+
+
+def said(plugin, scene, pod):
+    """Return what a plugin answers: rejected rows and scores."""
+    cycle, nodes = scene.cycle(pod), scene.nodes()
+    state = plugin.pre_filter(cycle, nodes)
+    rejected = None
+    if not hasattr(state, "code"):
+        rejected = plugin.filter(cycle, nodes, state)
+    rows = [] if rejected is None else np.flatnonzero(rejected.rows & nodes.exists).tolist()
+    return rows, plugin.score(cycle, nodes, None)[nodes.exists].tolist()
+
+
+@pytest.mark.parametrize("period", [0, 5], ids=["none", "cache"])
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_following_leads_where_reading_anew_leads(period, seed):
+    """The tracker's columns are those of a fresh one; cached verdicts are those of a new plugin."""
+    source = Random(seed)
+    args = {"cacheResyncPeriodSeconds": period, "policies": ["single-numa-node", "restricted"]}
+    town = Town(source, args)
+    scene: Any = town.scene
+    asking = [read_pod(random_pod(source, f"a{number}")) for number in range(3)]
+    for _ in range(40):
+        town.step()
+        pod = source.choice(asking)
+        fresh = NodeResourceTopologyMatch(scene.plugin.args, scene.handle)
+        scene.runner.pre_filter(scene.cycle(pod), scene.nodes(), States())
+        assert said(fresh, scene, pod) == said(scene.plugin, scene, pod)
+    anew = Topologies()
+    anew.rebuild(town.cluster)
+    held, wanted = scene.handle.tracker(Topologies).columns(), anew.columns()
+
+    assert wanted.keys() == held.keys()
+    assert all(np.array_equal(wanted[name], held[name]) for name in wanted)
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_what_is_kept_never_exceeds_what_was_reported(seed):
+    """No zone has more left than its accepted report gives it, nor less than nothing."""
+    source = Random(seed)
+    town = Town(source, {"cacheResyncPeriodSeconds": 5})
+    for _ in range(40):
+        town.step()
+    plugin: Any = town.scene.plugin
+    board = plugin._reserving.board
+    for name, book in plugin._reserving.books.items():
+        row = town.cluster.table.rows[name]
+        assert board.known[row]
+        for resource, reported in board._given.items():
+            left, most = board.free(resource)[:, row], board.offered(resource)[:, row]
+            assert (left <= np.maximum(reported[:, row], most)).all()
+            assert (left >= -1).all()
+        assert set(book.owed) <= set(town.cluster.pods.on(name))
