@@ -176,7 +176,7 @@ def manifests(node, containers):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_scores_follow_the_rules(strategy, seed):
     """Every strategy gives what going through all zones and sets by hand gives."""

@@ -107,7 +107,7 @@ def said(plugin, scene, pod):
 
 
 @pytest.mark.parametrize("period", [0, 5], ids=["none", "cache"])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_following_leads_where_reading_anew_leads(period, seed):
     """The tracker's columns are those of a fresh one; cached verdicts are those of a new plugin."""
@@ -130,7 +130,7 @@ def test_following_leads_where_reading_anew_leads(period, seed):
     assert all(np.array_equal(wanted[name], held[name]) for name in wanted)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_what_is_kept_never_exceeds_what_was_reported(seed):
     """No zone has more left than its accepted report gives it, nor less than nothing."""

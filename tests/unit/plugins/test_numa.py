@@ -99,11 +99,13 @@ SAMPLES = {
 @pytest.mark.parametrize(
     "args",
     [
-        {},
         CACHE,
         {"discardReservedNodes": True},
-        {"policies": ["single-numa-node", "restricted"], "alignment": "Exact"},
-        {"scoringStrategy": {"type": "LeastNUMANodes"}},
+        {
+            "policies": ["single-numa-node", "restricted"],
+            "alignment": "Exact",
+            "scoringStrategy": {"type": "LeastNUMANodes"},
+        },
     ],
 )
 def test_the_laws_hold(args):
@@ -343,6 +345,28 @@ def test_two_profiles_share_what_is_reserved():
 
 
 # Reasons, hints, arguments.
+
+
+@pytest.mark.parametrize("args", [{}, CACHE])
+def test_without_reports_nothing_is_done(args):
+    """Where no node has a report the filter is not even asked, and all nodes are alike."""
+    got = evaluate(NAME, args=args, nodes=[node("a"), node("b")], pod=pod("p", wants(2)))
+
+    assert Code.SKIP is got.pre_filter.code
+    assert {"a": 0, "b": 0} == got.raw
+
+
+def test_pods_that_need_no_zone_are_left_alone():
+    """A pod without requests goes anywhere, stale or not."""
+    scene = Scene(NAME, CACHE)
+    scene.fill([node("two")], (), (), [])
+    published(scene)
+    stranger = pod("stranger", wants(8), nodeName="two", schedulerName="other")
+    scene.follow(scene.cluster.put_pod(read_pod(stranger)))
+    cycle = scene.cycle(read_pod(pod("p", {})))
+
+    assert Code.SKIP is look(scene, cycle).pre_filter.code
+    assert {"two": 100} == look(scene, cycle).raw
 
 
 def test_exact_says_when_another_split_exists():
