@@ -101,7 +101,7 @@ class Consultation:
         feasible, rejections = filter_all(attempt, pre)
         if not feasible.any():
             return (yield from self._nothing_fits(pre, SUCCESS, rejections))
-        names = _names(attempt.nodes, feasible)
+        names = attempt.nodes.names(feasible)
         said = yield from self._filtered(names)
         scores = yield from self._scored(said.passed)
         if not self._has_asked:
@@ -111,14 +111,14 @@ class Consultation:
     def _promised(self, alone: BoolColumn) -> Steps:
         """Return a decision for the node that the pod is nominated to; None if it is not to be."""
         try:
-            said = yield from self._filtered(_names(self.attempt.nodes, alone))
+            said = yield from self._filtered(self.attempt.nodes.names(alone))
         except ExtenderFault as fault:
             # kube-scheduler: then the other nodes are tried.
             self._complain(EXTENDER, "Filter", fault)
             said = _Said(())
         attempt = self.attempt = self._fresh()
         pre = _pre_filter(attempt)
-        passed = _mask(attempt.nodes, said.passed)
+        passed = attempt.nodes.rows_named(said.passed)
         if not pre.status.is_success or not passed.any():
             return None
         feasible, _ = filter_rows(attempt, passed if pre.rows is None else passed & pre.rows)
@@ -137,7 +137,7 @@ class Consultation:
             return (yield from self._nothing_fits(pre, pre.status, ()))
         among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
         fits, rejections = filter_rows(attempt, among)
-        feasible = fits & _mask(nodes, said.passed)
+        feasible = fits & nodes.rows_named(said.passed)
         refused = fits & ~feasible
         if refused.any():
             rejection = _rejection(nodes, refused, said)
@@ -171,16 +171,17 @@ class Consultation:
         answer = _answer(result)
         passed = answer.nodes or ()
         asked = frozenset(said.passed)
-        stranger = next((name for name in passed if name not in asked), None)
-        if stranger is not None:
+        kept = frozenset(passed)
+        if not kept <= asked:
+            stranger = next(name for name in passed if name not in asked)
             raise ExtenderFault(
                 f'extender "{extender.name}" claims a filtered node "{stranger}" '
                 "which is not found in the input node list"
             )
-        kept = frozenset(passed)
         said.unresolvable |= {n: t for n, t in answer.unresolvable.items() if n in asked - kept}
         said.failed |= {n: t for n, t in answer.failed.items() if n in asked - kept}
-        said.passed = tuple(name for name in said.passed if name in kept)
+        if len(kept) < len(asked):
+            said.passed = tuple(name for name in said.passed if name in kept)
 
     def _scored(self, names: tuple[str, ...]) -> Steps:
         """Ask the extenders that score, all at once; who fails gives no scores."""
@@ -191,10 +192,7 @@ class Consultation:
         scores: list[tuple[Extender, Mapping[str, int]]] = []
         for extender, result in zip(asked, results, strict=True):
             try:
-                given: dict[str, int] = {}
-                for name, score in _answer(result).scores:
-                    given[name] = given.get(name, 0) + score
-                scores.append((extender, given))
+                scores.append((extender, _by_name(_answer(result).scores)))
             except ExtenderFault as fault:
                 self._complain(extender.name, "Prioritize", fault)
         return scores
@@ -292,14 +290,6 @@ def _answer(result: CallResult) -> ExtenderAnswer:
     return answer
 
 
-def _names(nodes: Nodes, rows: BoolColumn) -> tuple[str, ...]:
-    return tuple(nodes.name(row) for row in np.flatnonzero(rows).tolist())
-
-
-def _mask(nodes: Nodes, names: Sequence[str]) -> BoolColumn:
-    return nodes.rows_named(names)
-
-
 def _pods_on(nodes: Nodes, node: str, uids: Sequence[str]) -> dict[str, Placed]:
     """Return those of the pods that are on a node by now."""
     row = nodes.row(node)
@@ -332,11 +322,23 @@ def _reasoned(rejection: Rejection) -> BoolColumn:
     return rows
 
 
+def _by_name(scores: Sequence[tuple[str, int]]) -> dict[str, int]:
+    """Return the scores by node; kube-scheduler adds up what is said of one node twice."""
+    given = dict(scores)
+    if len(given) < len(scores):
+        given = dict.fromkeys(given, 0)
+        for name, score in scores:
+            given[name] += score
+    return given
+
+
 def _scored(nodes: Nodes, extender: Extender, given: Mapping[str, int]) -> Scored:
     raw = np.zeros(nodes.size, dtype=np.int64)
     most = _LARGEST // (SCALE * max(1, extender.weight))
-    for name, score in given.items():
-        row = nodes.row(name)
-        if row is not None:
-            raw[row] = max(-most, min(most, score))
+    if len(rows := nodes.rows_of(given)) < len(given):
+        given = {name: score for name, score in given.items() if nodes.row(name) is not None}
+    values = list(given.values())
+    if values and (max(values) > most or min(values) < -most):
+        values = [max(-most, min(most, score)) for score in values]
+    raw[rows] = values
     return Scored(extender.name, raw, raw * SCALE, extender.weight)

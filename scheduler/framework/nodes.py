@@ -68,6 +68,10 @@ class Nodes:
         """Return the node name of a row."""
         return self._table.name(self._table_row(row))
 
+    def names(self, mask: BoolColumn) -> tuple[str, ...]:
+        """Return the node names of the rows in `mask`, in order."""
+        return tuple(self._cut(self._table.names)[mask].tolist())
+
     def node(self, row: int) -> Node | None:
         """Return the node of a row, or None for a freed row."""
         return self._table.nodes[self._table_row(row)]
@@ -83,11 +87,15 @@ class Nodes:
     def rows_named(self, names: Iterable[str]) -> BoolColumn:
         """Return the rows of the nodes with these names; unknown names are passed over."""
         mask = np.zeros(self.size, dtype=np.bool_)
-        for name in names:
-            row = self.row(name)
-            if row is not None:
-                mask[row] = True
+        mask[self.rows_of(names)] = True
         return mask
+
+    def rows_of(self, names: Iterable[str]) -> list[int]:
+        """Return the rows of the nodes with these names in their order; unknown ones are left out."""
+        known = self._table.rows
+        if self._rows is None:
+            return [known[name] for name in names if name in known]
+        return [row for name in names if (row := self.row(name)) is not None]
 
     def pods_on(self, row: int) -> Mapping[str, Placed]:
         """Return the pods on a row by uid, assumed ones included."""

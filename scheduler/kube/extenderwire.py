@@ -82,6 +82,12 @@ class _NodeList(msgspec.Struct, frozen=True):
     items: list[_Node] | None = None
 
 
+class _Score(msgspec.Struct, frozen=True, rename="pascal"):
+    host: str
+    score: int
+
+
+_plain_scores = msgspec.json.Decoder(list[_Score])
 _raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _raw_list = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | None)
 
@@ -104,6 +110,10 @@ def _read(found: dict[str, bytes], key: str, kind: Any, default: Callable[[], T]
 
 
 def _scores(body: bytes) -> tuple[tuple[str, int], ...]:
+    try:
+        return tuple((entry.host, entry.score) for entry in _plain_scores.decode(body))
+    except msgspec.ValidationError:
+        pass  # other capitals, nulls, or no scores at all
     entries = (_lowered(entry) for entry in _raw_list.decode(body) or ())
     return tuple((_read(e, "host", str, str), _read(e, "score", int, int)) for e in entries)
 

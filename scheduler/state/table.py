@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, HashColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, HashColumn, IntColumn, ObjectColumn
 from scheduler.objects.node import Node
 from scheduler.state.columns import Column
 from scheduler.state.features import FeatureIndex
@@ -53,6 +53,8 @@ class NodeTable:
         self._exists: Column[np.bool_] = Column(np.bool_, fill=False)
         self._unschedulable: Column[np.bool_] = Column(np.bool_, fill=False)
         self._name_hash: Column[np.uint64] = Column(np.uint64)
+        self._names: ObjectColumn = np.array([], dtype=np.object_)
+        self._names_at = -1
         self._widen()
 
     def __len__(self) -> int:
@@ -83,6 +85,14 @@ class NodeTable:
     def generation(self) -> int:
         """Return a number that moves when nodes come or go."""
         return self._exists.generation
+
+    @property
+    def names(self) -> ObjectColumn:
+        """Return the names of all rows, empty where a row holds no node; made anew when nodes change."""
+        if self._names_at != self.generation:
+            texts = [node.metadata.name if node is not None else "" for node in self.nodes]
+            self._names, self._names_at = np.array(texts, dtype=np.object_), self.generation
+        return self._names
 
     def name(self, row: int) -> str:
         """Return the name of the node in a row."""
