@@ -90,6 +90,8 @@ def filter_all(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Re
     """Filter all rows that pre-filter left, and sample what passes if that is wanted."""
     nodes = attempt.nodes
     among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
+    if pre.rows is not None and not among.any():
+        return among, ()  # no plugin is asked about no node: one could fail
     feasible, rejections = filter_rows(attempt, among)
     if attempt.percentage < 100:
         feasible, attempt.first_row = sample(
@@ -143,7 +145,9 @@ def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
     if chosen is not None:
         nominated, victims = chosen.nominated_node, chosen.victims
         return replace(decision, nominated_node=nominated, victims=victims)
-    texts = [one.text for one in found if one.text]
+    # kube-scheduler: where a plugin fails, what the others said is lost.
+    failed = [one for one in found if one.status.code is Code.ERROR]
+    texts = [one.text for one in failed or found if one.text]
     message = f"{decision.message} {', '.join(texts)}" if texts else decision.message
     return replace(decision, message=message, nominated_node=_cleared(found))
 

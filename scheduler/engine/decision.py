@@ -42,10 +42,13 @@ class Decision(msgspec.Struct, frozen=True):
 
     @property
     def rejected_by(self) -> tuple[str, ...]:
-        """Return the plugins that had a part in rejecting the pod, in order."""
-        names = [*self.narrowed_by, *(rejection.plugin for rejection in self.rejections)]
+        """Return the plugins that had a part in rejecting the pod, in order.
+
+        Where a pre-filter plugin rejected the pod itself, it alone did.
+        """
         if self.status.plugin:
-            names.append(self.status.plugin)
+            return (self.status.plugin,)
+        names = [*self.narrowed_by, *(rejection.plugin for rejection in self.rejections)]
         return tuple(dict.fromkeys(names))
 
     def node_status(self, nodes: Nodes, row: int) -> Status:

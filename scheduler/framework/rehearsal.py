@@ -143,7 +143,8 @@ class Rehearsal:
         here = np.zeros(whole.size, dtype=np.bool_)
         here[row] = True
         status = SUCCESS
-        if plugin.takes_state and plugin.name not in own.by_plugin:
+        prepares = any(b.name == plugin.name for b in self._attempted.runner.profile.pre_filter)
+        if prepares and plugin.takes_state and plugin.name not in own.by_plugin:
             status = recompute(plugin, self._attempted.cycle, whole, own)
         if not status.is_success:
             final = status.code is not Code.UNSCHEDULABLE

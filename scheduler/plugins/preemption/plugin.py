@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import Rows
+from scheduler.base.errors import PluginError
 from scheduler.framework.args import Args
 from scheduler.framework.crowd import Crowd
 from scheduler.framework.cycle import Cycle
@@ -21,7 +22,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.rehearsal import Rehearsal
-from scheduler.framework.status import Status, unresolvable, unschedulable
+from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.preemption.budgets import BudgetIndex
@@ -94,6 +95,15 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         refusal = self.refusal(cycle.pod, nodes, failure)
         if refusal:
             return _failed(refusal)
+        try:
+            return self._search(cycle, nodes, failure)
+        except PluginError as error:
+            # kube-scheduler: a filter that fails in a dry run ends the search, not the attempt.
+            text = f"preemption: {error}"
+            return PostFiltered(Status(Code.ERROR, (text,)), text=text)
+
+    def _search(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> PostFiltered:
+        """Look for the node where evictions do least harm."""
         chosen = self._chosen(cycle, nodes, failure)
         if chosen is not None:
             row, victims = chosen

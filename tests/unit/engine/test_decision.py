@@ -148,6 +148,17 @@ class TestDecide:
         assert ("A", "B") == decision.rejected_by
         assert "satisfy plugin(s) [A B] simultaneously." in decision.message
 
+    def test_a_pre_filter_that_rejects_is_alone_to_blame(self):
+        """What narrowed the nodes before it could not have helped."""
+        decision = decision_of(
+            Stage(
+                made("A", pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["n0"]))),
+                made("B", pre_filter=lambda *_: unresolvable("no")),
+            )
+        )
+
+        assert ("B",) == decision.rejected_by
+
     def test_one_feasible_node_is_taken_unscored(self):
         """No pre-score, no score, so no error of theirs either."""
         cls = made(

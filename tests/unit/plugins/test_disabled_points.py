@@ -1,5 +1,7 @@
 """What happens when a profile disables the point before filter or score (seen live in 1.36)."""
 
+import json
+
 import pytest
 
 from scheduler.base.errors import PluginError
@@ -10,6 +12,9 @@ from scheduler.objects.plain import read_pod
 from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node, pod
 from scheduler.testing.scene import Scene
+from scheduler.whatif.batch import Batch
+from scheduler.whatif.setups import Setups
+from scheduler.whatif.stage import Options
 
 
 def run(plugin, point, raw):
@@ -101,3 +106,44 @@ def test_resources_are_scored_without_pre_score():
     """Balanced allocation is then also there for pods without requests, as 75."""
     assert [97, 97] == run("NodeResourcesFit", "score", pod())
     assert [75, 75] == run("NodeResourcesBalancedAllocation", "score", pod())
+
+
+def message_of(wanted, *nodes):
+    """Return the message of a pod under a profile without PodTopologySpread's pre-filter."""
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": {"preFilter": {"disabled": [{"name": "PodTopologySpread"}]}},
+    }
+    text = json.dumps(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [profile],
+        }
+    )
+    line = {"id": 1, "config": json.loads(text), "objects": list(nodes), "pending": [wanted]}
+    batch = Batch(Setups(Registry(IN_TREE)), Options(), str)
+    answer = json.loads(batch.answer(json.dumps(line).encode()))
+    return answer["simulation"]["pods"][0]["message"]
+
+
+def test_a_filter_that_fails_in_a_dry_run_ends_preemption_alone():
+    """The attempt keeps its reasons; what other post-filter plugins said is lost."""
+    low = pod("low", node_name="a", requests={"cpu": "1"})
+    high = pod("high", requests={"cpu": "4"}, spec={"priority": 1})
+    words = 'reading "PreFilterPodTopologySpread" from cycleState: not found'
+
+    assert (
+        "0/1 nodes are available: 1 Insufficient cpu. "
+        f'preemption: running "PodTopologySpread" filter plugin: {words}'
+    ) == message_of(high, node("a"), low)
+
+
+def test_no_filter_is_asked_about_no_node():
+    """Where pre-filter leaves none, a filter that would fail does not."""
+    required = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]}
+    field = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = {"nodeAffinity": {field: {"nodeSelectorTerms": [required]}}}
+
+    message = message_of(pod(spec={"affinity": affinity}), node("a"))
+    assert message.startswith("0/1 nodes are available: 1 node(s) didn't satisfy plugin(s)")
