@@ -68,6 +68,25 @@ def _claim_shared(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool
     )
 
 
+def _spread_dry_run(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
+    """Hold where a dry run spreads a pod beside terminating ones, or by a selector for all."""
+    if decision.peer.result != "Unschedulable" or path == "plugins":
+        return False
+    hard = [
+        constraint
+        for constraint in decision.pod["spec"].get("topologySpreadConstraints", ())
+        if constraint["whenUnsatisfiable"] == "DoNotSchedule"
+    ]
+    namespace = decision.pod["metadata"]["namespace"]
+    leaving = any(
+        obj["kind"] == "Pod"
+        and obj["metadata"]["namespace"] == namespace
+        and "deletionTimestamp" in obj["metadata"]
+        for obj in decision.objects
+    )
+    return bool(hard) and (leaving or any(not one.get("labelSelector") for one in hard))
+
+
 def _claims(pod: Manifest) -> list[str]:
     return [
         volume["persistentVolumeClaim"]["claimName"]
@@ -77,6 +96,7 @@ def _claims(pod: Manifest) -> list[str]:
 
 
 RULES: tuple[Known, ...] = (
+    Known("spread counts in dry runs of preemption", _spread_dry_run),
     Known("a ReadWriteOncePod claim in dry runs of preemption", _claim_shared),
     Known("order of equally important pods", _equally_important),
     Known("two volumes of a pod with one unbound claim", _claims_twice),

@@ -6,6 +6,7 @@ that users have, `simulate --batch`, where both must agree.
 
 import json
 from collections import defaultdict
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -39,10 +40,12 @@ class Watching(DefaultPreemption):
     remembers = False  # a choice from memory would not pass by `candidates`
     found: Any = None
 
-    def candidates(self, cycle, failure):
-        """Search as ever, and keep the result."""
-        self.found = super().candidates(cycle, failure)
-        return self.found
+    def post_filter(self, cycle, nodes, failure):
+        """Answer as ever; search apart, since the answer may come from what is remembered."""
+        if not self.refusal(cycle.pod, nodes, failure):
+            with suppress(PluginError):
+                self.found = self.candidates(cycle, failure)
+        return super().post_filter(cycle, nodes, failure)
 
 
 class Chooser(Random):
