@@ -343,10 +343,11 @@ def run_fingerprint_source(case, expect):
         assert expect["onlyExclusiveResources"] == got
 
 
-def run_assumed(case, _expect):
+def run_assumed(case, expect):
     """Deduct reserved pods from every zone; amounts are compared wherever they stand."""
-    topology = next(one for one in _everything(case) if one.get("kind") == KIND)
-    pods = [one for one in _everything(case) if one.get("kind") == "Pod"]
+    given = {key: value for key, value in case.items() if key != "expect"}
+    topology = next(one for one in _everything(given) if one.get("kind") == KIND)
+    pods = [one for one in _everything(given) if one.get("kind") == "Pod"]
     name = topology["metadata"]["name"]
     node = {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {}}}
     scene = Scene(NAME, {"cacheResyncPeriodSeconds": 5})
@@ -363,7 +364,7 @@ def run_assumed(case, _expect):
             amount = board.free(resource)[slot, row]
             if amount >= 0:
                 got[f"node-{number}", resource] = int(amount)
-    wanted = dict(_zone_amounts(case["expect"]))
+    wanted = dict(_zone_amounts(expect))
 
     assert wanted, "nothing is expected"
     assert wanted == {key: got.get(key) for key in wanted}
@@ -383,13 +384,24 @@ def _everything(value):
 def _zone_amounts(expect):
     """Yield ((zone, resource), thousandths) from zones as mappings or as the object lists them."""
     for one in _everything(expect):
-        if str(one.get("name", "")).startswith("node-") and "resources" in one:
-            for resource in one["resources"]:
-                yield (one["name"], resource["name"]), milli_quantity(resource["available"])
+        if str(one.get("name", "")).startswith("node-"):
+            for part in ("resources", "available"):
+                for resource, amount in _amounts(one.get(part, {})):
+                    yield (one["name"], resource), milli_quantity(amount)
         for key, value in one.items():
-            if key.startswith("node-") and isinstance(value, dict):
-                for resource, amount in value.items():
+            if key.startswith("node-"):
+                found = value.get("resources", value) if isinstance(value, dict) else value
+                for resource, amount in _amounts(found):
                     yield (key, resource), milli_quantity(amount)
+
+
+def _amounts(found):
+    """Yield (resource, amount) of a list of resources, or of a mapping by name."""
+    if isinstance(found, dict):
+        for name, value in found.items():
+            yield name, value["available"] if isinstance(value, dict) else value
+    else:
+        yield from ((one["name"], one["available"]) for one in found)
 
 
 def run_args(case, expect):
