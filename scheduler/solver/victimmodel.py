@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from scheduler.base.clock import perf_s
 from scheduler.solver import variables
 from scheduler.solver.constraints import ALL
 from scheduler.solver.costs import NEVER
@@ -68,85 +67,6 @@ class Decision:
     chosen: dict[int, int] | None
     bound: int
     is_infeasible: bool = False
-
-
-def minimise(
-    room: Room, task: Task, limits: Limits, seconds: float, hint: Choice | None = None
-) -> Decision:
-    """Run one stage in at most `seconds`.
-
-    First with leaves added up per unit, which may say too much about how evictions add up on one
-    leaf: an answer that does not hold makes its leaves stand alone, and the stage is run again. Such
-    an answer is completed meanwhile, so that something is known when time is over.
-    """
-    until = perf_s() + seconds
-    everybody = {index: room.problem.candidates[index].count for index in task.decided + task.gone}
-    tree = room.tree(everybody)
-    yields = Yields(room, tree, task.decided, task.gone)
-    gone = {index: everybody[index] for index in task.gone}
-    alone = set(tree.leaf[tree.held > 0].tolist())
-    best: dict[int, int] | None = None
-    bound = 0
-    while not room.problem.instance.domains:
-        found = Model(room, task, tree, yields, alone).solve(limits, until - perf_s(), hint)
-        bound = max(bound, found.bound)
-        if found.chosen is None:
-            return Decision(best, bound, found.is_infeasible)
-        if room.fits(found.chosen | gone):
-            return Decision(_better(task, best, found.chosen), bound)
-        if task.weights is not None and not task.frozen and task.violations is None:
-            best = _better(task, best, completed(room, task, found.chosen))
-            hint = best
-        leaves = yields.inexact - alone
-        chosen = found.chosen
-        wrong = {
-            leaf for leaf in leaves if yields.said(leaf, chosen) > yields.room_at(leaf, chosen)
-        }
-        if not wrong or perf_s() > until:
-            break
-        alone |= wrong
-    if perf_s() < until:
-        found = Model(room, task, tree, yields, None).solve(limits, until - perf_s(), hint)
-        bound = max(bound, found.bound)
-        if found.chosen is not None:
-            best = _better(task, best, found.chosen)
-        elif found.is_infeasible and best is None:
-            return Decision(None, 0, is_infeasible=True)
-    return Decision(best, bound)
-
-
-def completed(room: Room, task: Task, chosen: Choice) -> dict[int, int]:
-    """Return evictions that do suffice, made of those that do not: some more, then none too many."""
-    candidates, weights = room.problem.candidates, task.weights or {}
-    gone = {index: candidates[index].count for index in task.gone}
-    leaves = {leaf for index in chosen for leaf in candidates[index].freed}
-    others = [index for index in task.decided if index not in chosen]
-    others.sort(key=lambda i: (leaves.isdisjoint(candidates[i].freed), weights.get(i, 0), i))
-    low, high = 0, len(others)
-    while low < high:
-        middle = (low + high) // 2
-        more = {index: candidates[index].count for index in others[:middle]}
-        if room.fits({**gone, **chosen, **more}):
-            high = middle
-        else:
-            low = middle + 1
-    kept = {**chosen, **{index: candidates[index].count for index in others[:high]}}
-    for index in sorted(kept, key=lambda i: (-weights.get(i, 0), i)):
-        fewer = {other: times for other, times in kept.items() if other != index}
-        if room.fits({**gone, **fewer}):
-            kept = fewer
-    return kept
-
-
-def _better(task: Task, first: dict[int, int] | None, second: dict[int, int]) -> dict[int, int]:
-    weights = task.weights
-    if first is None or weights is None:
-        return second
-
-    def cost(some: Choice) -> int:
-        return sum(weights.get(index, 0) * times for index, times in some.items())
-
-    return first if cost(first) < cost(second) else second
 
 
 def cheapest(items: Iterable[tuple[int, int, int]], needed: int) -> int:
@@ -297,11 +217,15 @@ class Model:
                 most = int(tree.room[level][unit])
                 gains = self._gained(below[unit], self._yields.upper)
                 self._cp.add(free * used + self._sum(gains, most) >= pods)
-                if level == 1 and tree.rule(1).units_per_parent == 1:
-                    self._only_unit(used, tree.size - free, gains)
+                if level == 0 or (level == 1 and tree.rule(1).units_per_parent == 1):
+                    self._only_unit((used, pods), tree.size - free, gains)
 
-    def _only_unit(self, used: Any, missing: int, gains: dict[Group, int]) -> None:
-        """When all pods go into one unit, what it costs to free enough there is a lower limit."""
+    def _only_unit(self, unit: tuple[Any, Any], missing: int, gains: dict[Group, int]) -> None:
+        """When all pods go into one unit, what it costs to free enough there is a lower limit.
+
+        The root is such a unit in any case.
+        """
+        used, pods = unit
         weights = self._task.weights
         if weights is None or missing <= 0:
             return
@@ -311,7 +235,10 @@ class Model:
         ]
         least = cheapest(items, missing)
         goal = sum(weight * self._choice[index] for index, weight in weights.items())
-        self._cp.add(goal >= least * used if least < NEVER else used == 0)
+        if least < NEVER:
+            self._cp.add(goal >= least * used)
+        else:
+            self._cp.add(pods == 0)
 
     def _stages(self) -> None:
         """Add the goal, and what earlier stages have decided."""

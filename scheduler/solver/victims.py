@@ -200,7 +200,8 @@ class Search:
         self, decided: tuple[int, ...], gone: tuple[int, ...], weights: dict[int, int] | None
     ) -> Decision:
         """Let CP-SAT run one stage within its time."""
-        from scheduler.solver.victimmodel import Task, minimise
+        from scheduler.solver.victimmodel import Task
+        from scheduler.solver.victimstage import minimise
 
         left = self._started + self._limits.total_s - perf_s()
         task = Task(decided, gone, weights, tuple(self._frozen), self._violations)
