@@ -4,15 +4,16 @@ The recorded ones stand in `recorded/` and run in the default suite without any 
 """
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tests.differential.case import Case, Decision
+from tests.differential.case import Decision
 from tests.differential.kinds import Manifest
 
-MOST_BYTES = 9_000
+MOST_BYTES = 12_000
 _WITHOUT_USE = {
     "terminationMessagePath",
     "terminationMessagePolicy",
@@ -31,30 +32,47 @@ _WITHOUT_USE = {
 
 
 class Recorder:
-    """Keeps, of all decisions that it is shown, the smallest that shows something new."""
+    """Keeps, of all decisions that it is shown, the smallest for each thing that one can show."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[int, Decision]] = {}
+        self._marks: dict[str, set[str]] = {}
 
-    def see(self, case: Case, one: Decision) -> None:
-        """Look at a decision on which both sides agree."""
+    def see(self, families: list[str], one: Decision) -> None:
+        """Look at a decision on which both sides agree, in a case of these families."""
         kept = trimmed(one)
         size = len(msgspec.json.encode(kept))
-        for mark in _marks(case, one) if size <= MOST_BYTES else ():
+        if size > MOST_BYTES:
+            return
+        self._marks[one.id] = _marks(families, one)
+        for mark in self._marks[one.id]:
             if mark not in self._kept or size < self._kept[mark][0]:
                 self._kept[mark] = (size, kept)
 
     def write(self, folder: Path, source: Path) -> None:
-        """Write the kept decisions, one per line, and the configurations they were made under."""
+        """Write as few decisions as show everything, and the profiles they were made under."""
         folder.mkdir(parents=True, exist_ok=True)
-        unique = {one.id: one for _, one in self._kept.values()}
-        lines = [msgspec.json.encode(one) for _, one in sorted(unique.items())]
-        (folder / "decisions.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
-        names = sorted({one.configuration for one in unique.values()})
-        configurations = {name: msgspec.json.decode((source / name).read_bytes()) for name in names}
-        (folder / "configurations.json").write_bytes(
-            msgspec.json.format(msgspec.json.encode(configurations)) + b"\n"
-        )
+        decisions = self._fewest()
+        lines = [msgspec.json.encode(one) + b"\n" for one in decisions]
+        (folder / "decisions.jsonl").write_bytes(b"".join(lines))
+        used = {(one.configuration, one.pod["spec"]["schedulerName"]) for one in decisions}
+        configurations = {}
+        for name in sorted({name for name, _ in used}):
+            whole = msgspec.json.decode((source / name).read_bytes())
+            profiles = [p for p in whole["profiles"] if (name, p["schedulerName"]) in used]
+            configurations[name] = whole | {"profiles": profiles}
+        file = folder / "configurations.json"
+        file.write_bytes(msgspec.json.encode(configurations) + b"\n")
+
+    def _fewest(self) -> list[Decision]:
+        """Return the kept decisions without those, largest first, whose marks others have."""
+        left = {one.id: (size, one) for size, one in self._kept.values()}
+        shown = Counter(mark for name in left for mark in self._marks[name])
+        for name in sorted(left, key=lambda name: (-left[name][0], name)):
+            if all(shown[mark] > 1 for mark in self._marks[name]):
+                shown.subtract(self._marks[name])
+                del left[name]
+        return [left[name][1] for name in sorted(left)]
 
 
 def trimmed(one: Decision) -> Decision:
@@ -80,17 +98,17 @@ def _trim(value: Any) -> Any:
     return value
 
 
-def _marks(case: Case, one: Decision) -> set[str]:
-    """Return what a decision shows: outcomes by family and profile, reasons, scores that differ."""
+def _marks(families: list[str], one: Decision) -> set[str]:
+    """Return what a decision shows: its outcome by family, reasons, scores that differ."""
     peer = one.peer
     kind = f"{peer.result}{' with victims' if peer.victims else ''}"
-    marks = {f"{kind} in {family}" for family in case.families}
-    marks.add(f"{kind} by {one.configuration} {one.pod['spec']['schedulerName']}")
-    marks |= {f"reason {part}" for part in re.split(r"[.,:] ", re.sub(r"\d+", "N", peer.message))}
+    marks = {f"{kind} in {family}" for family in families}
+    plain = re.sub(r'"[^"]*"|\d+', "N", peer.message)
+    marks |= {f"reason {part}" for part in re.split(r"[.,:] ", plain) if part}
     for plugin in {plugin for row in peer.scores.values() for plugin in row}:
-        values = {row.get(plugin) for row in peer.scores.values()}
-        if len(values) > 1:
-            marks.add(f"{plugin} with {len(values)} values in {one.configuration}")
-    nominated = sum(bool(obj.get("status", {}).get("nominatedNodeName")) for obj in one.objects)
-    marks.add(f"{kind} beside {nominated} nominated")
+        if len({row.get(plugin) for row in peer.scores.values()}) > 1:
+            marks.add(f"{plugin} differs, {one.pod['spec']['schedulerName']}")
+    nominated = any(obj.get("status", {}).get("nominatedNodeName") for obj in one.objects)
+    if nominated:
+        marks.add(f"{kind} beside a nominated pod")
     return marks

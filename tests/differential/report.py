@@ -62,7 +62,7 @@ class Report:
             if one.differences:
                 self._differ(one)
             else:
-                self.recorder.see(case, one)
+                self.recorder.see(case.families, one)
 
     def progress(self) -> str:
         """Return in one line how far the run is."""

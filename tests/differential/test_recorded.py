@@ -1,0 +1,44 @@
+"""Decisions of the real kube-scheduler that were recorded once: ours are the same, at both doors."""
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.differential.again import repeated
+from tests.differential.case import Decision
+from tests.differential.ours import Ours
+
+RECORDED = Path(__file__).parent / "recorded"
+DECISIONS = [
+    msgspec.json.decode(line, type=Decision)
+    for line in (RECORDED / "decisions.jsonl").read_bytes().splitlines()
+]
+
+
+@cache
+def under(configuration: str) -> Ours:
+    """Return our side under a configuration."""
+    known = msgspec.json.decode((RECORDED / "configurations.json").read_bytes())
+    return Ours(known[configuration])
+
+
+@pytest.mark.parametrize("group", range(8))
+def test_the_same_was_decided(group: int):
+    """Best nodes, scores, messages, candidates and victims; nothing is left to explain."""
+    wrong = {one.id: repeated(one, under(one.configuration)) for one in DECISIONS[group::8]}
+
+    assert {} == {name: found for name, found in wrong.items() if found}
+
+
+def test_the_recorded_ones_show_every_outcome():
+    """A recording that lost its preemptions or its scores would prove little."""
+    kinds = Counter(
+        "victims" if one.peer.victims else "scores" if one.peer.scores else one.peer.result
+        for one in DECISIONS
+    )
+
+    assert min(kinds[kind] for kind in ("victims", "scores", "Scheduled", "Unschedulable")) >= 5
+    assert kinds["Error"] >= 1
