@@ -24,12 +24,17 @@ from scheduler.plugins.loadaware.args import MOST, SOFT, LoadAwareSchedulingArgs
 from scheduler.plugins.loadaware.ledger import KIND, Ledger, ledger_for
 from scheduler.plugins.loadaware.scoring import usage_scores, weighing_of
 from scheduler.plugins.loadaware.settings import settings_of
-from scheduler.plugins.loadaware.telling import SOURCE_ANNOTATION, tell
+from scheduler.plugins.loadaware.telling import SOURCE_ANNOTATION, silence, tell
 from scheduler.state.change import Change
 
 REASON_EXPIRED = "node(s) nodeMetric expired"
 REASON_USAGE = "node(s) {} usage exceed threshold"
 REASON_AGGREGATED = "node(s) {} aggregated usage exceed threshold"
+
+# The reason of the event on a node that nobody hears of, and on how many nodes at once.
+EVENT_EXPIRED = "NodeMetricExpired"
+_MOST_WARNINGS = 16
+_NOBODY: BoolColumn = np.zeros(0, dtype=np.bool_)
 
 # With soft thresholds: what nodes within them score at least, and the others at most.
 _WITHIN, _BEYOND = 50, 10
@@ -72,6 +77,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
             self.effective.dominant_resource_weight,
             packs=self.effective.scoring_strategy == MOST,
         )
+        self._warned = _NOBODY
         self._is_soft = self.effective.thresholds == SOFT
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Incoming:
@@ -161,9 +167,30 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
 
     def _stale(self, cycle: Cycle, nodes: Nodes, incoming: Incoming) -> BoolColumn | None:
         """Return the nodes with thresholds whose report has expired; None if there is none."""
-        stale = nodes.part(self.ledger.updated) <= cycle.now - self.expiration_s
-        stale &= nodes.part(self.ledger.checked(prod=incoming.weight.is_prod))
+        old = nodes.part(self.ledger.updated) <= cycle.now - self.expiration_s
+        # Whoever has thresholds at all has some for production pods.
+        old &= nodes.part(self.ledger.checked(prod=True))
+        if nodes.amounts_touched is not None:  # the cluster as it is, and all of it
+            self._warn(cycle, nodes, old)
+        if not np.count_nonzero(old):
+            return None
+        stale = old & nodes.part(self.ledger.checked(prod=incoming.weight.is_prod))
         return stale if np.count_nonzero(stale) else None
+
+    def _warn(self, cycle: Cycle, nodes: Nodes, old: BoolColumn) -> None:
+        """Say once per silence, on the node, that it gets no pods; a few nodes per decision."""
+        if not np.count_nonzero(old):
+            self._warned = _NOBODY
+            return
+        warned = self._warned
+        if len(warned) != nodes.size:
+            warned = np.zeros(nodes.size, dtype=np.bool_)
+            warned[: len(self._warned)] = self._warned[: nodes.size]
+        self._warned = warned & old
+        for row in np.flatnonzero(old & ~warned)[:_MOST_WARNINGS].tolist():
+            self._warned[row] = True
+            text = silence(float(self.ledger.updated[row]), cycle.now)
+            self.handle.node_warning(nodes.name(row), cycle.profile, EVENT_EXPIRED, text)
 
     def _usage_reasons(
         self, nodes: Nodes, incoming: Incoming, *, settled: BoolColumn | None

@@ -42,6 +42,12 @@ def tell(
             yield f"{_name(wanted)} is not reported: a longer window or the average stands in"
 
 
+def silence(updated: float, now: float) -> str:
+    """Return what to say on a node whose figures are too old to count."""
+    since = "never" if updated == NEVER else f"{go_duration(round(now - updated))} ago"
+    return f"its NodeMetric was updated {since}: it gets no pods that load is checked for"
+
+
 def _age(updated: float, now: float, source: str) -> str:
     by = f" by {source}" if source else ""
     if updated == NEVER:

@@ -62,6 +62,29 @@ def test_a_pod_that_waits_for_figures_is_woken_by_them():
     assert play.load.pods["waiting"][0] == "only"
 
 
+def test_a_silent_node_says_so_once_on_itself(two):
+    """One event per silence, on the node and not on every pod."""
+    play = Play({}, two, seed=1)
+    play.silent.add("empty")
+
+    def warnings() -> list[str]:
+        events = play.scenario.events
+        return [one.note for one in events if one.reason == "NodeMetricExpired"]
+
+    for _ in range(200):
+        play.second()
+    place(play, "one")
+    place(play, "two")
+    assert len(warnings()) == 1
+    assert "NodeMetric was updated 3m" in warnings()[0]
+    play.report("empty")
+    place(play, "three")
+    for _ in range(200):
+        play.second()
+    place(play, "four")
+    assert len(warnings()) == 2
+
+
 def test_a_burst_does_not_crowd_the_node_that_was_the_coolest():
     """Between two reports every placed pod counts with its estimate."""
     nodes = {f"n{index}": (0.2 * index, 1.0) for index in range(8)}
