@@ -42,6 +42,7 @@ from scheduler.state.podindex import Placed
 SCALE = 10
 # What an extender's weighted score may be at most, so that sums stay far from overflowing.
 _LARGEST = 2**53
+_NO_NODES = Decision(status=Status(Code.UNSCHEDULABLE), message=NO_NODES_MESSAGE)
 NO_CANDIDATE = "no candidate node for preemption"
 
 Steps: TypeAlias = Generator[tuple[ExtenderCall, ...], tuple[CallResult, ...], Any]
@@ -78,26 +79,26 @@ class Consultation:
     def steps(self) -> Generator[tuple[ExtenderCall, ...], tuple[CallResult, ...], Decision]:
         """Decide where the pod goes; an extender that fails and may not be ignored is an error."""
         try:
-            decision: Decision = yield from self._decide()
+            decision: Decision = yield from self._decide(tries_promise=True)
         except ExtenderFault as fault:
             status = Status(Code.ERROR, (str(fault),))
             return Decision(status=status, message=str(fault), nominated_node="")
         return decision
 
-    def _decide(self) -> Steps:
+    def _decide(self, *, tries_promise: bool) -> Steps:
         attempt = self.attempt = self._fresh()
         if attempt.nodes.count == 0:
-            return Decision(status=Status(Code.UNSCHEDULABLE), message=NO_NODES_MESSAGE)
+            return _NO_NODES
         pre = _pre_filter(attempt)
         if not pre.status.is_success:
             return (yield from self._nothing_fits(pre, pre.status, ()))
-        alone = nominated_alone(attempt, pre)
+        alone = nominated_alone(attempt, pre) if tries_promise else None
         if alone is not None:
             decision = yield from self._promised(alone)
-            if decision is not None:
-                return decision
-            attempt = self.attempt
-            pre = _pre_filter(attempt)
+            if decision is None:
+                # As kube-scheduler: then all nodes are tried, this one again among them.
+                decision = yield from self._decide(tries_promise=False)
+            return decision
         feasible, rejections = filter_all(attempt, pre)
         if not feasible.any():
             return (yield from self._nothing_fits(pre, SUCCESS, rejections))
@@ -113,9 +114,8 @@ class Consultation:
         try:
             said = yield from self._filtered(self.attempt.nodes.names(alone))
         except ExtenderFault as fault:
-            # kube-scheduler: then the other nodes are tried.
             self._complain(EXTENDER, "Filter", fault)
-            said = _Said(())
+            return None
         attempt = self.attempt = self._fresh()
         pre = _pre_filter(attempt)
         passed = attempt.nodes.rows_named(said.passed)
@@ -133,7 +133,9 @@ class Consultation:
         attempt.first_row = first_row
         nodes = attempt.nodes
         pre = _pre_filter(attempt)
-        if nodes.count == 0 or not pre.status.is_success:
+        if nodes.count == 0:
+            return _NO_NODES
+        if not pre.status.is_success:
             return (yield from self._nothing_fits(pre, pre.status, ()))
         among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
         fits, rejections = filter_rows(attempt, among)
@@ -178,8 +180,9 @@ class Consultation:
                 f'extender "{extender.name}" claims a filtered node "{stranger}" '
                 "which is not found in the input node list"
             )
-        said.unresolvable |= {n: t for n, t in answer.unresolvable.items() if n in asked - kept}
-        said.failed |= {n: t for n, t in answer.failed.items() if n in asked - kept}
+        refused = asked - kept
+        said.unresolvable |= {n: t for n, t in answer.unresolvable.items() if n in refused}
+        said.failed |= {n: t for n, t in answer.failed.items() if n in refused}
         if len(kept) < len(asked):
             said.passed = tuple(name for name in said.passed if name in kept)
 
@@ -284,7 +287,10 @@ def _answer(result: CallResult) -> ExtenderAnswer:
     """Return what an extender said; ExtenderFault when it said nothing of use."""
     if not result.ok:
         raise ExtenderFault(result.message or result.reason)
-    answer = msgspec.convert(result.body or {}, ExtenderAnswer)
+    body = result.body
+    answer = (
+        body if isinstance(body, ExtenderAnswer) else msgspec.convert(body or {}, ExtenderAnswer)
+    )
     if answer.error:
         raise ExtenderFault(answer.error)
     return answer

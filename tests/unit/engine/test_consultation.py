@@ -341,6 +341,17 @@ def test_what_changes_meanwhile_is_not_missed():
     assert ("n0", "n1") == talk.question().nodes
 
 
+def test_all_nodes_go():
+    """The message is that of a cluster without nodes."""
+    talk = Talk(FILTER)
+    for name in ("n0", "n1"):
+        talk.rig.api.remove("Node", name)
+    talk.rig.watch("Node")
+    talk.say(talk.question(), nodes=("n0", "n1"))
+
+    assert "no nodes available to schedule pods" == talk.told()
+
+
 def test_the_lease_is_lost():
     """Nobody is asked any more; with the lease back the pod is tried anew, other answers are late."""
     talk = Talk(FILTER)
