@@ -95,6 +95,10 @@ class Groups:
         """Return the plugins that decide groups, in the order of their profiles."""
         return tuple(self._planners.values())
 
+    def planner(self, profile: str) -> GroupPlanner | None:
+        """Return the plugin that decides groups of a profile, None without one."""
+        return self._planners.get(profile)
+
     # Who is there
 
     def present(self, key: str, pod: Pod) -> Sequence[Pod]:

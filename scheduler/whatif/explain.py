@@ -21,6 +21,7 @@ from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.failure import SCHEDULER_ERROR, UNSCHEDULABLE
 from scheduler.engine.queues import Where
+from scheduler.framework.groups import GroupReport
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.objects.pod import Pod
@@ -29,6 +30,7 @@ from scheduler.whatif.costs import network_bill
 from scheduler.whatif.extenders import unasked
 from scheduler.whatif.gates import gate_text
 from scheduler.whatif.records import API_VERSION, PodName, Result
+from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import Snapshot
 from scheduler.whatif.stage import Options, Setup, staged
 from scheduler.whatif.verdicts import NodeVerdict, Score, verdicts
@@ -60,7 +62,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Where a pod would go now (`node`) and where it is (`current_node`), node by node.
 
     `ties` are what its application talks to, priced from the first of the two that there is; together
-    they are `network_cost`, None for a pod without ties.
+    they are `network_cost`, None for a pod without ties. A member of a group goes where the plan for
+    the whole `group` puts it; the nodes say what one such pod alone would meet.
     """
 
     api_version: str = API_VERSION
@@ -77,6 +80,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     victims: tuple[PodName, ...] = ()
     network_cost: int | None = None
     ties: tuple[Tie, ...] = ()
+    group: GroupReport | None = None
     nodes: tuple[NodeExplanation, ...] = ()
 
     @property
@@ -115,6 +119,8 @@ def explain(
     served, notices = _served(waiting, engine, is_given=found.metadata.uid in snapshot.given)
     notices += unasked(setup.loaded.scheduler.extenders, (found,))
     explanation = _explained(found, served, engine, stage.now, wanted.ties)
+    if key := _group_of(served, engine):
+        explanation = _with_group(explanation, key, snapshot, setup, wanted)
     explanation = _priced(explanation, served, engine)
     if node:
         one = tuple(each for each in explanation.nodes if each.name == node)
@@ -175,6 +181,33 @@ def _explained(found: Pod, pod: Pod, engine: Engine, now: float, ties: Ties) -> 
             PodName(one.pod.metadata.namespace, one.pod.metadata.name) for one in decision.victims
         ),
         nodes=nodes,
+    )
+
+
+def _group_of(pod: Pod, engine: Engine) -> str:
+    """Return the key of the group that the pod is decided with, "" for a pod on its own."""
+    planner = engine.groups.planner(pod.spec.scheduler_name)
+    return "" if planner is None else planner.group_of(pod)
+
+
+def _with_group(
+    explanation: Explanation, key: str, snapshot: Snapshot, setup: Setup, options: Options
+) -> Explanation:
+    """Let the whole group be planned, with all that waits before it, and say what comes of it."""
+    done = simulate(snapshot, setup, options)
+    reports = {f"{one.namespace}/{one.name}": one for one in done.groups}
+    explanation = replace(explanation, group=reports.get(key))
+    own = (explanation.namespace, explanation.name)
+    found = next((pod for pod in done.pods if (pod.namespace, pod.name) == own), None)
+    if found is None:  # it is placed already
+        return explanation
+    return replace(
+        explanation,
+        result=found.result,
+        node=found.node,
+        reason=found.reason,
+        message=found.message,
+        victims=found.victims,
     )
 
 

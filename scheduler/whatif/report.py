@@ -140,7 +140,12 @@ def explanation_line(explanation: Explanation) -> str:
         return text
     if here == explanation.node:
         return f"{name} is on {here}, and would go there again"
-    return f"{name} {where}would {'now ' if here else ''}go to {explanation.node}"
+    text = f"{name} {where}would {'now ' if here else ''}go to {explanation.node}"
+    group = explanation.group
+    if group is not None and not here:
+        proof = ", and no placement of them is better" if group.optimal else ""
+        text += f" with the {group.size} pods of the group {group.namespace}/{group.name}{proof}"
+    return text
 
 
 def _plugins_table(node: NodeExplanation) -> Table:
