@@ -6,9 +6,14 @@ The cases run on the sandbox and, with KUBEBUILDER_ASSETS, on a real kube-apiser
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 
+from scheduler.cli.main import run as cli
+from scheduler.testing import node, pod
+from tests.apiserver.realcluster import RealCluster
 from tests.e2e.liveworld import World, daemon
 
 
@@ -131,3 +136,45 @@ async def test_the_leader_is_found_and_reached_by_port_forward(world: World, tmp
         code, _, err = await world.run("explain", "p", "--daemon", "a/b", path=str(tmp_path))
         assert 2 == code
         assert "no port-forward to a/b: no such pod" in err
+
+
+def rule(*resources: str) -> dict[str, Any]:
+    """Return the right to read some resources of the core group."""
+    return {"apiGroups": [""], "resources": list(resources), "verbs": ["get", "list"]}
+
+
+def test_explain_with_few_rights(real_cluster: RealCluster, capsys: pytest.CaptureFixture[str]):
+    """Nodes and one namespace's pods are enough; what is left out is said. Without nodes it is an error."""
+    ns, user = "few-rights", [{"kind": "User", "name": "nobody"}]
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+
+    def post(path: str, body: dict[str, Any]) -> None:
+        code, answer = real_cluster.request("POST", path, body)
+        assert 201 == code, answer
+
+    def grant(kind: str, path: str, rules: dict[str, Any]) -> None:
+        meta = {"name": ns}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": ns}
+        post(f"{path}/{kind.lower()}s", {"metadata": meta, "rules": [rules]})
+        binding = {"metadata": meta, "roleRef": reference, "subjects": user}
+        post(f"{path}/{kind.lower()}bindings", binding)
+
+    post("/api/v1/namespaces", {"metadata": {"name": ns}})
+    raw = node(ns, labels={"case": ns})
+    raw["status"]["capacity"] = raw["status"]["allocatable"]
+    post("/api/v1/nodes", raw)
+    spec = {"schedulerName": "trellis", "nodeSelector": {"case": ns}}
+    wanted = {"metadata": {"name": "p"}, "spec": pod(spec=spec)["spec"]}
+    wanted["spec"].pop("nodeName")
+    post(f"/api/v1/namespaces/{ns}/pods", wanted)
+    words = ["explain", "p", "-n", ns, "--kubeconfig", str(real_cluster.nobody_kubeconfig)]
+
+    assert 1 == cli(words)
+    assert "error: cannot list nodes: nodes is forbidden" in capsys.readouterr().err
+    grant("ClusterRole", rbac, rule("nodes"))
+    grant("Role", f"{rbac}/namespaces/{ns}", rule("pods", "services"))
+    assert 0 == cli(words)
+    out, err = capsys.readouterr()
+    assert f"{ns}/p would go to {ns}" in out
+    assert f"notice: pods of namespace {ns} only: you may not list the others" in err
+    assert "notice: without replicasets: you may not list them" in err
