@@ -28,7 +28,8 @@ from tests.differential.making.words import NAMESPACES, Dice
 from tests.differential.ours import Ours
 from tests.differential.report import Report
 from tests.differential.shrink import shrunk
-from tests.differential.stage import Stage, StageError
+from tests.differential.sight import StageError
+from tests.differential.stage import Stage
 from tests.real.api import Api, ApiError
 
 # Admission that would change or refuse generated objects; what it does is no part of scheduling.
@@ -100,9 +101,9 @@ class Run:
                     case = await self._shrunk(stage, ours, case, name)
                 if not await self._case(stage, ours, case, name):
                     # Perhaps the scheduler had not seen all: only what comes again is a difference.
-                    stage.settle_s = SLOW_S
+                    stage.sight.settle_s = SLOW_S
                     await self._case(stage, ours, case, name, is_last=True)
-                    stage.settle_s = self.options.settle
+                    stage.sight.settle_s = self.options.settle
         print(self.report.progress(), file=sys.stderr, flush=True)
 
     async def _shrunk(self, stage: Stage, ours: Ours, case: Case, config: str) -> Case:
@@ -111,7 +112,7 @@ class Run:
         async def differs(smaller: Case) -> bool:
             return not await self._case(stage, ours, smaller, config)
 
-        stage.settle_s = SLOW_S / 4
+        stage.sight.settle_s = SLOW_S / 4
         case = await shrunk(case, differs)
         self.report.keep(case)
         return case

@@ -4,18 +4,14 @@ Follows kube-scheduler's log and metrics, so that a pod is only created when the
 that came before it. Plays the volume controller, because nobody else does.
 """
 
-import re
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from itertools import groupby
 from time import monotonic
-from typing import Any
 
 from tests.apiserver.realcluster import KubeScheduler
 from tests.differential.case import Outcome
 from tests.differential.kinds import (
     CHANGING,
-    COUNTED,
     KINDS,
     STATUS_APART,
     Manifest,
@@ -24,73 +20,62 @@ from tests.differential.kinds import (
     key_of,
     path_of,
 )
-from tests.differential.klog import Attempted, Follower
+from tests.differential.klog import Attempted
+from tests.differential.sight import PATIENCE_S, POLL_S, Sight, StageError, is_finished
 from tests.differential.volumeplay import play_controller
 from tests.real.api import MERGE, Api, ApiError
 from tests.real.schedulers import pause
 
-POLL_S = 0.003
-PATIENCE_S = 10.0
-# What has no trace in log or metrics (services, budgets ...) is created first and has this long.
-SETTLE_S = 0.02
 DELETION = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
-FINISHED = {"Succeeded", "Failed"}
-_HANDLED = re.compile(
-    r'^scheduler_event_handling_duration_seconds_count\{event="(?:[^"]+/)?(\w+)"\} (\d+)',
-    re.MULTILINE,
-)
-
-
-class StageError(AssertionError):
-    """The cluster did not do what a case needs; the case says nothing about the schedulers."""
 
 
 class Stage:
-    """One API server with one kube-scheduler; `settle_s` is the time for what leaves no trace."""
+    """One API server with one kube-scheduler, which `sight` follows.
+
+    `refused` is what the API server said of objects that it did not take, `is_disturbed` whether
+    another pod was tried meanwhile: the snapshot then was not what the scheduler had.
+    """
 
     def __init__(self, api: Api, scheduler: KubeScheduler, namespaces: list[Manifest]) -> None:
         self.api = api
-        self.settle_s = SETTLE_S
+        self.sight = Sight(scheduler)
         self.is_disturbed = False
         self.refused: list[str] = []
-        self._scheduler = scheduler
-        self._log = Follower(scheduler.program.log)
         self._namespaces = namespaces
         self._objects: dict[str, Manifest] = {}
-        self._expected: Counter[str] = Counter()
-        self._counted: Counter[str] = Counter()
 
     async def build(self, objects: list[Manifest]) -> None:
         """Create a case's objects and wait until kube-scheduler has seen them."""
         self.is_disturbed = False
         self.refused.clear()
-        self._log.read()
-        self._log.forget()
+        self.sight.begin()
         for _, group in groupby(_in_order(objects), key=lambda obj: obj["kind"]):
-            await self._each(self._create, list(group))
-        await self._seen()
+            await self.api.each(self._create, list(group))
+        await self.sight.until_there(self._of("Node"), self._of("Pod"))
 
     async def snapshot(self) -> list[Manifest]:
         """Return everything that the API server holds, without what only it needs."""
         for kind in CHANGING:
-            if kind == "Pod" or any(obj["kind"] == kind for obj in self._objects.values()):
+            if kind == "Pod" or self._of(kind):
                 await self._refresh(kind)
         return [*self._namespaces, *self._objects.values()]
 
     async def decide(self, pod: Manifest) -> tuple[Manifest, Outcome]:
         """Create `pod`, wait for kube-scheduler's decision; return the pod as it saw it, and that."""
-        self._log.read()
+        self.sight.log.read()
         promised = pod.get("status", {}).get("nominatedNodeName")
         stored = await (self._promised(pod, promised) if promised else self._posted(pod))
         key = key_of(stored)
         if stored["spec"].get("schedulingGates"):
-            await self._until(lambda: self._saw("Add unscheduled pod", key), f"{key} to be seen")
+            await self.sight.until(
+                lambda: self.sight.saw("Add unscheduled pod", key), f"{key} to be seen"
+            )
             return stored, Outcome("Gated")
-        tried = len(self._log.order)
+        tried = len(self.sight.log.order)
         attempt = await self._attempt(stored, key)
         outcome = await self._told(stored, attempt)
-        self._log.read()
-        self.is_disturbed = set(self._log.order[tried:]) != {key}
+        self.sight.log.read()
+        self.is_disturbed = set(self.sight.log.order[tried:]) != {key}
         return stored, outcome
 
     async def remove(self, pod: Manifest) -> None:
@@ -98,32 +83,30 @@ class Stage:
         key = key_of(pod)
         await self._gone([path_of({**pod, "kind": "Pod"})])
         self._objects.pop(f"Pod {key}", None)
-        await self._until(lambda: self._saw("Delete unscheduled pod", key), f"{key} to be gone")
+        await self.sight.until(
+            lambda: self.sight.saw("Delete unscheduled pod", key), f"{key} to be gone"
+        )
 
     async def clear(self) -> None:
         """Remove everything that the case brought."""
         await self._refresh("Pod")
         kinds = ("Pod", "Node", *(kind for kind in reversed(KINDS) if kind not in {"Pod", "Node"}))
         for kind in kinds:
-            mine = [obj for obj in self._objects.values() if obj["kind"] == kind]
+            mine = self._of(kind)
             if kind in {"PersistentVolumeClaim", "PersistentVolume", "CSINode"}:
                 mine = await self._listed(kind)
             for obj in mine:
                 if obj["metadata"].get("finalizers"):
                     await self.api.patch(path_of(obj), {"metadata": {"finalizers": None}}, MERGE)
             await self._gone([path_of(obj) for obj in mine])
-            if kind == "VolumeAttachment":
-                self._expected[f"{kind}Delete"] += len(mine)
-            if kind == "Pod":
-                await self._all_seen([(f"Delete {_state(pod)} pod", key_of(pod)) for pod in mine])
-            if kind == "Node":
-                await self._all_seen([("Delete node", key_of(node)) for node in mine])
+            self.sight.expect(f"{kind}Delete", len(mine))
+            await self.sight.until_gone(kind, mine)
         self._objects.clear()
-        await self._counts_reached()
+        await self.sight.settle()
 
     def close(self) -> None:
         """Stop following the log."""
-        self._log.close()
+        self.sight.log.close()
 
     # ---------------------------------------------------------------------------------------
 
@@ -150,49 +133,18 @@ class Stage:
         if code != 201:
             self.refused.append(str(stored.get("message", stored)))
             return
-        self._expected[f"{kind}Add"] += 1
+        self.sight.expect(f"{kind}Add")
         own, key = path_of({**stored, "kind": kind}), key_of(stored)
         if status and kind in STATUS_APART:
             stored = await self.api.patch(f"{own}/status", {"status": status}, MERGE)
-            self._expected[f"{kind}Update"] += 1
-            self._expected[f"update {key}"] += kind == "Pod" and not _is_finished(wanted)
+            self.sight.updates[key] += kind == "Pod" and not is_finished(wanted)
         if is_leaving:
             stored = await self.api.expect("DELETE", own)
-            self._expected[f"update {key}"] += kind == "Pod"
+            self.sight.updates[key] += kind == "Pod"
         self._objects[f"{kind} {key}"] = _trimmed(stored, kind)
 
-    async def _seen(self) -> None:
-        """Wait until kube-scheduler has seen all nodes, pods and storage objects."""
-        nodes = [key_of(obj) for obj in self._objects.values() if obj["kind"] == "Node"]
-        pods = [obj for obj in self._objects.values() if obj["kind"] == "Pod"]
-
-        def has_all() -> bool:
-            return all(self._saw("Add node", node) for node in nodes) and all(
-                self._saw(
-                    f"{'Delete' if _is_finished(pod) else 'Add'} {_state(pod)} pod", key_of(pod)
-                )
-                and self._log.seen[(f"Update {_state(pod)} pod", key_of(pod))]
-                >= self._expected[f"update {key_of(pod)}"]
-                for pod in pods
-            )
-
-        await self._until(has_all, "nodes and pods to be seen")
-        await self._counts_reached()
-        for pod in pods:
-            del self._expected[f"update {key_of(pod)}"]
-
-    async def _counts_reached(self) -> None:
-        """Wait until the metrics have counted the storage objects that came and went."""
-        wanted = {name: count for name, count in self._expected.items() if name in COUNTED}
-        deadline = monotonic() + PATIENCE_S
-        while any(self._counted[name] < count for name, count in wanted.items()):
-            self._counted = Counter(
-                {name: int(n) for name, n in _HANDLED.findall(self._scheduler.get("/metrics"))}
-            )
-            if monotonic() > deadline:
-                raise StageError(f"events not handled: {wanted} {self._counted}")
-            await pause(POLL_S)
-        await pause(self.settle_s)
+    def _of(self, kind: str) -> list[Manifest]:
+        return [obj for obj in self._objects.values() if obj["kind"] == kind]
 
     async def _attempt(self, pod: Manifest, key: str) -> Attempted:
         """Wait for the outcome of the pod's attempt, binding its volumes meanwhile."""
@@ -202,22 +154,24 @@ class Stage:
         )
         deadline = monotonic() + PATIENCE_S
         while True:
-            self._log.read()
-            attempts = self._log.attempts.get(key)
+            self.sight.log.read()
+            attempts = self.sight.log.attempts.get(key)
             if attempts and (attempts[0].node or (attempts[0].error and attempts[0].has_told)):
                 return attempts[0]
             if monotonic() > deadline:
                 raise StageError(f"no decision about {key}: {attempts}")
             if has_volumes and attempts:
                 made = await play_controller(self.api, pod)
-                self._expected["PersistentVolumeAdd"] += made
+                self.sight.expect("PersistentVolumeAdd", made)
             await pause(POLL_S)
 
     async def _told(self, pod: Manifest, attempt: Attempted) -> Outcome:
         """Return the outcome of an attempt once its consequences are in the API server."""
         key = key_of(pod)
         if attempt.node:
-            await self._until(lambda: self._saw("Add scheduled pod", key), f"{key} to be bound")
+            await self.sight.until(
+                lambda: self.sight.saw("Add scheduled pod", key), f"{key} to be bound"
+            )
             return Outcome(
                 "Scheduled",
                 node=attempt.node,
@@ -230,7 +184,9 @@ class Stage:
         status = found["status"]
         nominated = status.get("nominatedNodeName", "")
         if attempt.victims:
-            await self._until(lambda: key in self._log.preempted, "the preemption to be over")
+            await self.sight.until(
+                lambda: key in self.sight.log.preempted, "the preemption to be over"
+            )
         return Outcome(
             "Unschedulable" if attempt.is_rejected else "Error",
             message=attempt.error,
@@ -247,17 +203,11 @@ class Stage:
         while monotonic() < deadline:
             found = await self.api.expect("GET", path)
             messages = {one.get("message") for one in found["status"].get("conditions", ())}
-            if messages & {attempt.error for attempt in self._log.attempts[key]}:
+            if messages & {attempt.error for attempt in self.sight.log.attempts[key]}:
                 return dict(found)
             await pause(POLL_S)
-            self._log.read()
+            self.sight.log.read()
         raise StageError(f"no condition on {path}")
-
-    async def _all_seen(self, events: list[tuple[str, str]]) -> None:
-        await self._until(lambda: all(map(self._log.seen.get, events)), "objects to go")
-
-    def _saw(self, event: str, key: str) -> bool:
-        return self._log.seen[(event, key)] > 0
 
     async def _refresh(self, kind: str) -> None:
         for name in [name for name in self._objects if name.startswith(f"{kind} ")]:
@@ -275,32 +225,12 @@ class Stage:
             if code not in {200, 202, 404}:
                 raise ApiError(f"DELETE {path}: {code} {answer}")
 
-        await self._each(delete, list(paths))
-
-    async def _each(self, act: Callable[[Any], Awaitable[None]], items: list[Any]) -> None:
-        await self.api._each(act, items)
-
-    async def _until(self, is_so: Callable[[], bool], what: str) -> None:
-        deadline = monotonic() + PATIENCE_S
-        self._log.read()
-        while not is_so():
-            if monotonic() > deadline:
-                raise StageError(f"waited in vain for {what}")
-            await pause(POLL_S)
-            self._log.read()
+        await self.api.each(delete, list(paths))
 
 
 def _in_order(objects: Iterable[Manifest]) -> list[Manifest]:
     order = list(KINDS)
     return sorted(objects, key=lambda obj: order.index(obj["kind"]))
-
-
-def _is_finished(pod: Manifest) -> bool:
-    return pod.get("status", {}).get("phase") in FINISHED
-
-
-def _state(pod: Manifest) -> str:
-    return "scheduled" if pod["spec"].get("nodeName") else "unscheduled"
 
 
 def _trimmed(obj: Manifest, kind: str) -> Manifest:

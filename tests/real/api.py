@@ -90,7 +90,7 @@ class Api:
                 if answer.status != 201:
                     raise ApiError(f"POST {path}: {answer.status} {content[:500]!r}")
 
-        await self._each(create, bodies)
+        await self.each(create, bodies)
 
     async def delete_all(self, paths: Iterable[str]) -> None:
         """DELETE every path at once, without grace."""
@@ -98,7 +98,7 @@ class Api:
         async def delete(path: str) -> None:
             await self.expect("DELETE", path, {"gracePeriodSeconds": 0})
 
-        await self._each(delete, paths)
+        await self.each(delete, paths)
 
     async def list(self, path: str) -> tuple[list[Json], str]:
         """Return all objects under `path` and the list's resourceVersion."""
@@ -142,7 +142,8 @@ class Api:
                         raise ApiError(f"watch {path}: {event['object']}")
                     yield event
 
-    async def _each(self, act: Callable[[Any], Awaitable[None]], items: Iterable[Any]) -> None:
+    async def each(self, act: Callable[[Any], Awaitable[None]], items: Iterable[Any]) -> None:
+        """Do something for every item, over `connections` connections, in order of the items."""
         rest = iter(items)
 
         async def worker() -> None:
