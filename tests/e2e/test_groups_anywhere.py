@@ -1,0 +1,119 @@
+"""A group on either API server: the sandbox's and, where it was built, the real kube-apiserver."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.base.clock import RealClock
+from scheduler.base.meters import Meters
+from scheduler.cli.installed import registry
+from scheduler.config import default_config
+from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.kube.client import ApiClient
+from scheduler.serve.app import Address
+from tests.e2e.operatorworld import LIMIT_S, SERVERS, real, sandbox
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "groups"
+MAPS = "/api/v1/namespaces/default/configmaps"
+PODS = "/api/v1/namespaces/default/pods"
+pytestmark = pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
+Json = dict[str, Any]
+
+
+class Cluster:
+    """A client, and the daemon beside it."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def send(self, method: str, path: str, body: Json | None = None) -> Json:
+        data = b"" if body is None else json.dumps(body).encode()
+        response = await self._client.request(method, path, data)
+        assert response.ok, f"{method} {path}: {response.code} {response.message}"
+        answer: Json = json.loads(response.body)
+        return answer
+
+    async def data_until(self, name: str, status: str) -> dict[str, str]:
+        """Ask for a ConfigMap until its status is that."""
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                data: dict[str, str] = (await self.send("GET", f"{MAPS}/{name}"))["data"]
+                if data.get("status") == status:
+                    return data
+
+
+@asynccontextmanager
+async def running(kubeconfig: Path) -> AsyncIterator[Cluster]:
+    clock, meters = RealClock(), Meters()
+    client = await ApiClient.connect(str(kubeconfig), clock=clock, meters=meters)
+    daemon = Daemon(
+        default_config(registry()),
+        registry(),
+        await ApiClient.connect(str(kubeconfig), clock=clock, meters=meters),
+        clock=clock,
+        random=Random(0),
+        meters=meters,
+        options=DaemonOptions("test", address=Address(port=0)),
+    )
+    task = asyncio.create_task(daemon.run())
+    try:
+        yield Cluster(client)
+    finally:
+        daemon.stop()
+        await task
+        await client.close()
+
+
+@pytest.fixture(params=SERVERS)
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
+    opened = real if request.param == "real" else sandbox
+    async with opened(tmp_path) as kubeconfig, running(kubeconfig) as found:
+        yield found
+
+
+def node(number: int) -> Json:
+    amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": f"node-{number}"},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+def member(number: int, template: Json) -> Json:
+    meta = {"name": f"pod-{number}", "labels": template["metadata"]["labels"]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
+
+
+async def test_the_designs_example(cluster: Cluster):
+    """8 pods, rack pack, node spread: 3 + 3 + 2 in one rack, written as the design text says."""
+    for number in range(6):
+        made = await cluster.send("POST", "/api/v1/nodes", node(number))
+        made["status"] |= node(number)["status"]
+        await cluster.send("PUT", f"/api/v1/nodes/node-{number}/status", made)
+    (tree,) = yaml.safe_load_all((EXAMPLES / "topology.yaml").read_text())
+    group, job = yaml.safe_load_all((EXAMPLES / "job.yaml").read_text())
+    await cluster.send("POST", MAPS, tree)
+    await cluster.send("POST", MAPS, group)
+    template = job["spec"]["template"]
+    for number in range(8):
+        await cluster.send("POST", PODS, member(number, template))
+    data = await cluster.data_until("group-a", "Bound")
+    pods = (await cluster.send("GET", PODS))["items"]
+
+    on = Counter(pod["spec"].get("nodeName") for pod in pods)
+    assert [2, 3, 3] == sorted(on.values())
+    assert 1 == len(json.loads(data["placement"])["root"])
+    assert data["rank"].startswith("[(pod-")
+    assert {"name", "size", "constraints", "schedTotalTimeMilli", "schedSolverTimeMilli"} <= set(
+        data
+    )
