@@ -18,6 +18,7 @@ from scheduler.framework.runner import States
 from scheduler.kube.decode import Decoder
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import read_node, read_pod
+from scheduler.objects.podfingerprint import fingerprint, mark_of
 from scheduler.testing.scene import Scene
 from tests.perf.machine import machine, speed
 
@@ -34,7 +35,7 @@ GOALS = {
 }
 
 
-def report_line(name: str, scope: str, free: dict[str, list[int]]) -> bytes:
+def report_line(name: str, scope: str, free: dict[str, list[int]], text: str = "") -> bytes:
     """Return a watch line with a report as agents write it: amounts in bytes, distances, fields."""
     zones = [
         {
@@ -68,6 +69,7 @@ def report_line(name: str, scope: str, free: dict[str, list[int]]) -> bytes:
         "attributes": [
             {"name": "topologyManagerPolicy", "value": "single-numa-node"},
             {"name": "topologyManagerScope", "value": scope},
+            {"name": "nodeTopologyPodsFingerprint", "value": text},
         ],
         "zones": zones,
     }
@@ -158,6 +160,30 @@ def score_ms(scene: Scene, raw: dict[str, Any]) -> float:
     return median(found)
 
 
+def report_us(scene: Scene, random: Random) -> float:
+    """Return the CPU time of taking in a report that accounts for the node's 20 pods."""
+    decoder = Decoder(BY_KIND["NodeResourceTopology"], lambda fault: sys.exit(str(fault)))
+    found = []
+    for number in range(TIMES):
+        name = f"node-{number}"
+        for one in range(20):
+            raw = pod(f"{name}-{one}", cpus=1)
+            raw["spec"]["nodeName"], raw["status"] = name, {"phase": "Running"}
+            scene.follow(scene.cluster.put_pod(read_pod(raw)))
+        here = scene.cluster.pods.on(name).values()
+        marks = [mark_of(one.pod.metadata.namespace, one.pod.metadata.name) for one in here]
+        took = 0.0
+        for _ in range(2):
+            line = report_line(name, "pod", some_room(random), fingerprint(marks))
+            started = process_time()
+            event = decoder.line(line)
+            assert isinstance(event, Watched)
+            scene.follow(scene.cluster.put_object(event.kind, event.object))
+            took = (process_time() - started) * 1e6
+        found.append(took)  # the second: marks of pods are made once
+    return median(found)
+
+
 def resident_mib() -> float:
     """Return the resident size of this process."""
     with open("/proc/self/statm") as file:  # noqa: PTH123 - not a file to read ahead
@@ -175,6 +201,7 @@ def measure() -> dict[str, Any]:
         "filterUs": filter_us(plain, is_alike=False),
         "filterAlikeUs": filter_us(plain, is_alike=True),
         "filterReservingUs": filter_us(cached, is_alike=False),
+        "reportUs": report_us(cached, Random(6)),
         "leastAllocatedMs": score_ms(plain, pod("l", cpus=8)),
         "leastNumaNodesMs": score_ms(counting, pod("n", cpus=8)),
         "leastNumaNodesWorstMs": score_ms(worst, pod("w", cpus=40, gib=40, nics=40)),
