@@ -62,7 +62,10 @@ class Run:
             namespaces, _ = await api.list(collection("Namespace"))
             for meta in (one["metadata"] for one in namespaces):
                 meta.pop("managedFields", None)
+            started = monotonic()
             for block, numbers in self._blocks():
+                if monotonic() - started > self.options.minutes * 60:
+                    break
                 await self._block(
                     cluster, api, [_namespace(one) for one in namespaces], block, numbers
                 )
@@ -182,6 +185,7 @@ def main() -> int:
     parser.add_argument("--families", default="", help="only these, comma-separated")
     parser.add_argument("--default-profile", action="store_true", help="no other profiles")
     parser.add_argument("--settle", type=float, default=0.02, help="seconds per case to settle")
+    parser.add_argument("--minutes", type=float, default=240, help="begin no block after that")
     parser.add_argument("--out", default="build/differential")
     parser.add_argument("--shrink", action="store_true", help="make each case smaller first")
     parser.add_argument("--record", default="", help="a folder for decisions worth keeping")
