@@ -41,11 +41,13 @@ def order_of(workloads: Sequence[Workload], algorithm: str) -> Order:
 def graph_of(workloads: Sequence[Workload]) -> Graph:
     """Return label → labels of what it depends on, both in listed order.
 
-    That a workload depends on itself says nothing about the order and is left out.
+    That a workload depends on itself says nothing about the order and is left out, and so is an entry
+    that names no workload.
     """
     find = finder(workloads)
-    listed: dict[str, dict[str, None]] = {entry.workload.label: {} for entry in workloads}
-    for entry in workloads:
+    named = [entry for entry in workloads if entry.workload.label]
+    listed: dict[str, dict[str, None]] = {entry.workload.label: {} for entry in named}
+    for entry in named:
         for dependency in entry.dependencies:
             label = find(dependency.workload)
             if label is not None and label != entry.workload.label:

@@ -270,7 +270,7 @@ def _enabling(name):
 
 
 def _check_lists(given, expect):
-    lists, usual = (_lists(plugins) for plugins in (given, {}))
+    lists, usual = _lists(given), _lists({})
     for point, names in expect["enabled"].items():
         wanted = [
             one for name in names for one in (usual[point] if name == "<defaults>" else [name])

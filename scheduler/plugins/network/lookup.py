@@ -42,8 +42,8 @@ class Lookup:
     def ties(self, pod: Pod, *, both: bool, extra: Sequence[str] = ()) -> Ties | None:
         """Return what a pod needs of placed pods; None when nodes are to be treated alike.
 
-        `both` counts those that depend on the pod as well. Ties to workloads without placed pods are
-        left out, except those to the workloads in `extra`.
+        `both` counts those that depend on the pod as well. A pod that is tied to nobody who is placed, or
+        comes hypothetically (`extra`, by workload), goes anywhere.
         """
         labels = pod.metadata.labels
         group = labels.get(GROUP_LABEL, "")
@@ -65,8 +65,9 @@ class Lookup:
             self._missing(pod, "NetworkTopology", name, self._args.namespaces)
             return None
         placed = self.tracker.pods(group)
-        present = tuple(n for n in needs if n.workload in placed or n.workload in extra)
-        return Ties(group, workload, present, table) if present else None
+        if not any(n.workload in placed or n.workload in extra for n in needs):
+            return None
+        return Ties(group, workload, needs, table)
 
     def table(self) -> CostTable | None:
         """Return the table of costs in use, None without a NetworkTopology."""

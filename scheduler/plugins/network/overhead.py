@@ -52,6 +52,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
 
     reads = (
         "node",
+        "node.deleted",
         "node.labels",
         "pod.added",
         "pod.deleted",

@@ -1,0 +1,141 @@
+"""What a placement costs on the network: the whole of a cluster, or one pod's ties from one node.
+
+For `simulate` and `explain`, which put the same question to any configuration: a profile without
+network plugins is measured by the same table. Costs are those of NetworkOverhead: nothing on one node,
+1 inside a zone, the listed cost beyond, 100 where it is not known; every pair of pods counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler.framework.handle import Handle
+from scheduler.framework.plugin import Plugin
+from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
+from scheduler.objects.network import NetworkTopology
+from scheduler.objects.pod import Pod
+from scheduler.plugins.network.args import TopologyArgs
+from scheduler.plugins.network.costs import CostTable, PlaceCosts
+from scheduler.plugins.network.dependencies import GroupNeeds, Need
+from scheduler.plugins.network.lookup import Lookup
+from scheduler.plugins.network.tracker import NetworkTracker, WorkloadPods
+
+
+class Tie(msgspec.Struct, frozen=True, rename="camel"):
+    """What a pod is tied to, seen from one node: how many pods, at what cost together.
+
+    `is_dependent` says that the other workload is the one that depends; `kept` and `broken` count the
+    pods within and beyond the limit.
+    """
+
+    workload: str
+    is_dependent: bool
+    pods: int
+    cost: int
+    limit: int
+    kept: int
+    broken: int
+
+
+class Bill:
+    """Answers for the cluster behind a handle, by the arguments of the network plugins there are."""
+
+    def __init__(self, handle: Handle, plugins: Iterable[Plugin[Any]] = ()) -> None:
+        self._handle = handle
+        self._args = next((p.args for p in plugins if isinstance(p.args, TopologyArgs)), None)
+        self._tracker: NetworkTracker | None = None
+        self._matrices: PlaceCosts | None = None
+
+    def total(self) -> int:
+        """Return what all ties between placed pods cost together; 0 without groups or costs."""
+        matrices = self._prices()
+        tracker = self._tracker
+        if matrices is None or tracker is None:
+            return 0
+        size = len(tracker.places)
+        cost, total = matrices.cost[:, :size], 0
+        for name in tracker.groups():
+            needs, pods = self._needs(name), tracker.pods(name)
+            for workload, own in pods.items() if needs is not None else ():
+                for need in needs.of(workload, both=False) if needs is not None else ():
+                    other = pods.get(need.workload)
+                    if other is not None:
+                        total += self._between(own, other, cost)
+        return total
+
+    def ties(self, pod: Pod, node: str) -> tuple[Tie, ...]:
+        """Return what a pod is tied to, both ends, as it is from a node; () when nothing is known."""
+        matrices = self._prices()
+        tracker, labels = self._tracker, pod.metadata.labels
+        row = tracker.row_of(node) if tracker is not None else None
+        if matrices is None or tracker is None or row is None:
+            return ()
+        needs = self._needs(labels.get(GROUP_LABEL, ""), pod.metadata.namespace)
+        if needs is None:
+            return ()
+        pods = tracker.pods(labels[GROUP_LABEL])
+        found = []
+        for need in needs.of(labels.get(WORKLOAD_LABEL, ""), both=True):
+            held = pods.get(need.workload)
+            if held is not None:
+                found.append(self._tie(need, held, matrices, row))
+        return tuple(found)
+
+    def _tie(self, need: Need, held: WorkloadPods, matrices: PlaceCosts, row: int) -> Tie:
+        tracker = self._tracker
+        assert tracker is not None  # noqa: S101 - `ties` has looked
+        here, shift = tracker.places.of(row), len(tracker.places) if need.is_dependent else 0
+        cost = kept = broken = 0
+        for other, count in held.by_row.items():
+            place = tracker.places.of(other) + shift
+            price = -1.0 if other == row else float(matrices.price[here, place])
+            cost += 0 if other == row else count * int(matrices.cost[here, place])
+            kept += count * (price <= need.limit)
+            broken += count * (price > need.limit)
+        return Tie(need.workload, need.is_dependent, held.total, cost, need.limit, kept, broken)
+
+    def _between(self, own: WorkloadPods, other: WorkloadPods, cost: np.ndarray[Any, Any]) -> int:
+        tracker = self._tracker
+        _, _, here, counts = own.arrays()
+        _, _, there, numbers = other.arrays()
+        total = float(counts @ cost[here[:, None], there] @ numbers)
+        for row, count in own.by_row.items():
+            if row in other.by_row and tracker is not None:
+                place = tracker.places.of(row)
+                total -= count * other.by_row[row] * float(cost[place, place])
+        return round(total)
+
+    def _prices(self) -> PlaceCosts | None:
+        """Return the prices between places, None without a group or a topology."""
+        if self._matrices is None and self._handle.objects("AppGroup"):
+            table = self._table()
+            if table is not None:
+                self._tracker = self._handle.tracker(NetworkTracker)
+                self._matrices = table.matrices(self._tracker.places)
+        return self._matrices
+
+    def _table(self) -> CostTable | None:
+        """Return the table that the plugins use; without one, the first of the first topology."""
+        if self._args is not None:
+            return Lookup("", self._args, self._handle).table()
+        topologies: Mapping[str, NetworkTopology] = self._handle.objects("NetworkTopology")
+        for key in sorted(topologies):
+            topology = topologies[key]
+            for weights in (*topology.spec.weights, *topology.status.weights):
+                return CostTable(topology, weights.name)
+        return None
+
+    def _needs(self, name: str, namespace: str = "") -> GroupNeeds | None:
+        groups: Mapping[str, AppGroup] = self._handle.objects("AppGroup")
+        spaces = self._args.namespaces if self._args is not None else ("default",)
+        for space in (namespace, *spaces):
+            if f"{space}/{name}" in groups and self._tracker is not None:
+                return self._tracker.dependencies.of(groups[f"{space}/{name}"])
+        named = [key for key in sorted(groups) if key.partition("/")[2] == name]
+        if not named or not name or self._tracker is None:
+            return None
+        return self._tracker.dependencies.of(groups[named[0]])
