@@ -1,0 +1,66 @@
+"""docs/examples/network: the shop is placed, near to itself, inside its limits."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scheduler.framework.registry import Registry
+from scheduler.plugins.intree import IN_TREE
+from scheduler.whatif.batch import Batch
+from scheduler.whatif.setups import Setups
+from scheduler.whatif.stage import Options
+from tests.unit.plugins.networkworld import placed_node
+
+FOLDER = Path(__file__).parents[3] / "docs/examples/network"
+CLUSTER = [("us-west-1", "z1"), ("us-west-1", "z2"), ("us-east-1", "z3"), ("us-east-1", "z4")]
+
+
+def documents(name):
+    """Return the objects of an example."""
+    return list(yaml.safe_load_all((FOLDER / name).read_text()))
+
+
+def pods():
+    """Return the pods that the shop's deployments would make."""
+    found = []
+    for raw in documents("shop.yaml"):
+        for number in range(raw["spec"]["replicas"] if raw["kind"] == "Deployment" else 0):
+            template = raw["spec"]["template"]
+            meta = {
+                **template["metadata"],
+                "name": f"{raw['metadata']['name']}-{number}",
+                "namespace": raw["metadata"]["namespace"],
+            }
+            found.append(
+                {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
+            )
+    return found
+
+
+def simulated(config):
+    """Return the simulation of the shop on two regions with four zones of two nodes."""
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", **placed_node(f"{zone}{n}", region, zone)}
+        for region, zone in CLUSTER
+        for n in "ab"
+    ]
+    group = [raw for raw in documents("shop.yaml") if raw["kind"] == "AppGroup"]
+    line = {"objects": [*nodes, *group, *documents("topology.yaml")], "pending": pods()}
+    line["config"] = config
+    batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+    answer = json.loads(batch.answer(json.dumps(line).encode()))
+
+    assert "error" not in answer, answer["error"]
+    return answer["simulation"]
+
+
+@pytest.mark.parametrize("config", [documents("scheduler.yaml")[0], None])
+def test_the_shop_stays_together(config):
+    """All pods are placed, at less than half of what kube-scheduler's defaults cost."""
+    plain = {key: documents("scheduler.yaml")[0][key] for key in ("apiVersion", "kind")}
+    usual, ours = simulated(plain), simulated(config)
+
+    assert len(pods()) == ours["summary"]["scheduled"] == usual["summary"]["scheduled"]
+    assert ours["summary"]["networkCost"] <= 0.5 * usual["summary"]["networkCost"]
