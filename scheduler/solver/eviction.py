@@ -38,6 +38,13 @@ class Room:
         self.free = np.array(rows, dtype=np.int64).reshape(len(rows), len(self.need))
         for candidate in problem.candidates:
             self._check(candidate)
+        self._freed = [
+            (
+                np.array(list(one.freed), dtype=np.int64),
+                np.array(list(one.freed.values()), dtype=np.int64).reshape(-1, len(self.need)),
+            )
+            for one in problem.candidates
+        ]
         # The tree of all leaves that can ever be used; only their slots change afterwards.
         self._shape = self.tree({i: one.count for i, one in enumerate(problem.candidates)})
 
@@ -45,8 +52,8 @@ class Room:
         """Return the slots of each leaf, held pods included, once `evicted` are gone."""
         free = self.free.copy()
         for index, times in evicted.items():
-            for leaf, amounts in self.problem.candidates[index].freed.items():
-                free[leaf] += times * np.array(amounts, dtype=np.int64)
+            leaves, amounts = self._freed[index]
+            free[leaves] += times * amounts
         return self.slots(free) + self.held
 
     def slots(self, free: Ints) -> Ints:

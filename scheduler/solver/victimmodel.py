@@ -294,3 +294,9 @@ def _violations(
             cp.add(violated >= sum(n * each for n, each in gone) - budget.allowed)
             over.append(violated)
     return sum(over)
+
+
+def minimise(*args: Any) -> Any:
+    from scheduler.solver.victimstage import minimise as moved
+
+    return moved(*args)

@@ -37,8 +37,9 @@ def minimise(
         if room.fits(found.chosen | gone):
             return Decision(_better(task, best, found.chosen), bound)
         if task.weights is not None and not task.frozen and task.violations is None:
-            best = _better(task, best, completed(room, task, found.chosen, until))
-            hint = best
+            whole = completed(room, task, found.chosen, until)
+            best = best if whole is None else _better(task, best, whole)
+            hint = best or hint
         leaves = yields.inexact - alone
         chosen = found.chosen
         wrong = {
@@ -57,30 +58,37 @@ def minimise(
     return Decision(best, bound)
 
 
-def completed(room: Room, task: Task, chosen: Choice, until: float) -> dict[int, int]:
+def completed(room: Room, task: Task, chosen: Choice, until: float) -> dict[int, int] | None:
     """Return evictions that do suffice, made of those that do not: some more, then none too many.
 
-    After `until` nothing is taken back any more.
+    None when even all of them do not. After `until` nothing is taken back any more.
     """
     candidates, weights = room.problem.candidates, task.weights or {}
     gone = {index: candidates[index].count for index in task.gone}
     leaves = {leaf for index in chosen for leaf in candidates[index].freed}
-    others = [index for index in task.decided if index not in chosen]
+    others = [index for index in task.decided if chosen.get(index, 0) < candidates[index].count]
     others.sort(key=lambda i: (leaves.isdisjoint(candidates[i].freed), weights.get(i, 0), i))
+
+    def with_first(number: int) -> dict[int, int]:
+        return {**chosen, **{index: candidates[index].count for index in others[:number]}}
+
     low, high = 0, len(others)
     while low < high:
         middle = (low + high) // 2
-        more = {index: candidates[index].count for index in others[:middle]}
-        if room.fits({**gone, **chosen, **more}):
+        if room.fits(gone | with_first(middle)):
             high = middle
         else:
             low = middle + 1
-    kept = {**chosen, **{index: candidates[index].count for index in others[:high]}}
+    kept = with_first(high)
+    if not room.fits(gone | kept):
+        return None
     for index in sorted(kept, key=lambda i: (-weights.get(i, 0), i)):
-        fewer = {other: times for other, times in kept.items() if other != index}
-        if perf_s() < until and room.fits({**gone, **fewer}):
+        while kept.get(index, 0) and perf_s() < until:
+            fewer = {other: n - (other == index) for other, n in kept.items()}
+            if not room.fits(gone | fewer):
+                break
             kept = fewer
-    return kept
+    return {index: times for index, times in kept.items() if times}
 
 
 def _better(task: Task, first: dict[int, int] | None, second: dict[int, int]) -> dict[int, int]:

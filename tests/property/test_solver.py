@@ -90,7 +90,7 @@ def test_rules_between_members_are_solved_exactly(batch):
         assert (best or []) == [stage.value for stage in answer.stages]
 
 
-@pytest.mark.parametrize("batch", batches(50, 200))
+@pytest.mark.parametrize("batch", batches(50, 1000))
 def test_victims_are_the_exact_minimum(batch):
     """On nearly full clusters no set of victims does less harm, and the group fits afterwards."""
     for rng in sources(batch):

@@ -187,3 +187,19 @@ def test_victims_survive_the_wire():
 
     assert asked == msgspec.json.decode(msgspec.json.encode(asked), type=Preemption)
     assert answer == msgspec.json.decode(msgspec.json.encode(answer), type=type(answer))
+
+
+def test_like_single_pods_count_one_by_one_beside_groups():
+    """What one of several like pods yields together with a group is not taken for what all yield."""
+    leaves = tuple(
+        Leaf(path, -1, (free,))
+        for path, free in {("r0", "a"): 1, ("r0", "b"): 0, ("r1", "c"): 1, ("r1", "d"): 0}.items()
+    )
+    rules = (Level("rack", Rule("spread")), Level("node", Rule("pack", hard=True)))
+    group = Candidate("group", 1, 4, {leaf: (1,) for leaf in range(4)})
+    single = Candidate("single", 1, 1, {2: (1,)}, single=True, count=2)
+    asked = Preemption(Instance(rules, leaves, 3, (2,)), (group, single))
+    answer = victims.solve(asked)
+
+    assert {"group": 1, "single": 2} == names(asked, answer)
+    assert ("placed", True) == (answer.outcome, answer.optimal)
