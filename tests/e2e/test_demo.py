@@ -33,3 +33,17 @@ def test_an_unknown_scenario_is_wrong_usage():
 
     assert 2 == done.returncode
     assert ['error: --scenario: there is no scenario "nope"'] == done.stderr.splitlines()
+
+
+def test_the_chapter_on_groups_comes_as_told():
+    """User stories A and B as drawn, a refusal with its reason, a preemption, and the victims' return."""
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, "demo", "--once", "--scenario", "groups"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "5 of 5 expectations came true" in done.stdout.splitlines()[-1]

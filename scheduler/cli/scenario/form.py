@@ -25,7 +25,8 @@ class Expectation(_Strict, frozen=True):
 
     `placed` and `pending` count pods with and without a node; `message` must stand in the condition
     of every pending one; `nodes` are labels that the node of every placed one carries; `except_node`
-    is a node that none of them is on. It has `within` seconds to become true.
+    is a node that none of them is on, `per_node` says how many are on each node, the others hold none.
+    It has `within` seconds to become true.
     """
 
     namespace: str = "default"
@@ -35,6 +36,7 @@ class Expectation(_Strict, frozen=True):
     message: str = ""
     nodes: dict[str, str] = {}
     except_node: str = ""
+    per_node: dict[str, int] = {}
     within: float = 30.0
 
 

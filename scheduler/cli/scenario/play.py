@@ -6,6 +6,7 @@ What is to be seen goes through `Show`; whether it went well is the `Outcome`.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -122,6 +123,9 @@ def _wrong(wanted: Expectation, pods: Sequence[Pod], nodes: Sequence[Node]) -> s
             return f"{pod.key} is on {node}"
         if not carries(labels.get(node, {}), wanted.nodes):
             return f"{pod.key} is on {node}, which does not carry {wanted.nodes}"
+    found = Counter(pod.spec.node_name for pod in placed)
+    if wanted.per_node and found != wanted.per_node:
+        return f"the pods per node are {dict(sorted(found.items()))}"
     for pod in pending:
         if wanted.message not in message_of(pod):
             return f'{pod.key} is pending for another reason: "{message_of(pod)}"'
@@ -141,6 +145,8 @@ def _summary(wanted: Expectation, pods: Sequence[Pod]) -> str:
         parts.append("all on " + ", ".join(f"{k}={v}" for k, v in wanted.nodes.items()))
     if wanted.except_node:
         parts.append(f"none on {wanted.except_node}")
+    if wanted.per_node:
+        parts.append(", ".join(f"{count} on {node}" for node, count in wanted.per_node.items()))
     reasons = {message_of(pod) for pod in pods if not pod.spec.node_name} - {""}
     parts += sorted(reasons)
     return "; ".join(parts)

@@ -31,6 +31,12 @@ from scheduler.sandbox.shape import read_shape
 from scheduler.sandbox.store import Store
 from scheduler.serve.app import Address
 
+_ROOTS = {
+    "deployments": "/apis/apps/v1",
+    "statefulsets": "/apis/apps/v1",
+    "jobs": "/apis/batch/v1",
+}
+
 
 class _List(msgspec.Struct, frozen=True):
     items: tuple[Any, ...] = ()
@@ -75,9 +81,9 @@ class Stage:
         return await self._sandbox.apply(str(self._folder / name))
 
     async def delete(self, what: str) -> None:
-        """Delete `plural/namespace/name` of a core kind or of apps (`pods/shop/giant`)."""
+        """Delete `plural/namespace/name` of a core kind, of apps or a job (`pods/shop/giant`)."""
         plural, namespace, name = what.split("/")
-        root = "/apis/apps/v1" if plural in ("deployments", "statefulsets") else "/api/v1"
+        root = _ROOTS.get(plural, "/api/v1")
         await self._send("DELETE", f"{root}/namespaces/{namespace}/{plural}/{name}")
 
     async def drain(self, node: str) -> int:
