@@ -4,7 +4,8 @@ Plugins filter first; each extender that filters sees the nodes that are left by
 that score are asked at the same time, those that preempt see the candidates of the post-filter plugins.
 While an answer is awaited the cluster moves on. So nothing of the view is kept: extenders speak of names,
 and after the last answer the plugins filter again, on the live nodes, among the names that passed. A
-node that came meanwhile has not been shown to the extenders and is left out.
+node that came meanwhile has not been shown to the extenders: it is left out, but before the pod is given
+up they are asked once more.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class Consultation:
         self._extenders = extenders
         self._complain = complain
         self._has_asked = False
+        self._may_begin_anew = True
         self.attempt: Attempt
 
     def steps(self) -> Generator[tuple[ExtenderCall, ...], tuple[CallResult, ...], Decision]:
@@ -107,7 +109,11 @@ class Consultation:
         scores = yield from self._scored(said.passed)
         if not self._has_asked:
             return best(attempt, pre, feasible, rejections)
-        return (yield from self._on_live_nodes(said, scores))
+        decision = yield from self._on_live_nodes(names, said, scores)
+        if decision is None:
+            self._may_begin_anew = False
+            decision = yield from self._decide(tries_promise=False)
+        return decision
 
     def _promised(self, alone: BoolColumn) -> Steps:
         """Return a decision for the node that the pod is nominated to; None if it is not to be."""
@@ -125,9 +131,15 @@ class Consultation:
         return best(attempt, pre, feasible, ()) if feasible.any() else None
 
     def _on_live_nodes(
-        self, said: _Said, scores: Sequence[tuple[Extender, Mapping[str, int]]]
+        self,
+        names: tuple[str, ...],
+        said: _Said,
+        scores: Sequence[tuple[Extender, Mapping[str, int]]],
     ) -> Steps:
-        """Decide among the nodes that passed, as they are by now."""
+        """Decide among the nodes that passed, as they are by now.
+
+        None, once, if none of them is left and nodes fit that were not shown to the extenders.
+        """
         first_row = self.attempt.first_row
         attempt = self.attempt = self._fresh()
         attempt.first_row = first_row
@@ -149,6 +161,8 @@ class Consultation:
                 silent = refused & ~_reasoned(rejection)
                 pre = msgspec.structs.replace(pre, rows=pre.rows & ~silent)
         if not feasible.any():
+            if self._may_begin_anew and (fits & ~nodes.rows_named(names)).any():
+                return None
             return (yield from self._nothing_fits(pre, SUCCESS, tuple(rejections)))
         more = tuple(_scored(nodes, extender, given) for extender, given in scores)
         return best(attempt, pre, feasible, tuple(rejections), more)

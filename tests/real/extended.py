@@ -125,8 +125,10 @@ async def play(cluster: RealCluster, scheduler: Scheduler, *, by_name: bool) -> 
             for name, requests, is_bound in PLAYED:
                 await api.expect("POST", PODS, _pod(name, requests, scheduler.scheduler_name))
                 await _settled(api, name, is_bound=is_bound)
-            for name, _, _ in PLAYED:
+                # At once: what comes after this one wakes it, and may change what it says.
                 outcomes[name] = await _outcome(api, name)
+            for name, outcome in outcomes.items():
+                outcome.events = await _events(api, name, outcome.condition["message"])
     for verb, body in server.asked:
         pod = body.get("Pod", {}).get("metadata", {}).get("name") or body["PodName"]
         outcomes[pod].asked.setdefault(verb, body)
@@ -184,16 +186,19 @@ async def _settled(api: Api, name: str, *, is_bound: bool) -> None:
 
 
 async def _outcome(api: Api, name: str) -> Outcome:
-    code, pod = await api.request("GET", f"{PODS}/{name}")
-    if code == 404:
-        pod = {"spec": {}, "status": {}}
+    pod = await api.expect("GET", f"{PODS}/{name}")
     conditions = pod["status"].get("conditions", ())
     condition: Json = next((c for c in conditions if c["type"] == "PodScheduled"), {})
     kept = {key: condition.get(key, "") for key in ("status", "reason", "message")}
+    return Outcome(pod["spec"].get("nodeName", ""), kept)
+
+
+async def _events(api: Api, name: str, message: str) -> list[list[str]]:
+    """Return the events about a pod; of failed attempts only that of its first condition."""
     events, _ = await api.list(EVENTS)
     about = [e for e in events if e["regarding"]["name"] == name]
     found = {(e["type"], e["reason"], e["action"], e["note"]) for e in about}
-    return Outcome(pod["spec"].get("nodeName", ""), kept, sorted(map(list, found)))
+    return sorted(list(e) for e in found if e[1] != "FailedScheduling" or e[3] == message)
 
 
 def _names(body: Json) -> list[str]:

@@ -328,17 +328,19 @@ def test_the_nodes_change(change: Callable[[Talk], None]):
     assert "n1" == talk.bound()
 
 
-def test_what_changes_meanwhile_is_not_missed():
-    """A node that came while the extenders said no is a reason to ask them again at once."""
+def test_a_node_that_came_meanwhile_is_shown_before_the_pod_is_given_up():
+    """Once: what comes after that is a reason to try the pod again."""
     talk = Talk(FILTER, nodes=1)
-    talk.rig.api.put("Node", make_node("n1"))
-    talk.rig.watch("Node")
-    talk.say(talk.question(), nodes=(), failed={"n0": "no"})
-    assert talk.told().startswith("0/2 nodes are available: 1 no.")
+    for name in ("n1", "n2"):
+        talk.rig.api.put("Node", make_node(name))
+        talk.rig.watch("Node")
+        question = talk.question()
+        talk.say(question, nodes=(), failed=dict.fromkeys(question.nodes, "no"))
+    assert talk.told().startswith("0/3 nodes are available: 2 no.")
     talk.rig.pass_time(1)
     talk.rig.run()
 
-    assert ("n0", "n1") == talk.question().nodes
+    assert ("n0", "n1", "n2") == talk.question().nodes
 
 
 def test_all_nodes_go():
