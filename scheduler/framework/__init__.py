@@ -15,6 +15,7 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.rowcache import RowCache
 from scheduler.framework.status import (
+    NOT_CONCERNED,
     SKIP,
     SUCCESS,
     Code,
@@ -32,6 +33,7 @@ from scheduler.state.podindex import Placed
 from scheduler.state.tracker import Tracker
 
 __all__ = [
+    "NOT_CONCERNED",
     "SKIP",
     "SUCCESS",
     "ApiCall",
