@@ -71,9 +71,6 @@ class Report:
 
     def write(self, seconds: float) -> int:
         """Write the summary; return 0 when nothing is unexplained."""
-        for one in self._unknown[:MOST_KEPT]:
-            name = one.id.replace("/", "-")
-            (self._folder / f"difference-{name}.json").write_bytes(_pretty(one))
         summary = {
             "seed": self._seed,
             "seconds": round(seconds, 1),
@@ -97,6 +94,9 @@ class Report:
             self._known[one.known] += 1
             return
         self._unknown.append(one)
+        if len(self._unknown) <= MOST_KEPT:
+            name = one.id.replace("/", "-")
+            (self._folder / f"difference-{name}.json").write_bytes(_pretty(one))
         for path in one.differences:
             parts = path.split("/")
             self._paths["/".join((parts[0], *parts[2:]))] += 1
