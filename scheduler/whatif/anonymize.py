@@ -15,22 +15,35 @@ from scheduler.whatif.export import Object
 
 # Fields whose values are words of the API; times tell nothing either.
 _KEPT_FIELDS: Final = re.compile(
-    "accessModes|apiVersion|effect|kind|minAvailable|maxUnavailable|nodeAffinityPolicy"
-    "|nodeTaintsPolicy|operator|phase|podManagementPolicy|policyType|preemptionPolicy|protocol"
-    "|qosClass|reason|reclaimPolicy|persistentVolumeReclaimPolicy|restartPolicy|schedulerName"
+    "accessModes|apiVersion|duration|durations|effect|kind|minAvailable|maxUnavailable"
+    "|nodeAffinityPolicy|nodeMemoryCollectPolicy|nodeTaintsPolicy|operator|phase|podManagementPolicy|policyType|preemptionPolicy|protocol"
+    "|priority|qos|qosClass|reason|reclaimPolicy|persistentVolumeReclaimPolicy|restartPolicy|schedulerName"
     "|scope|status|strategy|type|unhealthyPodEvictionPolicy|volumeBindingMode|volumeMode"
     "|whenDeleted|whenScaled|whenUnsatisfiable|.*Time|.*Timestamp"
 )
-_AMOUNTS: Final = frozenset(
+# Fields in which nothing stands but amounts, and words of the API.
+_PLAIN: Final = frozenset(
     ("requests", "limits", "allocatable", "capacity", "overhead", "allocatedResources")
+    + ("zones", "topologyPolicies", "attributes")
 )
 _LABELS: Final = frozenset(("labels", "matchLabels", "nodeSelector", "selector"))
 _LABEL_KEY_FIELDS: Final = frozenset(("topologyKey", "matchLabelKeys", "mismatchLabelKeys"))
 _IMAGE_FIELDS: Final = frozenset(("image", "reference", "names"))
-_KEPT_WORDS: Final = frozenset(("", "default", "true", "false", "yes", "no", "None"))
+_KEPT_WORDS: Final = frozenset(
+    ("", "default", "true", "false", "yes", "no", "None", "UserDefined", "NetperfCosts")
+)
 _KEPT_BEGINNINGS: Final = ("kube-", "system-", "kubernetes.io/")
+# Whose keys say something to the scheduler; what stands under Koordinator's is its words and amounts.
+_KEPT_DOMAINS: Final = ("kubernetes.io", "k8s.io", "koordinator.sh", "trellis.dev")
+_KOORDINATOR: Final = "koordinator.sh"
 _KEPT_VALUES_OF: Final = ("kubernetes.io/os", "kubernetes.io/arch")
+LOAD_DOMAIN: Final = "koordinator.sh"
+_KUBELET_SETTINGS: Final = "topologyManager"
 _NUMBER: Final = re.compile(r"[-+]?\d{1,18}")
+# Amounts and durations.
+_AMOUNT: Final = re.compile(
+    r"[-+]?\d{1,18}(\.\d{1,9})?([numkMGTPE]|[KMGTPE]i)?|(\d{1,9}(\.\d{1,9})?(ms|[hms]))+"
+)
 _WORD_OF: Final = {
     "Node": "node",
     "Pod": "pod",
@@ -71,26 +84,42 @@ class Anonymizer:
 
     def renamed(self, obj: Object) -> Object:
         """Return an object with its names hidden."""
+        if obj["kind"] == "NodeResourceTopology":
+            return self._report(obj)
         hidden: Object = self._value(obj, "", obj["kind"])
         return hidden
 
+    def _report(self, obj: Object) -> Object:
+        """Keep a report's zones: their names are numbers. What names pods, by a hash, is left out."""
+        hidden = {
+            name: self._value(value, name, "Node") if name == "metadata" else value
+            for name, value in obj.items()
+        }
+        hidden["zones"] = [_without_pods(zone) for zone in obj.get("zones") or ()]
+        return _without_pods(hidden)
+
     def _value(self, value: Any, field: str, kind: str = "") -> Any:
+        if field in _PLAIN:
+            return value
         if isinstance(value, dict):
             return dict(self._fields(value, field, kind))
         if isinstance(value, list):
             return [self._value(item, field) for item in value]
-        if not isinstance(value, str) or _KEPT_FIELDS.fullmatch(field):
+        if not isinstance(value, str) or _KEPT_FIELDS.fullmatch(field) or _is_load(field):
             return value
         if field in _LABEL_KEY_FIELDS:
             return self._key(value)
         if field in _IMAGE_FIELDS:
             return self._image(value)
+        # Names may look like amounts, other fields do not hold names that do.
+        if field != "name" and (_AMOUNT.fullmatch(value) or _is_koordinators(field)):
+            return value
         return self._name(value, _WORD_OF.get(field, "name"))
 
     def _fields(
         self, fields: Mapping[str, Any], field: str, kind: str
     ) -> Iterator[tuple[str, Any]]:
-        if field in _AMOUNTS:
+        if field in _PLAIN or (field == "resources" and _are_amounts(fields)):
             yield from fields.items()
             return
         if field in _LABELS and all(isinstance(value, str) for value in fields.values()):
@@ -116,14 +145,14 @@ class Anonymizer:
         return self._label(key, value) if isinstance(value, str) else value
 
     def _label(self, key: str, value: str) -> str:
-        if key in _KEPT_VALUES_OF or _NUMBER.fullmatch(value):
+        if key in _KEPT_VALUES_OF or _is_load(key) or _NUMBER.fullmatch(value):
             return value
         # A volume's zone may be a set of zones.
         return "__".join(self._name(part, "value") for part in value.split("__"))
 
     def _key(self, key: str) -> str:
         domain = key.rpartition("/")[0]
-        if key == "metadata.name" or domain.endswith(("kubernetes.io", "k8s.io")):
+        if key == "metadata.name" or domain.endswith(("kubernetes.io", "k8s.io", LOAD_DOMAIN)):
             return key
         return self._name(key, "label")
 
@@ -147,3 +176,27 @@ class Anonymizer:
             self._counts[word] = number
             alias = self._aliases[text] = f"{word}-{number}"
         return alias
+
+
+def _are_amounts(fields: Mapping[str, Any]) -> bool:
+    """Whether a map is one of amounts, as in measured use, and not one of requests and limits."""
+    return bool(fields) and not any(isinstance(value, dict) for value in fields.values())
+
+
+def _is_load(key: str) -> bool:
+    """Whether a label or annotation is one that load-aware placement reads: classes and numbers."""
+    return key.rpartition("/")[0].endswith(LOAD_DOMAIN)
+
+
+def _without_pods(part: Object) -> Object:
+    """Keep of attributes what the kubelet is set to."""
+    kept = [
+        one
+        for one in part.get("attributes") or ()
+        if one.get("name", "").startswith(_KUBELET_SETTINGS)
+    ]
+    return {**part, "attributes": kept} if "attributes" in part else part
+
+
+def _is_koordinators(key: str) -> bool:
+    return key.rpartition("/")[0].endswith(_KOORDINATOR)

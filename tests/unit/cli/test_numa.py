@@ -100,3 +100,19 @@ def test_explain_tells_what_zones_have_left(tmp_path, capsys):
     assert ["cannot align pod"] == verdict["reasons"]
     assert "report used, 42 s old; single-numa-node, scope pod" == verdict["figures"][0]
     assert "zone 1 has left: cpu 6, memory 8Gi" == verdict["figures"][-1]
+
+
+def test_an_anonymous_snapshot_keeps_the_zones(tmp_path, capsys):
+    """Nodes and pods have other names, zones and resources the same; no hash of a pod is left."""
+    assert 0 == run(["snapshot", "--snapshot", cluster(tmp_path), "--anonymize", "-o", "json"])
+    items = json.loads(capsys.readouterr().out)["items"]
+    reports = [item for item in items if item["kind"] == "NodeResourceTopology"]
+    nodes = {item["metadata"]["name"] for item in items if item["kind"] == "Node"}
+
+    assert {item["metadata"]["name"] for item in reports} < nodes
+    assert "pfp0" not in json.dumps(items)
+    zone = next(one["zones"][0] for one in reports if one["zones"][0]["name"] == "node-0")
+    assert ["cpu", "memory"] == [resource["name"] for resource in zone["resources"]]
+    assert ["topologyManagerPolicy", "topologyManagerScope"] == [
+        one["name"] for one in reports[0]["attributes"]
+    ]
