@@ -23,8 +23,16 @@ _ANNOTATIONS: Final = (
     "storage.alpha.kubernetes.io/",
     "node.koordinator.sh/raw-allocatable",
     "scheduling.koordinator.sh/",
+    "trellis.dev/load-source",
 )
-_ANNOTATED: Final = ("PersistentVolume", "PersistentVolumeClaim", "CSINode", "Node", "Pod")
+_ANNOTATED: Final = (
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CSINode",
+    "Node",
+    "Pod",
+    "NodeMetric",
+)
 _POD_SPEC: Final = re.compile(
     "activeDeadlineSeconds|affinity|containers|hostNetwork|initContainers|nodeName|nodeSelector|os"
     "|overhead|preemptionPolicy|priority|priorityClassName|resourceClaims|resources|restartPolicy"
@@ -61,7 +69,9 @@ def exported(kind: str, api_version: str, raw: Mapping[str, Any]) -> Object:
     """Return an object as it stands in a snapshot."""
     obj = _without_secrets(raw)
     meta = _metadata(kind, obj.get("metadata") or {})
-    obj = {"apiVersion": api_version, "kind": kind, "metadata": meta} | {
+    # What a ConfigMap says to us is our name for it, not the API server's.
+    name = "ConfigMap" if kind.endswith("ConfigMap") else kind
+    obj = {"apiVersion": api_version, "kind": name, "metadata": meta} | {
         key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")
     }
     spec = obj.get("spec")
