@@ -14,7 +14,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
-import numpy as np
 
 from scheduler.base.arrays import BoolColumn
 from scheduler.engine.cycle import (
@@ -29,37 +28,30 @@ from scheduler.engine.cycle import (
     post_filter,
 )
 from scheduler.engine.decision import Decision
-from scheduler.engine.effects import ExtenderAnswer
 from scheduler.engine.extenders import Extender
+from scheduler.engine.extenderwords import (
+    ExtenderFault,
+    Said,
+    answer_of,
+    by_name,
+    offers_left,
+    pods_on,
+    reasoned,
+    rejection_of,
+    scored,
+    take_filter,
+)
 from scheduler.engine.wakeups import EXTENDER
 from scheduler.framework.calls import CallResult, ExtenderCall, Offer
-from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import PostFiltered
-from scheduler.framework.runner import PreFiltered, Rejection, Scored
-from scheduler.framework.status import SUCCESS, Code, Reason, Rejected, Status, unschedulable
-from scheduler.state.podindex import Placed
+from scheduler.framework.runner import PreFiltered, Rejection
+from scheduler.framework.status import SUCCESS, Code, Status, unschedulable
 
-# kube-scheduler: extenders score from 0 to 10, plugins from 0 to 100.
-SCALE = 10
-# What an extender's weighted score may be at most, so that sums stay far from overflowing.
-_LARGEST = 2**53
 _NO_NODES = Decision(status=Status(Code.UNSCHEDULABLE), message=NO_NODES_MESSAGE)
 NO_CANDIDATE = "no candidate node for preemption"
 
 Steps: TypeAlias = Generator[tuple[ExtenderCall, ...], tuple[CallResult, ...], Any]
 Complain = Callable[[str, str, Exception], None]
-
-
-class ExtenderFault(Exception):  # noqa: N818 - a fault of somebody else, told and perhaps ignored
-    """What an extender answered cannot be used, or it did not answer."""
-
-
-class _Said(msgspec.Struct):
-    """What the extenders have said of the nodes so far."""
-
-    passed: tuple[str, ...]
-    failed: dict[str, str] = {}
-    unresolvable: dict[str, str] = {}
 
 
 class Consultation:
@@ -133,7 +125,7 @@ class Consultation:
     def _on_live_nodes(
         self,
         names: tuple[str, ...],
-        said: _Said,
+        said: Said,
         scores: Sequence[tuple[Extender, Mapping[str, int]]],
     ) -> Steps:
         """Decide among the nodes that passed, as they are by now.
@@ -154,51 +146,34 @@ class Consultation:
         feasible = fits & nodes.rows_named(said.passed)
         refused = fits & ~feasible
         if refused.any():
-            rejection = _rejection(nodes, refused, said)
+            rejection = rejection_of(nodes, refused, said)
             rejections = [*rejections, rejection]
             if pre.rows is not None:
                 # kube-scheduler: nodes of which nobody said anything count as those left out before.
-                silent = refused & ~_reasoned(rejection)
+                silent = refused & ~reasoned(rejection)
                 pre = msgspec.structs.replace(pre, rows=pre.rows & ~silent)
         if not feasible.any():
             if self._may_begin_anew and (fits & ~nodes.rows_named(names)).any():
                 return None
             return (yield from self._nothing_fits(pre, SUCCESS, tuple(rejections)))
-        more = tuple(_scored(nodes, extender, given) for extender, given in scores)
+        more = tuple(scored(nodes, extender, given) for extender, given in scores)
         return best(attempt, pre, feasible, tuple(rejections), more)
 
     # Questions.
 
     def _filtered(self, names: tuple[str, ...]) -> Steps:
         """Ask the extenders that filter, one after the other."""
-        said = _Said(names)
+        said = Said(names)
         for extender in self._extenders:
             if not extender.filters or not said.passed:
                 continue
             call = self._call(extender, "filter", nodes=said.passed)
             (result,) = yield (call,)
             try:
-                self._take_filter(extender, result, said)
+                take_filter(extender, result, said)
             except ExtenderFault as fault:
                 self._must_be_ignorable(extender, "Filter", fault)
         return said
-
-    def _take_filter(self, extender: Extender, result: CallResult, said: _Said) -> None:
-        answer = _answer(result)
-        passed = answer.nodes or ()
-        asked = frozenset(said.passed)
-        kept = frozenset(passed)
-        if not kept <= asked:
-            stranger = next(name for name in passed if name not in asked)
-            raise ExtenderFault(
-                f'extender "{extender.name}" claims a filtered node "{stranger}" '
-                "which is not found in the input node list"
-            )
-        refused = asked - kept
-        said.unresolvable |= {n: t for n, t in answer.unresolvable.items() if n in refused}
-        said.failed |= {n: t for n, t in answer.failed.items() if n in refused}
-        if len(kept) < len(asked):
-            said.passed = tuple(name for name in said.passed if name in kept)
 
     def _scored(self, names: tuple[str, ...]) -> Steps:
         """Ask the extenders that score, all at once; who fails gives no scores."""
@@ -209,7 +184,7 @@ class Consultation:
         scores: list[tuple[Extender, Mapping[str, int]]] = []
         for extender, result in zip(asked, results, strict=True):
             try:
-                scores.append((extender, _by_name(_answer(result).scores)))
+                scores.append((extender, by_name(answer_of(result).scores)))
             except ExtenderFault as fault:
                 self._complain(extender.name, "Prioritize", fault)
         return scores
@@ -235,7 +210,7 @@ class Consultation:
                 continue
             (result,) = yield (self._call(extender, "preempt", offers=offers),)
             try:
-                offers = self._take_offers(extender, result)
+                offers = offers_left(extender, result, offers, self._renew().nodes)
             except ExtenderFault as fault:
                 try:
                     self._must_be_ignorable(extender, "Preempt", fault)
@@ -244,30 +219,11 @@ class Consultation:
                     return PostFiltered(Status(Code.ERROR, (text,)), text=text)
         if offers and found.choose is not None:
             chosen = found.choose(offers)
-            victims = _pods_on(self._renew().nodes, chosen.node, chosen.victims)
+            victims = pods_on(self._renew().nodes, chosen.node, chosen.victims)
             if victims:
                 return PostFiltered(nominated_node=chosen.node, victims=tuple(victims.values()))
         text = f"preemption: {NO_CANDIDATE}"
         return PostFiltered(unschedulable(text), text=text)
-
-    def _take_offers(self, extender: Extender, result: CallResult) -> tuple[Offer, ...]:
-        kept = []
-        nodes = self._renew().nodes
-        for offer in _answer(result).offers:
-            if nodes.row(offer.node) is None:
-                raise ExtenderFault(f'nodeinfo not found for node name "{offer.node}"')
-            present = _pods_on(nodes, offer.node, offer.victims)
-            missing = next((uid for uid in offer.victims if uid not in present), None)
-            if missing is not None:
-                raise ExtenderFault(
-                    f"extender: {extender.name} claims to preempt pod (UID: {missing}) on node: "
-                    f"{offer.node}, but the pod is not found on that node"
-                )
-            if offer.victims:
-                kept.append(offer)
-            elif not extender.ignorable:
-                raise ExtenderFault(f'expected at least one victim pod on node "{offer.node}"')
-        return tuple(kept)
 
     def _call(
         self,
@@ -295,70 +251,3 @@ class Consultation:
 
 def _pre_filter(attempt: Attempt) -> PreFiltered:
     return attempt.runner.pre_filter(attempt.cycle, attempt.nodes, attempt.states)
-
-
-def _answer(result: CallResult) -> ExtenderAnswer:
-    """Return what an extender said; ExtenderFault when it said nothing of use."""
-    if not result.ok:
-        raise ExtenderFault(result.message or result.reason)
-    body = result.body
-    answer = (
-        body if isinstance(body, ExtenderAnswer) else msgspec.convert(body or {}, ExtenderAnswer)
-    )
-    if answer.error:
-        raise ExtenderFault(answer.error)
-    return answer
-
-
-def _pods_on(nodes: Nodes, node: str, uids: Sequence[str]) -> dict[str, Placed]:
-    """Return those of the pods that are on a node by now."""
-    row = nodes.row(node)
-    present = {} if row is None else nodes.pods_on(row)
-    return {uid: present[uid] for uid in uids if uid in present}
-
-
-def _rejection(nodes: Nodes, refused: BoolColumn, said: _Said) -> Rejection:
-    """Return what the extenders refused; rows of which they said nothing are refused for good."""
-    by_text: dict[tuple[str, bool], BoolColumn] = {}
-    final = refused.copy()
-    for row in np.flatnonzero(refused).tolist():
-        name = nodes.name(row)
-        text, is_final = said.unresolvable.get(name), True
-        if text is None:
-            text, is_final = said.failed.get(name), False
-        if text is None:
-            continue
-        final[row] = is_final
-        rows = by_text.setdefault((text, is_final), np.zeros(nodes.size, dtype=np.bool_))
-        rows[row] = True
-    reasons = tuple(Reason(rows, text) for (text, _), rows in by_text.items())
-    return Rejection(EXTENDER, refused, Rejected(refused, final, reasons))
-
-
-def _reasoned(rejection: Rejection) -> BoolColumn:
-    rows = np.zeros_like(rejection.rows)
-    for reason in rejection.rejected.reasons:
-        rows |= reason.rows
-    return rows
-
-
-def _by_name(scores: Sequence[tuple[str, int]]) -> dict[str, int]:
-    """Return the scores by node; kube-scheduler adds up what is said of one node twice."""
-    given = dict(scores)
-    if len(given) < len(scores):
-        given = dict.fromkeys(given, 0)
-        for name, score in scores:
-            given[name] += score
-    return given
-
-
-def _scored(nodes: Nodes, extender: Extender, given: Mapping[str, int]) -> Scored:
-    raw = np.zeros(nodes.size, dtype=np.int64)
-    most = _LARGEST // (SCALE * max(1, extender.weight))
-    if len(rows := nodes.rows_of(given)) < len(given):
-        given = {name: score for name, score in given.items() if nodes.row(name) is not None}
-    values = list(given.values())
-    if values and (max(values) > most or min(values) < -most):
-        values = [max(-most, min(most, score)) for score in values]
-    raw[rows] = values
-    return Scored(extender.name, raw, raw * SCALE, extender.weight)

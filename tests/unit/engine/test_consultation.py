@@ -475,6 +475,7 @@ def test_the_victim_goes_while_the_extender_thinks():
     talk.rig.watch("Pod")
     talk.say(question, offers=(Offer("n0", ("uid-low-a",)),))
     assert [] == evicted(talk)
+    assert talk.told().endswith("preemption: no candidate node for preemption")
     talk.rig.pass_time(10)
     talk.rig.run()
 
