@@ -137,6 +137,12 @@ class Account:
         for entry in self.entries.values():
             self._count(entry, 1)
 
+    def production(self) -> list[int]:
+        """Return what production uses: reported pods, and the system where that is asked for."""
+        if self.report is None:
+            return list(self.prod_usage)
+        return [used + more for used, more in zip(self.prod_usage, self.report.system, strict=True)]
+
     def in_node_delta(self) -> list[str]:
         """Return the uids of pods that count with an estimate."""
         return [uid for uid, entry in self.entries.items() if any(self._unseen(entry))]

@@ -292,9 +292,7 @@ class Ledger:
         scored_by = report.choose(self.settings.score_percentile)
         if report.usage is not None and (checked_by.is_substitute or scored_by.is_substitute):
             self.substitutes.add(name)
-        production = account.prod_usage
-        if self.settings.prod_includes_system:
-            production = _sum(production, report.system)
+        production = account.production()
         prod_used = _sum(production, account.prod_delta)
         has_prod = limits.prod_breaks is not None
         node_breaks = limits.node_breaks
