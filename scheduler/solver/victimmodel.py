@@ -109,8 +109,9 @@ class Model:
         for constraint in ALL:
             constraint.build(self._variables)
         self._freed(opened)
+        self._goal = self._new_goal()
         self._implied()
-        self._stages()
+        self._keep()
 
     def solve(self, limits: Limits, seconds: float, hint: Choice | None) -> Decision:
         """Minimise the stage."""
@@ -234,26 +235,36 @@ class Model:
             for group, gain in gains.items()
         ]
         least = cheapest(items, missing)
-        goal = sum(weight * self._choice[index] for index, weight in weights.items())
         if least < NEVER:
-            self._cp.add(goal >= least * used)
+            self._cp.add(self._goal >= least * used)
         else:
             self._cp.add(pods == 0)
 
-    def _stages(self) -> None:
-        """Add the goal, and what earlier stages have decided."""
+    def _new_goal(self) -> Any:
+        """Return the variable that is minimised."""
         problem, task = self._room.problem, self._task
         if task.weights is None:
-            goal: Any = _violations(self._cp, problem, task, self._choice)
+            total: Any = _violations(self._cp, problem, task, self._choice)
+            most = sum(one.count * sum(one.budgets.values()) for one in problem.candidates)
         else:
-            goal = sum(weight * self._choice[index] for index, weight in task.weights.items())
-            if task.violations is not None:
-                over = _violations(self._cp, problem, task, self._choice)
-                self._cp.add(over <= task.violations)
+            total = sum(weight * self._choice[index] for index, weight in task.weights.items())
+            most = sum(
+                weight * self._candidates[index].count for index, weight in task.weights.items()
+            )
+        goal = self._cp.new_int_var(0, most, "goal")
+        self._cp.add(goal == total)
+        self._cp.minimize(goal)
+        return goal
+
+    def _keep(self) -> None:
+        """Keep what earlier stages have decided."""
+        problem, task = self._room.problem, self._task
+        if task.violations is not None and task.weights is not None:
+            over = _violations(self._cp, problem, task, self._choice)
+            self._cp.add(over <= task.violations)
         for weights, value in task.frozen:
             known = sum(weight * self._choice[index] for index, weight in weights.items())
             self._cp.add(known <= value)
-        self._cp.minimize(goal)
 
 
 def _open(model: Variables, at: int) -> OpenLeaf:
@@ -294,9 +305,3 @@ def _violations(
             cp.add(violated >= sum(n * each for n, each in gone) - budget.allowed)
             over.append(violated)
     return sum(over)
-
-
-def minimise(*args: Any) -> Any:
-    from scheduler.solver.victimstage import minimise as moved
-
-    return moved(*args)

@@ -43,8 +43,13 @@ class Yields:
         self.terms: dict[int, list[Term]] = {}
         self.upper: dict[int, list[Term]] = {}  # one by one, never too little
         self.inexact: set[int] = set()
+        whole = np.minimum(room.slots(self.base) + room.held, tree.size)
+        now = np.array(self._floor)[whole].tolist()
         for leaf in tree.leaf.tolist():
-            self.now[leaf] = self.room_at(leaf, {})
+            self.now[leaf] = now[leaf]
+            if leaf not in on_leaf:
+                self.upper[leaf] = self.terms[leaf] = []
+                continue
             self.upper[leaf] = self._upper(leaf, on_leaf.get(leaf, []))
             self.terms[leaf] = self._terms(leaf, on_leaf.get(leaf, []))
 
