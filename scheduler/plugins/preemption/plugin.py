@@ -30,9 +30,8 @@ from scheduler.plugins.preemption.choice import choose
 from scheduler.plugins.preemption.dryrun import Block, Walk, examine
 from scheduler.plugins.preemption.importance import PodsByImportance
 from scheduler.plugins.preemption.offers import best_offer, offers_of
-from scheduler.plugins.preemption.remembered import Remembered
+from scheduler.plugins.preemption.remembered import Chosen, Remembered
 from scheduler.plugins.preemption.victims import Victims
-from scheduler.state.podindex import Placed
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -106,7 +105,9 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         """Look for the node where evictions do least harm."""
         chosen = self._chosen(cycle, nodes, failure)
         if chosen is not None:
-            row, victims = chosen
+            row, uids = chosen
+            there = nodes.pods_on(row)
+            victims = tuple(there[uid] for uid in uids)
             return PostFiltered(nominated_node=nodes.name(row), victims=victims)
         found = self.candidates(cycle, failure)
         if any(len(block.places) for block in found.blocks):
@@ -144,9 +145,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
                 blocks.append(walk.keep(block))
         return Found(tuple(blocks), reasons)
 
-    def _chosen(
-        self, cycle: Cycle, nodes: Nodes, failure: FitFailure
-    ) -> tuple[int, tuple[Placed, ...]] | None:
+    def _chosen(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> Chosen | None:
         """Return the best candidate with its victims as far as dry runs may be remembered.
 
         None also stands for no candidate: what is wrong with each node is not remembered.

@@ -15,16 +15,16 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn, IntMatrix, Rows
 from scheduler.plugins.preemption.choice import CRITERIA, harms_of, least_harm
 from scheduler.plugins.preemption.dryrun import Block, Walk
-from scheduler.state.podindex import Placed
 from scheduler.state.touched import Touched
 
-MOST_SHAPES = 16
+MOST_SHAPES = 8
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
 # Returns the candidates among some rows, or None if there is nobody to evict on any of them.
 Examine = Callable[[Rows], Block | None]
-Chosen = tuple[int, tuple[Placed, ...]]
+# A row, and the uids of the pods that have to leave it, the most important first.
+Chosen = tuple[int, tuple[str, ...]]
 
 
 class DryRuns:
@@ -36,13 +36,14 @@ class DryRuns:
         self._is_known: BoolColumn = np.zeros(size, dtype=np.bool_)
         self._is_candidate: BoolColumn = np.zeros(size, dtype=np.bool_)
         self._harms: IntMatrix = np.zeros((CRITERIA, size), dtype=np.int64)
-        self._found: dict[int, tuple[Block, int]] = {}
+        # By row the uids of who has to leave it, in order: the pods themselves must be free to go.
+        self._victims: dict[int, tuple[str, ...]] = {}
 
     def forget(self, rows: Iterable[int]) -> None:
         """Examine these rows again when they are visited."""
         for row in rows:
             self._is_known[row] = self._is_candidate[row] = False
-            self._found.pop(row, None)
+            self._victims.pop(row, None)
 
     def choose(
         self, walk: Walk, examine: Examine, break_tie: Callable[[Rows], int]
@@ -59,8 +60,7 @@ class DryRuns:
         if not len(rows):
             return None
         row = least_harm(rows, self._harms[:, rows], break_tie)
-        block, place = self._found[row]
-        return row, block.victims(place)
+        return row, self._victims[row]
 
     def _take_in(self, rows: Rows, found: Block | None) -> None:
         self._is_known[rows] = True
@@ -70,7 +70,8 @@ class DryRuns:
         self._is_candidate[candidates] = True
         self._harms[:, candidates] = harms_of(found)
         for row, place in zip(candidates.tolist(), found.places.tolist(), strict=True):
-            self._found[row] = (found, place)
+            uids = (victim.pod.metadata.uid for victim in found.victims(place))
+            self._victims[row] = tuple(uids)
 
 
 class Remembered:
