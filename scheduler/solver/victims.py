@@ -169,8 +169,10 @@ class Search:
         if found.chosen is not None:
             self._known = found.chosen | self._all_of(gone)
         value = eviction.pods(self._problem, self._evicted(), priority)
-        bound = min(value, max(found.bound, min(own.values())))
-        self._keep(own, Stage(str(priority), "pods", value, bound, "CP-SAT"))
+        # Nobody of this priority would do only with other choices above; with none there, one has to go.
+        is_first = not self._problem.budgets and not any(kept for _, kept in self._frozen)
+        least = max(found.bound, min(own.values()) if is_first else 0)
+        self._keep(own, Stage(str(priority), "pods", value, min(value, least), "CP-SAT"))
 
     def _fewest_groups(self) -> None:
         """Of all such choices take one that hits few groups; a single pod counts as a group."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.perf import bench, decisions, table
+from tests.perf import bench, decisions, solver, table
 
 pytestmark = pytest.mark.perf
 
@@ -24,3 +24,8 @@ def test_speed_table():
 def test_decisions_in_process():
     """Every pod gets a node and an event, over thousands of nodes that are all scored."""
     assert 0 == decisions.main(["--profile"])
+
+
+def test_solver():
+    """Groups and victims on random clusters of every size; proofs and gaps are counted."""
+    assert 0 == solver.main(["--runs", "5"])
