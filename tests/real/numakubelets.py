@@ -59,16 +59,16 @@ class Kubelets:
 
     async def follow(self, resource_version: str) -> None:
         """Do a kubelet's work for all nodes until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._tasks = group
+        async with asyncio.TaskGroup() as group:
+            self._tasks = group
+            try:
                 async for event in self._api.watch("/api/v1/pods", resource_version):
                     pod = event["object"]
                     name = pod["spec"].get("nodeName")
                     if name in self.nodes:
                         self._see(event["type"], pod, name)
-        finally:
-            self._tasks = None
+            finally:
+                self._tasks = None  # a group that is ending takes no more work
 
     def _see(self, verb: str, pod: Json, name: str) -> None:
         key, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
