@@ -196,6 +196,8 @@ def program(tree: Tree, scale: Scale, late: Late = lambda: False) -> Ints | None
 
     An empty array says that there is no placement, None that `late` said so first.
     """
+    if int(tree.room[0][0]) < tree.size:
+        return np.zeros(0, dtype=np.int64)
     tables = Exact(tree, scale, late)
     root = tables.root()
     if root is None:
