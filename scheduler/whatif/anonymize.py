@@ -16,15 +16,14 @@ from scheduler.whatif.export import Object
 # Fields whose values are words of the API; times tell nothing either.
 _KEPT_FIELDS: Final = re.compile(
     "accessModes|apiVersion|duration|durations|effect|kind|minAvailable|maxUnavailable"
-    "|nodeAffinityPolicy|nodeMemoryCollectPolicy|nodeTaintsPolicy|operator|phase|podManagementPolicy|policyType|preemptionPolicy|protocol"
-    "|priority|qos|qosClass|reason|reclaimPolicy|persistentVolumeReclaimPolicy|restartPolicy|schedulerName"
-    "|scope|status|strategy|type|unhealthyPodEvictionPolicy|volumeBindingMode|volumeMode"
+    "|nodeAffinityPolicy|nodeMemoryCollectPolicy|nodeTaintsPolicy|operator|phase"
+    "|podManagementPolicy|policyType|preemptionPolicy|protocol|priority|qos|qosClass|reason"
+    "|reclaimPolicy|persistentVolumeReclaimPolicy|restartPolicy|schedulerName|scope|status|strategy"
+    "|topologySortingAlgorithm|type|unhealthyPodEvictionPolicy|volumeBindingMode|volumeMode"
     "|whenDeleted|whenScaled|whenUnsatisfiable|.*Time|.*Timestamp"
 )
-# Fields in which nothing stands but amounts, and words of the API.
-_PLAIN: Final = frozenset(
+_AMOUNTS: Final = frozenset(
     ("requests", "limits", "allocatable", "capacity", "overhead", "allocatedResources")
-    + ("zones", "topologyPolicies", "attributes")
 )
 _LABELS: Final = frozenset(("labels", "matchLabels", "nodeSelector", "selector"))
 _LABEL_KEY_FIELDS: Final = frozenset(("topologyKey", "matchLabelKeys", "mismatchLabelKeys"))
@@ -33,11 +32,10 @@ _KEPT_WORDS: Final = frozenset(
     ("", "default", "true", "false", "yes", "no", "None", "UserDefined", "NetperfCosts")
 )
 _KEPT_BEGINNINGS: Final = ("kube-", "system-", "kubernetes.io/")
-# Whose keys say something to the scheduler; what stands under Koordinator's is its words and amounts.
-_KEPT_DOMAINS: Final = ("kubernetes.io", "k8s.io", "koordinator.sh", "trellis.dev")
-_KOORDINATOR: Final = "koordinator.sh"
 _KEPT_VALUES_OF: Final = ("kubernetes.io/os", "kubernetes.io/arch")
 LOAD_DOMAIN: Final = "koordinator.sh"
+# Whose label keys say something to the scheduler.
+_KEPT_DOMAINS: Final = ("kubernetes.io", "k8s.io", "trellis.dev", LOAD_DOMAIN)
 _KUBELET_SETTINGS: Final = "topologyManager"
 _NUMBER: Final = re.compile(r"[-+]?\d{1,18}")
 # Amounts and durations.
@@ -99,8 +97,6 @@ class Anonymizer:
         return _without_pods(hidden)
 
     def _value(self, value: Any, field: str, kind: str = "") -> Any:
-        if field in _PLAIN:
-            return value
         if isinstance(value, dict):
             return dict(self._fields(value, field, kind))
         if isinstance(value, list):
@@ -112,14 +108,14 @@ class Anonymizer:
         if field in _IMAGE_FIELDS:
             return self._image(value)
         # Names may look like amounts, other fields do not hold names that do.
-        if field != "name" and (_AMOUNT.fullmatch(value) or _is_koordinators(field)):
+        if field != "name" and _AMOUNT.fullmatch(value):
             return value
         return self._name(value, _WORD_OF.get(field, "name"))
 
     def _fields(
         self, fields: Mapping[str, Any], field: str, kind: str
     ) -> Iterator[tuple[str, Any]]:
-        if field in _PLAIN or (field == "resources" and _are_amounts(fields)):
+        if field in _AMOUNTS or (field == "resources" and _are_amounts(fields)):
             yield from fields.items()
             return
         if field in _LABELS and all(isinstance(value, str) for value in fields.values()):
@@ -151,8 +147,9 @@ class Anonymizer:
         return "__".join(self._name(part, "value") for part in value.split("__"))
 
     def _key(self, key: str) -> str:
-        domain = key.rpartition("/")[0]
-        if key == "metadata.name" or domain.endswith(("kubernetes.io", "k8s.io", LOAD_DOMAIN)):
+        # An AppGroup's labels have no part after the domain.
+        domain = key.rpartition("/")[0] or key.removesuffix(".workload")
+        if key == "metadata.name" or domain.endswith(_KEPT_DOMAINS):
             return key
         return self._name(key, "label")
 
@@ -196,7 +193,3 @@ def _without_pods(part: Object) -> Object:
         if one.get("name", "").startswith(_KUBELET_SETTINGS)
     ]
     return {**part, "attributes": kept} if "attributes" in part else part
-
-
-def _is_koordinators(key: str) -> bool:
-    return key.rpartition("/")[0].endswith(_KOORDINATOR)

@@ -160,3 +160,88 @@ def test_an_exported_snapshot_gives_the_same_answer():
     assert results(place(*before)) == results(
         place(*(exported(raw["kind"], raw["apiVersion"], raw) for raw in before))
     )
+
+
+def test_what_custom_resources_say_in_amounts_and_words_stays():
+    """Zones, figures, dependencies and costs; names in them are hidden as everywhere else."""
+    zone = {
+        "name": "node-0",
+        "type": "Node",
+        "resources": [{"name": "cpu", "capacity": "8", "allocatable": "8", "available": "500m"}],
+    }
+    topology = {
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": "worker-b"},
+        "topologyPolicies": ["SingleNUMANodeContainerLevel"],
+        "attributes": [{"name": "topologyManagerPolicy", "value": "single-numa-node"}],
+        "zones": [zone],
+    }
+    usage = {"resources": {"cpu": "1500m", "memory": "3Gi"}}
+    metric = {
+        "kind": "NodeMetric",
+        "metadata": {"name": "worker-b"},
+        "status": {
+            "nodeMetric": {"nodeUsage": usage, "aggregatedNodeUsages": [{"duration": "5m0s"}]}
+        },
+    }
+    workload = {"kind": "Deployment", "name": "api", "selector": "api", "apiVersion": "apps/v1"}
+    needs = {"workload": workload, "minBandwidth": "100Mi", "maxNetworkCost": 30}
+    group = {
+        "kind": "AppGroup",
+        "metadata": {"name": "shop", "namespace": "default"},
+        "spec": {
+            "topologySortingAlgorithm": "KahnSort",
+            "workloads": [{"workload": workload, "dependencies": [needs]}],
+        },
+    }
+    cost = {"destination": "eu-2", "bandwidthCapacity": "1Gi", "networkCost": 20}
+    origins = [{"origin": "eu-1", "costList": [cost]}]
+    tables = [{"topologyKey": "topology.kubernetes.io/region", "originList": origins}]
+    network = {
+        "kind": "NetworkTopology",
+        "metadata": {"name": "net", "namespace": "default"},
+        "spec": {"weights": [{"name": "UserDefined", "topologyList": tables}]},
+    }
+    labels = {
+        "appgroup.diktyo.x-k8s.io": "shop",
+        "appgroup.diktyo.x-k8s.io.workload": "api",
+        "koordinator.sh/qosClass": "LSR",
+    }
+    member = pod("api-1", node_name="worker-b", labels=labels)
+    raw = [
+        node("worker-b", labels={"topology.kubernetes.io/region": "eu-2"}),
+        member,
+        topology,
+        metric,
+        group,
+        network,
+    ]
+    hiding = Anonymizer()
+    hiding.learn(raw)
+    host, one, numa, load, apps, costs = (hiding.renamed(obj) for obj in raw)
+
+    name = host["metadata"]["name"]
+    assert name == numa["metadata"]["name"] == load["metadata"]["name"] != "worker-b"
+    assert {**topology, "metadata": {"name": name}} == numa
+    assert usage == load["status"]["nodeMetric"]["nodeUsage"]
+    assert "5m0s" == load["status"]["nodeMetric"]["aggregatedNodeUsages"][0]["duration"]
+    assert "KahnSort" == apps["spec"]["topologySortingAlgorithm"]
+    (entry,) = apps["spec"]["workloads"]
+    assert "100Mi" == entry["dependencies"][0]["minBandwidth"]
+    kept = one["metadata"]["labels"]
+    assert "LSR" == kept["koordinator.sh/qosClass"]
+    assert apps["metadata"]["name"] == kept["appgroup.diktyo.x-k8s.io"] != "shop"
+    assert entry["workload"]["selector"] == kept["appgroup.diktyo.x-k8s.io.workload"] != "api"
+    (table,) = costs["spec"]["weights"]
+    (origin,) = table["topologyList"][0]["originList"]
+    assert "UserDefined" == table["name"]
+    assert "1Gi" == origin["costList"][0]["bandwidthCapacity"]
+    region = host["metadata"]["labels"]["topology.kubernetes.io/region"]
+    assert region == origin["costList"][0]["destination"] != "eu-2"
+
+
+def test_config_maps_keep_their_kind():
+    """What a ConfigMap is called in here is not what kubectl calls it."""
+    raw = {"metadata": {"name": "g", "labels": {"sakkara.group": ""}}, "data": {"a": "b"}}
+
+    assert "ConfigMap" == exported("GroupConfigMap", "v1", raw)["kind"]
