@@ -1,0 +1,103 @@
+{{- define "trellis.name" -}}
+{{ .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "trellis.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "trellis.name" .) .Release.Name -}}
+{{ .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else -}}
+{{ printf "%s-%s" .Release.Name (include "trellis.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end -}}
+{{- end }}
+
+{{- define "trellis.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "trellis.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "trellis.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "trellis.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "trellis.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ .Values.serviceAccount.name | default (include "trellis.fullname" .) }}
+{{- else -}}
+{{ .Values.serviceAccount.name | default "default" }}
+{{- end -}}
+{{- end }}
+
+{{- define "trellis.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.registry }}{{ $image.registry }}/{{ end -}}
+{{ $image.repository }}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end -}}
+{{- end }}
+
+{{- define "trellis.has" -}}
+{{- $of := index . 0 -}}{{- $part := index . 1 -}}
+{{- if or (eq $of.Values.profile "all") (eq $of.Values.profile $part) $of.Values.config -}}yes{{- end -}}
+{{- end }}
+
+{{- define "trellis.config" -}}
+{{- if .Values.config -}}
+{{ .Values.config }}
+{{- else -}}
+{{- $network := include "trellis.has" (list . "network") -}}
+{{- $sakkara := include "trellis.has" (list . "sakkara") -}}
+{{- $numa := include "trellis.has" (list . "numa") -}}
+{{- $load := include "trellis.has" (list . "load") -}}
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: {{ gt (int .Values.replicaCount) 1 }}
+  resourceName: {{ include "trellis.fullname" . }}
+  resourceNamespace: {{ .Release.Namespace }}
+profiles:
+- schedulerName: {{ .Values.schedulerName }}
+  {{- if or $network $sakkara $numa $load }}
+  plugins:
+    {{- if or $network $numa $load }}
+    multiPoint:
+      enabled:
+      {{- if $network }}
+      - {name: NetworkOverhead, weight: 5}
+      {{- end }}
+      {{- if $numa }}
+      - {name: NodeResourceTopologyMatch}
+      {{- end }}
+      {{- if $load }}
+      - {name: LoadAwareScheduling, weight: 2}
+      {{- end }}
+    {{- end }}
+    {{- if $sakkara }}
+    preEnqueue:
+      enabled:
+      - {name: ClusterTopologyPlacementGroup}
+    {{- end }}
+    {{- if or $network $sakkara }}
+    queueSort:
+      enabled:
+      - name: {{ if $network }}TopologicalSort{{ else }}ClusterTopologyPlacementGroup{{ end }}
+      disabled:
+      - name: "*"
+    {{- end }}
+  {{- end }}
+  {{- if $network }}
+  pluginConfig:
+  - name: NetworkOverhead
+    args: {dependents: Count}
+  {{- end }}
+---
+apiVersion: trellis.dev/v1alpha1
+kind: TrellisConfiguration
+operators:
+  nodeMetric:
+    enabled: {{ .Values.agents.load.enabled }}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,145 @@
+"""The Helm chart: what it renders, what it refuses, what the daemon makes of its configuration."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.config import load
+from scheduler.framework.registry import Registry
+from scheduler.plugins.intree import IN_TREE
+
+CHART = Path(__file__).parents[2] / "charts" / "trellis"
+HELM = shutil.which(
+    "helm", path=os.environ.get("KUBEBUILDER_ASSETS", "") + os.pathsep + os.environ["PATH"]
+)
+PROFILES = ("plain", "network", "sakkara", "numa", "load", "all")
+REGISTRY = Registry(IN_TREE)
+pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not installed (make tools)")
+Json = dict[str, Any]
+
+COMBINATIONS: tuple[tuple[str, ...], ...] = (
+    (),
+    *(("profile=" + name,) for name in PROFILES),
+    ("replicaCount=1",),
+    ("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "networkPolicy.enabled=true"),
+    ("agents.load.enabled=true", "profile=load"),
+    ("serviceAccount.create=false", "rbac.create=false", "crds.install=false"),
+    ("fullnameOverride=sched", "image.registry=r.example", "image.digest=sha256:" + "a" * 64),
+    ("rbac.secrets[0].namespace=shop", "rbac.secrets[0].name=token"),
+)
+REFUSED = (
+    "profile=fast", "replicaCount=-1", "replicaCount=two", "schedulerName=", "schedulerName=Bad_Name",
+    "image.pullPolicy=Sometimes", "image.digest=sha256:1", "image.repositry=x", "service.port=0",
+    "service.type=Any", "serviceMonitor.interval=30", "serviceMonitor.enabled=maybe",
+    "prometheusRule.runbookUrl=ftp://x", "podDisruptionBudget.minAvailable=half",
+    "crds.instal=true", "agents.load.enable=true", "agents.netperf.enabled=true",
+    "rbac.secrets[0].name=x", "extraArgs=--v", "replicas=3",
+)  # fmt: skip
+
+
+def render(*values: str) -> list[Json]:
+    """Render the chart; its documents."""
+    done = helm("template", "x", str(CHART), "--namespace", "sys", *sets(values))
+    assert 0 == done.returncode, done.stderr
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+
+def helm(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(HELM), *words], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def sets(values: tuple[str, ...]) -> list[str]:
+    return [word for value in values for word in ("--set", value)]
+
+
+def test_lint_has_nothing_to_say():
+    """`helm lint --strict` passes."""
+    done = helm("lint", "--strict", str(CHART))
+    assert 0 == done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("values", COMBINATIONS, ids="+".join)
+def test_every_combination_renders_objects_with_our_labels(values: tuple[str, ...]):
+    """Names are there once, ours carry the recommended labels, the configuration is one of ours."""
+    documents = render(*values)
+    names = [
+        (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"])
+        for one in documents
+    ]
+
+    assert len(set(names)) == len(names)
+    for one in documents:
+        if one["kind"] != "CustomResourceDefinition":
+            assert "trellis" == one["metadata"]["labels"]["app.kubernetes.io/name"], one
+    (text,) = (one["data"]["config.yaml"] for one in documents if one["kind"] == "ConfigMap")
+    loaded = load(text, file="config.yaml", registry=REGISTRY)
+    assert ["trellis"] == [spec.scheduler_name for spec in loaded.profiles]
+
+
+@pytest.mark.parametrize("value", REFUSED)
+def test_wrong_values_are_refused_by_name(value: str):
+    """The schema names the key."""
+    done = helm("template", "x", str(CHART), "--set", value)
+
+    assert 0 != done.returncode
+    path = value.partition("=")[0].replace("[0]", "").split(".")
+    assert any(part in done.stderr for part in path[1:] or path), done.stderr
+
+
+def test_rights_follow_the_profile():
+    """A plain scheduler may not touch ConfigMaps or pods' labels; groups need both."""
+    plain = rules(render("profile=plain"))
+    groups = rules(render("profile=sakkara"))
+
+    assert not any("configmaps" in rule["resources"] for rule in plain)
+    assert not any("patch" in rule["verbs"] and "pods" in rule["resources"] for rule in plain)
+    assert any("configmaps" in rule["resources"] and "patch" in rule["verbs"] for rule in groups)
+    for rule in (*plain, *groups):
+        assert "*" not in (*rule["verbs"], *rule["resources"], *rule["apiGroups"])
+        assert "secrets" not in rule["resources"]
+
+
+def rules(documents: list[Json]) -> list[Json]:
+    return [rule for one in documents if one["kind"] == "ClusterRole" for rule in one["rules"]]
+
+
+def test_definitions_are_kept_and_are_those_of_crds():
+    """The one place for schemas is crds/."""
+    found = {
+        one["metadata"]["name"]: one
+        for one in render()
+        if one["kind"] == "CustomResourceDefinition"
+    }
+    sources = [
+        yaml.safe_load(path.read_text())
+        for path in sorted((CHART.parents[1] / "crds").glob("*.yaml"))
+    ]
+
+    assert {one["metadata"]["name"] for one in sources} == set(found)
+    for source in sources:
+        rendered = found[source["metadata"]["name"]]
+        assert "keep" == rendered["metadata"]["annotations"]["helm.sh/resource-policy"]
+        assert json.dumps(source["spec"], sort_keys=True) == json.dumps(
+            rendered["spec"], sort_keys=True
+        )
+
+
+def test_the_pod_is_restricted():
+    """Not root, no privileges, a read-only root, default seccomp."""
+    (deployment,) = (one for one in render() if one["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert "RuntimeDefault" == pod["securityContext"]["seccompProfile"]["type"]
+    assert {"drop": ["ALL"]} == container["securityContext"]["capabilities"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert not container["securityContext"]["allowPrivilegeEscalation"]
