@@ -15,6 +15,7 @@ from scheduler.engine.grouplineup import GroupLineup
 from scheduler.engine.queues import QueuedPod
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.plain import read_node, read_object, read_pod
+from scheduler.plugins.network.places import Places
 from scheduler.plugins.network.tracker import NetworkTracker
 from scheduler.state.cluster import Cluster
 from scheduler.testing import evaluate, node
@@ -59,6 +60,7 @@ def world(places: list[tuple[str, str]]) -> list[dict[str, Any]]:
     both=st.booleans(),
     dependents=st.booleans(),
     workload=st.sampled_from(WORKLOADS),
+    most=st.sampled_from([2048, 2]),
 )
 def test_overhead_agrees_with_the_slow_model(
     places: list[tuple[str, str]],
@@ -69,17 +71,20 @@ def test_overhead_agrees_with_the_slow_model(
     both: bool,
     dependents: bool,
     workload: str,
+    most: int,
 ) -> None:
-    """Verdict, raw and normalised score of every node, with dependents or without."""
+    """Verdict, raw and normalised score of every node; also with more places than matrices hold."""
     nodes = world(places)
     pods = [member(f"p{n}", one, f"n{on}") for n, (one, on) in enumerate(placed)]
     objects = [app_group(group), topology(regions, zones, both=both)]
     args = {"dependents": "Count" if dependents else "Ignore", "bandwidth": "Ignore"}
     pod = member("new", workload)
     model = Model(pod, nodes, pods, objects, {}, dependents=dependents)
-    got = evaluate(
-        "NetworkOverhead", args=args, nodes=nodes, objects=objects, existing_pods=pods, pod=pod
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Places, "most", most)
+        got = evaluate(
+            "NetworkOverhead", args=args, nodes=nodes, objects=objects, existing_pods=pods, pod=pod
+        )
 
     judged = {f"n{number}": model.judge(f"n{number}") for number in range(len(nodes))}
     assert {name: one[1] <= one[0] for name, one in judged.items()} == {
@@ -331,6 +336,27 @@ def test_the_lineup_hands_out_what_sorting_would(seed: int) -> None:
             assert got in free
             waiting.remove(got)
             lineup.leave(got)
+
+
+def test_thousands_of_zones_are_no_matrix() -> None:
+    """One zone per node on 3,000 nodes: priced all the same, and links between regions still count."""
+    nodes = [placed_node(f"n{n}", f"r{n % 3}", f"z{n}") for n in range(3000)]
+    group = app_group({"a": {"b": (10, "100M")}, "b": {}})
+    costs = topology([("r0", "r1", 5, "150M"), ("r0", "r2", 50)], [("z0", "z3", 2)])
+    pods = [member("b0", "b", "n0"), member("a0", "a", "n1")]
+    got = evaluate(
+        "NetworkOverhead",
+        nodes=nodes,
+        objects=[group, costs],
+        existing_pods=pods,
+        pod=member("new", "a"),
+    )
+
+    shown = [got.raw[name] for name in ("n0", "n3", "n6", "n1", "n2")]
+    assert [0, 2, 100, 5, 50] == shown
+    assert got.filter["n3"].is_success
+    assert "capacity 150000000 bit/s, booked 100000000" in got.filter["n4"].message
+    assert "Violated: 1" in got.filter["n5"].message
 
 
 def test_views_of_a_few_rows_agree_with_the_whole() -> None:

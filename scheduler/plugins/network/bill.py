@@ -19,9 +19,10 @@ from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import TopologyArgs
-from scheduler.plugins.network.costs import CostTable, PlaceCosts
+from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.dependencies import GroupNeeds, Need
 from scheduler.plugins.network.lookup import Lookup
+from scheduler.plugins.network.prices import Prices, own_cost
 from scheduler.plugins.network.tracker import NetworkTracker, WorkloadPods
 
 
@@ -48,7 +49,7 @@ class Bill:
         self._handle = handle
         self._args = next((p.args for p in plugins if isinstance(p.args, TopologyArgs)), None)
         self._tracker: NetworkTracker | None = None
-        self._matrices: PlaceCosts | None = None
+        self._matrices: Prices | None = None
 
     def total(self) -> int:
         """Return what all ties between placed pods cost together; 0 without groups or costs."""
@@ -56,15 +57,14 @@ class Bill:
         tracker = self._tracker
         if matrices is None or tracker is None:
             return 0
-        size = len(tracker.places)
-        cost, total = matrices.cost[:, :size], 0
+        total = 0
         for name in tracker.groups():
             needs, pods = self._needs(name), tracker.pods(name)
             for workload, own in pods.items() if needs is not None else ():
                 for need in needs.of(workload, both=False) if needs is not None else ():
                     other = pods.get(need.workload)
                     if other is not None:
-                        total += self._between(own, other, cost)
+                        total += self._between(own, other, matrices)
         return total
 
     def ties(self, pod: Pod, node: str) -> tuple[Tie, ...]:
@@ -85,31 +85,32 @@ class Bill:
                 found.append(self._tie(need, held, matrices, row))
         return tuple(found)
 
-    def _tie(self, need: Need, held: WorkloadPods, matrices: PlaceCosts, row: int) -> Tie:
+    def _tie(self, need: Need, held: WorkloadPods, matrices: Prices, row: int) -> Tie:
         tracker = self._tracker
         assert tracker is not None  # noqa: S101 - `ties` has looked
         here, shift = tracker.places.of(row), len(tracker.places) if need.is_dependent else 0
         cost = kept = broken = 0
         for other, count in held.by_row.items():
             place = tracker.places.of(other) + shift
-            price = -1.0 if other == row else float(matrices.price[here, place])
-            cost += 0 if other == row else count * int(matrices.cost[here, place])
+            prices, costs = matrices.columns(np.array([place]))
+            price = -1.0 if other == row else float(prices[here, 0])
+            cost += 0 if other == row else count * int(costs[here, 0])
             kept += count * (price <= need.limit)
             broken += count * (price > need.limit)
         return Tie(need.workload, need.is_dependent, held.total, cost, need.limit, kept, broken)
 
-    def _between(self, own: WorkloadPods, other: WorkloadPods, cost: np.ndarray[Any, Any]) -> int:
-        tracker = self._tracker
+    def _between(self, own: WorkloadPods, other: WorkloadPods, prices: Prices) -> int:
         _, _, here, counts = own.arrays()
-        _, _, there, numbers = other.arrays()
-        total = float(counts @ cost[here[:, None], there] @ numbers)
-        for row, count in own.by_row.items():
-            if row in other.by_row and tracker is not None:
-                place = tracker.places.of(row)
-                total -= count * other.by_row[row] * float(cost[place, place])
+        rows, numbers_on, there, numbers = other.arrays()
+        _, cost = prices.columns(there)
+        total = float(counts @ cost[here] @ numbers)
+        if self._tracker is not None:
+            # Pods on one node talk for nothing.
+            beside = np.array([own.by_row.get(row, 0) for row in rows.tolist()])
+            total -= float((beside * numbers_on) @ own_cost(self._tracker.places.rows[rows]))
         return round(total)
 
-    def _prices(self) -> PlaceCosts | None:
+    def _prices(self) -> Prices | None:
         """Return the prices between places, None without a group or a topology."""
         if self._matrices is None and self._handle.objects("AppGroup"):
             table = self._table()

@@ -4,7 +4,8 @@ Each placed pod of a workload books its `minBandwidth` once per dependency workl
 that workload's placed pods. Two pods of one zone book nothing, two of one region the link between
 their zones, others the link between their regions; places without names are left out. Amounts are
 whole bit/s, rounded up per group and link, worked out from counts: the same pods always book the
-same, whatever happened before. Sums are floats of whole numbers, which add and subtract exactly.
+same, whatever happened before. Sums are floats of whole numbers, which add and subtract exactly. With
+more places than `Places.most` nothing is booked between zones, with more regions nothing between those.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from scheduler.plugins.network.places import Places
 # Shares are fractions of bits; what rounding leaves over is not booked.
 GRAIN = 1e-3
 _NOBODY: Mapping[int, int] = {}
+_NOTHING: FloatMatrix = np.zeros((0, 0))
+_Cell = tuple[int, int, int]  # workload, place, number of pods
 
 
 class Pods(Protocol):
@@ -137,7 +140,7 @@ class Bookings:
         for edge in edges:
             rows.setdefault(edge.origin, len(rows))
             rows.setdefault(edge.destination, len(rows))
-        cells: list[tuple[int, int, int]] = []
+        cells: list[_Cell] = []
         totals = []
         for workload, row in rows.items():
             counts = _counts(pods.get(workload), moved.get(workload))
@@ -150,27 +153,46 @@ class Bookings:
                 shares[rows[edge.origin], rows[edge.destination]] += edge.bandwidth / total
         if not cells or not shares.any():
             return None
-        numbers = np.zeros((len(rows), len(self._places)))
+        return _Part(
+            *self._zones(len(rows), cells, shares), self._regions(len(rows), cells, shares)
+        )
+
+    def _regions(self, size: int, cells: list[_Cell], shares: FloatMatrix) -> FloatMatrix:
+        """Return what is booked from region to region by `shares` [origin, destination]."""
+        if len(self._places.regions) > self._places.most:
+            return _NOTHING
+        region_of = self._places.region_numbers()
+        numbers = np.zeros((size, len(self._places.regions)))
+        for row, place, count in cells:
+            numbers[row, region_of[place]] += count
+        numbers[:, 0] = 0.0  # nodes without a region
+        regions = np.ceil(numbers.T @ shares @ numbers - GRAIN)
+        np.fill_diagonal(regions, 0.0)
+        return regions
+
+    def _zones(
+        self, size: int, cells: list[_Cell], shares: FloatMatrix
+    ) -> tuple[Rows | None, FloatMatrix]:
+        """Return what is booked from place to place of a region."""
+        if len(self._places) > self._places.most:
+            return None, _NOTHING
+        numbers = np.zeros((size, len(self._places)))
         columns = np.array(cells)
         numbers[columns[:, 0], columns[:, 1]] = columns[:, 2]
-        return self._part(numbers, shares)
-
-    def _part(self, numbers: FloatMatrix, shares: FloatMatrix) -> _Part:
-        """Return the bookings of `numbers` [workload, place] with `shares` [origin, destination]."""
-        wide = numbers @ self._places.in_region()
-        regions = np.ceil(wide.T @ shares @ wide - GRAIN)
-        np.fill_diagonal(regions, 0.0)
         is_link = self._places.is_link()
         used = np.flatnonzero(numbers.any(axis=0))
         if 2 * len(used) > len(self._places):
             # Most places: whole matrices are added faster than parts of them.
-            return _Part(None, np.ceil(numbers.T @ shares @ numbers - GRAIN) * is_link, regions)
+            return None, np.ceil(numbers.T @ shares @ numbers - GRAIN) * is_link
         part = numbers[:, used]
         zones = np.ceil(part.T @ shares @ part - GRAIN) * is_link[used[:, None], used]
-        return _Part(used, zones, regions)
+        return used, zones
 
     def _grow(self) -> None:
-        sizes = len(self._places), len(self._places.regions)
+        most = self._places.most
+        sizes = [
+            size if size <= most else 0 for size in (len(self._places), len(self._places.regions))
+        ]
         if self._amounts.zones.shape[0] != sizes[0] or self._amounts.regions.shape[0] != sizes[1]:
             self._amounts = Amounts(
                 *(_padded(old, size) for old, size in zip(self._amounts, sizes, strict=True))
@@ -180,13 +202,17 @@ class Bookings:
 def _add(amounts: Amounts, part: _Part | None, sign: int) -> None:
     if part is None:
         return
-    size = len(part.zones)
-    if part.places is None:
-        amounts.zones[:size, :size] += sign * part.zones
-    else:
-        amounts.zones[part.places[:, None], part.places] += sign * part.zones
-    size = len(part.regions)
-    amounts.regions[:size, :size] += sign * part.regions
+    for whole, own, places in (
+        (amounts.zones, part.zones, part.places),
+        (amounts.regions, part.regions, None),
+    ):
+        size = len(own)
+        if not len(whole) or not size:
+            continue  # so many that there are no matrices
+        if places is None:
+            whole[:size, :size] += sign * own
+        else:
+            whole[places[:, None], places] += sign * own
 
 
 def _counts(pods: Pods | None, moved: Mapping[int, int] | None) -> Mapping[int, int]:
@@ -200,4 +226,4 @@ def _counts(pods: Pods | None, moved: Mapping[int, int] | None) -> Mapping[int, 
 
 def _padded(matrix: FloatMatrix, size: int) -> FloatMatrix:
     more = size - matrix.shape[0]
-    return np.pad(matrix, (0, more)) if more else matrix
+    return np.pad(matrix, (0, more)) if more > 0 else matrix[:size, :size]

@@ -21,42 +21,21 @@ from scheduler.objects.network import (
     Weights,
 )
 from scheduler.objects.quantity import quantity
-from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix, Link
+from scheduler.plugins.network.links import REGION, ZONE, Link
 from scheduler.plugins.network.places import NOWHERE, Places
+from scheduler.plugins.network.prices import (
+    ALWAYS,
+    SAME_PLACE_COST,
+    UNKNOWN_COST,
+    PlaceCosts,
+    Prices,
+    WidePrices,
+)
 
-UNKNOWN_COST = 100  # what an unknown way adds to a score
-SAME_PLACE_COST = 1
 DEAREST = 10**12  # beyond any sense; keeps sums over many pods inside 64 bits
-_ALWAYS = -1.0
-_MOST_LIMITS = 64
 _LEVELS = {REGION_LABEL: REGION, ZONE_LABEL: ZONE}
 
 Way = tuple[str, str]
-
-
-class PlaceCosts:
-    """Matrices [from, to] over places.
-
-    `price` is what a limit is compared with: below every limit inside one place, above every limit to
-    nowhere, not a number where the way is not known. `cost` is what a score adds. The second half of
-    the columns holds the transposed matrices: the way to the candidate instead of from it. Numbers are
-    whole; as floats, sums over many pods are several times faster and still exact.
-    """
-
-    def __init__(self, price: FloatMatrix, cost: FloatMatrix) -> None:
-        self.price = price
-        self.cost = cost
-        self._judged: dict[int, tuple[FloatMatrix, FloatMatrix]] = {}
-
-    def judged(self, limit: int) -> tuple[FloatMatrix, FloatMatrix]:
-        """Return 1 where a limit holds, and 1 where it is broken; a way not known does neither."""
-        found = self._judged.get(limit)
-        if found is None:
-            if len(self._judged) >= _MOST_LIMITS:
-                self._judged.clear()
-            holds = (self.price <= limit).astype(np.float64)
-            found = self._judged[limit] = (holds, (self.price > limit).astype(np.float64))
-        return found
 
 
 class CostTable:
@@ -67,19 +46,34 @@ class CostTable:
         self.capacities: dict[Link, int] = {}
         for weights in _chosen(topology, weights_name):
             self._read(weights)
-        self._matrices: PlaceCosts | None = None
+        self._matrices: Prices | None = None
         self._size = 0
+        self._ends: dict[tuple[str, str, bool], dict[str, int]] = {}
 
     def cost(self, level: str, origin: str, destination: str) -> int | None:
         """Return the listed cost of a way, None if it is not known."""
         found = self.costs[level].get((origin, destination))
         return self.costs[level].get((destination, origin)) if found is None else found
 
-    def matrices(self, places: Places) -> PlaceCosts:
+    def matrices(self, places: Places) -> Prices:
         """Return the costs between all places known so far."""
         if self._matrices is None or self._size != len(places):
-            self._matrices, self._size = self._between(places), len(places)
+            is_wide = len(places) > places.most
+            self._matrices = WidePrices(self, places) if is_wide else self._between(places)
+            self._size = len(places)
         return self._matrices
+
+    def ends(self, level: str, name: str, *, away: bool) -> dict[str, int]:
+        """Return the known costs from everywhere to a name, or with `away` from it to everywhere."""
+        if not self._ends:
+            for one in (REGION, ZONE):
+                for origin, destination in self.costs[one]:
+                    for ends in ((origin, destination), (destination, origin)):
+                        cost = self.cost(one, *ends)
+                        if cost is not None:
+                            self._ends.setdefault((one, ends[1], False), {})[ends[0]] = cost
+                            self._ends.setdefault((one, ends[0], True), {})[ends[1]] = cost
+        return self._ends.get((level, name, away), {})
 
     def _read(self, weights: Weights) -> None:
         for level_costs in weights.levels:
@@ -108,7 +102,7 @@ class CostTable:
         listed = np.concatenate((listed, listed.T), axis=1)
         is_same = np.concatenate((is_same, is_same), axis=1)
         unknown = listed < 0
-        price = np.where(is_same, _ALWAYS, np.where(unknown, np.nan, listed))
+        price = np.where(is_same, ALWAYS, np.where(unknown, np.nan, listed))
         cost = np.where(is_same, SAME_PLACE_COST, np.where(unknown, UNKNOWN_COST, listed))
         other_is_nowhere = [NOWHERE, len(places) + NOWHERE]
         price[:, other_is_nowhere], cost[:, other_is_nowhere] = np.inf, UNKNOWN_COST

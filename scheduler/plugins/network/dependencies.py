@@ -15,6 +15,7 @@ from scheduler.objects.groups import AppGroup, Quantity, Workload, WorkloadRef
 from scheduler.objects.quantity import quantity
 
 _MOST = 16_384
+HIGHEST_LIMIT = 10**12
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -84,7 +85,7 @@ def needs_of(members: Iterable[Workload]) -> GroupNeeds:
         label = entry.workload.label
         for dependency in entry.dependencies:
             other = _resolved(dependency.workload, labels, names)
-            limit = dependency.max_network_cost or 0
+            limit = min(max(dependency.max_network_cost or 0, 0), HIGHEST_LIMIT)
             bandwidth = _bits(dependency.min_bandwidth)
             own.setdefault(label, []).append(Need(other, limit, bandwidth))
             if other != label:  # with oneself, both ends are the same tie

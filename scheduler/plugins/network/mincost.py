@@ -12,11 +12,11 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SKIP, Status
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
 from scheduler.plugins.network.args import NetworkMinCostArgs
-from scheduler.plugins.network.costs import UNKNOWN_COST
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.overhead import cheapest_best
 from scheduler.plugins.network.paths import ClosedTable, NodeGraph
-from scheduler.plugins.network.ties import TiesState, own_cost
+from scheduler.plugins.network.prices import UNKNOWN_COST, own_cost
+from scheduler.plugins.network.ties import TiesState
 
 
 class NetworkMinCost(Plugin[NetworkMinCostArgs]):
@@ -67,15 +67,20 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         return cheapest_best(nodes, raw)
 
     def _by_place(self, nodes: Nodes, state: TiesState) -> IntColumn:
-        table = state.ties.table
-        if self._closed is None or self._closed.table is not table:
-            self._closed = ClosedTable(table)
-        cost = self._closed.matrix(state.places)
-        raw: IntColumn = state.accumulated(cost)[self._tracker.place_column(nodes)]
+        raw: IntColumn = self._sums(state)[self._tracker.place_column(nodes)]
         standing = state.standing()
-        own = own_cost(cost, standing.places) * standing.counts
+        own = own_cost(standing.places) * standing.counts
         raw -= self._tracker.spread(nodes, standing.rows, own)
         return raw
+
+    def _sums(self, state: TiesState) -> IntColumn:
+        """Return the cost by place; with very many places that of the direct ways."""
+        table, places = state.ties.table, state.places
+        if len(places) > places.most:
+            return state.verdicts().cost
+        if self._closed is None or self._closed.table is not table:
+            self._closed = ClosedTable(table)
+        return state.accumulated(self._closed.matrix(places))
 
     def _by_node(self, nodes: Nodes, state: TiesState, graph: NodeGraph) -> IntColumn:
         known = np.zeros(len(graph.numbers))

@@ -17,8 +17,9 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import Bandwidth, Dependents, NetworkOverheadArgs
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.places import NOWHERE
+from scheduler.plugins.network.prices import own_cost
 from scheduler.plugins.network.room import LinkRoom
-from scheduler.plugins.network.ties import TiesState, own_cost
+from scheduler.plugins.network.ties import TiesState
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
@@ -120,7 +121,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             state = answer
         raw: IntColumn = state.verdicts().cost[self._tracker.place_column(nodes)]
         standing = state.standing()
-        own = own_cost(state.ties.table.matrices(state.places).cost, standing.places)
+        own = own_cost(standing.places)
         raw -= self._tracker.spread(nodes, standing.rows, own * standing.counts)
         return raw
 

@@ -15,14 +15,10 @@ from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, FloatColumn, Rows
 from scheduler.objects.network import NetworkTopologySlice
-from scheduler.plugins.network.costs import (
-    DEAREST,
-    SAME_PLACE_COST,
-    UNKNOWN_COST,
-    CostTable,
-)
+from scheduler.plugins.network.costs import DEAREST, CostTable
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
 from scheduler.plugins.network.places import NOWHERE, Places
+from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST
 
 _FAR = np.inf
 

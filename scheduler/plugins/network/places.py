@@ -18,16 +18,25 @@ from scheduler.state.columns import Column
 Place = tuple[str, str]  # region, zone
 
 NOWHERE = 0
+# Up to so many places (or regions) there are matrices over all of them.
+MOST = 2048
 
 
 class Places:
-    """The place of every row; written by `NetworkTracker` alone."""
+    """The place of every row; written by `NetworkTracker` alone.
+
+    Where there are more than `most`, nobody may make matrices over all of them.
+    """
+
+    most = MOST
 
     def __init__(self) -> None:
         self.names: list[Place] = [("", "")]
         self.regions: list[str] = [""]
         self._region_of: list[int] = [0]
-        self._arrays: tuple[Rows, FloatMatrix, FloatMatrix] | None = None
+        self._region_numbers: dict[str, int] = {"": 0}
+        self._region_column: Rows | None = None
+        self._links: FloatMatrix | None = None
         self._numbers: dict[Place, int] = {("", ""): NOWHERE}
         self._of: Column[np.intp] = Column(np.intp, NOWHERE)
 
@@ -52,26 +61,19 @@ class Places:
 
     def region_numbers(self) -> Rows:
         """Return the number of each place's region in `regions`; 0 is that without a name."""
-        return self._by_place()[0]
-
-    def in_region(self) -> FloatMatrix:
-        """Return 1 where a place [row] lies in a region [column] with a name."""
-        return self._by_place()[1]
+        if self._region_column is None:
+            self._region_column = np.array(self._region_of, dtype=np.intp)
+        return self._region_column
 
     def is_link(self) -> FloatMatrix:
         """Return 1 between places of one region in different zones with names, else 0."""
-        return self._by_place()[2]
-
-    def _by_place(self) -> tuple[Rows, FloatMatrix, FloatMatrix]:
-        if self._arrays is None:
-            region: Rows = np.array(self._region_of, dtype=np.intp)
-            lies_in = np.zeros((len(region), len(self.regions)))
-            lies_in[np.arange(len(region)), region] = region > 0
+        if self._links is None:
+            region = self.region_numbers()
             named = np.array([bool(zone) for _, zone in self.names])
             links = (region[:, None] == region) & named[:, None] & named
             np.fill_diagonal(links, val=False)
-            self._arrays = (region, lies_in, links.astype(np.float64))
-        return self._arrays
+            self._links = links.astype(np.float64)
+        return self._links
 
     def set(self, row: int, labels: Mapping[str, str]) -> None:
         """Write where a row stands."""
@@ -84,7 +86,8 @@ class Places:
 
     def _add(self, place: Place) -> None:
         self.names.append(place)
-        if place[0] not in self.regions:
+        number = self._region_numbers.setdefault(place[0], len(self.regions))
+        if number == len(self.regions):
             self.regions.append(place[0])
-        self._region_of.append(self.regions.index(place[0]))
-        self._arrays = None
+        self._region_of.append(number)
+        self._region_column = self._links = None

@@ -59,10 +59,12 @@ class LinkRoom:
         self.size = len(places)
         self._bookings = bookings
         self._region_of = places.region_numbers()
-        self._zones = self._listed(ZONE, [zone for _, zone in places.names])
-        self._regions = self._listed(REGION, places.regions)
-        is_apart = self._region_of[:, None] != self._region_of[None, :]
-        self._zones.capacity[is_apart] = np.inf
+        zones = [zone for _, zone in places.names] if len(places) <= places.most else []
+        regions = places.regions if len(places.regions) <= places.most else []
+        self._zones, self._regions = self._listed(ZONE, zones), self._listed(REGION, regions)
+        if zones:
+            is_apart = self._region_of[:, None] != self._region_of[None, :]
+            self._zones.capacity[is_apart] = np.inf
         self._least = min(self._zones.least, self._regions.least)
 
     def full(self, state: TiesState) -> Iterator[FullLink]:
@@ -105,7 +107,7 @@ class LinkRoom:
         return _Asked(towards, back, own, float(counts.sum()))
 
     def _by_region(self, asked: _Asked) -> _Asked:
-        size = len(self._regions.names)
+        size = int(self._region_of.max()) + 1
         towards, back, own = (
             np.bincount(self._region_of, weights=column, minlength=size).astype(np.float64)
             for column in (asked.towards, asked.back, asked.own)
@@ -158,6 +160,8 @@ def _wishes(state: TiesState) -> float:
 
 def _over(listed: _Listed, asked: _Asked, booked: FloatMatrix) -> Iterator[tuple[int, str]]:
     """Yield (candidate's domain, what to say) where what is asked does not fit."""
+    if not listed.names:
+        return  # so many that nothing is booked between them
     most = asked.towards.max(initial=0.0) + asked.back.max(initial=0.0)
     if 2 * booked.max(initial=0.0) + most <= listed.least:
         return  # no link can be full

@@ -17,17 +17,10 @@ from scheduler.plugins.network.bookings import Amounts
 from scheduler.plugins.network.links import FloatMatrix
 from scheduler.plugins.network.lookup import Ties
 from scheduler.plugins.network.places import Places
+from scheduler.plugins.network.prices import Verdicts
 from scheduler.plugins.network.tracker import NetworkTracker
 
 Moves = dict[str, dict[int, int]]  # workload → row (or place) → pods more than there are
-
-
-class Verdicts(NamedTuple):
-    """Numbers per place: how many ties hold, how many do not, and what they cost together."""
-
-    satisfied: IntColumn
-    violated: IntColumn
-    cost: IntColumn
 
 
 class Standing(NamedTuple):
@@ -142,26 +135,17 @@ class TiesState:
                     yield row, count, need.is_dependent
 
     def accumulated(self, cost: FloatMatrix) -> IntColumn:
-        """Return per place the sum of `cost`, a matrix as in `PlaceCosts`, over all tied pods."""
+        """Return per place the sum of `cost`, a matrix over places there and back, over all tied pods."""
         counts = sum(self._ends(cost.shape[1]).values())
         total: IntColumn = (cost @ counts).astype(np.int64)
         return total
 
     def _judge(self) -> Verdicts:
-        matrices = self.ties.table.matrices(self.places)
-        by_limit = self._ends(matrices.cost.shape[1])
-        size = len(self.places)
-        satisfied, violated, everybody = np.zeros(size), np.zeros(size), np.zeros(2 * size)
-        for limit, counts in by_limit.items():
-            holds, breaks = matrices.judged(limit)
-            satisfied += holds @ counts
-            violated += breaks @ counts
-            everybody += counts
-        cost = matrices.cost @ everybody
-        return Verdicts(*(numbers.astype(np.int64) for numbers in (satisfied, violated, cost)))
+        prices = self.ties.table.matrices(self.places)
+        return prices.judge(self._ends(2 * len(self.places)))
 
     def _ends(self, columns: int) -> dict[int, FloatColumn]:
-        """Return for each limit the number of tied pods per column of `PlaceCosts`."""
+        """Return for each limit the number of tied pods per column of `Prices`."""
         found: dict[int, FloatColumn] = {}
         for need in self.ties.needs:
             places, numbers = self.by_place(need.workload)
@@ -186,9 +170,3 @@ class TiesState:
                 places[self.places.of(row)] += number
             found[workload] = dict(places)
         return found
-
-
-def own_cost(cost: FloatMatrix, places: Rows) -> IntColumn:
-    """Return what a pod on the candidate's own node was counted with by its place."""
-    found: IntColumn = cost[places, places].astype(np.int64)
-    return found
