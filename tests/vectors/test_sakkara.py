@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -33,11 +34,16 @@ PREEMPTION_KEYS = PLACEMENT_KEYS - {"expect_reference"} | {"running", "fixed"}
 NUMBERS = {"min", "max", "partitions", "factor"}
 
 
+@cache
+def batch():
+    """Return what answers one line after the other; configurations are read once."""
+    return Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+
+
 def simulated(case):
     """Return the simulation of a case."""
     line = {"id": case["name"], "objects": model.objects(case), "pending": model.members(case)}
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
-    answer = json.loads(batch.answer(json.dumps(line).encode()))
+    answer = json.loads(batch().answer(json.dumps(line).encode()))
 
     assert "error" not in answer, answer.get("error")
     return answer["simulation"]
