@@ -20,6 +20,7 @@ from scheduler.sandbox import manifests
 from scheduler.sandbox.controllers.table import controllers
 from scheduler.sandbox.kinds import NODES
 from scheduler.sandbox.kubelet import Kubelets
+from scheduler.sandbox.loadagents import LoadAgents
 from scheduler.sandbox.nodes import Nodes
 from scheduler.sandbox.podlife import Pace
 from scheduler.sandbox.server import ApiServer
@@ -80,7 +81,8 @@ class Sandbox:
             self.store, nodes, options.pace, lazy=options.lazy, pods_changed=agents.changed
         )
         others = controllers(self.store, node_grace_s=options.node_grace_s)
-        self.turns = Turns(self.store, [nodes, agents, kubelets, *others])
+        load = LoadAgents(self.store, nodes)
+        self.turns = Turns(self.store, [nodes, agents, load, kubelets, *others])
         self.server = ApiServer(self.store, host=options.host, port=options.port)
         await self.server.start()
         self._acting = asyncio.create_task(self.turns.run(), name="sandbox actors")

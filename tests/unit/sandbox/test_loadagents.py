@@ -1,0 +1,107 @@
+"""Simulated agents report what their nodes' annotations and pods say, as often as they should."""
+
+from typing import Any
+
+from scheduler.base.clock import ManualClock, rfc3339
+from scheduler.sandbox.kinds import NAMESPACES, NODES, PODS
+from scheduler.sandbox.kubelet import Kubelets
+from scheduler.sandbox.loadagents import LOAD, USE, LoadAgents
+from scheduler.sandbox.nodes import Nodes
+from scheduler.sandbox.shape import Group, Shape, nodes_of
+from scheduler.sandbox.start import new_store
+from scheduler.sandbox.turns import Turns
+from scheduler.testing.builders import pod
+
+Object = dict[str, Any]
+START = 1_700_000_000.0
+
+
+class World:
+    """Two nodes, of which one has an agent."""
+
+    def __init__(self, words: str) -> None:
+        self.clock = ManualClock(START)
+        self.store = new_store(self.clock, seed=1)
+        nodes = Nodes(self.store)
+        actors = [nodes, LoadAgents(self.store, nodes), Kubelets(self.store, nodes)]
+        self.turns = Turns(self.store, actors, strict=True)  # type: ignore[arg-type]
+        groups = [
+            Group(name="n", cpu=10, memory="10Gi", annotations={LOAD: words}),
+            Group(name="without", cpu=10, memory="10Gi"),
+        ]
+        for node in nodes_of(Shape(nodes=groups), self.store.now()):
+            self.store.create(NODES, node)
+        if self.store.find(NAMESPACES, "", "default") is None:
+            self.store.create(NAMESPACES, {"metadata": {"name": "default"}})
+        self.tick(0)
+
+    def tick(self, seconds: float) -> None:
+        """Let time pass, stopping at every moment when something is due."""
+        end = self.clock.now() + seconds
+        while True:
+            self.turns.tick()
+            due = self.turns.next_due()
+            if due is None or due > end:
+                break
+            self.clock.set(max(due, self.clock.now()))
+        self.clock.set(end)
+        self.turns.tick()
+
+    def annotate(self, words: str) -> None:
+        """Change what the node's annotation says."""
+        stored = self.store.find(NODES, "", "n")
+        assert stored is not None
+        meta = {**stored.obj["metadata"], "annotations": {LOAD: words}}
+        self.store.update(NODES, {**stored.obj, "metadata": meta})
+
+    def metrics(self) -> dict[str, Object]:
+        """Return the reports by node."""
+        kind = self.store.kinds.find("slo.koordinator.sh", "v1alpha1", "nodemetrics")
+        assert kind is not None
+        return {one.obj["metadata"]["name"]: one.obj for one in self.store.list(kind)}
+
+
+def test_a_report_has_node_system_pods_time_and_source():
+    """A pod uses its share of what it asks for once it runs; nodes without the annotation are silent."""
+    world = World("cpu=20% memory=10% use=50% noise=0% every=30s")
+    raw = pod("p", node_name="n", requests={"cpu": "2", "memory": "2Gi"})
+    raw["metadata"]["annotations"] = {USE: "memory=100%"}
+    world.store.create(PODS, raw)
+    world.tick(65)
+    (name,) = world.metrics()
+    metric = world.metrics()[name]
+
+    assert name == "n"
+    assert metric["metadata"]["annotations"] == {"trellis.dev/load-source": "a simulated agent"}
+    status = metric["status"]
+    assert status["updateTime"] == rfc3339(START + 60)
+    assert status["nodeMetric"]["nodeUsage"]["resources"] == {"cpu": "3000m", "memory": "3145728Ki"}
+    assert status["nodeMetric"]["systemUsage"]["resources"]["cpu"] == "2000m"
+    (one,) = status["podsMetric"]
+    assert (one["name"], one["priority"]) == ("p", "koord-prod")
+    assert one["podUsage"]["resources"] == {"cpu": "1000m", "memory": "2097152Ki"}
+
+
+def test_a_node_goes_hot_at_once_and_an_agent_dies():
+    """A changed annotation is reported soon; with agent=off the last report grows old."""
+    world = World("cpu=20% noise=0% every=30s")
+    world.annotate("cpu=95% noise=0% every=30s")
+    world.tick(1)
+    assert world.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] == "9500m"
+    world.annotate("cpu=10% agent=off every=30s")
+    world.tick(100)
+    assert world.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] == "9500m"
+    world.annotate("cpu=10% noise=10% every=30s")
+    world.tick(1)
+    used = world.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"]
+    assert 900 <= int(used.removesuffix("m")) <= 1100
+    assert used != "1000m"
+
+
+def test_words_that_cannot_be_read_are_nothing():
+    """An agent goes on whatever the annotation says."""
+    world = World("cpu=lots memory=-5% every=never use")
+    world.tick(61)
+
+    resources = world.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]
+    assert resources == {"cpu": "0m", "memory": "0Ki"}
