@@ -205,9 +205,8 @@ class Search:
         from scheduler.solver.victimmodel import Task
         from scheduler.solver.victimstage import minimise
 
-        left = self._started + self._limits.total_s - perf_s()
         task = Task(decided, gone, weights, tuple(self._frozen), self._violations)
-        seconds = max(0.01, min(self._limits.stage_s, left))
+        seconds = max(0.01, min(self._limits.stage_s, self._left()))
         return minimise(self._room, task, self._limits, seconds, self._evicted())
 
     def _suffices(self, evicted: Choice) -> bool:
@@ -224,7 +223,12 @@ class Search:
             for leaf, fits in zip(self._asked.leaves, slots, strict=True)
         )
         after = msgspec.structs.replace(self._asked, leaves=leaves, request=())
-        return placing.solve(after, self._limits)
+        # The victims are known: their placement gets its share even when the time is nearly over.
+        left = max(self._limits.stage_s / 2, self._left())
+        return placing.solve(after, msgspec.structs.replace(self._limits, total_s=left))
+
+    def _left(self) -> float:
+        return self._started + self._limits.total_s - perf_s()
 
     def _evicted(self) -> dict[int, int]:
         return self._known or {}
