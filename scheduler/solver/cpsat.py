@@ -2,7 +2,7 @@
 
 Deterministic: one worker, a fixed seed, stages in a fixed order; only a time limit that is reached makes
 two runs differ. A stage that is not proven keeps its best answer with the bound, and the next stages go
-on from it. The only module besides variables and victims that runs CP-SAT.
+on from it. Besides scheduler.solver.victimmodel the only module that runs CP-SAT.
 """
 
 from __future__ import annotations
