@@ -29,12 +29,14 @@ from operators.nodemetric.policy import Policies, PolicyError, read_policies
 from operators.operator import Recipe, Surroundings
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import BY_KIND
+from scheduler.objects.node import Node
 from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.pod import Pod
 
 KIND = BY_KIND["NodeMetric"]
 NOT_FOUND, CONFLICT = 404, 409
 WRITERS = 8
+SLICE = 2000
 
 _log = structlog.get_logger("operators.nodemetric")
 
@@ -56,6 +58,8 @@ class NodeMetricOperator:
         # What was written and the view does not show yet, with the moment of writing.
         self._written: dict[str, tuple[Step, float]] = {}
         self._reported: dict[str, float] = {}
+        self._judged: dict[str, tuple[Node, NodeMetric | None]] = {}
+        self._judged_by: Policies | None = None
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
         """Take nothing in: what there is, the view knows."""
@@ -126,9 +130,8 @@ class NodeMetricOperator:
 
     async def _look(self) -> None:
         """Take the steps that are due."""
-        view, now = self._around.view, self._around.clock.now()
-        metrics = view.objects(KIND.kind)
-        wanted = steps(view.nodes(), metrics, self._policies)
+        now = self._around.clock.now()
+        wanted = self._wanted()
         lately = now - self._settings.settle_s
         self._written = {k: v for k, v in self._written.items() if v[1] > lately}
         due = [one for one in wanted if self._written.get(one.name, (None, 0.0))[0] != one]
@@ -140,6 +143,29 @@ class NodeMetricOperator:
         self._failures = self._failures + 1 if errors else 0
         if errors:
             self._around.report(errors[0])
+
+    def _wanted(self) -> list[Step]:
+        """Return what to do; nodes whose object was right and that are the same since are passed over.
+
+        Reports change some object every moment: to look at all nodes each time would hold the loop.
+        """
+        metrics = self._around.view.objects(KIND.kind)
+        nodes = {node.metadata.name: node for node in self._around.view.nodes()}
+        if self._judged_by is not self._policies:
+            self._judged, self._judged_by = {}, self._policies
+        changed = []
+        for name, node in nodes.items():
+            known = self._judged.get(name)
+            if known is None or known[0] is not node or known[1] is not metrics.get(name):
+                changed.append(node)
+        found = steps(changed, metrics, self._policies)
+        open_ones = {step.name for step in found}
+        for node in changed:
+            name = node.metadata.name
+            if name not in open_ones:
+                self._judged[name] = (node, metrics.get(name))
+        self._judged = {name: one for name, one in self._judged.items() if name in nodes}
+        return found + [Delete(name) for name in metrics if name not in nodes]
 
     async def _take(self, step: Step) -> str:
         """Take one step; return what went wrong."""
@@ -195,17 +221,18 @@ class NodeMetricOperator:
     async def _report_all(self, snapshot: Any) -> None:
         """Write what is newer than what was written, spread over half the interval."""
         pods: dict[str, list[Pod]] = defaultdict(list)
-        for placed in self._around.view.pods():
+        for number, placed in enumerate(list(self._around.view.pods())):
             pods[placed.node].append(placed.pod)
-        due = []
-        for name, metric in self._around.view.objects(KIND.kind).items():
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+        metrics = list(self._around.view.objects(KIND.kind).items())
+        pause_s = self._settings.report_interval_s / 2 / max(len(metrics), 1)
+        for name, metric in metrics:
             found = status_of(name, pods.get(name, ()), snapshot)
             if found is not None and found[1] > self._reported.get(name, 0.0):
-                due.append((name, metric, *found))
-        pause_s = self._settings.report_interval_s / 2 / max(len(due), 1)
-        for name, metric, status, measured in due:
-            if await self._report(name, metric, status, snapshot.source):
-                self._reported[name] = measured
+                status, measured = found
+                if await self._report(name, metric, status, snapshot.source):
+                    self._reported[name] = measured
             await asyncio.sleep(min(pause_s, 0.1))
 
     async def _report(

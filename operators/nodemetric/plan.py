@@ -1,4 +1,4 @@
-"""Which NodeMetrics have to be made, removed or told another policy: the rules, without I/O."""
+"""Which NodeMetrics have to be made or told another policy: the rules, without I/O."""
 
 from __future__ import annotations
 
@@ -56,21 +56,18 @@ Step = Create | SetPolicy | Delete
 def steps(
     nodes: Iterable[Node], metrics: Mapping[str, NodeMetric], policies: Policies | None
 ) -> list[Step]:
-    """Return what to do; without policies (none was ever readable) only what has no node goes."""
+    """Return what to do for these nodes; nothing without policies (none was ever readable)."""
     found: list[Step] = []
-    names = set()
+    if policies is None:
+        return found
     for node in nodes:
         name = node.metadata.name
-        names.add(name)
-        if policies is None:
-            continue
         policy = policies.of(node.metadata.labels)
         metric = metrics.get(name)
         if metric is None:
             found.append(Create(node, policy))
         elif metric.spec.metric_collect_policy != policy:
             found.append(SetPolicy(name, policy))
-    found += [Delete(name) for name in metrics if name not in names]
     return found
 
 

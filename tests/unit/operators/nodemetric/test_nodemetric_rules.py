@@ -6,7 +6,7 @@ import pytest
 
 from operators.metricproviders import CPU, MEMORY, Figure, Measure, Snapshot
 from operators.nodemetric.figures import status_of
-from operators.nodemetric.plan import Create, Delete, SetPolicy, policy_document, steps
+from operators.nodemetric.plan import Create, SetPolicy, policy_document, steps
 from operators.nodemetric.policy import (
     DEFAULT_POLICY,
     SECTION,
@@ -104,8 +104,8 @@ def metric(name: str, **policy: int) -> NodeMetric:
     return read
 
 
-def test_every_node_gets_one_object_and_every_object_has_a_node():
-    """Missing ones are made, lost ones go, those that say something else are told."""
+def test_every_node_gets_one_object_with_its_policy():
+    """Missing ones are made, those that say something else are told."""
     right = NodeMetric(metric("right").metadata, NodeMetricSpec(DEFAULT_POLICY))
     known = {"right": right, "wrong": metric("wrong", reportIntervalSeconds=5), "lost": right}
     nodes = [read_node(node(name)) for name in ("right", "wrong", "new")]
@@ -114,7 +114,6 @@ def test_every_node_gets_one_object_and_every_object_has_a_node():
     assert found == [
         SetPolicy("wrong", DEFAULT_POLICY),
         Create(nodes[2], DEFAULT_POLICY),
-        Delete("lost"),
     ]
     made = found[1].document() if isinstance(found[1], Create) else {}
     assert made["metadata"]["name"] == "new"
@@ -122,10 +121,8 @@ def test_every_node_gets_one_object_and_every_object_has_a_node():
 
 
 def test_before_any_policy_was_readable_nothing_is_made():
-    """A first configuration that is wrong must not spread defaults; what has no node still goes."""
-    found = steps([read_node(node("new"))], {"lost": metric("lost")}, None)
-
-    assert found == [Delete("lost")]
+    """A first configuration that is wrong must not spread defaults."""
+    assert steps([read_node(node("new"))], {"lost": metric("lost")}, None) == []
 
 
 def snapshot(**nodes: dict[Measure, Figure]) -> Snapshot:
