@@ -127,4 +127,9 @@ def _key(pod: Pod) -> bytes:
     owner = next(
         ((o.api_version, o.kind, o.name) for o in meta.owner_references if o.controller), None
     )
-    return _encode((meta.namespace, meta.labels, owner, spec))
+    told = (meta.namespace, meta.labels, owner, spec)
+    try:
+        return _encode(told)
+    except OverflowError:
+        # A quantity may be written as a number of any length; MessagePack holds 64 bits.
+        return _encode_any(told)
