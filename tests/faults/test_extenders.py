@@ -1,7 +1,11 @@
 """Misfortunes of extenders: their answers are lost, repeated, late, in another order, or nonsense."""
 
 import io
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +18,15 @@ from tests.property.moves import Move, create_pod, doorman, seeded_run
 from tests.property.rig import Rig
 from tests.property.tinyplugins import settings_with, tiny_engine
 
+ROOT = Path(__file__).parents[2]
+REPLAY = """
+import sys
+from scheduler.whatif.replay import replay
+from tests.faults.test_extenders import build_logged
+for path in sys.argv[1:]:
+    with open(path, "rb") as lines:
+        print(replay(lines, build_logged).difference)
+"""
 INSTEAD: Mapping[Move, Move] = {create_pod: create_extended_pod}
 
 
@@ -65,3 +78,22 @@ def test_generated_runs_replay(first: int):
 def build_logged(_header: Header) -> Engine:
     """Make the engine of the runs, for a replay in another process."""
     return build()
+
+
+def test_generated_runs_replay_in_another_process(tmp_path: Path):
+    """Strings hash differently there: no order of a set or dict reaches a question."""
+    files = []
+    for seed in range(6):
+        path = tmp_path / f"{seed}.log"
+        path.write_bytes(run(seed, replayed=True).log())
+        files.append(str(path))
+    done = subprocess.run(
+        [sys.executable, "-c", REPLAY, *files],
+        env={**os.environ, "PYTHONHASHSEED": "3", "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert ["None"] * 6 == done.stdout.splitlines()
