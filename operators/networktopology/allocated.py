@@ -1,0 +1,156 @@
+"""What a table of costs says besides costs: bandwidth booked per link, statistics per origin.
+
+Pure. Bookings follow the rule of the scheduler's plugin, from the pods that are there: each pod of a
+workload books its `minBandwidth` once per dependency, split evenly over that workload's pods; nothing
+inside a zone, the link between zones inside a region, else the link between regions. Amounts are whole
+bit/s, rounded up per group and link.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from math import ceil
+from typing import NamedTuple
+
+import msgspec
+
+from operators.appgroup.order import finder
+from scheduler.base.errors import ObjectError
+from scheduler.objects.groups import Dependency, Workload
+from scheduler.objects.network import (
+    REGION_LABEL,
+    ZONE_LABEL,
+    Cost,
+    CostStatistics,
+    Origin,
+    Quantity,
+    Weights,
+)
+from scheduler.objects.quantity import quantity
+
+Place = tuple[str, str]  # region, zone; "" for a label that is missing
+Pods = Mapping[str, Counter[Place]]  # workload → its placed pods by place
+
+
+_Change = Callable[[str, Origin], Origin]
+
+
+class Link(NamedTuple):
+    """The way between two values of a topology label, from the dependent's end."""
+
+    topology_key: str
+    origin: str
+    destination: str
+
+
+def booked(groups: Mapping[str, Sequence[Workload]], pods: Mapping[str, Pods]) -> dict[Link, int]:
+    """Return what all groups book per link in bit/s; links without bookings are left out."""
+    totals: Counter[Link] = Counter()
+    for name, workloads in groups.items():
+        for link, amount in _of_group(workloads, pods.get(name, {})).items():
+            totals[link] += ceil(amount)
+    return dict(totals)
+
+
+def with_bookings(table: Weights, amounts: Mapping[Link, int]) -> Weights:
+    """Return a table with `bandwidthAllocated` at each way that has a capacity.
+
+    A way listed in one direction carries both.
+    """
+    listed = {
+        Link(level.topology_key, origin.origin, way.destination)
+        for level in table.levels
+        for origin in level.origins
+        for way in origin.ways
+        if way.bandwidth_capacity is not None
+    }
+
+    def held(key: str, origin: Origin) -> tuple[Cost, ...]:
+        found = []
+        for way in origin.ways:
+            link = Link(key, origin.origin, way.destination)
+            back = Link(key, way.destination, origin.origin)
+            amount = amounts.get(link, 0) + (0 if back in listed else amounts.get(back, 0))
+            is_limited = way.bandwidth_capacity is not None
+            found.append(
+                msgspec.structs.replace(way, bandwidth_allocated=amount if is_limited else None)
+            )
+        return tuple(found)
+
+    return _with_origins(table, lambda key, o: msgspec.structs.replace(o, cost_list=held(key, o)))
+
+
+def with_statistics(table: Weights) -> Weights:
+    """Return a table with least, mean and greatest cost and capacity of each origin's ways."""
+
+    def stated(_key: str, origin: Origin) -> Origin:
+        costs = [way.network_cost for way in origin.ways if way.network_cost is not None]
+        bits = [b for way in origin.ways if (b := _bits(way.bandwidth_capacity)) is not None]
+        if not costs and not bits:
+            return origin
+        return msgspec.structs.replace(
+            origin,
+            origin_inter_statistics=CostStatistics(
+                *((min(bits), sum(bits) // len(bits), max(bits)) if bits else (None,) * 3),
+                *((min(costs), sum(costs) // len(costs), max(costs)) if costs else (None,) * 3),
+            ),
+        )
+
+    return _with_origins(table, stated)
+
+
+def _of_group(workloads: Sequence[Workload], pods: Pods) -> dict[Link, Fraction]:
+    find = finder(workloads)
+    amounts: dict[Link, Fraction] = defaultdict(Fraction)
+    for entry in workloads:
+        here = pods.get(entry.workload.label)
+        for dependency in entry.dependencies if here else ():
+            label = find(dependency.workload) or dependency.workload.label
+            there = pods.get(label)
+            bandwidth = _needed(dependency)
+            if not here or not there or not bandwidth:
+                continue
+            share = Fraction(bandwidth, there.total())
+            for one, count in here.items():
+                for other, number in there.items():
+                    link = _link(one, other)
+                    if link is not None:
+                        amounts[link] += share * count * number
+    return amounts
+
+
+def _link(one: Place, other: Place) -> Link | None:
+    """Return the link between two places, None inside a zone and where a name is missing."""
+    if one[0] != other[0]:
+        return Link(REGION_LABEL, one[0], other[0]) if one[0] and other[0] else None
+    if one[1] != other[1] and one[1] and other[1]:
+        return Link(ZONE_LABEL, one[1], other[1])
+    return None
+
+
+def _with_origins(table: Weights, change: _Change) -> Weights:
+    return msgspec.structs.replace(
+        table,
+        topology_list=tuple(
+            msgspec.structs.replace(
+                level,
+                origin_list=tuple(change(level.topology_key, o) for o in level.origins),
+                origin_costs=(),
+            )
+            for level in table.levels
+        ),
+        cost_list=(),
+    )
+
+
+def _needed(dependency: Dependency) -> int:
+    return max(_bits(dependency.min_bandwidth) or 0, 0)
+
+
+def _bits(amount: Quantity | None) -> int | None:
+    try:
+        return None if amount is None else quantity(amount)
+    except ObjectError:
+        return None

@@ -1,0 +1,65 @@
+"""What is booked per link, and statistics per origin: the scheduler's rule, counted a second time."""
+
+from collections import Counter, defaultdict
+
+import msgspec
+import pytest
+
+from operators.networktopology.allocated import Link, booked, with_bookings, with_statistics
+from scheduler.objects.groups import AppGroup
+from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
+from scheduler.plugins.network.links import REGION
+from tests.property.test_network import Year
+from tests.unit.plugins.networkworld import app_group, topology
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_it_is_what_the_plugin_books(seed):
+    """Through churn, for two applications at once."""
+    year = Year(seed)
+    for _ in range(300):
+        year.step()
+    groups = {
+        name: msgspec.convert(raw, AppGroup).spec.members for name, raw in year.groups.items()
+    }
+    pods = defaultdict(lambda: defaultdict(Counter))
+    for raw in year.pods.values():
+        group, workload = raw["metadata"]["labels"].values()
+        if raw["spec"]["nodeName"] in year.nodes:
+            pods[group][workload][year.nodes[raw["spec"]["nodeName"]]] += 1
+
+    keys = {REGION_LABEL: REGION, ZONE_LABEL: "zone"}
+    found = {(keys[link[0]], *link[1:]): bits for link, bits in booked(groups, pods).items()}
+    assert year.expected() == found
+    assert found == {tuple(k): bits for k, bits in year.tracker.bookings.totals().items()}
+
+
+def test_bookings_stand_at_the_ways_that_are_listed():
+    """One listed for both directions carries both; one without capacity shows nothing."""
+    ways = [("a", "b", 20, "1G"), ("a", "c", 30)]
+    raw = topology(ways, both=False)
+    (table,) = msgspec.convert(raw, NetworkTopology).spec.weights
+    amounts = {Link(REGION_LABEL, "a", "b"): 5, Link(REGION_LABEL, "b", "a"): 7}
+
+    (level, _) = with_bookings(table, amounts).topology_list
+    (origin,) = level.origin_list
+    assert [12, None] == [way.bandwidth_allocated for way in origin.cost_list]
+
+
+def test_statistics_tell_least_mean_and_greatest():
+    """Per origin, of what is listed."""
+    raw = topology([("a", "b", 20, "1G"), ("a", "c", 31, "500M")])
+    (table,) = msgspec.convert(raw, NetworkTopology).spec.weights
+    (level, _) = with_statistics(table).topology_list
+    told = level.origin_list[0].origin_inter_statistics
+
+    assert told is not None
+    assert (20, 25, 31) == (told.min_cost, told.avg_cost, told.max_cost)
+    assert (500_000_000, 10**9) == (told.min_bandwidth, told.max_bandwidth)
+
+
+def test_a_group_without_pods_books_nothing():
+    """Nor one without dependencies."""
+    group = msgspec.convert(app_group({"a": {"b": (5, "1G")}, "b": {}}), AppGroup)
+
+    assert {} == booked({"app": group.spec.members}, {})
