@@ -1,6 +1,7 @@
 """What is booked per link, and statistics per origin: the scheduler's rule, counted a second time."""
 
 from collections import Counter, defaultdict
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,7 +23,7 @@ def test_it_is_what_the_plugin_books(seed):
     groups = {
         name: msgspec.convert(raw, AppGroup).spec.members for name, raw in year.groups.items()
     }
-    pods = defaultdict(lambda: defaultdict(Counter))
+    pods: dict[str, Any] = defaultdict(lambda: defaultdict(Counter))
     for raw in year.pods.values():
         group, workload = raw["metadata"]["labels"].values()
         if raw["spec"]["nodeName"] in year.nodes:

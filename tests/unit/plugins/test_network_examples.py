@@ -1,5 +1,7 @@
 """The worked examples of the design texts, each as a test of its own."""
 
+from typing import Any
+
 import pytest
 
 from operators.appgroup.order import order_of
@@ -99,7 +101,7 @@ def test_the_eight_node_score_example():
 def test_the_five_node_dijkstra_graph():
     """P3 counts what depends on it: two replicas of P2, reached over the measured ways."""
     edges = [(1, 2, 1), (1, 3, 4), (2, 4, 6), (3, 4, 5), (3, 5, 3), (4, 5, 2)]
-    origins = {}
+    origins: dict[str, list[Any]] = {}
     for one, other, cost in edges:
         way = {"destination": f"worker-{other}", "networkCost": cost}
         origins.setdefault(f"worker-{one}", []).append(way)
