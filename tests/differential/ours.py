@@ -136,10 +136,17 @@ def _outcome(decision: Decision, attempt: Attempt, chooser: Chooser) -> Outcome:
         best=chooser.best,
         message=decision.message,
         plugins=sorted(decision.rejected_by),
-        nominated=decision.nominated_node,
+        nominated=_nominated(decision, attempt),
         candidates=_candidates(plugin.found if isinstance(plugin, Watching) else None, nodes),
         victims=sorted(placed.pod.key for placed in decision.victims),
     )
+
+
+def _nominated(decision: Decision, attempt: Attempt) -> str:
+    """Return where the pod is nominated afterwards; None in a decision leaves things as they are."""
+    if decision.nominated_node is not None:
+        return decision.nominated_node
+    return attempt.cycle.pod.status.nominated_node_name
 
 
 def _scores(decision: Decision, nodes: Any, rows: list[int]) -> dict[str, dict[str, int]]:
