@@ -119,6 +119,8 @@ class Model:
             if hint is not None:
                 self._cp.add_hint(variable, hint.get(index, 0))
         solver = solver_for(limits, seconds)
+        # What goes together on a leaf bounds well only as linear rows: proofs where there were none.
+        solver.parameters.linearization_level = 2
         status = solver.solve(self._cp)
         if status == cp_model.INFEASIBLE:
             return Decision(None, 0, is_infeasible=True)
