@@ -14,25 +14,12 @@ from tests.real.comparison import ABSENT, Difference
 from tests.real.playing import FREED, NO_NODES, WAITING
 from tests.real.population import waiting
 
-# What the peer's DynamicResources says after a preemption that did not help, in any message.
-CLAIMS = " no new claims to deallocate,"
-
-NO_CLAIMS = "DynamicResources does not exist here, nor what it says after every failure"
 NO_BATCHES = "OpportunisticBatching does not exist here: every pod is scored on its own"
 RETRIES_WITHOUT_NODES = (
     "kube-scheduler tries a pod that met no nodes again by back-off; ours waits for the first node"
 )
 PODS_IN_ERROR = sum(kind.count for kind in waiting() if kind.settles == "error")
 ERRORS_GO_ON = "pods in error are tried again by back-off for as long as the run lasts"
-MISSING_PLUGINS = "plugins that do not exist here yet"
-NOT_YET = (
-    "DynamicResources",
-    "NodeDeclaredFeatures",
-    "NodeVolumeLimits",
-    "VolumeBinding",
-    "VolumeRestrictions",
-    "VolumeZone",
-)
 
 
 class Known(NamedTuple):
@@ -62,13 +49,7 @@ def few_apart(peer: Any, ours: Any) -> bool:
     return numbers and abs(ours - peer) <= 3
 
 
-def but_for_claims(peer: Any, ours: Any) -> bool:
-    """Hold where the peer says the same but for what DynamicResources adds."""
-    return isinstance(peer, str) and CLAIMS in peer and bool(peer.replace(CLAIMS, "") == ours)
-
-
 RULES: tuple[Known, ...] = (
-    Known(r".* / (pod|event) / .* / (conditions\[\d+\]\.message|note)", but_for_claims, NO_CLAIMS),
     Known(
         r".* / metric / scheduler_(batch_\w+|get_node_hint\w+|store_schedule_results\w+) / ",
         missing,
@@ -130,11 +111,6 @@ RULES: tuple[Known, ...] = (
         rf"({WAITING}|{FREED}) / metric / scheduler_pending_pods / \\{{(active|backoff)\\}}",
         lambda peer, ours: max(peer, ours) <= PODS_IN_ERROR,
         ERRORS_GO_ON,
-    ),
-    Known(
-        rf".* / metric / .* / \{{({'|'.join(NOT_YET)}),.*\}}",
-        missing,
-        MISSING_PLUGINS,
     ),
     Known(
         # Two pods in error are tried for as long as the run lasts: a reading may be a try apart.
