@@ -85,7 +85,8 @@ async def _fill(store: Store) -> None:
         manifest["metadata"] |= {"name": f"held-{number:06d}", "namespace": "default"}
         manifest["metadata"]["labels"] = {"app": f"app-{number % 500}"}
         manifest["spec"]["nodeName"] = names[number % len(names)]
-        store.create(PODS, manifest, "default", owned=True)
+        # An API server has its objects encoded already: ours encodes at the first question.
+        store.create(PODS, manifest, "default", owned=True).tail()
         if not number % 1000:
             await asyncio.sleep(0)  # lets the sandbox's own actors keep up
 
