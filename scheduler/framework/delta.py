@@ -48,6 +48,10 @@ class Differences(Protocol):
         """Yield the pods that leave (-1) or come (1), with their rows of the table."""
         ...
 
+    def arrivals(self) -> Iterator[tuple[Placed, int]]:
+        """Yield the pods that come, with their rows of the table."""
+        ...
+
 
 class Delta:
     """What `removed` and `added` pods change; each comes with the row it leaves or lands on."""
@@ -94,6 +98,11 @@ class Delta:
         for pods, sign in ((self.removed, -1), (self.added, 1)):
             for row, placed in pods.items():
                 yield from ((one, row, sign) for one in placed.values())
+
+    def arrivals(self) -> Iterator[tuple[Placed, int]]:
+        """Yield the pods that are added, with their rows."""
+        for row, placed in self.added.items():
+            yield from ((one, row) for one in placed.values())
 
     def pods_on(self, row: int, pods: Mapping[str, Placed]) -> Mapping[str, Placed]:
         """Return the pods of one row of the table after the change."""

@@ -268,6 +268,11 @@ class Nodes:
         if self._delta is not None:
             yield from self._delta.moves()
 
+    def arrivals(self) -> Iterator[tuple[Placed, int]]:
+        """Yield the pods that a hypothetical view adds, with their rows of the table."""
+        if self._delta is not None:
+            yield from self._delta.arrivals()
+
     def among(self, feasible: BoolColumn) -> Nodes:
         """Return the same columns with another `feasible` mask."""
         return Nodes(self._table, self._pods, feasible, rows=self._rows, delta=self._delta)

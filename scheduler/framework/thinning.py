@@ -99,9 +99,14 @@ class Thinning:
         crowd = self.crowd
         for pod in np.flatnonzero(self.gone).tolist():
             yield crowd.pod(pod), int(crowd.rows[crowd.index[pod]]), -1
+        for placed, row in self.arrivals():
+            yield placed, row, 1
+
+    def arrivals(self) -> Iterator[tuple[Placed, int]]:
+        """Yield the promised pods that count, with their rows."""
         if self.counts_promised:
             for pod, place in enumerate(self.promised.index.tolist()):
-                yield self.promised.pod(pod), int(crowd.rows[place]), 1
+                yield self.promised.pod(pod), int(self.crowd.rows[place])
 
     @property
     def _places(self) -> Mapping[int, int]:

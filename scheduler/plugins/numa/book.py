@@ -47,6 +47,7 @@ class Book:
         "owed",
         "placement",
         "seen",
+        "shares",
         "since",
         "taken",
         "waiting",
@@ -64,6 +65,8 @@ class Book:
         self.frozen: tuple[Placed, ...] = ()
         # container → zone, as far as somebody asked; empty if the agent does not say
         self.placement: dict[Name, int] | None = None
+        # uid → (zone, resource, thousandths) of what a pod holds of its own, as far as asked for
+        self.shares: dict[str, tuple[tuple[int, str, int], ...]] = {}
         self._marks: dict[str, int] = {}
         # A pod, and whether it came or went; the newest last.
         self._log: list[tuple[Placed, bool]] = []

@@ -42,11 +42,12 @@ def rehearse(
     """
     left: dict[int, list[Placed]] = {}
     came: dict[int, list[Placed]] = {}
-    for placed, row, sign in nodes.moves():
-        if sign > 0:
-            came.setdefault(row, []).append(placed)
-        elif frees:
-            left.setdefault(row, []).append(placed)
+    for placed, row in nodes.arrivals():
+        came.setdefault(row, []).append(placed)
+    if frees:
+        for placed, row, sign in nodes.moves():
+            if sign < 0:
+                left.setdefault(row, []).append(placed)
     if not left and not came:
         return None
     changing = _Changing(sight)
@@ -76,6 +77,7 @@ class _Changing:
     def __init__(self, sight: Sight) -> None:
         self.matrices: dict[str, IntMatrix] = {}
         self._sight = sight
+        self._offered: dict[str, IntMatrix | None] = {}
         self._ids = sight.layout_ids
 
     def take(self, place: int, demands: Iterable[Demand]) -> None:
@@ -96,13 +98,18 @@ class _Changing:
         for zone, amounts in freed.items():
             slot = ids.index(zone) if zone in ids else -1
             for name, amount in amounts.items():
-                matrix, offered = self._matrix(name), self._sight.offered(name)
+                matrix, offered = self._matrix(name), self._most(name)
                 if matrix is None or offered is None or slot < 0 or matrix[slot, place] < 0:
                     continue
                 if matrix[slot, place] + amount > offered[slot, place]:
                     return False
                 matrix[slot, place] += amount
         return True
+
+    def _most(self, name: str) -> IntMatrix | None:
+        if name not in self._offered:
+            self._offered[name] = self._sight.offered(name)
+        return self._offered[name]
 
     def _matrix(self, name: str) -> IntMatrix | None:
         if name not in self.matrices:

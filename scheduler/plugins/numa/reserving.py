@@ -200,7 +200,7 @@ class Reserving:
             book.seen = seen
             missed = {uid: placed for uid, placed in pods.items() if book.misses(placed)}
             book.owed = {uid: self._owed(placed) for uid, placed in missed.items()}
-        book.taken, book.placement = topology, None
+        book.taken, book.placement, book.shares = topology, None, {}
         book.frozen = tuple(book.accounted_for(pods)) if says_where(topology) else ()
         book.waiting = None if seen is not None or not text else topology
         row = self._rows[name]

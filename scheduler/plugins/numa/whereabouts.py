@@ -5,7 +5,7 @@ Known only where the agent publishes it, and for the pods that its last accepted
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from scheduler.framework.pershape import PerShape
 from scheduler.objects.numa import NodeResourceTopology
@@ -56,22 +56,29 @@ def whereabouts(book: Book, demand: PerShape[Demand]) -> Mapping[Name, int] | No
 
 def freed_by(pods: Iterable[Placed], book: Book, demand: PerShape[Demand]) -> Freed | None:
     """Return by zone what pods hold of their own; None if nobody says where they run."""
-    zone_of = whereabouts(book, demand)
-    if zone_of is None:
+    if whereabouts(book, demand) is None:
         return None
-    listed = listed_by(book.taken)
     freed: Freed = {}
     for placed in pods:
-        asked = demand.of(placed)
-        apps = [part for part in asked.parts if part.kind == APP]
-        for container, part in zip(placed.pod.spec.containers, apps, strict=True):
-            zone = zone_of.get(_name(placed, container.name))
-            if zone is None:
-                continue
-            for name, amount in exclusive_needs(part.needs, asked.qos, listed):
-                amounts = freed.setdefault(zone, {})
-                amounts[name] = amounts.get(name, 0) + amount
+        shares = book.shares.get(placed.pod.metadata.uid)
+        if shares is None:
+            shares = book.shares[placed.pod.metadata.uid] = tuple(_shares(placed, book, demand))
+        for zone, name, amount in shares:
+            amounts = freed.setdefault(zone, {})
+            amounts[name] = amounts.get(name, 0) + amount
     return freed
+
+
+def _shares(placed: Placed, book: Book, demand: PerShape[Demand]) -> Iterator[tuple[int, str, int]]:
+    """Yield (zone, resource, thousandths) for what a pod's containers hold of their own."""
+    zone_of, listed = whereabouts(book, demand) or {}, listed_by(book.taken)
+    asked = demand.of(placed)
+    apps = [part for part in asked.parts if part.kind == APP]
+    for container, part in zip(placed.pod.spec.containers, apps, strict=True):
+        zone = zone_of.get(_name(placed, container.name))
+        if zone is not None:
+            for name, amount in exclusive_needs(part.needs, asked.qos, listed):
+                yield zone, name, amount
 
 
 def _decoded(topology: NodeResourceTopology, names: Collection[Name]) -> dict[Name, int] | None:
