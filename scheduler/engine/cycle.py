@@ -90,14 +90,30 @@ def filter_all(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Re
     """Filter all rows that pre-filter left, and sample what passes if that is wanted."""
     nodes = attempt.nodes
     among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
+    outside = _promise_outside(attempt, pre)
     if pre.rows is not None and not among.any():
-        return among, ()  # no plugin is asked about no node: one could fail
+        return among, tuple(outside)  # no plugin is asked about no node: one could fail
     feasible, rejections = filter_rows(attempt, among)
+    rejections += outside
     if attempt.percentage < 100:
         feasible, attempt.first_row = sample(
             feasible, attempt.percentage, attempt.first_row, int(np.count_nonzero(among))
         )
     return feasible, tuple(rejections)
+
+
+def _promise_outside(attempt: Attempt, pre: PreFiltered) -> list[Rejection]:
+    """Return who rejects the row that the pod is nominated to, where pre-filter left that out.
+
+    kube-scheduler tries the node first whatever pre-filter says, and tells its own reason.
+    """
+    promised = attempt.cycle.pod.status.nominated_node_name
+    row = attempt.nodes.row(promised) if promised and pre.rows is not None else None
+    if row is None or pre.rows is None or pre.rows[row]:
+        return []
+    alone = np.zeros(attempt.nodes.size, dtype=np.bool_)
+    alone[row] = True
+    return filter_rows(attempt, alone)[1]
 
 
 def filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rejection]]:
@@ -126,7 +142,7 @@ def misfit(
     attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> Decision:
     """Return why no node fits, before anybody has looked for a way out."""
-    nodes, outside = attempt.nodes, _outside(attempt, pre, failed)
+    nodes, outside = attempt.nodes, _outside(attempt, pre, failed, rejections)
     return Decision(
         status=failed if not failed.is_success else Status(Code.UNSCHEDULABLE),
         message=fit_message(nodes.count, failed, rejections, outside, pre.narrowed_by),
@@ -152,11 +168,16 @@ def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
     return replace(decision, message=message, nominated_node=_cleared(found))
 
 
-def _outside(attempt: Attempt, pre: PreFiltered, failed: Status) -> BoolColumn | None:
-    """Return the rows that pre-filter left out; None when it left out none, or failed."""
+def _outside(
+    attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
+) -> BoolColumn | None:
+    """Return the rows that pre-filter left out and nobody rejected; None when it left out none."""
     if pre.rows is None or not failed.is_success:
         return None
-    return attempt.nodes.exists & ~pre.rows
+    outside = attempt.nodes.exists & ~pre.rows
+    for rejection in rejections:
+        outside = outside & ~rejection.rows
+    return outside
 
 
 def post_filter(
@@ -172,7 +193,7 @@ def post_filter(
         candidates = np.zeros_like(candidates)
     for rejection in rejections:
         candidates = candidates & ~(rejection.rows & rejection.rejected.final)
-    outside = _outside(attempt, pre, failed)
+    outside = _outside(attempt, pre, failed, rejections)
     if outside is not None:
         candidates = candidates & ~outside
     failure = FitFailure(

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from scheduler.base.errors import PluginError
 from scheduler.engine.choose import Ties
@@ -24,7 +25,7 @@ from scheduler.framework.status import (
     unresolvable,
     unschedulable,
 )
-from tests.property.making import make_node, make_pod, relabelled
+from tests.property.making import make_node, make_pod, relabelled, with_status
 from tests.property.rig import Rig
 from tests.property.tinyplugins import ALL, spec_of
 from tests.unit.framework.stage import Stage, made
@@ -126,6 +127,21 @@ class TestDecide:
         assert ("A",) == decision.rejected_by
         status = decision.node_status(Stage(cls).nodes, 0)
         assert unresolvable("node(s) didn't satisfy plugin(s) [A]") == status
+
+    def test_a_promised_node_outside_tells_its_own_reason(self):
+        """kube-scheduler tries it first, whatever pre-filter left."""
+        stage = Stage(
+            made(
+                "A",
+                pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["n0"])),
+                filter=lambda _s, _c, n, _x: reject(n.exists, "full"),
+            )
+        )
+        promised = with_status(stage.cycle.pod, nominated_node_name="n1")
+        stage.cycle = replace(stage.cycle, pod=promised)
+
+        text = "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [A], 2 full."
+        assert text == decision_of(stage).message
 
     def test_freed_rows_are_no_nodes(self):
         """What a narrowing leaves of rows without a node counts as nothing."""
