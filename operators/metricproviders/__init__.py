@@ -8,7 +8,7 @@ bytes per second) and says of each when it was measured: callers trust the age, 
 from operators.metricproviders.http import HttpSettings, HttpSource
 from operators.metricproviders.lastgood import LastGood, ProviderRecord
 from operators.metricproviders.metricsserver import MetricsServer
-from operators.metricproviders.prometheus import DEFAULT_QUERIES, Prometheus, Query
+from operators.metricproviders.prometheus import DEFAULT_QUERIES, Prometheus, Query, usual_queries
 from operators.metricproviders.provider import Fetch, MetricProvider, ProviderError
 from operators.metricproviders.snapshot import CPU, MEMORY, Figure, Measure, Snapshot
 
@@ -29,4 +29,5 @@ __all__ = [
     "ProviderRecord",
     "Query",
     "Snapshot",
+    "usual_queries",
 ]

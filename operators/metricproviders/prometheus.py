@@ -24,7 +24,8 @@ QUERY_PATH = "/api/v1/query"
 class Query(msgspec.Struct, frozen=True):
     """One question; `labels` name the node, or namespace and pod.
 
-    A label that ends in a port (`instance`) is cut to the host. `window_s` is the range inside `expr`.
+    A label that ends in a port (`instance`) is cut to the host. `window_s` is the range inside `expr`;
+    figures whose newest sample (by `times`) is older than `fresh_s` are left out.
     """
 
     measure: Measure
@@ -33,35 +34,53 @@ class Query(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ("node",)
     times: str = ""
     window_s: float = 0.0
+    fresh_s: float = math.inf
 
 
-# node-exporter and the kubelet's cAdvisor, scraped with a `node` label as kube-prometheus does it.
-DEFAULT_QUERIES = (
-    Query(
-        Measure(CPU),
-        'sum by (node) (rate(node_cpu_seconds_total{mode!~"idle|iowait|steal"}[2m]))',
-        times='max by (node) (timestamp(node_cpu_seconds_total{mode="idle"}))',
-        window_s=120,
-    ),
-    Query(
-        Measure(MEMORY),
-        "sum by (node) (node_memory_MemTotal_bytes - node_memory_MemAvailable_bytes)",
-        times="max by (node) (timestamp(node_memory_MemAvailable_bytes))",
-    ),
-    Query(
-        Measure(CPU),
-        'sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{container!="",pod!=""}[2m]))',
-        target="pod",
-        labels=("namespace", "pod"),
-        window_s=120,
-    ),
-    Query(
-        Measure(MEMORY),
-        'sum by (namespace, pod) (container_memory_working_set_bytes{container!="",pod!=""})',
-        target="pod",
-        labels=("namespace", "pod"),
-    ),
-)
+def usual_queries(window_s: int = 120) -> tuple[Query, ...]:
+    """Return queries for node-exporter and cAdvisor, scraped with a label `node`.
+
+    A rate over a range that samples do not fill is too low: half of it missing makes a busy node look
+    half idle. So whoever was not there at its start is left out, and so is who has fallen silent.
+    """
+    span, fresh_s = f"{window_s}s", window_s / 4
+    busy, idle = (
+        'node_cpu_seconds_total{mode!~"idle|iowait|steal"}',
+        'node_cpu_seconds_total{mode="idle"}',
+    )
+    used, of_pod = 'container_cpu_usage_seconds_total{container!="",pod!=""}', "namespace, pod"
+    return (
+        Query(
+            Measure(CPU),
+            f"sum by (node) (rate({busy}[{span}])) and on (node) count by (node) ({idle} offset {span})",
+            times=f"max by (node) (timestamp({idle}))",
+            window_s=window_s,
+            fresh_s=fresh_s,
+        ),
+        Query(
+            Measure(MEMORY),
+            "sum by (node) (node_memory_MemTotal_bytes - node_memory_MemAvailable_bytes)",
+            times="max by (node) (timestamp(node_memory_MemAvailable_bytes))",
+            fresh_s=fresh_s,
+        ),
+        Query(
+            Measure(CPU),
+            f"sum by ({of_pod}) (rate({used}[{span}]))"
+            f" and on ({of_pod}) count by ({of_pod}) ({used} offset {span})",
+            target="pod",
+            labels=("namespace", "pod"),
+            window_s=window_s,
+        ),
+        Query(
+            Measure(MEMORY),
+            f'sum by ({of_pod}) (container_memory_working_set_bytes{{container!="",pod!=""}})',
+            target="pod",
+            labels=("namespace", "pod"),
+        ),
+    )
+
+
+DEFAULT_QUERIES = usual_queries()
 
 
 class _Sample(msgspec.Struct, frozen=True):
@@ -102,6 +121,8 @@ class Prometheus:
                 if query.times and name not in times:
                     continue
                 measured = times[name][1] if query.times else moment
+                if moment - measured > query.fresh_s:
+                    continue
                 figures = found[query.target].setdefault(name, {})
                 figures[query.measure] = Figure(value, measured, query.window_s)
         return Snapshot(NAME, self._clock.now(), nodes=found["node"], pods=found["pod"])
@@ -151,7 +172,8 @@ def relabelled(queries: tuple[Query, ...], labels: Mapping[str, str]) -> tuple[Q
 
     def renamed(text: str) -> str:
         for old, new in labels.items():
-            text = text.replace(f"by ({old})", f"by ({new})")
+            for word in ("by", "on"):
+                text = text.replace(f"{word} ({old})", f"{word} ({new})")
         return text
 
     return tuple(

@@ -100,6 +100,19 @@ async def test_prometheus_figures_are_as_old_as_their_samples():
     assert {path for path, _ in source.asked} == {"/api/v1/query"}
 
 
+async def test_figures_whose_samples_are_too_old_are_left_out():
+    """A rate over a range that its samples do not fill would make a busy node look idle."""
+    query = Query(Measure(CPU), "rate", times="times", window_s=120, fresh_s=30)
+    answers = {
+        "rate": vector(({"node": "a"}, 500, "1"), ({"node": "b"}, 500, "1")),
+        "times": vector(({"node": "a"}, 500, "470"), ({"node": "b"}, 500, "469")),
+    }
+    source = Source(lambda _path, query: answers[query["query"]])
+    got = await Prometheus(source, ManualClock(501.0), (query,)).fetch()
+
+    assert set(got.nodes) == {"a"}
+
+
 @pytest.mark.parametrize(
     "answer",
     [
