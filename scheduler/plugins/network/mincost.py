@@ -70,7 +70,7 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         raw: IntColumn = self._sums(state)[self._tracker.place_column(nodes)]
         standing = state.standing()
         own = own_cost(standing.places) * standing.counts
-        raw -= self._tracker.spread(nodes, standing.rows, own)
+        self._tracker.take_off(raw, nodes, standing.rows, own)
         return raw
 
     def _sums(self, state: TiesState) -> IntColumn:

@@ -122,7 +122,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         raw: IntColumn = state.verdicts().cost[self._tracker.place_column(nodes)]
         standing = state.standing()
         own = own_cost(standing.places)
-        raw -= self._tracker.spread(nodes, standing.rows, own * standing.counts)
+        self._tracker.take_off(raw, nodes, standing.rows, own * standing.counts)
         return raw
 
     def normalize(self, _cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
@@ -200,8 +200,7 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> 
 
     Where all cost nothing, `alike_at_zero`. The share is cut before it is taken from 100.
     """
-    feasible: BoolColumn = nodes.feasible
-    costs = raw if feasible.all() else raw[feasible]
+    costs = raw.compress(nodes.feasible)
     if not len(costs):
         return nodes.constant(0)
     low, high = int(costs.min()), int(costs.max())

@@ -113,6 +113,14 @@ class NetworkTracker(RowTracker):
         sums = np.bincount(rows, weights=amounts, minlength=self._size())
         return nodes.part(sums)[: nodes.size].astype(np.int64)
 
+    def take_off(self, raw: IntColumn, nodes: Nodes, rows: Rows, amounts: IntColumn) -> None:
+        """Subtract amounts at rows of the table from a column of a view."""
+        column = self.places.column(self._size())
+        if nodes.part(column) is column and len(raw) == len(column):
+            np.subtract.at(raw, rows, amounts)  # few rows of all
+        else:
+            raw -= self.spread(nodes, rows, amounts)
+
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what `cluster` holds."""
         self.places = Places()
