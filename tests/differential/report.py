@@ -33,7 +33,7 @@ class Report:
 
     def configuration(self, block: int, config: Manifest) -> str:
         """Write a configuration and return its file's name."""
-        name = f"configuration-{block}.json"
+        name = f"configuration-{self._seed}-{block}.json"
         (self._folder / name).write_bytes(_pretty(config))
         return name
 
