@@ -26,6 +26,7 @@ from scheduler.state.view import LiveView
 Json = dict[str, Any]
 CRDS = Path(__file__).parents[3] / "crds"
 type_table()  # read here, not on a test's loop
+pytestmark = pytest.mark.looptime  # time jumps wherever this is used
 
 
 class Answer(NamedTuple):
