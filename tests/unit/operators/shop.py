@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from operators.api import Api
 from operators.operator import Recipe, Surroundings
 from operators.settings import OperatorsSettings
