@@ -196,7 +196,7 @@ def test_like_single_pods_count_one_by_one_beside_groups():
         for path, free in {("r0", "a"): 1, ("r0", "b"): 0, ("r1", "c"): 1, ("r1", "d"): 0}.items()
     )
     rules = (Level("rack", Rule("spread")), Level("node", Rule("pack", hard=True)))
-    group = Candidate("group", 1, 4, {leaf: (1,) for leaf in range(4)})
+    group = Candidate("group", 1, 4, dict.fromkeys(range(4), (1,)))
     single = Candidate("single", 1, 1, {2: (1,)}, single=True, count=2)
     asked = Preemption(Instance(rules, leaves, 3, (2,)), (group, single))
     answer = victims.solve(asked)
