@@ -66,7 +66,7 @@ def topology(regions=(), zones=(), name="nt-default", table="UserDefined", both=
 
 
 def _origins(ways, both):
-    listed = {}
+    listed: dict[str, list[dict[str, object]]] = {}
     for origin, destination, cost, *capacity in ways:
         for ends in ((origin, destination), (destination, origin))[: 2 if both else 1]:
             way = {"destination": ends[1], "networkCost": cost}
