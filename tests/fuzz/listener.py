@@ -64,7 +64,8 @@ class Listener:
     def _fault(self, plugin: str, point: str, error: Exception) -> None:
         self._outcomes["faults"] += 1
         cause = error.__cause__ or error
-        if not isinstance(cause, TrellisError):
+        # A weight below 0, which no API server lets in, is told in kube-scheduler's own words.
+        if not isinstance(cause, TrellisError) and "after normalizing" not in str(cause):
             self._problems.append(f"{plugin} {point}: {type(cause).__name__}: {cause}")
 
 
