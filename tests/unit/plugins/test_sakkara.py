@@ -317,10 +317,10 @@ def test_a_topology_of_another_namespace_is_not_ours():
 
 def test_fifty_groups_compete_without_deadlock():
     """All that can run do run, the most important first, and the same way each time."""
-    units = {f"r{r}": {f"n{r}-{n:02}": 4 for n in range(10)} for r in range(10)}
+    units = {f"r{r}": {f"n{r}-{n:02}": 2 for n in range(50)} for r in range(10)}
     world = tree(units)
     for number in range(50):
-        size, priority = 4 + 4 * (number % 6), number % 5
+        size, priority = 12 + 8 * (number % 4), number % 5
         rules = ({}, {"rack": {"type": "pack", "hard": True}}, {"node": {"factor": 2}})[number % 3]
         name = f"g{number:02}"
         world += [group(name, size, rules, priority=priority)]
@@ -331,7 +331,7 @@ def test_fifty_groups_compete_without_deadlock():
     assert {one.size for one in whole} <= {sum(counts(done, one.name).values()) for one in whole}
     used = done.summary.scheduled
     assert sum(one.size for one in whole) == used
-    assert used > 360
+    assert used > 960
     waiting = [one for one in done.groups if one.status != "Bound"]
     assert waiting
     # Nobody of the highest priority waits while there is room for the lowest.

@@ -1,0 +1,168 @@
+"""Ordinary pods beside a group that is decided over and over again: what they lose by it.
+
+    python -m tests.perf.groupload --nodes 1000 --pods 3000
+
+Runs the embedded cluster twice, with and without the group, and writes JSON: pods bound per second in
+both, their ratio, how many questions the solver answered, and the longest time for which the loop was
+late. Nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from scheduler.base import logs
+from scheduler.base.clock import RealClock
+from scheduler.base.meters import Meters
+from scheduler.cli.installed import registry
+from scheduler.config import default_config
+from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.kube.client import ApiClient
+from scheduler.sandbox.kinds import NODES, PODS
+from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.shape import plain_shape
+from scheduler.serve.app import Address
+from tests.perf.embedded import CREATORS, RESULTS, pod
+from tests.perf.machine import speed
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+SIZE = 256
+# No node takes seven: the solver has to prove that there is no placement, and to say what is in the way.
+RULES = ({"node": {"factor": 7}}, {"node": {"factor": 11}}, {"node": {"factor": 13}})
+
+
+def config_map(name: str, label: str, data: dict[str, str]) -> dict[str, Any]:
+    """Return a labelled ConfigMap."""
+    return {"metadata": {"name": name, "labels": {label: ""}}, "data": data}
+
+
+def group(turn: int) -> dict[str, str]:
+    """Return the group's data; each turn it is another group for the scheduler."""
+    rules = json.dumps(RULES[turn % len(RULES)])
+    return {"name": "g", "size": str(SIZE), "priority": "0", "constraints": rules}
+
+
+async def keep_asking(client: ApiClient, sandbox: Sandbox) -> None:
+    """Describe a tree and a group, make its members, and change its rules all the time."""
+    names = [stored.name for stored in sandbox.store.list(NODES)]
+    racks: dict[str, Any] = {f"r{n}": {name: {} for name in names[n::20]} for n in range(20)}
+    tree = {"tree": json.dumps(racks), "level-names": '["rack", "node"]'}
+    await send(client, "POST", MAPS, config_map("tree", "sakkara.topology", tree))
+    await send(client, "POST", MAPS, config_map("g", "sakkara.group", group(0)))
+    for number in range(SIZE):
+        member = json.loads(pod(100_000 + number))
+        member["metadata"]["labels"] = {"sakkara.group.name": "g"}
+        await send(client, "POST", "/api/v1/namespaces/default/pods", member)
+    turn = 0
+    while True:
+        turn += 1
+        body = msgspec.json.encode({"data": group(turn)})
+        await client.request(
+            "PATCH", f"{MAPS}/g", body, content_type="application/merge-patch+json"
+        )
+        await asyncio.sleep(0.2)
+
+
+def placed(sandbox: Sandbox) -> int:
+    """Return how many pods have a node."""
+    return sum(bool(one.obj["spec"].get("nodeName")) for one in sandbox.store.list(PODS))
+
+
+async def send(client: ApiClient, method: str, path: str, body: dict[str, Any]) -> None:
+    """Send one request; a failure ends the measurement."""
+    answer = await client.request(method, path, msgspec.json.encode(body))
+    if not answer.ok:
+        raise RuntimeError(answer.message)
+
+
+async def lateness(worst: list[float]) -> None:
+    """Note by how much the loop is late, looking a hundred times a second."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + 0.01
+        await asyncio.sleep(0.01)
+        worst.append(loop.time() - due)
+
+
+async def measure(nodes: int, pods: int, *, groups: bool) -> dict[str, float]:
+    """Bind ordinary pods and return how fast it went."""
+    clock, meters = RealClock(), Meters()
+    async with Sandbox(Options(shape=plain_shape(nodes))) as sandbox:
+        path = str(sandbox.kubeconfig_path)
+        creator = await ApiClient.connect(path, clock=clock, meters=Meters())
+        daemon = Daemon(
+            default_config(registry()),
+            registry(),
+            await ApiClient.connect(path, clock=clock, meters=meters),
+            clock=clock,
+            random=Random(1),
+            meters=meters,
+            options=DaemonOptions("bench", address=Address(port=0)),
+        )
+        running = asyncio.create_task(daemon.run())
+        asking = asyncio.create_task(keep_asking(creator, sandbox)) if groups else None
+        if groups:
+            await asyncio.sleep(5.0)  # until the helper process is there and warm
+        late: list[float] = []
+        watching = asyncio.create_task(lateness(late))
+        numbers, began = iter(range(pods)), time.perf_counter()
+
+        async def create() -> None:
+            for number in numbers:
+                await creator.request("POST", "/api/v1/namespaces/default/pods", pod(number))
+
+        await asyncio.gather(*(create() for _ in range(CREATORS)))
+        while placed(sandbox) < pods:  # noqa: ASYNC110 - a benchmark may look now and then
+            await asyncio.sleep(0.05)
+        took = time.perf_counter() - began
+        watching.cancel()
+        if asking is not None:
+            asking.cancel()
+        daemon.stop()
+        await running
+        await creator.close()
+    solved = meters.solver_duration.labels("done").sum
+    late.sort()
+    return {
+        "podsPerSecond": round(pods / took),
+        "solverSeconds": round(solved, 2),
+        "loopLateWorstMs": round(1000 * late[-1], 1),
+        "loopLateP99Ms": round(1000 * late[int(0.99 * len(late))], 1),
+    }
+
+
+def main() -> None:
+    """Measure both and write the result."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--nodes", type=int, default=1000)
+    options.add_argument("--pods", type=int, default=3000)
+    given = options.parse_args()
+    logs.configure(level="error", form="json")
+    alone = asyncio.run(measure(given.nodes, given.pods, groups=False))
+    beside = asyncio.run(measure(given.nodes, given.pods, groups=True))
+    figures = {
+        "nodes": given.nodes,
+        "pods": given.pods,
+        "groupSize": SIZE,
+        "alone": alone,
+        "besideGroups": beside,
+        "ratio": round(beside["podsPerSecond"] / alone["podsPerSecond"], 2),
+        "machineFactor": round(speed()["factor"], 2),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    Path(RESULTS / f"groupload-{given.nodes}-{given.pods}.json").write_text(
+        json.dumps(figures, indent=2) + "\n"
+    )
+    print(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()
