@@ -98,10 +98,14 @@ def test_the_purity_check_allows(code: str):
 
 
 def test_tests_do_not_sleep():
-    """No time.sleep; asyncio.sleep only as a bare turn of the loop or on a loop whose time jumps."""
+    """No time.sleep; asyncio.sleep only as a bare turn of the loop or on a loop whose time jumps.
+
+    Benchmarks are no tests: they may let time pass.
+    """
     found = [
         f"{name_of(file)}:{line}"
         for file in python_files("tests")
+        if "perf" not in file.parts
         for line in sleeping_lines(tree_of(file))
     ]
 

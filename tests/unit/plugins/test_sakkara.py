@@ -139,7 +139,7 @@ def test_a_group_that_cannot_be_read_is_held_with_the_reason(data, says):
 TEN_INFEASIBLE = [
     (3, {"node": {"hard": True}}, {"a": 2, "b": 2}, "node hard pack"),
     (3, {"node": {"type": "spread", "hard": True}}, {"a": 2, "b": 2}, "node hard spread"),
-    (5, {}, {"a": 2, "b": 2}, "4 free places"),
+    (5, {}, {"a": 2, "b": 2}, "room for 4"),
     (3, {"node": {"factor": 2}}, {"a": 4, "b": 4}, "node factor 2"),
     (4, {"node": {"partitions": 3}}, {"a": 4, "b": 4}, "node partitions 3"),
     (3, {"node": {"min": 2, "max": 2}}, {"a": 4, "b": 4}, "node min 2 and node max 2"),
@@ -171,7 +171,7 @@ def test_an_infeasible_group_is_told_the_smallest_conflict_and_the_advice_helps(
         again = place(*world, group("g", size, left), *members("g", size))
         assert size == again.summary.scheduled, left
     else:
-        fitting = int(message.split(" pods would fit")[0].rsplit(" ", 1)[1])
+        fitting = int(message.split(" would fit")[0].rsplit(" ", 1)[1])
         again = place(*world, group("g", fitting, rules), *members("g", fitting))
         assert fitting == again.summary.scheduled
 
