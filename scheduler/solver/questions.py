@@ -57,6 +57,6 @@ def answer(question: Question) -> Solution:
 
 
 def decode(plain: object) -> Question:
-    """Read a question from plain data."""
-    question: Question = msgspec.convert(plain, Place | Evict)
+    """Read a question from plain data; as JSON has it, the keys of numbers are texts."""
+    question: Question = msgspec.convert(plain, Place | Evict, str_keys=True)
     return question

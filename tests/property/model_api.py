@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from msgspec import to_builtins
+from msgspec import json
 
 from scheduler.engine.effects import (
     Answer,
@@ -30,7 +30,7 @@ from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
 from scheduler.objects.workloads import Service
-from scheduler.solver.questions import answer
+from scheduler.solver.questions import answer, decode
 from tests.property.making import with_meta, with_spec, with_status
 
 KINDS = ("Node", "Pod", "Service", "GroupConfigMap")
@@ -117,7 +117,9 @@ class ModelApi:
             seen = {"uid": pod.metadata.uid, "nodeName": pod.spec.node_name}
             return Answer(effect.id, 200, body=seen)
         if isinstance(effect, Solve):
-            return Answer(effect.id, 200, body=to_builtins(answer(effect.instance)))
+            # As text, for that is how it goes to the helper process and back.
+            question = decode(json.decode(json.encode(effect.instance)))
+            return Answer(effect.id, 200, body=json.decode(json.encode(answer(question))))
         if isinstance(effect, Call) and effect.method == "PATCH":
             return self._patch(effect)
         if isinstance(effect, Call):

@@ -54,6 +54,12 @@ class Decider:
         self._records = records
         self._trees = trees
 
+    def leaving(self, key: str) -> bool:
+        """Whether pods that were evicted for a group are still on their way out."""
+        record = self._records.get(key)
+        found = () if record is None else map(self._handle.pods.get, record.awaited)
+        return any(placed is not None and placed.pod.is_terminating for placed in found)
+
     def hold(self, key: str, message: str) -> None:
         """Keep why a group cannot be decided at all."""
         record = self._records.setdefault(key, Record())

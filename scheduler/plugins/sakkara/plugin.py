@@ -145,6 +145,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         waiting = [pod for pod in pods if self.handle.pods.get(pod.metadata.uid) is None]
         if any(self.handle.is_preempting(pod.metadata.uid) for pod in waiting):
             return unschedulable(f"the group {key} waits for evictions")
+        if self._decider.leaving(key):
+            return unschedulable(f"the group {key} waits for evicted pods to leave")
         missing = spec.size - len(self._members.standing(key))
         if missing <= 0 and spec.is_minimum and waiting:
             missing = 1
