@@ -366,7 +366,9 @@ class TestScore:
     def test_a_disabled_pre_score_is_an_error(self):
         """As for filter, but in the name of PreScore."""
         cls = made("A", pre_score=lambda *_: 1, score=lambda _s, _c, n, _x: n.constant(0))
-        with pytest.raises(PluginError, match='failed to read "PreScoreA" from cycleState: not found'):
+        with pytest.raises(
+            PluginError, match='failed to read "PreScoreA" from cycleState: not found'
+        ):
             self.score(cls, points={"score": ["A"]})
 
     def test_pre_score_on_the_spot_gets_its_state(self):
