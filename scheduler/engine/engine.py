@@ -53,7 +53,6 @@ from scheduler.framework.runner import Runner, States
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
-from scheduler.state.tracker import Measured
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
@@ -137,8 +136,10 @@ class Engine:
         )
         self.intake.trackers = self._handle.trackers
         for tracker in self._handle.trackers.values():
-            if isinstance(tracker, Measured):
-                tracker.measure(self.observation.meters)
+            # Asked by name: a protocol's isinstance costs a twentieth of a small simulation.
+            measure = getattr(tracker, "measure", None)
+            if measure is not None:
+                measure(self.observation.meters)
         self.preemptions = Preemptions(
             self._outbox,
             self.queues,

@@ -57,6 +57,8 @@ class Intake:
         self._now_s = now_s
         self._label = ""
         self.trackers: dict[str, Tracker] = {}
+        self._known_trackers = 0
+        self._following: dict[str, tuple[Tracker, ...]] = {}
         self.view = LiveView(cluster)
         self.synced: set[str] = set()
 
@@ -92,9 +94,23 @@ class Intake:
         """Let trackers and views follow a change."""
         self._label = self._label or change.label
         if change.kind:
-            for tracker in self.trackers.values():
+            for tracker in self._followers(change.kind):
                 tracker.apply(change)
             self.view.note(change)
+
+    def _followers(self, kind: str) -> tuple[Tracker, ...]:
+        """Return the trackers that want to hear of changes of a kind, in the order they were made."""
+        if len(self.trackers) != self._known_trackers:
+            self._known_trackers = len(self.trackers)
+            self._following.clear()
+        found = self._following.get(kind)
+        if found is None:
+            found = self._following[kind] = tuple(
+                tracker
+                for tracker in self.trackers.values()
+                if kind in getattr(tracker, "follows", (kind,))
+            )
+        return found
 
     def wake(self, change: Change, now: float, *, but: str = "") -> None:
         """Wake whoever waits for such a change, except the pod with uid `but` that caused it."""

@@ -23,6 +23,7 @@ class NamespaceNames:
     """Labels of namespaces, and the names that selectors mean."""
 
     kinds: tuple[str, ...] = ("Namespace",)
+    follows = frozenset(("Namespace",))
 
     def __init__(self) -> None:
         self._labels: dict[str, Mapping[str, str]] = {}

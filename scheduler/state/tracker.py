@@ -7,9 +7,8 @@ changes equals what a fresh one holds after `rebuild` on the resulting cluster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
-from scheduler.base.meters import Meters
 from scheduler.state.change import Change
 
 if TYPE_CHECKING:
@@ -18,17 +17,12 @@ if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
 
-@runtime_checkable
-class Measured(Protocol):
-    """A tracker that shows figures of its own."""
-
-    def measure(self, meters: Meters) -> None:
-        """Let gauges read what the tracker holds; called once."""
-        ...
-
-
 class Tracker(Protocol):
-    """Long-lived state of a plugin family; `kinds` names further kinds it needs watched."""
+    """Long-lived state of a plugin family; `kinds` names further kinds it needs watched.
+
+    One that has `follows` hears of changes of those kinds alone; one that has `measure(meters)` is
+    asked once, so that gauges may read what it holds.
+    """
 
     kinds: tuple[str, ...]
 

@@ -33,6 +33,7 @@ class BudgetIndex:
     """
 
     kinds: tuple[str, ...] = ()
+    follows = frozenset((_KIND,))
 
     def __init__(self) -> None:
         self._budgets: dict[tuple[str, str], PodDisruptionBudget] = {}

@@ -32,6 +32,7 @@ class GroupMembers:
     """Placed members by group, and the objects that describe groups by the group they describe."""
 
     kinds: tuple[str, ...] = (GROUP_KIND, POD_GROUP_KIND, "TopologyConfigMap")
+    follows = frozenset(("Pod", GROUP_KIND, POD_GROUP_KIND))
 
     def __init__(self) -> None:
         self._placed: dict[str, dict[str, Placed]] = {}

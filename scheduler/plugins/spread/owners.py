@@ -31,6 +31,7 @@ class Services:
     """The selectors of services by namespace; `generation` moves when one of a namespace changes."""
 
     kinds: tuple[str, ...] = ("Service",)
+    follows = frozenset(("Service",))
 
     def __init__(self) -> None:
         self._selectors: dict[str, dict[str, dict[str, str]]] = {}

@@ -63,6 +63,7 @@ class DisksInUse:
     """Disk → node → how often it is written and read there; claim → node → number of uses."""
 
     kinds: tuple[str, ...] = ()
+    follows = frozenset(("Pod",))
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
