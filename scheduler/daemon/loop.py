@@ -19,7 +19,8 @@ from scheduler.engine.engine import Engine
 
 TURN_S = 0.010
 MOST_EVENTS = 400
-MOST_CYCLES = 256
+AT_A_TIME = 16
+MOST_CYCLES = 32
 MOST_IN_FLIGHT = 1000
 
 Record = Callable[[float, list[Event], int, tuple[Effects, ...]], None]
@@ -73,9 +74,7 @@ class Loop:
         """Take a batch of events in, try some pods, hand the effects out."""
         started_s = perf_s()
         now = self._clock.now()
-        events = self._inbox.take(MOST_EVENTS)
-        for event in events:
-            self._engine.handle(event, now)
+        events = self._take_in(now, started_s)
         cycles = max(0, min(self._cycles, self._room()))
         effects = self._engine.run(now, cycles)
         if self._record is not None:
@@ -84,6 +83,17 @@ class Loop:
             self._outside.submit(effects)
         self._after_turn()
         self._pace(perf_s() - started_s)
+
+    def _take_in(self, now: float, started_s: float) -> list[Event]:
+        """Hand the engine what has come in, as far as a turn may take; return it."""
+        taken: list[Event] = []
+        while len(taken) < MOST_EVENTS and (some := self._inbox.take(AT_A_TIME)):
+            for event in some:
+                self._engine.handle(event, now)
+            taken += some
+            if perf_s() - started_s > TURN_S:
+                break
+        return taken
 
     def _pace(self, took_s: float) -> None:
         """Try more pods per turn while turns are short, fewer when they get long."""

@@ -21,6 +21,7 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.deliberation import CycleSteps, Deliberations
 from scheduler.engine.effects import Answer, Call
 from scheduler.engine.groupdoors import Doors
+from scheduler.engine.grouppresence import Present
 from scheduler.engine.grouproom import Room, Tools
 from scheduler.engine.queues import QueuedPod, Queues, Where
 from scheduler.framework.calls import CallResult
@@ -75,7 +76,7 @@ class Groups:
         self._bindings = bindings
         self._deliberations = deliberations
         self._doors = doors
-        self._members: dict[str, dict[str, Pod]] = {}
+        self._members: dict[str, Present] = {}
         self._opened: set[str] = set()
         self._held_back: dict[str, tuple[str, str]] = {}
         self._runs: dict[str, _Run] = {}
@@ -103,11 +104,15 @@ class Groups:
 
     def present(self, key: str, pod: Pod) -> Sequence[Pod]:
         """Return the members that are to be placed, in order of arrival; `pod` has just arrived."""
-        members = self._members.setdefault(key, {})
-        members[pod.metadata.uid] = pod
-        for uid in [uid for uid in members if uid != pod.metadata.uid and not self._is_here(uid)]:
-            del members[uid]
-        return tuple(members.values())
+        crowd = self._members.get(key)
+        if crowd is None:
+            crowd = self._members[key] = Present()
+        if crowd.removals != self._queues.removals:
+            crowd.removals = self._queues.removals
+            gone = [uid for uid in crowd.pods if uid != pod.metadata.uid and not self._is_here(uid)]
+            for uid in gone:
+                crowd.drop(uid)
+        return crowd.with_one(pod)
 
     def entered(self, pod: Pod, status: Status | None) -> None:
         """Note that gates have opened for a pod, or hold it; its siblings may be free as well."""
@@ -231,7 +236,8 @@ class Groups:
         if flight is None:
             return
         flight.uids.discard(uid)
-        self._members.get(key, {}).pop(uid, None)
+        if key in self._members:
+            self._members[key].drop(uid)
         if not is_bound:
             flight.is_broken = True
             if flight.is_held:
@@ -352,7 +358,8 @@ class Groups:
 
     def _gated(self, key: str) -> list[str]:
         found = []
-        for uid in self._members.get(key, {}):
+        crowd = self._members.get(key)
+        for uid in crowd.pods if crowd is not None else ():
             queued = self._queues.get(uid)
             if queued is not None and queued.where is Where.GATED:
                 found.append(uid)

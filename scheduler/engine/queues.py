@@ -138,6 +138,8 @@ class Queues:
         self._counts = dict.fromkeys(Where, 0)
         self._in_flight = InFlightChanges()
         self._next_flush: float | None = None
+        # How many pods have left; who keeps a list of them knows by it when to look again.
+        self.removals = 0
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -179,6 +181,7 @@ class Queues:
         """Forget a pod (deleted, or placed by somebody); return it, or None."""
         queued = self._pods.pop(uid, None)
         if queued is not None:
+            self.removals += 1
             self._in_flight.leave(uid)
             self._move(queued, Where.GONE)
         return queued

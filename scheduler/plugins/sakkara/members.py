@@ -40,6 +40,7 @@ class GroupMembers:
         self._pod_groups: dict[str, Any] = {}
         # What nobody has looked at since it changed; not part of what is tracked.
         self.changed: set[str] = set()
+        self.version = 0
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what the cluster holds."""
@@ -52,6 +53,7 @@ class GroupMembers:
 
     def apply(self, change: Change) -> None:
         """Follow one change."""
+        self.version += 1
         if change.kind == "Pod":
             if change.before is not None:
                 self._drop(change.before)

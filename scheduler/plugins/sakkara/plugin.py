@@ -44,6 +44,20 @@ from scheduler.state.podindex import Placed
 ROUNDS = 8
 
 
+class _Answer:
+    """What the gate says of a group, for these members and this state of what is placed."""
+
+    __slots__ = ("members", "uids", "version", "wanted")
+
+    def __init__(
+        self, members: Sequence[Pod], version: int, wanted: tuple[str, ...] | Status
+    ) -> None:
+        self.members = members
+        self.version = version
+        self.wanted = wanted
+        self.uids = frozenset() if isinstance(wanted, Status) else frozenset(wanted)
+
+
 class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]):
     """Place groups of pods in a tree of racks and nodes, all members or none."""
 
@@ -68,6 +82,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         )
         self._records: dict[str, Record] = {}
         self._trees: dict[str, Topology] = {}
+        self._answers: dict[str, _Answer] = {}
         self._decider = Decider(
             args, handle, self._members, self._described, self._records, self._trees
         )
@@ -104,10 +119,18 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         key = group_of(pod)
         if not key:
             return None
-        wanted = self.group_wanted(key, self.handle.group_members(key, pod))
-        if isinstance(wanted, Status):
-            return wanted
-        if pod.metadata.uid in wanted:
+        members = self.handle.group_members(key, pod)
+        known = self._answers.get(key)
+        # All members are asked about at once, mostly: what holds for one holds for the next.
+        if known is None or known.members is not members or known.version != self._members.version:
+            wanted = self.group_wanted(key, members)
+            known = _Answer(members, self._members.version, wanted)
+            record = self._records.get(key)
+            if record is None or not record.victims:
+                self._answers[key] = known
+        if isinstance(known.wanted, Status):
+            return known.wanted
+        if pod.metadata.uid in known.uids:
             return None
         return unschedulable(f"the group {key} has all its members")
 

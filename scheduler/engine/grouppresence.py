@@ -1,0 +1,31 @@
+"""`Present`: who of a group is there and still to be placed; kept by `groups`, read by plugins' gates."""
+
+from __future__ import annotations
+
+from scheduler.objects.pod import Pod
+
+
+class Present:
+    """The members of a group that are to be placed; the tuple stays the same while they do."""
+
+    __slots__ = ("_tuple", "pods", "removals")
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.removals = -1
+        self._tuple: tuple[Pod, ...] | None = None
+
+    def with_one(self, pod: Pod) -> tuple[Pod, ...]:
+        """Return all members, `pod` among them as it is now."""
+        uid = pod.metadata.uid
+        if self.pods.get(uid) is not pod:
+            self.pods[uid] = pod
+            self._tuple = None
+        if self._tuple is None:
+            self._tuple = tuple(self.pods.values())
+        return self._tuple
+
+    def drop(self, uid: str) -> None:
+        """Forget a member."""
+        if self.pods.pop(uid, None) is not None:
+            self._tuple = None
