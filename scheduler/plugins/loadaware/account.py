@@ -134,8 +134,12 @@ class Account:
 
     def _recount(self) -> None:
         self._clear()
+        report = self.report
+        if report is None:
+            return
         for entry in self.entries.values():
-            self._count(entry, 1)
+            if (self.counts_prod and entry.is_prod) or not _has_seen(report, entry):
+                self._count(entry, 1)
 
     def production(self) -> list[int]:
         """Return what production uses: reported pods, and the system where that is asked for."""
@@ -173,12 +177,8 @@ class Account:
         report = self.report
         if report is None:
             return ()
-        if (
-            entry.key in report.pods
-            and entry.assigned <= report.updated - report.interval_s
-            and entry.deadline <= report.updated
-        ):
-            return ()  # the report has seen it: the ordinary case
+        if _has_seen(report, entry):
+            return ()
         usage = report.usage_of(entry.key)
         if usage is None:
             return entry.estimate
@@ -191,6 +191,15 @@ class Account:
         if entry.key in report.pods and not report.is_prod(entry.key):
             return entry.estimate  # the report does not count it among production pods
         return self._unseen(entry)
+
+
+def _has_seen(report: Report, entry: Entry) -> bool:
+    """Whether the report's usage holds the pod's already: the ordinary case."""
+    return (
+        entry.key in report.pods
+        and entry.assigned <= report.updated - report.interval_s
+        and entry.deadline <= report.updated
+    )
 
 
 def _add(total: list[int], more: Vector, sign: int) -> None:
