@@ -1,7 +1,7 @@
 """How long NUMA placement takes at 5,000 nodes of 8 zones with 4 resources, and what it keeps in memory.
 
 Run as `python -m tests.perf.numa`; prints one JSON document. CPU time of this process, medians;
-`atReference` multiplies by the machine's factor (`tests.perf.machine.speed`; below 1 on a slower one).
+`atReference` multiplies by the machine's factor: a hint, no measurement (see `machine.speed`).
 """
 
 import gc

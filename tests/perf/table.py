@@ -6,8 +6,8 @@
 
 Each run is a process of its own, so that rows do not warm or fill one another. Figures are taken in
 CPU time, so that others on the machine disturb them little; wall time stands beside them. `machine`
-is how fast this machine is at what the engine does most, 1 being the one from which the goals come
-(see machine.speed): a goal holds as it stands; the factor says what a miss means.
+is how fast this machine is at three small operations (see machine.speed): it tells a slow hour from a
+fast one. A goal holds as it stands, and no figure is scaled by it.
 """
 
 import argparse
