@@ -143,10 +143,11 @@ async def _one_life(recipe: Recipe, house: House) -> None:
             await live_unwatched(recipe.kind, operator, beside=beside)
     except StartAnewError as change:
         _log.info("operator starts anew", operator=recipe.name, because=str(change))
-    except Exception:
+    except Exception as error:
         # kopf's watch ends with a failure when the definition is deleted: that is no crash.
         if await api.subresources(recipe.kind) is not None:
             raise
+        _log.info("operator rests: its kind is gone", operator=recipe.name, because=str(error))
 
 
 async def _until_changed(recipe: Recipe, api: Api, found: frozenset[str], house: House) -> None:
