@@ -66,8 +66,10 @@ bench: $(DEV) ## measure; results as JSON in build/bench (real cluster after `ma
 	  KUBEBUILDER_ASSETS=$$(test -x $(TOOLS)/kube-apiserver && echo $(TOOLS)) \
 	  $(PYTEST) -q -s -m perf --timeout=3600 $(ARGS)
 
-docs: $(DEV) ## run the documentation's snippets and follow its links
-	@$(PYTEST) -q tests/docs $(ARGS)
+docs: $(DEV) ## build the site into site/; run the documentation's snippets, follow its links
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/docs docs site
+	@$(PYTEST) $(PARALLEL) -q -m "not real and not perf" tests/docs $(ARGS)
+	@echo "open site/index.html"
 
 image: ## build the container image (docker or podman)
 	@engine=$$(command -v docker || command -v podman) || \
