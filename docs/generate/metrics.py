@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[1] / "reference" / "metrics.md"
 INTRODUCTION = """\
 # Metrics
 
-<!-- Written by docs/generate/metrics.py from scheduler/base/meters/table.py; do not edit. -->
+<!-- Written by docs/generate/metrics.py from scheduler/base/meters; do not edit. -->
 
 `/metrics` on the HTTPS port (10259) gives these in the text form of Prometheus, or as OpenMetrics when the
 reader prefers that. The reader needs the right to `get` the path, as for kube-scheduler: see the
@@ -30,7 +30,13 @@ Durations are in seconds. Buckets are written as first bound … last bound (num
 SECTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "As kube-scheduler": (
         ("scheduler_",),
-        "Names, labels and buckets are those of kube-scheduler 1.36, so that dashboards carry over.",
+        (
+            "Names, labels and buckets are those of kube-scheduler 1.36, so that dashboards carry over. "
+            "Of its names these are absent, for nothing here does what they count: `batch_*`, "
+            "`get_node_hint_*`, `store_schedule_results_*` (results are not kept from pod to pod), "
+            "`resourceclaim_*`, `dra_*` (no claims are created here), `volume_*` (the binder of volumes "
+            "has no cache of its own) and `*async_api_call*` (its gate is off; see `trellis_effects_*`)."
+        ),
     ),
     "As every component of Kubernetes": (
         ("leader_election_", "kubernetes_", "rest_client_"),

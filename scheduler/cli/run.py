@@ -89,6 +89,7 @@ def run(
     else:
         given = load(read_text(config), file=shown(config), registry=registry()) if config else None
         loaded = flagged(given or default_config(registry()))
+        meters.config_last_reload_successful.set(1)  # there is no file that could be newer
     for notice in loaded.notices:
         _log.warning("configuration", notice=str(notice))
     options = DaemonOptions(

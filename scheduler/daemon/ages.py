@@ -20,6 +20,9 @@ def show_ages(engine: Engine, clock: Clock, meters: Meters) -> None:
     """Let the gauges read the ages when they are scraped; nothing without the plugin."""
     plugins = list(_plugins(engine))
     if not plugins:
+        # The daemon before this one, in the same process, may have had it.
+        meters.node_metric_age.read_from(dict)
+        meters.node_metrics.read_from(dict)
         return
     plugin = min(plugins, key=lambda one: one.expiration_s)
 

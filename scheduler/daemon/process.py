@@ -163,7 +163,7 @@ class Daemon:
     async def run(self) -> int:
         """Run until told to stop; return the exit code."""
         self._inbox.put(Leading(active=False))
-        self._meters.build_info.labels(self._options.version, platform.python_version()).set(1)
+        self._show_what_runs()
         try:
             await self._server.start()
             self._start("watches", self._watches.run())
@@ -175,6 +175,13 @@ class Daemon:
             return await self._live()
         finally:
             await self._end()
+
+    def _show_what_runs(self) -> None:
+        meters, version = self._meters, self._options.version
+        meters.build_info.labels(version, platform.python_version()).set(1)
+        machine = f"{platform.system().lower()}/{platform.machine()}"
+        meters.kubernetes_build_info.labels(version, machine).set(1)
+        meters.leading.read_from(lambda: float(self.engine.is_leading))
 
     async def _live(self) -> int:
         stopping = asyncio.create_task(self._is_stopping.wait())

@@ -6,6 +6,8 @@ Owns the pool; knows nothing of groups.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import structlog
 
@@ -13,6 +15,8 @@ from scheduler.base.clock import perf_s
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Answer, Solve
 from scheduler.kube.api import Response
+from scheduler.solver.answer import Stage
+from scheduler.solver.questions import Solution
 from scheduler.workers.pool import Pool
 
 _CODES = {"done": 200, "invalid": 422, "error": 500}
@@ -24,7 +28,7 @@ class Solving:
 
     def __init__(self, meters: Meters, pool: Pool | None = None) -> None:
         self._pool = pool or Pool()
-        self._duration = meters.solver_duration
+        self._meters = meters
 
     async def carry(self, effect: Solve, submitted_at: float) -> tuple[Answer, Response]:
         """Ask once; every way it can go wrong is an answer."""
@@ -32,14 +36,36 @@ class Solving:
         await self._pool.start()
         started = perf_s()
         outcome = await self._pool.run("question", effect.instance, effect.limit_s)
-        self._duration.labels(outcome.code).observe(perf_s() - started)
+        self._meters.solver_duration.labels(outcome.code).observe(perf_s() - started)
         if not outcome.ok:
             _log.warning("the solver gave no answer", why=outcome.code, message=outcome.message)
         code = _CODES.get(outcome.code, 0)
         body = msgspec.json.decode(outcome.body) if outcome.ok else None
+        if body is not None:
+            self._count(msgspec.convert(body, Solution, str_keys=True))
         answer = Answer(effect.id, code, outcome.code, outcome.message, body)
         return answer, Response(code, reason=outcome.code, message=outcome.message)
+
+    def _count(self, solution: Solution) -> None:
+        found = solution.victims or solution.placed
+        kind = "evict" if solution.victims is not None else "place"
+        status: str = found.outcome
+        if status == "placed":
+            status = "optimal" if found.optimal else "feasible"
+            self._meters.solver_gap.labels(kind).observe(gap_ratio(found.stages))
+        solver = getattr(found, "solver", "")
+        self._meters.solver_solutions.labels(kind, solver, status).inc()
+        self._meters.solver_search.labels(kind).observe(found.seconds)
 
     async def close(self) -> None:
         """End the helper process."""
         await self._pool.close()
+
+
+def gap_ratio(stages: Sequence[Stage]) -> float:
+    """Return the largest gap between a stage's value and its proven bound, as a part of the value.
+
+    1 stands for more than that as well: without any proof the bound is next to nothing.
+    """
+    gaps = (stage.gap / max(1, abs(stage.value)) for stage in stages)
+    return min(1.0, max(gaps, default=0.0))

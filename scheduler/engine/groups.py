@@ -5,7 +5,8 @@ planned by its plugin, which may ask the solver and waits for the answer while o
 is carried out for all members at once: they are assumed, reserved and held at permit until each of
 them is there, then let go together. If one of them fails before that, all are released.
 
-Knows nothing of trees, rules or ConfigMaps: that is the plugin's business (framework.groups).
+Knows nothing of trees, rules or ConfigMaps: that is the plugin's business (framework.groups); what is
+written about groups is `groupwriting`'s.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from scheduler.base.errors import PluginError
 from scheduler.engine.binding import Bindings
 from scheduler.engine.decision import Decision
 from scheduler.engine.deliberation import CycleSteps, Deliberations
-from scheduler.engine.effects import Answer, Call
+from scheduler.engine.effects import Answer
+from scheduler.engine.groupcounts import GroupAttempt
 from scheduler.engine.groupdoors import Doors
 from scheduler.engine.grouppresence import Present
 from scheduler.engine.grouproom import Room, Tools
+from scheduler.engine.groupwriting import Writing
 from scheduler.engine.queues import QueuedPod, Queues, Where
 from scheduler.framework.calls import CallResult
 from scheduler.framework.groups import GroupPlan, GroupPlanner, GroupRelease, Outcome, Stage
@@ -32,7 +35,6 @@ from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
 PERMIT_TIMEOUT_S = 60.0
-WRITE_AGAIN_S = 5.0
 
 
 class _Run(msgspec.Struct):
@@ -42,6 +44,7 @@ class _Run(msgspec.Struct):
     planner: GroupPlanner
     members: tuple[QueuedPod, ...]
     room: Room
+    attempt: GroupAttempt
 
     @property
     def name(self) -> str:
@@ -53,6 +56,7 @@ class _Flight(msgspec.Struct):
     """The members of a group between decision and bind; `is_held` until all are let go."""
 
     planner: GroupPlanner
+    attempt: GroupAttempt
     uids: set[str]
     is_held: bool = True
     is_broken: bool = False
@@ -82,9 +86,9 @@ class Groups:
         self._runs: dict[str, _Run] = {}
         self._flights: dict[str, _Flight] = {}
         self._group_in_flight: dict[str, str] = {}
-        self._known: dict[str, GroupPlanner] = {}
-        self._unwritten: dict[str, float] = {}
-        self._calls: dict[int, str] = {}
+        self._counts = doors.observation.groups
+        self._counts.watch(self.planners)
+        self._writing = Writing(self.planners, doors)
 
     @property
     def is_needed(self) -> bool:
@@ -126,7 +130,7 @@ class Groups:
 
     def settle(self, now: float) -> None:
         """Let siblings in whose group is complete, and let groups go of which all members are there."""
-        self._look_after(now)
+        self._writing.look_after(self._flights, now)
         if not (self._opened or self._held_back or self._flights):
             return
         while self._opened:
@@ -141,42 +145,23 @@ class Groups:
                 planner = self._planners[queued.profile]
                 if key not in told:
                     told.add(key)
-                    self._tell(planner, key, Stage.HELD, now)
+                    self._writing.tell(planner, key, Stage.HELD, now)
         self._held_back.clear()
         for key, flight in list(self._flights.items()):
             if flight.is_held and self._is_complete(flight):
                 self._let_go(key, flight, now)
 
     def leads(self, now: float) -> None:
-        """Look at all groups again: what was written in the last moments of a lease may be lost."""
-        self._unwritten.update(dict.fromkeys(self._known, now))
+        """Take note that this process begins or ceases to lead."""
+        self._writing.leads(now)
 
     def answer(self, answer: Answer, now: float) -> bool:
-        """Take in the answer to a request that writes about a group; what failed is done again."""
-        key = self._calls.pop(answer.effect, None)
-        if key is None:
-            return False
-        if not answer.ok and answer.code != 404:
-            self._unwritten[key] = now + WRITE_AGAIN_S
-        return True
+        """Take in the answer to a request that writes about a group; False for any other."""
+        return self._writing.answer(answer, now)
 
     def next_deadline(self) -> float | None:
         """Return when `settle` will next have something to write, or None."""
-        return min(self._unwritten.values(), default=None)
-
-    def _look_after(self, now: float) -> None:
-        """Compare what is written about groups with what has changed."""
-        for planner in self.planners:
-            for key in sorted(planner.group_changed()):
-                self._known[key] = planner
-                self._unwritten[key] = now
-        if not self._unwritten:
-            return
-        due = [key for key, when in self._unwritten.items() if when <= now]
-        for key in due:
-            del self._unwritten[key]
-            if key not in self._flights:
-                self._tell(self._known[key], key, Stage.CHANGED, now)
+        return self._writing.next_deadline()
 
     # An attempt
 
@@ -203,10 +188,11 @@ class Groups:
             return True
         place = {uid: number for number, uid in enumerate(wanted)}
         members.sort(key=lambda member: place[member.uid])
-        run = _Run(key, planner, tuple(members), Room(self._tools, members))
+        attempt = self._counts.begun(queued.profile, (one.pod for one in members), now)
+        run = _Run(key, planner, tuple(members), Room(self._tools, members), attempt)
         for member in members:
             self._queues.track(member)
-        self._tell(planner, key, Stage.STARTED, now)
+        self._writing.tell(planner, key, Stage.STARTED, now)
         self._runs[run.name] = run
         self._deliberations.begin(
             run.name,
@@ -249,7 +235,8 @@ class Groups:
             del self._flights[key]
             self._opened.add(key)  # those who came too late for it may be let in one by one
             stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
-            self._tell(flight.planner, key, stage, now)
+            self._counts.ended(flight.attempt, "error" if flight.is_broken else "scheduled", now)
+            self._writing.tell(flight.planner, key, stage, now)
 
     def whole(self, profile: str, victims: Sequence[Placed]) -> tuple[Placed, ...]:
         """Return victims with the rest of their groups."""
@@ -283,39 +270,43 @@ class Groups:
             run.room.release()
             self._doors.fault(run.planner.name, "PlanGroup", outcome)
             self._refuse(run.members, Status(Code.ERROR, (str(outcome),)), now)
+            self._counts.ended(run.attempt, "error", now)
         elif outcome is None:
             self._put_back(run, now)
         else:
             self._carry(run, outcome, now)
 
     def _carry(self, run: _Run, outcome: Outcome, now: float) -> None:
+        self._counts.decided(run.attempt)
+        if not isinstance(outcome, GroupPlan) or outcome.victims:
+            self._counts.ended(run.attempt, "unschedulable", now)
         if isinstance(outcome, Status):
             run.room.release()
             status = msgspec.structs.replace(outcome, plugin=run.planner.name)
             self._refuse(run.members, status, now)
-            self._tell(run.planner, run.key, Stage.REFUSED, now)
+            self._writing.tell(run.planner, run.key, Stage.REFUSED, now)
         elif isinstance(outcome, GroupRelease):
             run.room.release()
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
             self._refuse(run.members, status, now)
             self._doors.dissolve(run.members[0].profile, outcome.bound, run.key)
-            self._tell(run.planner, run.key, Stage.RELEASED, now)
+            self._writing.tell(run.planner, run.key, Stage.RELEASED, now)
         elif outcome.victims:
             run.room.release()
             nominated = [(member, outcome.nodes[member.uid]) for member in run.members]
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
             self._doors.evict(nominated, outcome.victims, status, now)
-            self._tell(run.planner, run.key, Stage.PREEMPTING, now)
+            self._writing.tell(run.planner, run.key, Stage.PREEMPTING, now)
         else:
             self._carry_out(run, outcome, now)
 
     def _carry_out(self, run: _Run, plan: GroupPlan, now: float) -> None:
         attempts = run.room.attempts
         run.room.keep()
-        self._tell(run.planner, run.key, Stage.ASSIGNED, now)
-        flight = _Flight(run.planner, {member.uid for member in run.members})
+        self._writing.tell(run.planner, run.key, Stage.ASSIGNED, now)
+        flight = _Flight(run.planner, run.attempt, {member.uid for member in run.members})
         self._flights[run.key] = flight
         self._group_in_flight.update(dict.fromkeys(flight.uids, run.key))
         for member in run.members:
@@ -328,7 +319,7 @@ class Groups:
 
     def _let_go(self, key: str, flight: _Flight, now: float) -> None:
         flight.is_held = False
-        self._tell(flight.planner, key, Stage.PERMITTED, now)
+        self._writing.tell(flight.planner, key, Stage.PERMITTED, now)
         for uid in sorted(flight.uids):
             self._bindings.allow(uid, flight.planner.name, now)
 
@@ -336,18 +327,6 @@ class Groups:
         for member in members:
             decision = Decision(status=status, message=status.message)
             self._doors.refuse(member, decision, now)
-
-    def _tell(self, planner: GroupPlanner, key: str, stage: Stage, now: float) -> None:
-        try:
-            calls = planner.group_told(key, stage, now)
-        except Exception as error:  # noqa: BLE001 - what is written about a group changes nothing
-            self._doors.fault(planner.name, "GroupTold", error)
-            return
-        for call in calls:
-            effect = self._doors.outbox.new_id()
-            self._doors.outbox.put(
-                Call(effect, call.method, call.path, call.content_type, call.body)
-            )
 
     def _key(self, planner: GroupPlanner, pod: Pod) -> str:
         try:

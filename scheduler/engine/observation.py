@@ -11,6 +11,7 @@ from functools import partial
 from scheduler.base.meters import Meters
 from scheduler.engine.binding import Bindings, InFlight
 from scheduler.engine.decision import Decision
+from scheduler.engine.groupcounts import GroupCounts
 from scheduler.engine.queues import QueuedPod, Queues, Where
 from scheduler.engine.wakeups import EXTENDER, Wakeups
 from scheduler.framework.measure import Instruments, Stopwatch
@@ -71,6 +72,7 @@ class Observation:
         self.meters = meters
         self.stopwatch = stopwatch
         self.now_s = stopwatch or _standing_still
+        self.groups = GroupCounts(meters, self.now_s)
         self.on_decision: OnDecision = lambda _queued, _decision: None
         self.on_end: OnEnd = lambda _queued, _result, _text: None
         self.on_fault: OnFault = lambda _plugin, _point, _error: None
@@ -123,6 +125,12 @@ class Observation:
         self.meters.preemption_attempts.inc()
         self.meters.preemption_victims.observe(victims)
 
+    def evicted(self, seconds: float, *, is_done: bool) -> None:
+        """Measure how long carrying out the evictions of a preemption took."""
+        result = "success" if is_done else "error"
+        self.meters.preemption_goroutines_execution.labels(result).inc()
+        self.meters.preemption_goroutines_duration.labels(result).observe(seconds)
+
     def scheduled(self, pod: InFlight, now: float) -> None:
         """Count a bound pod."""
         queued, meters = pod.queued, self.meters
@@ -147,6 +155,10 @@ class Observation:
         self.meters.schedule_attempts.labels(result, queued.profile).inc()
         duration = self.meters.scheduling_attempt_duration.labels(result, queued.profile)
         duration.observe(self.now_s() - started_s)
+        if queued.woken_by:
+            outcome = "useful" if result == "scheduled" else "useless"
+            self.meters.queue_wakeups.labels(queued.woken_by, outcome).inc()
+            queued.woken_by = ""
 
     def watch(
         self,
@@ -174,6 +186,8 @@ class Observation:
         cache.labels("assumed_pods").read_from(
             lambda: sum(placed.assumed for placed in cluster.pods)
         )
+        self.meters.store_objects.read_from(cluster.store.sizes)
+        self.meters.overcommitted_nodes.read_from(cluster.table.overcommitted)
         self.meters.unschedulable_pods.read_from(
             lambda: {
                 (plugin, name): wakeups.count(name, plugin)

@@ -28,7 +28,7 @@ class _Running(msgspec.Struct):
     """A preemption whose evictions are not all answered."""
 
     effects: set[int]
-    deadline: float
+    since: float
 
 
 class Preemptions:
@@ -74,7 +74,7 @@ class Preemptions:
             if not self._bindings.preempt(uid, now):
                 effects.add(self._evict(victim.pod, pod))
         if effects:
-            self._running[pod.metadata.uid] = _Running(effects, now + LONGEST_S)
+            self._running[pod.metadata.uid] = _Running(effects, now)
         self._take_promises_back(pod, node, now)
 
     def answer(self, answer: Answer, now: float) -> bool:
@@ -83,20 +83,20 @@ class Preemptions:
             if answer.effect in running.effects:
                 running.effects.discard(answer.effect)
                 if not answer.ok and answer.code != 404:
-                    self._end(uid, now, activate=True)
+                    self._end(uid, now, is_done=False)
                 elif not running.effects:
-                    self._end(uid, now, activate=False)
+                    self._end(uid, now, is_done=True)
                 return True
         return False
 
     def expire(self, now: float) -> None:
         """End preemptions whose evictions stay unanswered."""
-        for uid in [uid for uid, one in self._running.items() if one.deadline <= now]:
-            self._end(uid, now, activate=True)
+        for uid in [uid for uid, one in self._running.items() if one.since + LONGEST_S <= now]:
+            self._end(uid, now, is_done=False)
 
     def next_deadline(self) -> float | None:
         """Return when `expire` will next have something to do, or None."""
-        return min((one.deadline for one in self._running.values()), default=None)
+        return min((one.since + LONGEST_S for one in self._running.values()), default=None)
 
     def _evict(self, victim: Pod, preemptor: Pod) -> int:
         meta = victim.metadata
@@ -119,11 +119,12 @@ class Preemptions:
             self._room_freed(other, now)
             self._queues.activate([other.metadata.uid], now)
 
-    def _end(self, uid: str, now: float, *, activate: bool) -> None:
-        del self._running[uid]
+    def _end(self, uid: str, now: float, *, is_done: bool) -> None:
+        running = self._running.pop(uid)
+        self._observation.evicted(now - running.since, is_done=is_done)
         queued = self._queues.get(uid)
         # Held at the gate, the pod may have missed the word that its victims are gone.
-        if queued is not None and (activate or queued.where is Where.GATED):
+        if queued is not None and (not is_done or queued.where is Where.GATED):
             self._queues.activate([uid], now)
 
 

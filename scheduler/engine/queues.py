@@ -64,6 +64,7 @@ class QueuedPod:
         "told_since",
         "was_flushed",
         "where",
+        "woken_by",
     )
 
     def __init__(self, pod: Pod, sequence: int, now: float) -> None:
@@ -86,6 +87,8 @@ class QueuedPod:
         self.where = Where.GONE
         self.ticket = 0
         self.was_flushed = False
+        # The event that ended its wait, until the attempt that follows is over.
+        self.woken_by = ""
 
     @property
     def uid(self) -> str:
@@ -340,6 +343,7 @@ class Queues:
 
     def _requeue(self, queued: QueuedPod, event: str, now: float) -> None:
         """Activate a pod, or let it wait out its back-off first."""
+        queued.woken_by = event
         ends = self._backoff_ends(queued)
         if queued.is_pending or ends <= now:
             self._enter(queued, event, now)

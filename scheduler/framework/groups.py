@@ -169,6 +169,10 @@ class GroupPlanner(Protocol):
         """Hear what became of the group; return the requests that write it down."""
         ...
 
+    def group_statuses(self) -> Mapping[str, int]:
+        """Return how many groups have each status; asked at every scrape of the metrics."""
+        ...
+
     def group_reports(self) -> Sequence[GroupReport]:
         """Return what is to be said of all groups that were decided or are held."""
         ...

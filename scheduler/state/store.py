@@ -24,6 +24,10 @@ class Store:
         """Return the objects of a kind by `namespace/name` or `name`, in order of arrival."""
         return self._kinds.get(kind, _NONE)
 
+    def sizes(self) -> dict[str, int]:
+        """Return how many objects there are of each kind."""
+        return {kind: len(objects) for kind, objects in self._kinds.items()}
+
     def put(self, kind: str, obj: Any) -> Any:
         """Add or replace an object; return the one it replaces, or None."""
         objects = self._kinds.setdefault(kind, {})

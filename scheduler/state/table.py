@@ -107,6 +107,13 @@ class NodeTable:
         """Return what placed pods request of a resource; for `pods` their number."""
         return self._amounts(self._requested, resource)
 
+    def overcommitted(self) -> int:
+        """Return how many nodes have pods that request more than the node offers."""
+        short = np.zeros(self.size, np.bool_)
+        for resource in self.resources.names():
+            short |= self.requested(resource) > self.allocatable(resource)
+        return int(np.count_nonzero(short))
+
     def scored(self, resource: str) -> IntColumn:
         """Return the requests of cpu or memory with assumed amounts for containers without."""
         return self._scored[resource].values

@@ -1,8 +1,27 @@
-"""The reference page of the metrics is what the table says."""
+"""The reference page of the metrics is what the table says, and each row of the table is fed."""
+
+import re
 
 from docs.generate import metrics
+from scheduler.base.meters import Meters
+from tests.house.source import PRODUCT, name_of, python_files
 
 
 def test_page_is_up_to_date(capsys):
     """docs/reference/metrics.md was written from the table as it is now."""
     assert 0 == metrics.main(["--check"]), capsys.readouterr().err
+
+
+def test_every_metric_is_fed_and_has_one_room_that_feeds_it():
+    """A row that nobody writes is a promise that nobody keeps; one that two rooms write has two owners."""
+    feeding: dict[str, set[str]] = {name: set() for name in Meters.table()}
+    for file in python_files(*PRODUCT):
+        for name in re.findall(r"meters\.([a-z_]+)", file.read_text()):
+            if name in feeding:
+                feeding[name].add("/".join(name_of(file).split("/")[:2]))
+    feeding.pop("scrape_errors")  # the table's own
+
+    assert [] == [name for name, rooms in feeding.items() if not rooms]
+    assert {"config_last_reload_successful", "effects", "goroutines"} >= {
+        name for name, rooms in feeding.items() if len(rooms) > 1
+    }

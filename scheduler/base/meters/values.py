@@ -17,6 +17,8 @@ Kind = Literal["counter", "gauge", "histogram"]
 # A label that somebody else chooses (an event, a plugin, a kind) must not fill the memory.
 MAX_CHILDREN = 4096
 OVERFLOW = "overflow"
+# Requests over the network: client-go's bounds.
+REQUEST_S = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
 class Counter:

@@ -145,9 +145,9 @@ class Topologies:
         found = Counter(state_of(self, name) for name in self._rows)
         return {(state,): float(found[state]) for state in STATES}
 
-    def _stale_since(self) -> dict[tuple[str, ...], float]:
+    def _stale_since(self) -> float:
         since = {} if self.reserving is None else self.reserving.stale_since()
-        return {(name,): moment for name, moment in since.items()}
+        return min(since.values(), default=0.0)
 
     # Discard-reserved: a node is not looked at while a pod is on its way to it.
 

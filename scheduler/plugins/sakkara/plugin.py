@@ -7,7 +7,8 @@ single members at the other points.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scheduler.base.arrays import IntColumn
@@ -209,6 +210,11 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if stage is Stage.CHANGED:
             return self._teller.checked(key, self._described.size_of(key), now)
         return self._teller.told(key, stage, now)
+
+    def group_statuses(self) -> Mapping[str, int]:
+        """Return how many groups that are described or have placed members have each status."""
+        keys = self._members.keys()
+        return Counter(self._teller.status(key, self._described.size_of(key)) for key in keys)
 
     def group_reports(self) -> Sequence[GroupReport]:
         """Return what is to be said of every group that is described or was tried."""

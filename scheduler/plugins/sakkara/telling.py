@@ -86,19 +86,23 @@ class Teller:
         # A member was replaced: the times of the group's first placement stay.
         return self._write(key, {name: told[name] for name in ("placement", "rank")})
 
+    def status(self, key: str, size: int) -> str:
+        """Return a group's status: bound when all are there, else what became of its last attempt."""
+        if size and len(self._members.standing(key)) >= size:
+            return BOUND
+        record = self._records.get(key)
+        return WAITING if record is None else record.status
+
     def report(self, key: str, size: int) -> GroupReport:
         """Return what `simulate` says of a group."""
         record = self._records.get(key, Record())
         standing = self._members.standing(key)
         tree = self._trees.get(key)
         namespace, _, name = key.partition("/")
-        status = record.status
-        if size and len(standing) >= size:
-            status = BOUND
         return GroupReport(
             namespace,
             name,
-            status,
+            self.status(key, size),
             size,
             tree_of(seats(tree, standing)) if tree is not None and standing else {"root": {}},
             record.optimal,

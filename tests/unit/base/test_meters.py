@@ -17,7 +17,7 @@ def exp(start: float, factor: float, count: int) -> list[float]:
 
 
 # What kube-scheduler 1.36 exposes: name -> type, labels, bounds. Left out is what Trellis has no
-# counterpart for: batching, dynamic resources, volumes, pod groups.
+# counterpart for: batching, dynamic resources, volumes, and what its gates switch off but for pod groups.
 KUBE_SCHEDULER = {
     "schedule_attempts_total": ("counter", "result profile", []),
     "scheduling_attempt_duration_seconds": ("histogram", "result profile", exp(0.001, 2, 15)),
@@ -53,13 +53,13 @@ KUBE_SCHEDULER = {
     "preemption_goroutines_execution_total": ("counter", "result", []),
     "cache_size": ("gauge", "type", []),
     "goroutines": ("gauge", "operation", []),
-    "async_api_call_execution_total": ("counter", "call_type result", []),
-    "async_api_call_execution_duration_seconds": (
+    "podgroup_schedule_attempts_total": ("counter", "result profile", []),
+    "podgroup_scheduling_attempt_duration_seconds": (
         "histogram",
-        "call_type result",
+        "result profile",
         exp(0.001, 2, 15),
     ),
-    "pending_async_api_calls": ("gauge", "call_type", []),
+    "podgroup_scheduling_algorithm_duration_seconds": ("histogram", "", exp(0.001, 2, 15)),
 }
 BY_NAME = {spec.name: spec for spec in Meters.table().values()}
 

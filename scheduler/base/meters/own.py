@@ -1,0 +1,233 @@
+"""The rows that Trellis alone has, `trellis_*`: what kube-scheduler has no counterpart for.
+
+No label takes a value that pods, nodes or users name, so that the number of series stays bounded.
+Read as a part of `Meters` (table.py).
+"""
+
+from __future__ import annotations
+
+from scheduler.base.meters.values import (
+    REQUEST_S,
+    counter,
+    counters,
+    exp,
+    gauge,
+    gauges,
+    histogram,
+    histograms,
+)
+
+
+class OwnRows:
+    """What tells of the work that kube-scheduler does not do."""
+
+    # -- watching
+    watch_events = counters(
+        "trellis_watch_events_total",
+        "kind type",
+        "Changes received from watches.",
+    )
+    watch_restarts = counters(
+        "trellis_watch_restarts_total",
+        "kind reason",
+        "Watches begun again: closed, expired (410, listed anew), silent, error, decode.",
+    )
+    watch_decode_errors = counters(
+        "trellis_watch_decode_errors_total",
+        "kind",
+        "Objects that could not be read and were left out.",
+    )
+    watch_list_duration = histograms(
+        "trellis_watch_list_duration_seconds",
+        "kind",
+        REQUEST_S,
+        "How long listing a kind from first to last page took.",
+    )
+    watch_synced = gauges(
+        "trellis_watch_synced",
+        "kind",
+        "1 while the kind is listed and watched; 0 while not, or while the API server has it not.",
+    )
+    store_objects = gauges(
+        "trellis_store_objects", "kind", "Objects in memory, by kind; pods and nodes apart."
+    )
+
+    # -- the engine
+    engine_run_duration = histogram(
+        "trellis_engine_run_duration_seconds",
+        exp(0.0001, 2, 14),
+        "How long one turn of the engine took: a batch of events, then some cycles.",
+    )
+    plugin_errors = counters(
+        "trellis_plugin_errors_total",
+        "plugin extension_point",
+        "Exceptions out of plugins; each ended the cycle of one pod.",
+    )
+    missing_objects = counters(
+        "trellis_missing_objects_total",
+        "plugin kind",
+        "Decisions taken without an object that the plugin looked for.",
+    )
+    numa_nodes = gauges("trellis_numa_nodes", "state", "Nodes, by what is known of their zones.")
+    numa_stale_since = gauge(
+        "trellis_numa_stale_since_timestamp_seconds",
+        "Since when the node is stale that is so for longest, seconds since the epoch; 0 without one.",
+    )
+    overcommitted_nodes = gauge(
+        "trellis_overcommitted_nodes",
+        "Nodes whose pods ask for more than there is: somebody else has bound pods there.",
+    )
+    queue_wakeups = counters(
+        "trellis_queue_wakeups_total",
+        "event outcome",
+        "Attempts of pods that an event woke: useful when the pod was bound, else useless.",
+    )
+    leading = gauge("trellis_leading", "1 while this process decides, 0 on a standby.")
+
+    # -- groups of pods
+    groups = gauges(
+        "trellis_groups", "status", "Groups that have a description or a placed member, by status."
+    )
+    group_stages = counters(
+        "trellis_group_stages_total",
+        "stage",
+        "Stages that groups came to: Started, Refused, Preempting, Assigned, Permitted, Bound, "
+        "Released.",
+    )
+    group_wait = histogram(
+        "trellis_group_wait_seconds",
+        exp(0.01, 2, 20),
+        "From the creation of a group's oldest member until all were bound.",
+    )
+
+    # -- effects
+    effects = counters(
+        "trellis_effects_total",
+        "effect result",
+        "Effects carried out: ok, conflict, gone, rejected, error.",
+    )
+    effect_duration = histograms(
+        "trellis_effect_duration_seconds",
+        "effect",
+        exp(0.001, 2, 15),
+        "From handing an effect out to its answer, retries included.",
+    )
+    effect_retries = counters(
+        "trellis_effect_retries_total",
+        "effect reason",
+        "Effects sent once more.",
+    )
+    extender_duration = histograms(
+        "trellis_extender_request_duration_seconds",
+        "extender verb result",
+        exp(0.001, 2, 15),
+        "How long an extender took to answer; result is ok or error.",
+    )
+    solver_duration = histograms(
+        "trellis_solver_duration_seconds",
+        "result",
+        exp(0.001, 2, 15),
+        "How long a question to the solver took, waiting for earlier ones included; result is done, "
+        "invalid, error, timeout, died, cancelled or closed.",
+    )
+    solver_solutions = counters(
+        "trellis_solver_solutions_total",
+        "question solver status",
+        "Answers of the solver by status: optimal, feasible (not proven best), infeasible, unknown "
+        "(nothing found in time).",
+    )
+    solver_search = histograms(
+        "trellis_solver_search_seconds",
+        "question",
+        exp(0.001, 2, 15),
+        "How long the solver itself searched for an answer.",
+    )
+    solver_gap = histograms(
+        "trellis_solver_gap_ratio",
+        "question",
+        (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+        "How far a placement may be from the best: the largest gap of a stage, as a part of its value.",
+    )
+    effects_in_flight = gauges("trellis_effects_in_flight", "effect", "Effects being sent.")
+    effects_queued = gauges("trellis_effects_queued", "effect", "Effects that wait to be sent.")
+    bind_conflicts = counters(
+        "trellis_bind_conflicts_total",
+        "reason",
+        "Bindings refused because somebody was faster: bound, gone, replaced.",
+    )
+    event_writes = counters(
+        "trellis_event_writes_total",
+        "result",
+        "Events written: created, series (counted up on an existing one), error.",
+    )
+    events_dropped = counter(
+        "trellis_events_dropped_total",
+        "Events thrown away unsent; must stay 0.",
+    )
+    events_queued = gauge("trellis_events_queued", "Events that wait to be written.")
+
+    # -- the process
+    build_info = gauges(
+        "trellis_build_info",
+        "version python_version",
+        "Always 1; what is running.",
+    )
+    loop_lag = histogram(
+        "trellis_event_loop_lag_seconds",
+        exp(0.001, 2, 13),
+        "How late the event loop woke a timer: the time that one step kept it busy.",
+    )
+    config_last_reload_successful = gauge(
+        "trellis_config_last_reload_successful",
+        "1 when the configuration file as it is now is in use, 0 when the last good one is.",
+    )
+    config_last_reload_success_timestamp = gauge(
+        "trellis_config_last_reload_success_timestamp_seconds",
+        "When a configuration was last taken into use, seconds since the epoch.",
+    )
+    config_reloads = counters(
+        "trellis_config_reloads_total", "result", "Attempts to reload: success, error."
+    )
+    lease_transitions = counters(
+        "trellis_lease_transitions_total", "name", "Times this process gained the lease."
+    )
+    operator_healthy = gauges("trellis_operator_healthy", "operator", "1 while the operator runs.")
+    operator_restarts = counters(
+        "trellis_operator_restarts_total", "operator", "Times an operator was started again."
+    )
+
+    # -- measured load
+    node_metric_age = gauges(
+        "trellis_node_metric_age_seconds",
+        "which",
+        "Age of the nodes' load figures: the newest, the median and the oldest; none without a time.",
+    )
+    node_metrics = gauges(
+        "trellis_node_metrics",
+        "state",
+        "Nodes by their load figures: fresh, expired (too old to count), missing.",
+    )
+
+    # -- the endpoints
+    endpoint_requests = counters(
+        "trellis_endpoint_requests_total", "path code", "Requests served, by route and status."
+    )
+    access_reviews = counters(
+        "trellis_access_reviews_total",
+        "review result",
+        "TokenReviews and SubjectAccessReviews sent: allowed, denied, error.",
+    )
+    certificate_reloads = counters(
+        "trellis_certificate_reloads_total",
+        "result",
+        "Times the serving certificate's files had changed: success, error.",
+    )
+    certificate_expiry = gauge(
+        "trellis_certificate_expiry_timestamp_seconds",
+        "When the serving certificate ends, seconds since the epoch.",
+    )
+    scrape_errors = counters(
+        "trellis_scrape_errors_total",
+        "metric",
+        "Metrics left out of a scrape because their owner failed to answer.",
+    )

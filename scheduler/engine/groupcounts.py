@@ -1,0 +1,69 @@
+"""`GroupCounts`: what is measured of groups: their stages, attempts and waits.
+
+Told by `groups` and `groupwriting`; decides nothing. Durations are the injected stopwatch's, waits
+the time's that the engine is given.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from scheduler.base.clock import parse_rfc3339
+from scheduler.base.meters import Meters
+from scheduler.framework.groups import GroupPlanner, Stage
+from scheduler.objects.pod import Pod
+
+
+class GroupAttempt(msgspec.Struct, frozen=True):
+    """An attempt to place a group: when it began on the stopwatch, and since when people wait."""
+
+    profile: str
+    started_s: float
+    since: float
+
+
+class GroupCounts:
+    """The metrics of groups."""
+
+    def __init__(self, meters: Meters, now_s: Callable[[], float]) -> None:
+        self._meters = meters
+        self._now_s = now_s
+
+    def begun(self, profile: str, members: Iterable[Pod], now: float) -> GroupAttempt:
+        """Note that a group's turn has come."""
+        created = (parse_rfc3339(pod.metadata.creation_timestamp) for pod in members)
+        since = min([now, *(time for time in created if time is not None)])
+        return GroupAttempt(profile, self._now_s(), since)
+
+    def decided(self, attempt: GroupAttempt) -> None:
+        """Measure how long deciding took."""
+        took_s = self._now_s() - attempt.started_s
+        self._meters.podgroup_scheduling_algorithm_duration.observe(took_s)
+
+    def ended(self, attempt: GroupAttempt, result: str, now: float) -> None:
+        """Count an attempt whose result is scheduled, unschedulable or error."""
+        labels = (result, attempt.profile)
+        self._meters.podgroup_schedule_attempts.labels(*labels).inc()
+        took_s = self._now_s() - attempt.started_s
+        self._meters.podgroup_scheduling_attempt_duration.labels(*labels).observe(took_s)
+        if result == "scheduled":
+            self._meters.group_wait.observe(now - attempt.since)
+
+    def came_to(self, stage: Stage) -> None:
+        """Count a stage of a group's way."""
+        if stage not in (Stage.CHANGED, Stage.HELD):
+            self._meters.group_stages.labels(stage.value).inc()
+
+    def watch(self, planners: Sequence[GroupPlanner]) -> None:
+        """Let the gauge ask the plugins how their groups are."""
+
+        def statuses() -> dict[str, float]:
+            found: Counter[str] = Counter()
+            for planner in planners:
+                found.update(planner.group_statuses())
+            return dict(found)
+
+        self._meters.groups.read_from(statuses)

@@ -1,0 +1,56 @@
+"""What is counted of the solver's answers."""
+
+import pytest
+
+from scheduler.base.meters import Meters
+from scheduler.daemon.solving import Solving, gap_ratio
+from scheduler.engine.effects import Solve
+from scheduler.solver.answer import Stage
+from scheduler.solver.instance import Instance, Leaf, Level, Rule
+from scheduler.solver.questions import Place, answer
+from scheduler.workers.outcome import Outcome
+from scheduler.workers.pool import Pool
+
+LEAVES = (Leaf(("a",), 2), Leaf(("b",), 2))
+
+
+class InThisProcess(Pool):
+    """The pool's contract without a process: the same questions, the same answers."""
+
+    async def start(self) -> None:
+        """Do nothing."""
+
+    async def run(self, kind: str, payload: object, limit_s: float) -> Outcome:
+        import msgspec
+
+        del kind, limit_s
+        assert isinstance(payload, Place)
+        return Outcome("done", msgspec.json.encode(answer(payload)))
+
+
+@pytest.mark.parametrize(("size", "status"), [(3, "optimal"), (5, "infeasible")])
+async def test_answers_are_counted_by_status(size: int, status: str):
+    """A placement has a gap, a refusal has none."""
+    meters = Meters()
+    solving = Solving(meters, InThisProcess())
+    question = Place(Instance((Level("node", Rule("spread")),), LEAVES, size))
+    await solving.carry(Solve(1, question, 1.0), 0.0)
+
+    (sample,) = meters.solver_solutions.samples()
+    assert ("place", status) == (sample.labels[0], sample.labels[2])
+    assert (status == "optimal") == bool(meters.solver_gap.samples())
+
+
+@pytest.mark.parametrize(
+    ("stages", "ratio"),
+    [
+        ((), 0.0),
+        ((Stage("rack", "units", 4, 4),), 0.0),
+        ((Stage("rack", "units", 4, 4), Stage("node", "squares", -20, -25)), 0.25),
+        ((Stage("rack", "units", 0, -1),), 1.0),
+        ((Stage("rack", "units", 3, -(1 << 60)),), 1.0),
+    ],
+)
+def test_the_gap_is_that_of_the_worst_stage(stages: tuple[Stage, ...], ratio: float):
+    """Proven stages have none; without any proof it is 1."""
+    assert ratio == gap_ratio(stages)

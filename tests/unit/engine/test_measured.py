@@ -1,0 +1,122 @@
+"""What the engine counts of groups, wake-ups, preemptions and nodes that hold too much."""
+
+from __future__ import annotations
+
+from scheduler.base.meters import Histogram, Meters
+from scheduler.engine.effects import Answer, Bind, Call, Evict, Watched
+from tests.property.making import make_node, make_pod
+from tests.unit.engine.test_groups import Floor, bound, the_solve
+from tests.unit.engine.test_preemption import boss, effects, low, rig_with
+
+
+def seen(meters: Meters, name: str) -> dict[tuple[str, ...], float]:
+    """Return the values of a metric by labels; of a histogram the counts."""
+    for spec, samples in meters.collect():
+        if spec.name == name:
+            return {
+                one.labels: one.value.count if isinstance(one.value, Histogram) else one.value
+                for one in samples
+            }
+    return {}
+
+
+def placed_group() -> Floor:
+    """Return a floor on which all members of the group were placed and bound."""
+    floor = Floor(nodes=2, size=3)
+    floor.solve(the_solve(floor.run()))
+    for effect in floor.run():
+        if isinstance(effect, Bind):
+            floor.hear(Answer(effect.id, 201))
+            labels = {"sakkara.group.name": "g"}
+            pod = make_pod(effect.name, node=effect.node, labels=labels)
+            floor.hear(Watched("Pod", "MODIFIED", pod))
+    return floor
+
+
+def test_a_group_that_is_placed_counts_once():
+    """One attempt, scheduled; its stages in order; the gauge shows it bound."""
+    floor = placed_group()
+    meters = floor.engine.observation.meters
+
+    assert {("scheduled", "trellis"): 1} == seen(
+        meters, "scheduler_podgroup_schedule_attempts_total"
+    )
+    assert {(): 1} == seen(meters, "trellis_group_wait_seconds")
+    assert {(): 1} == seen(meters, "scheduler_podgroup_scheduling_algorithm_duration_seconds")
+    assert [("Started",), ("Assigned",), ("Permitted",), ("Bound",)] == list(
+        seen(meters, "trellis_group_stages_total")
+    )
+    assert {("Bound",): 1} == seen(meters, "trellis_groups")
+
+
+def test_a_group_without_room_counts_as_unschedulable():
+    """Refused, and Failed in the gauge."""
+    floor = Floor(nodes=1, size=6)
+    floor.solve(the_solve(floor.run()))
+    floor.run()
+    meters = floor.engine.observation.meters
+
+    assert {("unschedulable", "trellis"): 1} == seen(
+        meters, "scheduler_podgroup_schedule_attempts_total"
+    )
+    assert {("Failed",): 1} == seen(meters, "trellis_groups")
+
+
+def test_what_could_not_be_written_about_a_group_is_written_again():
+    """A request that fails is compared and sent anew; one that may not be is left alone."""
+    for code, again in ((500, True), (409, True), (403, False), (200, False)):
+        floor = placed_group()
+        calls = [one for one in floor.run() if isinstance(one, Call)]
+        status = next(one for one in calls if "configmaps" in one.path)
+        for call in calls:
+            floor.hear(Answer(call.id, code if call is status else 200))
+        floor.run()
+        floor.now += 6
+        paths = [one.path for one in floor.run() if isinstance(one, Call)]
+
+        assert again == (status.path in paths), code
+
+
+def test_wake_ups_are_useful_when_the_pod_is_bound():
+    """Of two pods that one change wakes, the room is enough for one."""
+    floor = Floor(nodes=0, size=0)
+    floor.single("a", cpu=3)
+    floor.single("b", cpu=3)
+    floor.run()
+    floor.now += 60
+    floor.hear(Watched("Node", "ADDED", make_node("late")))
+    for effect in floor.run():
+        if isinstance(effect, Bind):
+            floor.hear(Answer(effect.id, 201))
+    meters = floor.engine.observation.meters
+
+    assert 1 == len(bound(floor.effects))
+    assert {("NodeAdd", "useful"): 1, ("NodeAdd", "useless"): 1} == seen(
+        meters, "trellis_queue_wakeups_total"
+    )
+
+
+def test_a_preemption_is_measured_until_its_evictions_are_answered():
+    """Success when all are, error when one fails."""
+    rig = rig_with(low(), boss())
+    rig.perform(rig.wire.index(effects(rig, Evict)[0]))
+    rig.deliver(0)
+    other = rig_with(low(), boss())
+    other.refuse(other.wire.index(effects(other, Evict)[0]), 403)
+    other.deliver(0)
+
+    name = "scheduler_preemption_goroutines_execution_total"
+    assert {("success",): 1} == seen(rig.engine.observation.meters, name)
+    assert {("error",): 1} == seen(other.engine.observation.meters, name)
+
+
+def test_nodes_with_too_much_on_them_are_counted_while_they_are():
+    """Foreign pods may be bound where there is no room; the gauge follows."""
+    floor = Floor(nodes=2, size=0)
+    meters = floor.engine.observation.meters
+    floor.hear(Watched("Pod", "ADDED", make_pod("big", cpu=5, node="n0", scheduler="other")))
+    assert {(): 1} == seen(meters, "trellis_overcommitted_nodes")
+
+    floor.hear(Watched("Pod", "DELETED", make_pod("big", cpu=5, node="n0", scheduler="other")))
+    assert {(): 0} == seen(meters, "trellis_overcommitted_nodes")
+    assert 1 == seen(meters, "trellis_store_objects")["GroupConfigMap",]
