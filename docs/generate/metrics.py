@@ -1,24 +1,17 @@
-"""Write docs/reference/metrics.md from the table of metrics, or check that it is up to date.
+"""The page of the metrics, from the one table of them."""
 
-python -m docs.generate.metrics          write the page
-python -m docs.generate.metrics --check  exit 1 when the page is not what would be written
-"""
-
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 
+from docs.generate import markdown
 from scheduler.base.meters import Meters, Spec
 from scheduler.serve.exposition import number
 from scheduler.serve.health import HEALTHCHECK, HEALTHCHECKS
 from scheduler.serve.metrics import POD_LIMIT, POD_REQUEST
 
-PAGE = Path(__file__).parents[1] / "reference" / "metrics.md"
-
-INTRODUCTION = """\
+INTRODUCTION = f"""\
 # Metrics
 
-<!-- Written by docs/generate/metrics.py from scheduler/base/meters; do not edit. -->
+{markdown.origin("scheduler/base/meters")}
 
 `/metrics` on the HTTPS port (10259) gives these in the text form of Prometheus, or as OpenMetrics when the
 reader prefers that. The reader needs the right to `get` the path, as for kube-scheduler: see the
@@ -67,12 +60,19 @@ def page() -> str:
 
 def table(specs: Iterable[Spec]) -> str:
     """Return a table with one line per metric."""
-    lines = ["| name | type | labels | buckets | meaning |", "|---|---|---|---|---|"]
-    for spec in specs:
-        labels = ", ".join(spec.labels)
-        meaning = spec.help.replace("<", "&lt;").replace("|", "\\|")
-        lines.append(f"| `{spec.name}` | {spec.kind} | {labels} | {buckets(spec)} | {meaning} |")
-    return "\n".join(lines) + "\n"
+    return markdown.table(
+        ("name", "type", "labels", "buckets", "meaning"),
+        (
+            (
+                markdown.code(spec.name),
+                spec.kind,
+                ", ".join(spec.labels),
+                buckets(spec),
+                markdown.text(spec.help),
+            )
+            for spec in specs
+        ),
+    )
 
 
 def buckets(spec: Spec) -> str:
@@ -80,20 +80,3 @@ def buckets(spec: Spec) -> str:
     if not spec.buckets:
         return ""
     return f"{number(spec.buckets[0])} … {spec.buckets[-1]:.6g} ({len(spec.buckets)})"
-
-
-def main(arguments: list[str]) -> int:
-    """Write the page, or compare it with `--check`."""
-    text = page()
-    if arguments == ["--check"]:
-        if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
-            return 0
-        print(f"{PAGE.name} is stale: run python -m docs.generate.metrics", file=sys.stderr)
-        return 1
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

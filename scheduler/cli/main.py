@@ -142,7 +142,7 @@ def _dispatch(argv: list[str], words: Sequence[str], invocation: Invocation) -> 
     import typer.main
 
     used = next((word for word in words if not word.startswith("-")), "")
-    command = typer.main.get_command(_app(used, is_completing=words is not argv))
+    command = typer.main.get_command(app_for(used, is_completing=words is not argv))
     answer = command.main(
         args=argv,
         prog_name="trellis",
@@ -153,7 +153,7 @@ def _dispatch(argv: list[str], words: Sequence[str], invocation: Invocation) -> 
     return answer if isinstance(answer, int) else 0
 
 
-def _app(used: str, *, is_completing: bool) -> typer.Typer:
+def app_for(used: str, *, is_completing: bool = False) -> typer.Typer:
     """Build the command line around the verb in use; the others are there by name only."""
     import typer
 

@@ -50,13 +50,21 @@ def run(
         str, typer.Option("--kubeconfig", help="Else KUBECONFIG, else in-cluster.")
     ] = "",
     context: Annotated[str, typer.Option("--context", help="A context of the kubeconfig.")] = "",
-    bind_address: Annotated[str, typer.Option("--bind-address")] = "0.0.0.0",  # noqa: S104
+    bind_address: Annotated[
+        str, typer.Option("--bind-address", help="Where the endpoints listen.")
+    ] = "0.0.0.0",  # noqa: S104 - scrapers and probes come from other nodes
     secure_port: Annotated[
         int, typer.Option("--secure-port", min=0, max=65535, help="Endpoints; 0: none.")
     ] = 10259,
-    tls_cert_file: Annotated[str, typer.Option("--tls-cert-file")] = "",
-    tls_private_key_file: Annotated[str, typer.Option("--tls-private-key-file")] = "",
-    client_ca_file: Annotated[str, typer.Option("--client-ca-file")] = "",
+    tls_cert_file: Annotated[
+        str, typer.Option("--tls-cert-file", help="Certificate; without one we make our own.")
+    ] = "",
+    tls_private_key_file: Annotated[
+        str, typer.Option("--tls-private-key-file", help="The certificate's key.")
+    ] = "",
+    client_ca_file: Annotated[
+        str, typer.Option("--client-ca-file", help="Who signs certificates of clients.")
+    ] = "",
     leader_elect: Annotated[
         bool | None, typer.Option("--leader-elect/--no-leader-elect", help="Override the file.")
     ] = None,

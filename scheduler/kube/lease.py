@@ -26,6 +26,7 @@ from scheduler.kube.leaserecord import LeaseRecord, LeaseSettings
 # A standby looks a little less often than the holder renews, so that several do not march in step.
 JITTER = 0.2
 HEALTH_GRACE_S = 20.0
+LEADER_ELECTION = "LeaderElection"
 _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -92,7 +93,7 @@ class Election:
                 return
             self._begin()
             if await self._hold():
-                self.tell("LeaderElection", "stopped leading")
+                self.tell(LEADER_ELECTION, "stopped leading")
                 await asyncio.gather(*self._telling, return_exceptions=True)
                 self._end()
                 await self._release()
@@ -193,7 +194,7 @@ class Election:
         self._status.set(1)
         _log.info("became leader", lease=self._settings.name, identity=self._settings.identity)
         self._on_lead()
-        self.tell("LeaderElection", "became leader")
+        self.tell(LEADER_ELECTION, "became leader")
 
     def _end(self) -> None:
         self.is_leader = False

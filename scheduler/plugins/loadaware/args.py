@@ -41,7 +41,7 @@ class Aggregated(
 
 
 class LoadAwareSchedulingArgs(Args):
-    """Arguments as given; None is what was left out."""
+    """Which load is too much, how old figures may be, what pods are expected to use, how to score."""
 
     filter_expired_node_metrics: bool | None = None
     node_metric_expiration_seconds: Amount | None = None
