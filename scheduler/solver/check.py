@@ -22,7 +22,8 @@ def problems(instance: Instance, counts: Sequence[int]) -> list[str]:
     if sum(counts) != instance.size:
         found.append(f"{sum(counts)} of {instance.size} pods are placed")
     for leaf, pods in zip(instance.leaves, counts, strict=True):
-        found += _leaf_problems(instance, leaf, pods)
+        if pods or leaf.held:
+            found += _leaf_problems(instance, leaf, pods)
     by_level = units(instance, counts)
     for depth, level in enumerate(instance.levels):
         parents: dict[Path, int] = by_level[depth - 1] if depth else {(): instance.size}

@@ -1,18 +1,19 @@
 """The objective as numbers that can be added: stages by level from the top, packed into int64 words.
 
 For every level, pack wants few used units and then large counts, spread wants a small sum of squared
-counts. The stages of all levels in order make one lexicographic cost; several of them share a word as
-long as they cannot run into one another. Used by the exact program, the check and the solver alike.
+counts. Instead of squares, pairs of pods on one unit are counted: where the pods are as many, the order
+is the same and the numbers are half as large. The stages of all levels in order make one lexicographic
+cost; several of them share a word as long as they cannot run into one another. Used by the exact program.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.solver.instance import Level
-from scheduler.solver.tree import Ints
+from scheduler.solver.tree import Ints, Tree
 
 WIDEST = 1 << 58
 NEVER = 1 << 60  # the cost of what cannot be; everything above half of it counts as such
@@ -42,7 +43,7 @@ class Scale:
         costs = np.zeros((self.words, self.size + 1), dtype=np.int64)
         for field in self.fields:
             if field.level == level:
-                costs[field.word] += field.scale * amounts(field.measure, counts)
+                costs[field.word] += field.scale * _amounts(field.measure, counts)
         return costs
 
     def word_of(self, level: int) -> int:
@@ -50,32 +51,13 @@ class Scale:
         return next(field.word for field in self.fields if field.level == level)
 
 
-def measures(levels: tuple[Level, ...]) -> list[tuple[int, str]]:
-    """Return (level, measure) of all stages, the most important first."""
-    found = []
-    for level, each in enumerate(levels, start=1):
-        if each.rule.kind == "pack":
-            found += [(level, "units"), (level, "large")]
-        else:
-            found.append((level, "squares"))
-    return found
-
-
-def amounts(measure: str, counts: Ints) -> Ints:
-    """Return what units with these counts add to a stage."""
-    if measure == "units":
-        return np.asarray((counts > 0).astype(np.int64))
-    return np.asarray(-counts * counts if measure == "large" else counts * counts)
-
-
-def scale_of(levels: tuple[Level, ...], size: int) -> Scale:
-    """Pack the stages of `levels`; a level's stages stay in one word."""
-    ranges = {"units": size + 1, "large": size * size + 1, "squares": size * size + 1}
-    words: list[list[tuple[int, str]]] = [[]]
+def scale_of(tree: Tree) -> Scale:
+    """Pack the stages of a tree's levels; a level's stages stay in one word."""
+    words: list[list[tuple[int, str, int]]] = [[]]
     width = 1
-    for level in range(1, len(levels) + 1):
-        stages = [one for one in measures(levels) if one[0] == level]
-        needed = int(np.prod([ranges[measure] for _, measure in stages], dtype=object))
+    for level in range(1, tree.depth + 1):
+        stages = [(level, measure, most) for measure, most in _stages(tree, level)]
+        needed = math.prod(most + 1 for _, _, most in stages)
         if width * needed > WIDEST and words[-1]:
             words.append([])
             width = 1
@@ -84,9 +66,24 @@ def scale_of(levels: tuple[Level, ...], size: int) -> Scale:
     fields = []
     for word, stages in enumerate(words):
         scale = 1
-        for level, measure in reversed(stages):
+        for level, measure, most in reversed(stages):
             fields.append(Field(level, measure, word, scale))
-            scale *= ranges[measure]
-    order = {stage: at for at, stage in enumerate(measures(levels))}
-    fields.sort(key=lambda field: order[field.level, field.measure])
-    return Scale(size, len(words), tuple(fields))
+            scale *= most + 1
+    return Scale(tree.size, len(words), tuple(fields))
+
+
+def _stages(tree: Tree, level: int) -> list[tuple[str, int]]:
+    """Return the measures of a level, the most important first, with how large they can get."""
+    largest = min(tree.size, int(tree.room[level].max(initial=1)))
+    pairs = tree.size * (largest - 1) // 2
+    if tree.rule(level).kind == "spread":
+        return [("pairs", pairs)]
+    return [("units", min(tree.size, tree.units(level))), ("large", pairs)]
+
+
+def _amounts(measure: str, counts: Ints) -> Ints:
+    """Return what units with these counts add to a stage."""
+    if measure == "units":
+        return np.asarray((counts > 0).astype(np.int64))
+    pairs = counts * (counts - 1) // 2
+    return np.asarray(-pairs if measure == "large" else pairs)

@@ -38,17 +38,16 @@ def by_name(slots: Ints, taken: Mapping[int, int]) -> Ints:
 
 
 def canonical(tree: Tree, counts: Ints) -> Ints:
-    """Return the counts with like leaves of each parent in name order; held pods leave all in place."""
-    if tree.held.any():
-        return counts
+    """Return the counts with like leaves of each parent in name order; not where pods are held."""
     done = counts.copy()
     starts = tree.starts[tree.depth - 1]
-    for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        here = counts[first:last]
-        if here.any():
-            numbers = np.bincount(here)
-            taken = {k: int(numbers[k]) for k in range(1, len(numbers)) if numbers[k]}
-            done[first:last] = by_name(tree.slots[first:last], taken)
+    taken = np.concatenate(([0], np.cumsum(counts > 0)))
+    held = np.concatenate(([0], np.cumsum(tree.held)))
+    has_pods, has_held = np.diff(taken[starts]) > 0, np.diff(held[starts]) > 0
+    for unit in np.flatnonzero(has_pods & ~has_held).tolist():
+        here = slice(int(starts[unit]), int(starts[unit + 1]))
+        numbers = np.bincount(counts[here]).tolist()
+        done[here] = by_name(tree.slots[here], {k: n for k, n in enumerate(numbers) if k and n})
     return done
 
 

@@ -16,7 +16,6 @@ from scheduler.base.errors import StateError
 from scheduler.solver import leafcosts, minplus
 from scheduler.solver.costs import NEVER, Scale
 from scheduler.solver.instance import Instance
-from scheduler.solver.leafcosts import LeafTable
 from scheduler.solver.tree import Ints, Tree, allowed
 
 Late = Callable[[], bool]
@@ -36,7 +35,7 @@ def work(tree: Tree) -> int:
         fold = max(1, tree.rule(level).partitions)
         total += fold * int((most[tree.parents(level)] * own).sum())
     rule = tree.rule(tree.depth)
-    if rule.units_per_parent or rule.min > 1 or rule.max or tree.held.any():
+    if not leafcosts.is_closed(tree):
         choices = int(allowed(rule, tree.size).sum())
         most = np.minimum(tree.room[tree.depth - 1], tree.size)
         leaves = np.minimum(np.diff(tree.starts[tree.depth - 1]), most)
@@ -51,20 +50,31 @@ class Exact:
         self._tree = tree
         self._scale = scale
         self._late = late
-        self._costs = {level: scale.unit_costs(level) for level in range(1, tree.depth + 1)}
-        self._leaf_tables: dict[bytes, LeafTable] = {}
-        self._steps: dict[tuple[int, int], list[list[Ints]]] = {}
-        self._tables: dict[tuple[int, int], Ints] = {}
+        self._leaves = leafcosts.tables(tree, scale.unit_costs(tree.depth)[self._last_word])
+        rows = 1 + max(rule.units_per_parent for rule in tree.rules)
+        self._space = minplus.workspace(rows, tree.size)
+        self._steps: dict[tuple[int, int], list[Ints]] = {}
+        self._used: dict[tuple[int, int], Ints] = {}
+
+    @property
+    def _last_word(self) -> int:
+        return self._scale.word_of(self._tree.depth)
 
     def root(self) -> Ints | None:
         """Return the root's table, None when it is too late."""
         tree = self._tree
-        for level in range(tree.depth - 1, -1, -1):
+        for level in range(tree.depth - 1, 0, -1):
+            fits = allowed(tree.rule(level), tree.size)
+            fits[0] = True
+            costs = self._scale.unit_costs(level)
             for unit in range(tree.units(level)):
                 if self._late():
                     return None
-                self._tables[level, unit] = self._table(level, unit)
-        return self._tables[0, 0]
+                table = self._table(level, unit)
+                length = table.shape[1]
+                possible = fits[:length] & (table[0] < NEVER // 2)
+                self._used[level, unit] = np.where(possible, table + costs[:, :length], NEVER)
+        return self._table(0, 0)
 
     def counts(self) -> Ints:
         """Return the pods on each leaf of the tree for the whole group; `root` was called before."""
@@ -73,76 +83,32 @@ class Exact:
         return taken
 
     def _table(self, level: int, unit: int) -> Ints:
+        """Return the least costs of what is below a unit."""
         if level == self._tree.depth - 1:
             return self._above_leaves(unit)
-        tree, rule = self._tree, self._tree.rule(level + 1)
+        tree, wanted = self._tree, self._tree.rule(level + 1).units_per_parent
         most = int(min(tree.room[level][unit], tree.size))
         first, last = tree.starts[level][unit : unit + 2].tolist()
-        wanted = rule.units_per_parent
-        words = self._scale.words
-        acc = [minplus.empty(words, 0)] + [minplus.never(words, 0)] * wanted
-        steps = [acc]
+        acc = minplus.empty(self._scale.words, wanted + 1)
+        steps = self._steps[level, unit] = [acc]
         for child in range(last - 1, first - 1, -1):
-            acc = _added(acc, self._used(level + 1, child), most)
+            acc = _added(acc, self._used[level + 1, child], most, self._space)
             steps.append(acc)
-        self._steps[level, unit] = steps
         table = acc[wanted].copy()
-        if wanted:
-            table[:, :1] = acc[0][:, :1]
-        return table
-
-    def _used(self, level: int, unit: int) -> Ints:
-        """Return a unit's table with its own cost and only with the counts that it may hold."""
-        table = self._tables[level, unit]
-        pods = table.shape[1] - 1
-        fits = allowed(self._tree.rule(level), pods)
-        fits[0] = True
-        fits &= table[0] < NEVER // 2
-        return np.where(fits, table + self._costs[level][:, : pods + 1], NEVER)
+        table[:, :1] = acc[0][:, :1]
+        return np.asarray(table)
 
     def _above_leaves(self, unit: int) -> Ints:
-        found = self._leaf_table(unit)
-        word = self._scale.word_of(self._tree.depth)
-        table = np.zeros((self._scale.words, len(found.cost)), dtype=np.int64)
-        table[word] = found.cost
-        table[:, table[word] > NEVER // 2] = NEVER
+        cost = self._leaves.of(unit)
+        table = np.full((self._scale.words, len(cost)), NEVER, dtype=np.int64)
+        table[:, cost < NEVER // 2] = 0
+        table[self._last_word] = np.minimum(cost, NEVER)
         return table
-
-    def _leaf_table(self, unit: int) -> LeafTable:
-        """Return the table of a unit's leaves; units with the same room share one."""
-        tree = self._tree
-        here = self._leaves(unit)
-        slots, held = tree.slots[here], tree.held[here]
-        most = int(min(tree.room[tree.depth - 1][unit], tree.size))
-        cost = self._leaf_costs()
-        if held.any():
-            return leafcosts.table(tree.rule(tree.depth), slots, held, cost, most)
-        key = np.sort(slots).tobytes()
-        found = self._leaf_tables.get(key)
-        if found is None:
-            found = leafcosts.table(tree.rule(tree.depth), slots, held, cost, most)
-            self._leaf_tables[key] = found
-        return LeafTable(found.cost, leafcosts.by_room(slots)[: len(found.order)], found.steps)
-
-    def _leaf_costs(self) -> Ints:
-        depth = self._tree.depth
-        return np.asarray(self._costs[depth][self._scale.word_of(depth)])
-
-    def _leaves(self, unit: int) -> slice:
-        first, last = self._tree.starts[self._tree.depth - 1][unit : unit + 2].tolist()
-        return slice(first, last)
 
     def _place(self, level: int, unit: int, pods: int, taken: Ints) -> None:
         if level == self._tree.depth - 1:
-            here = self._leaves(unit)
-            taken[here] = leafcosts.counts(
-                self._tree.rule(self._tree.depth),
-                self._leaf_table(unit),
-                self._tree.slots[here],
-                self._tree.held[here],
-                self._leaf_costs(),
-                pods,
-            )
+            leaves, counts = self._leaves.counts(unit, pods)
+            taken[leaves] = counts
             return
         for child, share in self._shares(level, unit, pods):
             self._place(level + 1, child, share, taken)
@@ -154,40 +120,45 @@ class Exact:
         first = int(self._tree.starts[level][unit])
         for at in range(len(steps) - 1, 0, -1):
             child = first + len(steps) - 1 - at
-            table = self._used(level + 1, child)
-            share = _share(table, steps[at - 1], steps[at][row], row if wanted else -1, pods)
+            before = steps[at - 1]
+            with_it = before[row - 1] if wanted and row else before[row]
+            cost = steps[at][row][:, pods]
+            share = _share(self._used[level + 1, child], (with_it, before[row]), cost, pods)
             if share:
                 yield child, share
                 pods -= share
                 row -= 1 if wanted else 0
 
 
-def _added(acc: list[Ints], child: Ints, most: int) -> list[Ints]:
-    """Return the tables with one more child; table u stands for u used children when that binds."""
+def _added(acc: Ints, child: Ints, most: int, space: Ints) -> Ints:
+    """Return the tables with one more child; row u stands for u used children when that binds."""
     if len(acc) == 1:
-        return [minplus.merge(acc[0], child, most)]
+        return minplus.merge(acc, child, most, space)
     used = child.copy()
     used[:, 0] = NEVER
-    is_forced = bool(child[0, 0] > NEVER // 2)
-    after = []
-    for row, table in enumerate(acc):
-        unused = np.full_like(table, NEVER) if is_forced else table
-        more = minplus.merge(acc[row - 1], used, most) if row else unused
-        after.append(minplus.least(unused, more))
+    more = minplus.merge(acc[:-1], used, most, space)
+    after = minplus.longer(acc, more.shape[2]).copy()
+    if child[0, 0] > NEVER // 2:
+        after[:] = NEVER
+    after[1:] = minplus.least(after[1:], more)
     return after
 
 
-def _share(child: Ints, before: list[Ints], after: Ints, row: int, pods: int) -> int:
-    """Return the largest count of a child with which the rest still reaches the best cost."""
-    for share in range(min(pods, child.shape[1] - 1), -1, -1):
-        if child[0, share] > NEVER // 2:
-            continue
-        rest = before[0] if row < 0 else before[row - (1 if share else 0)]
-        if row == 0 and share:
-            continue
-        left = pods - share
-        if left < rest.shape[1] and np.array_equal(child[:, share] + rest[:, left], after[:, pods]):
-            return share
+def _share(child: Ints, rests: tuple[Ints, Ints], cost: Ints, pods: int) -> int:
+    """Return the largest count of a child with which the rest still reaches the best cost.
+
+    `rests` are the tables of the rest when the child is used and when it is not.
+    """
+    rest, alone = rests
+    least = max(1, pods + 1 - rest.shape[1])
+    most = min(pods, child.shape[1] - 1)
+    shares = np.arange(least, most + 1)
+    sums = child[:, shares] + rest[:, pods - shares]
+    reached = np.flatnonzero((sums == cost[:, None]).all(axis=0))
+    if len(reached):
+        return int(shares[reached[-1]])
+    if pods < alone.shape[1] and np.array_equal(child[:, 0] + alone[:, pods], cost):
+        return 0
     raise StateError("the exact program cannot retrace its own answer")
 
 

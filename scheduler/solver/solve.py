@@ -96,7 +96,7 @@ def _exact(
     if exact.work(made) > share * limits.total_s * EXACT_SUMS_PER_S:
         return None
     until = (1 - share) * limits.total_s
-    scale = costs.scale_of(instance.levels, instance.size)
+    scale = costs.scale_of(made)
     counts = exact.program(made, scale, lambda: left_s() < until)
     if counts is None:
         return None

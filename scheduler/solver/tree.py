@@ -97,15 +97,15 @@ def build(instance: Instance, slots: Ints | None = None, *, with_full: bool = Fa
     deeper than the levels, more held pods than the group has.
     """
     check(instance)
+    leaves, depth = instance.leaves, len(instance.levels)
     if slots is None:
-        slots = np.array([slots_of(leaf, _request(leaf, instance)) for leaf in instance.leaves])
-    depth = len(instance.levels)
+        slots = np.array([_slots_of(leaf, instance) for leaf in leaves])
     usable = [row for row, fits in enumerate(slots.tolist()) if fits > 0 or with_full]
-    paths = {row: _filled(instance.leaves[row].path, depth) for row in usable}
+    paths = {row: filled(leaves[row].path, depth) for row in usable}
     order = sorted(usable, key=paths.__getitem__)
     starts, names = _columns([paths[row] for row in order], depth)
     rows = np.array(order, dtype=np.int64)
-    held = np.array([instance.leaves[row].held for row in order], dtype=np.int64)
+    held = np.array([leaves[row].held for row in order], dtype=np.int64)
     rules = tuple(level.rule for level in instance.levels)
     plain = Tree(
         instance.size,
@@ -130,8 +130,10 @@ def rooms(tree: Tree) -> tuple[Ints, ...]:
     return tuple(found)
 
 
-def _request(leaf: Leaf, instance: Instance) -> tuple[int, ...]:
-    return instance.request if leaf.free else ()
+def _slots_of(leaf: Leaf, instance: Instance) -> int:
+    if not leaf.free and leaf.slots >= leaf.held:
+        return leaf.slots  # nearly all leaves: there may be ten thousand
+    return slots_of(leaf, instance.request if leaf.free else ())
 
 
 def check(instance: Instance) -> None:
@@ -140,19 +142,21 @@ def check(instance: Instance) -> None:
         raise InputError("an instance needs at least one level")
     if instance.size < 1:
         raise InputError(f"a group of {instance.size} pods cannot be placed")
-    if sum(leaf.held for leaf in instance.leaves) > instance.size:
+    if sum([leaf.held for leaf in instance.leaves]) > instance.size:
         raise InputError("more pods are held than the group has")
     depth = len(instance.levels)
-    if len({_filled(leaf.path, depth) for leaf in instance.leaves}) < len(instance.leaves):
+    paths = [leaf.path for leaf in instance.leaves]
+    if len({filled(path, depth) for path in paths}) < len(paths):
         raise InputError("two leaves have the same path")
-    for leaf in instance.leaves:
-        if not 1 <= len(leaf.path) <= depth:
-            text = f"the path is not between 1 and {depth} long"
-            raise InputError(text, where="/".join(leaf.path))
+    if not {len(path) for path in paths} <= set(range(1, depth + 1)):
+        wrong = next(path for path in paths if not 1 <= len(path) <= depth)
+        raise InputError(f"the path is not between 1 and {depth} long", where="/".join(wrong))
 
 
-def _filled(path: tuple[str, ...], depth: int) -> tuple[str, ...]:
-    return path + path[-1:] * max(0, depth - len(path))
+def filled(path: tuple[str, ...], depth: int) -> tuple[str, ...]:
+    """Return the path of a leaf as long as the tree is deep."""
+    missing = depth - len(path)
+    return path + path[-1:] * missing if missing > 0 else path
 
 
 def _columns(
@@ -163,14 +167,14 @@ def _columns(
     names: list[list[str]] = [[] for _ in range(depth)]
     before: tuple[str, ...] = ()
     for path in paths:
-        new = next(
-            (at for at in range(depth) if at >= len(before) or path[at] != before[at]), depth
-        )
-        for at in range(new, depth):
-            if at + 1 < depth:
+        above = path[:-1]
+        if above != before:
+            new = next((at for at, name in enumerate(before) if path[at] != name), 0)
+            for at in range(new, depth - 1):
                 starts[at + 1].append(len(names[at + 1]))
-            names[at].append(path[at])
-        before = path
+                names[at].append(path[at])
+            before = above
+        names[-1].append(path[-1])
     for at in range(depth):
         starts[at].append(len(names[at]))
     return (

@@ -51,6 +51,15 @@ def test_two_racks_of_one_name_are_two_racks():
     assert 2 == values["zone", "units"] == values["rack", "units"]
 
 
+@pytest.mark.parametrize("solver", ["Auto", "Exact"])
+def test_held_pods_leave_other_racks_in_name_order(solver):
+    """Where nobody is held yet, the first names take most all the same."""
+    rows = (*leaves({"r0": {"b": 2, "a": 2, "c": 2}}), Leaf(("r1", "d"), 8, held=1))
+    instance = Instance((Level("rack", PACK), Level("node", PACK)), rows, 11)
+
+    assert {"a": 2, "b": 1, "d": 8} == placed(instance, solve(instance, solver=solver).counts)
+
+
 def test_a_leaf_high_up_takes_pods_too():
     """A node directly below the root stands in a rack of its own."""
     instance = group({"r0": {"a": 4}, "b": 4}, 6, rack=PACK, node=PACK)
