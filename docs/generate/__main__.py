@@ -6,9 +6,10 @@ python -m docs.generate --check  exit 1 when a page is not what would be written
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from docs.generate import args, chart, commands, configuration, crds, events, metrics
+from docs.generate import args, chart, commands, configuration, crds, dashboards, events, metrics
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,6 +21,10 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/events.md": events.page,
     "docs/reference/metrics.md": metrics.page,
     "charts/trellis/README.md": chart.page,
+    **{
+        f"charts/trellis/files/dashboards/{name}.json": partial(dashboards.page, name)
+        for name in dashboards.dashboards()
+    },
 }
 
 

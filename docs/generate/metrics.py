@@ -14,8 +14,8 @@ INTRODUCTION = f"""\
 {markdown.origin("scheduler/base/meters")}
 
 `/metrics` on the HTTPS port (10259) gives these in the text form of Prometheus, or as OpenMetrics when the
-reader prefers that. The reader needs the right to `get` the path, as for kube-scheduler: see the
-cluster role in the chart. A labelled metric appears with its first value.
+reader prefers that. The reader needs the right to `get` the path, as for kube-scheduler:
+[monitoring](../howto/monitoring.md) tells how. A labelled metric appears with its first value.
 
 Durations are in seconds. Buckets are written as first bound … last bound (number of bounds).
 """

@@ -28,6 +28,7 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     *(("profile=" + name,) for name in PROFILES),
     ("replicaCount=1",),
     ("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "networkPolicy.enabled=true"),
+    ("grafanaDashboard.enabled=true",),
     ("agents.load.enabled=true", "profile=load"),
     ("serviceAccount.create=false", "rbac.create=false", "crds.install=false"),
     ("fullnameOverride=sched", "image.registry=r.example", "image.digest=sha256:" + "a" * 64),
@@ -38,6 +39,7 @@ REFUSED = (
     "image.pullPolicy=Sometimes", "image.digest=sha256:1", "image.repositry=x", "service.port=0",
     "service.type=Any", "serviceMonitor.interval=30", "serviceMonitor.enabled=maybe",
     "prometheusRule.runbookUrl=ftp://x", "podDisruptionBudget.minAvailable=half",
+    "grafanaDashboard.enabled=yes please", "grafanaDashboard.folder=x",
     "crds.instal=true", "agents.load.enable=true", "agents.netperf.enabled=true",
     "rbac.secrets[0].name=x", "extraArgs=--v", "replicas=3",
 )  # fmt: skip
@@ -79,7 +81,8 @@ def test_every_combination_renders_objects_with_our_labels(values: tuple[str, ..
     for one in documents:
         if one["kind"] != "CustomResourceDefinition":
             assert "trellis" == one["metadata"]["labels"]["app.kubernetes.io/name"], one
-    (text,) = (one["data"]["config.yaml"] for one in documents if one["kind"] == "ConfigMap")
+    maps = (one["data"] for one in documents if one["kind"] == "ConfigMap")
+    (text,) = (data["config.yaml"] for data in maps if "config.yaml" in data)
     loaded = load(text, file="config.yaml", registry=REGISTRY)
     assert ["trellis"] == [spec.scheduler_name for spec in loaded.profiles]
 
@@ -130,6 +133,22 @@ def test_definitions_are_kept_and_are_those_of_crds():
         assert json.dumps(source["spec"], sort_keys=True) == json.dumps(
             rendered["spec"], sort_keys=True
         )
+
+
+def test_alerts_are_about_the_release_and_lead_to_your_runbooks():
+    """The file's job and address are replaced everywhere, and nothing else is."""
+    documents = render(
+        "prometheusRule.enabled=true", "prometheusRule.runbookUrl=https://w.example/r/"
+    )
+    (rule,) = (one for one in documents if one["kind"] == "PrometheusRule")
+    found = json.dumps(rule["spec"])
+    source = json.dumps(yaml.safe_load((CHART / "files" / "alerts.yaml").read_text()))
+
+    assert 'job=\\"trellis\\"' not in found
+    assert (
+        found.replace("x-trellis", "trellis").replace("//w.example/r", "//trellis.dev/runbooks")
+        == source
+    )
 
 
 def test_the_pod_is_restricted():

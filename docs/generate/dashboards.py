@@ -1,0 +1,116 @@
+"""The chart's Grafana dashboards, from the panels of docs/generate/panels.yaml."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PANELS = Path(__file__).parent / "panels.yaml"
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+# `$S` in a query: the series of the chosen release. A label that is not there matches `.*` as well.
+SELECTION = 'cluster=~"$cluster",namespace=~"$namespace",job=~"$job"'
+WIDTH = 24
+Json = dict[str, Any]
+
+
+def dashboards() -> dict[str, Json]:
+    """Return the dashboards by the name of their file."""
+    described = yaml.safe_load(PANELS.read_text(encoding="utf-8"))
+    return {name: dashboard(name, one) for name, one in described.items()}
+
+
+def dashboard(name: str, described: Json) -> Json:
+    """Return one dashboard as Grafana reads it."""
+    return {
+        "uid": f"trellis-{name}",
+        "title": f"Trellis / {described['title']}",
+        "description": described["description"],
+        "tags": ["trellis", "kubernetes", "scheduler"],
+        "timezone": "browser",
+        "schemaVersion": 39,
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "templating": {"list": list(variables())},
+        "panels": list(panels(described["rows"])),
+    }
+
+
+def variables() -> Iterator[Json]:
+    """Yield what the reader chooses: a data source, and whose series."""
+    yield {
+        "name": "datasource",
+        "label": "Data source",
+        "type": "datasource",
+        "query": "prometheus",
+    }
+    for name, label in (("cluster", "Cluster"), ("namespace", "Namespace"), ("job", "Release")):
+        yield {
+            "name": name,
+            "label": label,
+            "type": "query",
+            "datasource": SOURCE,
+            "query": f"label_values(trellis_build_info, {name})",
+            "refresh": 2,
+            "includeAll": True,
+            "allValue": ".*",
+            "current": {"text": "All", "value": "$__all"},
+        }
+
+
+def panels(rows: list[list[Json]]) -> Iterator[Json]:
+    """Yield the panels, each row of them in one line from left to right."""
+    top, number = 0, 0
+    for row in rows:
+        height = 4 if all(one.get("kind") == "stat" for one in row) else 8
+        for place, one in enumerate(row):
+            number += 1
+            width = WIDTH // len(row)
+            where = {"x": place * width, "y": top, "w": width, "h": height}
+            yield panel(number, one, where)
+        top += height
+
+
+def panel(number: int, described: Json, where: dict[str, int]) -> Json:
+    """Return one panel; what is stacked in it adds up to something."""
+    kind = described.get("kind", "timeseries")
+    drawn: Json = {}
+    if kind == "timeseries":
+        stacked = bool(described.get("stacked"))
+        drawn = {
+            "fillOpacity": 40 if stacked else 8,
+            "lineWidth": 1,
+            "showPoints": "never",
+            "stacking": {"mode": "normal" if stacked else "none"},
+        }
+    options: Json = {"reduceOptions": {"calcs": ["lastNotNull"]}} if kind == "stat" else {}
+    return {
+        "id": number,
+        "type": kind,
+        "title": described["title"],
+        "description": described["description"],
+        "datasource": SOURCE,
+        "gridPos": where,
+        "fieldConfig": {
+            "defaults": {"unit": described["unit"], "min": 0, "custom": drawn},
+            "overrides": [],
+        },
+        "options": options,
+        "targets": [
+            {
+                "refId": chr(ord("A") + place),
+                "datasource": SOURCE,
+                "expr": query.replace("$S", SELECTION),
+                "legendFormat": legend,
+            }
+            for place, (legend, query) in enumerate(described["queries"].items())
+        ],
+    }
+
+
+def page(name: str) -> str:
+    """Return a dashboard's file."""
+    return json.dumps(dashboards()[name], indent=1, ensure_ascii=False) + "\n"
