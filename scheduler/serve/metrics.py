@@ -17,7 +17,7 @@ from prometheus_client import generate_latest as process_text
 from prometheus_client.openmetrics.exposition import generate_latest as process_openmetrics
 
 from scheduler.base.meters import Spec
-from scheduler.serve.exposition import OPENMETRICS, TEXT, header, label_text, number, render
+from scheduler.base.meters.exposition import OPENMETRICS, TEXT, header, label_text, number, render
 from scheduler.serve.health import HealthChecks
 from scheduler.serve.sources import PodResources, Sources
 

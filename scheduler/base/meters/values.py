@@ -2,7 +2,7 @@
 
 Values are plain numbers without locks, because a pod passes about ten of them and one thread
 writes: an increment costs under 0.1 microseconds, an observation under 0.3. The table that is made
-of these rows is `table.py`; `scheduler/serve/metrics.py` renders. Durations arrive in seconds; there
+of these rows is `table.py`; `exposition.py` renders. Durations arrive in seconds; there
 is no clock and no I/O here.
 """
 

@@ -12,8 +12,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from scheduler.base.meters import Meters
+from scheduler.base.meters.exposition import OPENMETRICS, TEXT, number, render
 from scheduler.serve import PodResources
-from scheduler.serve.exposition import OPENMETRICS, TEXT, number, render
 from scheduler.serve.metrics import PODS_PER_PIECE, wants_openmetrics
 from tests.unit.serve.conftest import PODS, House
 

@@ -1,6 +1,6 @@
 """Write metrics as Prometheus reads them: the text form 0.0.4 or OpenMetrics 1.0.
 
-Called by the `/metrics` handlers with rows of the table in `scheduler/base/meters`. It writes text
+Called by whoever serves `/metrics`, the daemon or an agent, with rows like those of `table.py`. It writes text
 itself because the client library takes many times longer per line, during which nothing is
 scheduled. It never changes a value.
 """
@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from scheduler.base.meters import Histogram, Sample, Spec
+from scheduler.base.meters.values import Histogram, Sample, Spec
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
