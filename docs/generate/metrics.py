@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from docs.generate import markdown
+from operators.agents.netperf.latencies import SPECS as NETPERF
 from scheduler.base.meters import Meters, Spec
-from scheduler.serve.exposition import number
+from scheduler.base.meters.exposition import number
 from scheduler.serve.health import HEALTHCHECK, HEALTHCHECKS
 from scheduler.serve.metrics import POD_LIMIT, POD_REQUEST
 
@@ -54,6 +55,11 @@ def page() -> str:
     slis = table([HEALTHCHECK, HEALTHCHECKS])
     parts.append(
         "## `/metrics/slis`\n\nThe health checks, as often as somebody asked for them.\n\n" + slis
+    )
+    parts.append(
+        "## `trellis agent netperf`\n\n"
+        "The agent's own page, plain HTTP on port 10262. `origin` and `destination` are nodes; a pair is told by\n"
+        "one of them and counts both ways.\n\n" + table(NETPERF)
     )
     return "\n".join(parts)
 

@@ -15,6 +15,8 @@ REGION_LABEL = "topology.kubernetes.io/region"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 USER_DEFINED = "UserDefined"
 NETPERF_COSTS = "NetperfCosts"
+# What a node's link carries in bit/s, as an extended resource.
+BANDWIDTH = "network.aware.com/bandwidth"
 
 Quantity = int | float | str
 

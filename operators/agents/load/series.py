@@ -6,12 +6,12 @@ was used up between its ends); percentiles are of the rates between samples.
 
 from __future__ import annotations
 
-import math
 from collections import deque
-from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
+
+from operators.agents.percentiles import rank
 
 PERCENTILES = (("p50", 50), ("p90", 90), ("p95", 95), ("p99", 99))
 
@@ -64,7 +64,7 @@ class Series:
             return {}
         rates = sorted((b.cpu_s - a.cpu_s) / (b.at - a.at) for a, b in pairwise(samples))
         held = sorted(sample.memory_bytes for sample in samples[1:])
-        found = {name: Use(_rank(rates, share), _rank(held, share)) for name, share in PERCENTILES}
+        found = {name: Use(rank(rates, share), rank(held, share)) for name, share in PERCENTILES}
         average = self.average(window_s)
         return found if average is None else {"avg": average} | found
 
@@ -78,8 +78,3 @@ class Series:
         while first + 1 < len(samples) and samples[first + 1].at <= start:
             first += 1
         return [samples[place] for place in range(first, len(samples))]
-
-
-def _rank(ordered: Sequence[float], share: int) -> float:
-    """Return the nearest-rank percentile of ordered values."""
-    return ordered[max(math.ceil(len(ordered) * share / 100) - 1, 0)]

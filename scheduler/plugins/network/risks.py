@@ -14,6 +14,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import Reason, Rejected
 from scheduler.objects.meta import Object
+from scheduler.objects.network import BANDWIDTH
 from scheduler.plugins.network.risk import Use, risk_of, rounded, unrounded_score
 from scheduler.plugins.network.usage import (
     AVERAGE,
@@ -26,7 +27,6 @@ from scheduler.plugins.network.usage import (
     UsageTracker,
 )
 
-BANDWIDTH = "network.aware.com/bandwidth"
 _BITS_PER_BYTE = 8
 _MEGA = 1.0 / 1024.0 / 1024.0
 

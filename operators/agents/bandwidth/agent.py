@@ -1,0 +1,128 @@
+"""`BandwidthAgent`: keeps `network.aware.com/bandwidth` of its node true to the node's link.
+
+Looks at the link often and at the node now and then (a kubelet that starts anew may drop what it does
+not know); writes only what differs. Whatever cannot be read changes nothing: what was advertised
+stays, and the log says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from operators.agents.bandwidth.links import LinkError, LinkSpeed, default_link, speed
+from operators.api import Api
+from scheduler.base.clock import Clock
+from scheduler.base.errors import ApiError, ObjectError
+from scheduler.objects.meta import Object
+from scheduler.objects.network import BANDWIDTH
+from scheduler.objects.quantity import quantity
+
+_log = structlog.get_logger("agent.bandwidth")
+
+
+class BandwidthSettings(msgspec.Struct, frozen=True):
+    """Which node and link; where the kernel's files are; how often to look at link and node.
+
+    Without `interface` it is that of the default route. `assumed_bits_per_s` stands for hardware that
+    does not tell its speed (as in many clouds); 0 leaves such a link out.
+    """
+
+    node: str
+    interface: str = ""
+    assumed_bits_per_s: int = 0
+    sysfs: Path = Path("/sys")
+    proc: Path = Path("/proc")
+    every_s: float = 10.0
+    check_s: float = 300.0
+
+
+class _Status(Object, frozen=True):
+    capacity: dict[str, Any] | None = None
+    allocatable: dict[str, Any] | None = None
+
+
+class _Node(Object, frozen=True):
+    status: _Status = _Status()
+
+
+class BandwidthAgent:
+    """One agent; `clock` tells when the node was looked at."""
+
+    def __init__(self, settings: BandwidthSettings, api: Api, clock: Clock) -> None:
+        self._settings = settings
+        self._api = api
+        self._clock = clock
+        self._link = LinkSpeed("", "", 0)
+        self._checked_at = float("-inf")
+        self._failed = ""
+        self.writes = 0
+
+    async def run(self) -> None:
+        """Look and advertise until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(self._settings.every_s)
+
+    async def look(self) -> None:
+        """Look once, and write if the node says something else."""
+        try:
+            link = await asyncio.to_thread(self._read)
+            now = self._clock.now()
+            if link == self._link and now - self._checked_at < self._settings.check_s:
+                self._tell("")
+                return
+            await self._advertise(link)
+        except (LinkError, ApiError, msgspec.MsgspecError) as error:
+            self._tell(str(error))
+            return
+        self._link, self._checked_at = link, now
+        self._tell("")
+
+    def _read(self) -> LinkSpeed:
+        settings = self._settings
+        name = settings.interface or default_link(settings.proc)
+        return speed(settings.sysfs, name, settings.assumed_bits_per_s)
+
+    async def _advertise(self, link: LinkSpeed) -> None:
+        path = f"/api/v1/nodes/{self._settings.node}"
+        body = await self._api.send("GET", f"{path}?resourceVersion=0")
+        status = msgspec.json.decode(body, type=_Node).status
+        if all(_amount(one) == link.bits_per_s for one in (status.capacity, status.allocatable)):
+            return
+        amount = {BANDWIDTH: str(link.bits_per_s)}
+        await self._api.send(
+            "PATCH", f"{path}/status", {"status": {"capacity": amount, "allocatable": amount}}
+        )
+        self.writes += 1
+        _log.info(
+            "advertises",
+            node=self._settings.node,
+            link=link.link,
+            source=link.source,
+            bits_per_s=link.bits_per_s,
+        )
+
+    def _tell(self, error: str) -> None:
+        """Say once what goes wrong, and once that it is over."""
+        if error == self._failed:
+            return
+        self._failed = error
+        if not error:
+            _log.info("can read and write again")
+        elif self._link.bits_per_s:
+            _log.warning("the last speed stays", bits_per_s=self._link.bits_per_s, because=error)
+        else:
+            _log.warning("advertises nothing", because=error)
+
+
+def _amount(resources: dict[str, Any] | None) -> int | None:
+    found = (resources or {}).get(BANDWIDTH)
+    try:
+        return None if found is None else quantity(found)
+    except ObjectError:
+        return None

@@ -1,0 +1,166 @@
+"""`NetperfAgent`: answers the others, asks them in turn, tells what it found.
+
+Three loops beside the responder: who is there (every few minutes), whose turn it is (a probe at a
+time), and, if wanted, the push. A peer that does not answer costs its turn and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import structlog
+
+from operators.agents.netperf.asker import ProbeError, Target, round_trips
+from operators.agents.netperf.keys import Keys
+from operators.agents.netperf.latencies import PAIRS, REFUSED, ROUND, Latencies
+from operators.agents.netperf.links import Links
+from operators.agents.netperf.peers import Peer, Peers, PeersError
+from operators.agents.netperf.plan import Pace, Plan, first_turn, next_moment, plan_for
+from operators.agents.netperf.publishing import push, served
+from operators.agents.netperf.responder import Responder
+from scheduler.base.clock import Clock
+from scheduler.base.errors import ApiError
+from scheduler.base.meters import Sample
+from scheduler.base.meters.exposition import render
+
+PORT, METRICS_PORT = 10261, 10262
+MISSING_S = 5.0  # how soon to look again while there is nobody to measure
+ROUNDS_KEPT, LEAST_KEPT_S = 3, 60.0
+
+_log = structlog.get_logger("agent.netperf")
+
+
+class NetperfSettings(msgspec.Struct, frozen=True):
+    """Where the agent is, where it listens ("" for all addresses), how often it asks."""
+
+    node: str
+    host: str = ""
+    port: int = PORT
+    metrics_port: int = METRICS_PORT
+    pace: Pace = Pace()
+    round_trips: int = 100
+    probe_s: float = 2.0
+    pairs_per_zone_pair: int = 2
+    refresh_s: float = 300.0
+    push: str = ""
+    push_s: float = 30.0
+
+
+class NetperfAgent:
+    """One agent; `clock` tells when something was measured and whose turn it is."""
+
+    def __init__(
+        self,
+        settings: NetperfSettings,
+        keys: Keys,
+        peers: Peers,
+        clock: Clock,
+        links: Links | None = None,
+    ) -> None:
+        self._settings = settings
+        self._peers = peers
+        self._clock = clock
+        self._keys = keys
+        self._plan = Plan()
+        self._turn = 0
+        self._failed = ""
+        self._planned = asyncio.Event()
+        self.responder = Responder(settings.node, keys, links)
+        self.latencies = Latencies(settings.node)
+        self.metrics_port = 0
+
+    async def run(self) -> None:
+        """Answer and ask until cancelled; OSError when a port is taken."""
+        settings = self._settings
+        async with (
+            self.responder,
+            served(self.metrics, settings.host, settings.metrics_port) as self.metrics_port,
+        ):
+            await self.responder.listen(settings.host, settings.port)
+            _log.info("listens", port=self.responder.port, metrics=self.metrics_port)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._looking_around(), name="looking around")
+                group.create_task(self._probing(), name="probing")
+                if settings.push:
+                    pushing = push(settings.push, settings.node, self.metrics, settings.push_s)
+                    group.create_task(pushing, name="pushing")
+
+    def metrics(self) -> str:
+        """Return the page."""
+        pairs = (("zone", len(self._plan.near)), ("beyond", len(self._plan.far)))
+        rows = [
+            *self.latencies.rows(self._clock.now()),
+            (REFUSED, [Sample((), self.responder.refused)]),
+            (PAIRS, [Sample((where,), count) for where, count in pairs]),
+            (ROUND, [Sample((), self._plan.round_s(self._settings.pace))]),
+        ]
+        return render(rows, openmetrics=False)
+
+    async def _looking_around(self) -> None:
+        while True:
+            wait_s = self._settings.refresh_s
+            try:
+                found = await self._peers.find()
+            except (ApiError, PeersError) as error:
+                self._tell(str(error))
+            else:
+                self._take(found)
+                if not self._plan.pairs:
+                    wait_s = min(MISSING_S, wait_s)
+            now = self._clock.now()
+            await asyncio.sleep(next_moment(self._settings.node, now, wait_s) - now)
+
+    def _take(self, peers: tuple[Peer, ...]) -> None:
+        """Make a new plan for these agents."""
+        own = next((peer for peer in peers if peer.node == self._settings.node), None)
+        if own is None:
+            self._tell("this agent is not among those that are ready")
+            return
+        before = self._plan
+        plan = self._plan = plan_for(own, peers, self._settings.pairs_per_zone_pair)
+        self.latencies.zone = own.zone
+        self.latencies.retain([peer.node for peer in (*plan.near, *plan.far)])
+        self.latencies.keep_s = max(ROUNDS_KEPT * plan.round_s(self._settings.pace), LEAST_KEPT_S)
+        self._tell("")
+        if plan != before:
+            _log.info("measures", inside_zone=len(plan.near), between_zones=len(plan.far))
+        if not before.pairs:
+            self._turn = first_turn(own.node, plan)
+        if plan.pairs:
+            self._planned.set()
+        else:
+            self._planned.clear()
+
+    async def _probing(self) -> None:
+        while True:
+            await self._planned.wait()
+            now = self._clock.now()
+            spacing_s = self._plan.spacing_s(self._settings.pace)
+            await asyncio.sleep(next_moment(self._settings.node, now, spacing_s) - now)
+            peer = self._plan.at(self._turn)
+            self._turn += 1
+            if peer is not None:
+                await self._probe(peer)
+
+    async def _probe(self, peer: Peer) -> None:
+        settings = self._settings
+        target = Target((peer.address, peer.port), settings.node, peer.node)
+        try:
+            found = await asyncio.to_thread(
+                round_trips, target, self._keys, settings.round_trips, settings.probe_s
+            )
+        except ProbeError as error:
+            self.latencies.fail(peer, error.reason)
+            _log.debug("no measurement", destination=peer.node, because=str(error))
+        else:
+            self.latencies.put(peer, found, self._clock.now())
+
+    def _tell(self, error: str) -> None:
+        """Say once what keeps the agent from knowing the others, and once that it is over."""
+        if error != self._failed:
+            self._failed = error
+            if error:
+                _log.warning("the plan stays as it is", because=error)
+            else:
+                _log.info("knows the agents again")

@@ -1,0 +1,149 @@
+"""The side that asks: one probe or one stream, in blocking calls for a thread of its own.
+
+Times are taken around the system calls and nothing else, so that a round trip is what an application
+on these two nodes would see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from operators.agents.netperf.keys import Keys
+from operators.agents.netperf.protocol import (
+    ANSWER_BYTES,
+    CHALLENGE_BYTES,
+    HANDSHAKE_S,
+    MESSAGE_BYTES,
+    NONCE_BYTES,
+    RECEIPT,
+    Hello,
+    Mode,
+    ProtocolError,
+    Verdict,
+    read_answer,
+    signed,
+)
+from scheduler.base.clock import perf_s
+from scheduler.base.errors import TrellisError
+
+WARM_UP = 3  # round trips that are not counted: caches, sleeping CPUs, the first window
+SILENCE_S = 5.0
+CHUNK = bytes(64 * 1024)
+REASONS = {
+    Verdict.BUSY: "busy",
+    Verdict.OTHER_NODE: "other_node",
+    Verdict.TOO_MUCH: "refused",
+}
+
+
+class ProbeError(TrellisError):
+    """There is no measurement; `reason` is one word for a metric."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Target(NamedTuple):
+    """Where to go, who asks, and which node is meant ("" for any)."""
+
+    address: tuple[str, int]
+    origin: str
+    destination: str
+
+
+class Stream(NamedTuple):
+    """What arrived, by the responder's count."""
+
+    bytes: int
+    seconds: float
+
+    @property
+    def bits_per_s(self) -> float:
+        """Return the throughput."""
+        return self.bytes * 8 / self.seconds if self.seconds > 0 else 0.0
+
+
+def round_trips(target: Target, keys: Keys, count: int, limit_s: float) -> list[float]:
+    """Return the microseconds of up to `count` round trips, of fewer when the time is over.
+
+    At least one is made however long it takes (a silent peer is given up). Raises ProbeError.
+    """
+    hello = _hello(Mode.LATENCY, target, count + WARM_UP)
+    found: list[float] = []
+    with _session(target, keys, hello) as connection:
+        message = bytearray(secrets.token_bytes(MESSAGE_BYTES))
+        echo = bytearray(MESSAGE_BYTES)
+        until = perf_s() + limit_s
+        for number in range(count + WARM_UP):
+            began = perf_s()
+            connection.sendall(message)
+            got = connection.recv_into(echo)
+            ended = perf_s()
+            while 0 < got < MESSAGE_BYTES:
+                more = connection.recv_into(memoryview(echo)[got:])
+                got, ended = got + more if more else 0, perf_s()
+            if not got or echo != message:
+                raise ProbeError("failed", "the other side ended in the middle")
+            if number >= WARM_UP:
+                found.append((ended - began) * 1e6)
+            if ended > until:
+                # A link that is slower than all warming up has its first round trips counted.
+                found = found or [(ended - began) * 1e6]
+                break
+    return found
+
+
+def stream(target: Target, keys: Keys, most_bytes: int, most_s: float) -> Stream:
+    """Send bytes as fast as they go until one of the limits; return what arrived."""
+    hello = _hello(Mode.THROUGHPUT, target, most_bytes, round(most_s * 1000))
+    with _session(target, keys, hello) as connection:
+        left, until = most_bytes, perf_s() + most_s
+        # The responder stops reading at its own limit; then what is under way is of no interest.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while left > 0 and perf_s() < until:
+                left -= connection.send(CHUNK[: min(left, len(CHUNK))])
+            connection.shutdown(socket.SHUT_WR)
+        total, nanoseconds = RECEIPT.unpack(_exactly(connection, RECEIPT.size))
+    return Stream(total, nanoseconds / 1e9)
+
+
+def _hello(mode: Mode, target: Target, amount: int, limit_ms: int = 0) -> Hello:
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    return Hello(mode, amount, limit_ms, nonce, target.origin, target.destination)
+
+
+@contextlib.contextmanager
+def _session(target: Target, keys: Keys, hello: Hello) -> Iterator[socket.socket]:
+    """Connect and prove the key, both ways; every failure is a ProbeError."""
+    try:
+        with socket.create_connection(target.address, timeout=HANDSHAKE_S) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keys.refresh()
+            challenge = _exactly(connection, CHALLENGE_BYTES)
+            connection.sendall(signed(hello, challenge, keys))
+            verdict = read_answer(_exactly(connection, ANSWER_BYTES), hello, challenge, keys)
+            if verdict is not Verdict.YES:
+                raise ProbeError(REASONS[verdict], f"{target.destination} answers {verdict.name}")
+            connection.settimeout(SILENCE_S)
+            yield connection
+    except TimeoutError as error:
+        raise ProbeError("timeout", f"no answer from {target.address[0]}") from error
+    except OSError as error:
+        raise ProbeError("unreachable", str(error)) from error
+    except ProtocolError as error:
+        raise ProbeError("unproved", str(error)) from error
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        piece = connection.recv(count - len(data))
+        if not piece:
+            raise ProtocolError("the other side closed the connection: is the key the same?")
+        data += piece
+    return data

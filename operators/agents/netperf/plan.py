@@ -1,0 +1,102 @@
+"""Who measures what: every agent works out its own part of one plan. Pure, without chance.
+
+Inside a zone all pairs are measured, each by one of its two ends. Between two zones a few pairs stand
+for all; hashes pick them, so that all agents agree without talking, and a node that comes or goes
+moves few of them. An agent takes its pairs in turn, one at a time, those inside the zone and those
+beyond alternately: the few ways between zones, on which most depends, come round soonest.
+
+Moments and orders follow from hashes of names as well: agents that start together spread evenly, and
+no two of them run through the nodes in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import NamedTuple
+
+from operators.agents.netperf.peers import Peer
+
+
+class Pace(NamedTuple):
+    """How often: probes per minute at most, and seconds at least between two of one pair."""
+
+    per_minute: float = 20.0
+    least_s: float = 10.0
+
+
+class Plan(NamedTuple):
+    """The pairs that one agent measures, by their other end, in the order of its turns."""
+
+    near: tuple[Peer, ...] = ()
+    far: tuple[Peer, ...] = ()
+
+    @property
+    def pairs(self) -> int:
+        """Return how many pairs there are."""
+        return len(self.near) + len(self.far)
+
+    def at(self, turn: int) -> Peer | None:
+        """Return whose turn it is; None without any pair."""
+        if not self.near or not self.far:
+            ring = self.near or self.far
+            return ring[turn % len(ring)] if ring else None
+        ring = self.far if turn % 2 else self.near
+        return ring[turn // 2 % len(ring)]
+
+    def spacing_s(self, pace: Pace) -> float:
+        """Return the seconds between two turns."""
+        return max(60.0 / pace.per_minute, pace.least_s / max(self.pairs, 1))
+
+    def round_s(self, pace: Pace) -> float:
+        """Return the time within which each pair has a turn."""
+        turns = 2 * max(len(self.near), len(self.far)) if self.near and self.far else self.pairs
+        return turns * self.spacing_s(pace)
+
+
+def plan_for(own: Peer, peers: Iterable[Peer], pairs_per_zone_pair: int) -> Plan:
+    """Return the part of an agent; `peers` may or may not hold the agent itself."""
+    zones: defaultdict[str, list[str]] = defaultdict(list)
+    known = {peer.node: peer for peer in peers} | {own.node: own}
+    for peer in known.values():
+        zones[peer.zone].append(peer.node)
+    here = zones.pop(own.zone)
+    near = {node for node in here if node != own.node and _asks(own.node, node)}
+    far: set[str] = set()
+    for zone, there in zones.items():
+        for slot in range(pairs_per_zone_pair):
+            mine = max(here, key=lambda node: (_hash(own.zone, zone, slot, node), node))
+            if mine != own.node:
+                continue
+            other = max(there, key=lambda node: (_hash(zone, own.zone, slot, node), node))
+            if _asks(own.node, other):
+                far.add(other)
+
+    def in_order(nodes: set[str]) -> tuple[Peer, ...]:
+        return tuple(known[node] for node in sorted(nodes, key=lambda one: _hash(own.node, one)))
+
+    return Plan(in_order(near), in_order(far))
+
+
+def next_moment(node: str, now: float, spacing_s: float) -> float:
+    """Return when an agent's next turn is: every `spacing_s`, at an offset of its own."""
+    offset = _hash(node) / 2**64 * spacing_s
+    return offset + (math.floor((now - offset) / spacing_s) + 1) * spacing_s
+
+
+def first_turn(node: str, plan: Plan) -> int:
+    """Return where an agent begins, so that a restart of all does not begin with the same pairs."""
+    return _hash("first", node) % max(2 * plan.pairs, 1)
+
+
+def _asks(one: str, other: str) -> bool:
+    """Say whether `one` measures its pair with `other`; just one of the two does."""
+    first, second = sorted((one, other))
+    return (one == first) == bool(_hash(first, second) & 1)
+
+
+def _hash(*parts: object) -> int:
+    text = "\0".join(map(str, parts)).encode()
+    return int.from_bytes(blake2b(text, digest_size=8).digest())

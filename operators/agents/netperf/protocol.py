@@ -1,0 +1,141 @@
+"""What two agents say to each other, as bytes; no sockets here.
+
+    responder   challenge: 32 random bytes, the same for everybody who connects
+    asker       hello: what it wants, who asks whom, 32 random bytes, proof
+    responder   answer: verdict, proof
+
+A proof is an HMAC with the shared key over the challenge and the hello, so that neither side can be
+replayed or impersonated. Who has no key gets the challenge and then a closed connection. After a
+good answer both go over to what was asked for: `MESSAGE_BYTES` there and back, or a stream one way.
+Every length is bounded before anything is read.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+import msgspec
+
+from operators.agents.netperf.keys import PROOF_BYTES, Keys
+from scheduler.base.errors import TrellisError
+
+VERSION = 1
+CHALLENGE_BYTES = NONCE_BYTES = 32
+MESSAGE_BYTES = 64
+MOST_ROUND_TRIPS = 1000
+MOST_STREAM_BYTES = 1 << 30
+MOST_STREAM_S = 10.0
+HANDSHAKE_S = 2.0
+
+_HEAD = struct.Struct(f">BBQI{NONCE_BYTES}sBB")
+_CLAIM = b"trellis netperf hello"
+_REPLY = b"trellis netperf answer"
+RECEIPT = struct.Struct(">QQ")  # bytes and nanoseconds of a stream
+HEAD_BYTES = _HEAD.size
+ANSWER_BYTES = 1 + PROOF_BYTES
+
+
+class ProtocolError(TrellisError):
+    """The other side said something else than it should, or has no key."""
+
+
+class Mode(IntEnum):
+    """What is asked for."""
+
+    LATENCY = 0
+    THROUGHPUT = 1
+
+
+class Verdict(IntEnum):
+    """What the responder says to an asker with a key."""
+
+    YES = 0
+    BUSY = 1
+    OTHER_NODE = 2
+    TOO_MUCH = 3
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """A request: `amount` is round trips or bytes, `limit_ms` the longest time for a stream.
+
+    `destination` is the node that the asker means to reach, "" for whoever is there.
+    """
+
+    mode: Mode
+    amount: int
+    limit_ms: int
+    nonce: bytes
+    origin: str
+    destination: str
+
+    def encoded(self) -> bytes:
+        """Return the request without its proof."""
+        origin, destination = self.origin.encode(), self.destination.encode()
+        head = _HEAD.pack(
+            VERSION,
+            self.mode,
+            self.amount,
+            self.limit_ms,
+            self.nonce,
+            len(origin),
+            len(destination),
+        )
+        return head + origin + destination
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether more is asked for than anybody gets."""
+        if self.mode is Mode.LATENCY:
+            return not 0 < self.amount <= MOST_ROUND_TRIPS
+        return not (
+            0 < self.amount <= MOST_STREAM_BYTES and 0 < self.limit_ms <= MOST_STREAM_S * 1000
+        )
+
+
+def rest_of(head: bytes) -> int:
+    """Return how many bytes follow the head of a hello, proof included: at most 542."""
+    *_, origin, destination = _HEAD.unpack(head)
+    return int(origin) + int(destination) + PROOF_BYTES
+
+
+def signed(hello: Hello, challenge: bytes, keys: Keys) -> bytes:
+    """Return the whole hello."""
+    text = hello.encoded()
+    return text + keys.prove(_CLAIM + challenge + text)
+
+
+def read_hello(data: bytes, challenge: bytes, keys: Keys) -> tuple[Hello, int]:
+    """Return a hello and the number of the key behind it; ProtocolError if there is none."""
+    text, proof = data[:-PROOF_BYTES], data[-PROOF_BYTES:]
+    number = keys.which(_CLAIM + challenge + text, proof)
+    if number is None:
+        raise ProtocolError("no proof of the key")
+    version, mode, amount, limit_ms, nonce, origin, _ = _HEAD.unpack_from(text)
+    if version != VERSION or mode not in tuple(Mode):
+        raise ProtocolError(f"version {version}, mode {mode} is not known here")
+    try:
+        names = text[HEAD_BYTES:]
+        hello = Hello(
+            Mode(mode), amount, limit_ms, nonce, names[:origin].decode(), names[origin:].decode()
+        )
+    except UnicodeDecodeError as error:
+        raise ProtocolError("a name is not text") from error
+    return hello, number
+
+
+def answer(verdict: Verdict, hello: Hello, challenge: bytes, keys: Keys, number: int) -> bytes:
+    """Return the answer to a hello, proved with the key that the asker used."""
+    said = bytes([verdict])
+    return said + keys.prove(_REPLY + challenge + hello.encoded() + said, number)
+
+
+def read_answer(data: bytes, hello: Hello, challenge: bytes, keys: Keys) -> Verdict:
+    """Return the verdict; ProtocolError when the answer is not from somebody with a key."""
+    said, proof = data[:1], data[1:]
+    if keys.which(_REPLY + challenge + hello.encoded() + said, proof) is None:
+        raise ProtocolError("the other side has another key")
+    try:
+        return Verdict(said[0])
+    except ValueError as error:
+        raise ProtocolError(f"verdict {said[0]} is not known here") from error

@@ -1,0 +1,5 @@
+"""`trellis agent`: what runs on every node. One module per agent; each imports only its own."""
+
+from scheduler.cli.agent.app import app
+
+__all__ = ["app"]

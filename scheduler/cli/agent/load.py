@@ -1,0 +1,46 @@
+"""`trellis agent load`: reports what the node and its pods use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scheduler.cli.agent.running import (
+    Context,
+    Kubeconfig,
+    LogFormat,
+    LogLevel,
+    NodeName,
+    cluster,
+    run_until_stopped,
+)
+
+
+def load(
+    node_name: NodeName,
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+    proc: Annotated[Path, typer.Option("--proc", help="Where the host's /proc is.")] = Path(
+        "/proc"
+    ),
+    cgroups: Annotated[
+        Path, typer.Option("--cgroups", help="Where the host's control groups are.")
+    ] = Path("/sys/fs/cgroup"),
+    sample_seconds: Annotated[
+        float, typer.Option("--sample-seconds", min=0.1, help="Between two looks.")
+    ] = 5.0,
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "auto",
+) -> int:
+    """Measure the node and its pods, and report them as its NodeMetric."""
+    from operators.agents.load import LoadAgent, LoadSettings
+
+    settings = LoadSettings(node_name, proc=proc, cgroups=cgroups, sample_s=sample_seconds)
+
+    async def start() -> None:
+        async with cluster(kubeconfig, context) as found:
+            await LoadAgent(settings, found.api, found.clock).run()
+
+    return run_until_stopped(start, log_level, log_format)

@@ -1,0 +1,168 @@
+"""`trellis agent netperf`: measures latency between nodes; `throughput` measures one link on request."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scheduler.cli.agent.running import (
+    Context,
+    Kubeconfig,
+    LogFormat,
+    LogLevel,
+    cluster,
+    run_until_stopped,
+)
+from scheduler.cli.flags import Output, OutputFlag
+
+PORT, METRICS_PORT = 10261, 10262
+
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file", envvar="TRELLIS_NETPERF_KEY_FILE", help="The key that all agents share."
+    ),
+]
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def netperf(
+    context_: typer.Context,
+    node_name: Annotated[
+        str, typer.Option("--node-name", envvar="NODE_NAME", help="The node this runs on.")
+    ] = "",
+    key_file: KeyFile = None,
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+    namespace: Annotated[
+        str,
+        typer.Option("--namespace", "-n", envvar="POD_NAMESPACE", help="Where the agents are."),
+    ] = "",
+    service: Annotated[
+        str, typer.Option("--service", help="The Service whose endpoints are the agents.")
+    ] = "trellis-netperf-agent",
+    peers: Annotated[
+        Path | None, typer.Option("--peers", help="A file that lists the agents, instead.")
+    ] = None,
+    bind_address: Annotated[str, typer.Option("--bind-address", help="Else all addresses.")] = "",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535)] = PORT,
+    metrics_port: Annotated[int, typer.Option("--metrics-port", min=0, max=65535)] = METRICS_PORT,
+    probes_per_minute: Annotated[
+        float, typer.Option("--probes-per-minute", min=0.1, max=600, help="At most, by this agent.")
+    ] = 20.0,
+    least_seconds: Annotated[
+        float, typer.Option("--least-seconds", min=0.1, help="Between two probes of one pair.")
+    ] = 10.0,
+    round_trips: Annotated[
+        int, typer.Option("--round-trips", min=1, max=900, help="Of one probe.")
+    ] = 100,
+    probe_seconds: Annotated[
+        float, typer.Option("--probe-seconds", min=0.01, max=30, help="The longest probe.")
+    ] = 2.0,
+    pairs: Annotated[
+        int, typer.Option("--pairs", min=1, max=10, help="Of nodes, between two zones.")
+    ] = 2,
+    refresh_seconds: Annotated[
+        float, typer.Option("--refresh-seconds", min=0.1, help="Between two looks at the agents.")
+    ] = 300.0,
+    push: Annotated[str, typer.Option("--push", help="The URL of a Pushgateway.")] = "",
+    push_seconds: Annotated[float, typer.Option("--push-seconds", min=1.0)] = 30.0,
+    links: Annotated[
+        Path | None, typer.Option("--simulate-links", help="A file of delays, to try things out.")
+    ] = None,
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "auto",
+) -> int:
+    """Measure latency to the other agents, and answer them."""
+    if context_.invoked_subcommand is not None:
+        return 0
+    if not node_name:
+        raise typer.BadParameter("say which node this is", param_hint="--node-name")
+    from random import Random
+
+    from operators.agents.netperf import (
+        Keys,
+        Links,
+        NetperfAgent,
+        NetperfSettings,
+        Pace,
+        Peers,
+        PeersOfFile,
+        PeersOfService,
+    )
+    from scheduler.base.clock import RealClock
+
+    settings = NetperfSettings(
+        node=node_name,
+        host=bind_address,
+        port=port,
+        metrics_port=metrics_port,
+        pace=Pace(probes_per_minute, least_seconds),
+        round_trips=round_trips,
+        probe_s=probe_seconds,
+        pairs_per_zone_pair=pairs,
+        refresh_s=refresh_seconds,
+        push=push,
+        push_s=push_seconds,
+    )
+
+    keys = Keys(_needed(key_file))
+    simulated = Links(links, Random(0)) if links is not None else None  # noqa: S311 - no secret
+    of_file = PeersOfFile(peers) if peers is not None else None
+
+    async def start() -> None:
+        async with AsyncExitStack() as stack:
+            known: Peers | None = of_file
+            if known is None:
+                found = await stack.enter_async_context(cluster(kubeconfig, context))
+                home = namespace or found.namespace or "default"
+                known = PeersOfService(found.api, home, service)
+            await NetperfAgent(settings, keys, known, RealClock(), simulated).run()
+
+    return run_until_stopped(start, log_level, log_format)
+
+
+@app.command()
+def throughput(
+    host: Annotated[str, typer.Argument(help="Where an agent listens: an address or a name.")],
+    key_file: KeyFile = None,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535)] = PORT,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, max=10, help="At most.")] = 5.0,
+    most: Annotated[str, typer.Option("--bytes", help="At most, 1Gi or less.")] = "100M",
+    output: OutputFlag = Output.TABLE,
+) -> int:
+    """Send bytes to an agent as fast as they go, and print what arrived."""
+    from operators.agents.netperf import Keys, Target, stream
+    from scheduler.base.errors import ConfigError, ObjectError
+    from scheduler.cli.printing import show_document
+    from scheduler.objects.quantity import quantity
+
+    try:
+        limit = quantity(most)
+    except ObjectError as error:
+        raise ConfigError(error.message, where="--bytes") from error
+    if not 0 < limit <= 1 << 30:
+        raise ConfigError(f'"{most}" is not between 1 and 1Gi', where="--bytes")
+    found = stream(Target((host, port), "", ""), Keys(_needed(key_file)), limit, seconds)
+    if output in (Output.JSON, Output.YAML):
+        document = {
+            "bytes": found.bytes,
+            "seconds": found.seconds,
+            "bitsPerSecond": found.bits_per_s,
+        }
+        show_document(document, output)
+    else:
+        megabits = found.bits_per_s / 1e6
+        print(f"{megabits:.0f} Mbit/s ({found.bytes} bytes in {found.seconds:.3f} s)")
+    return 0
+
+
+def _needed(key_file: Path | None) -> Path:
+    if key_file is None:
+        raise typer.BadParameter("where is the key that all agents share?", param_hint="--key-file")
+    return key_file

@@ -1,0 +1,72 @@
+"""What all agents share on the command line: flags, the connection to the API server, the way to end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+if TYPE_CHECKING:
+    from operators.api import Api
+    from scheduler.base.clock import Clock
+
+API_TIMEOUT_S = 10.0
+
+NodeName = Annotated[
+    str, typer.Option("--node-name", envvar="NODE_NAME", help="The node this runs on.")
+]
+Kubeconfig = Annotated[str, typer.Option("--kubeconfig", help="Else KUBECONFIG, else in-cluster.")]
+Context = Annotated[str, typer.Option("--context", help="A context of the kubeconfig.")]
+LogLevel = Annotated[str, typer.Option("--log-level", help="debug, info, warning, error")]
+LogFormat = Annotated[str, typer.Option("--log-format", help="json, console or auto")]
+
+
+class Cluster(NamedTuple):
+    """An open connection, the namespace that it names, and the clock."""
+
+    api: Api
+    namespace: str
+    clock: Clock
+
+
+@asynccontextmanager
+async def cluster(kubeconfig: str, context: str) -> AsyncIterator[Cluster]:
+    """Connect to the API server; ConfigError when there is nothing to connect to."""
+    from operators.api import Api
+    from scheduler.base.clock import RealClock
+    from scheduler.base.meters import Meters
+    from scheduler.cli.about import VERSION
+    from scheduler.kube.client import ApiClient
+
+    clock = RealClock()
+    client = await ApiClient.connect(
+        kubeconfig, context, clock=clock, meters=Meters(), user_agent=f"trellis-agent/{VERSION}"
+    )
+    try:
+        yield Cluster(Api(client, API_TIMEOUT_S), client.namespace, clock)
+    finally:
+        await client.close()
+
+
+def run_until_stopped(start: Callable[[], Coroutine[Any, Any, None]], level: str, form: str) -> int:
+    """Run an agent until SIGTERM or SIGINT; return the exit code."""
+    from scheduler.base import logs
+
+    logs.configure(level=level, form=form)
+    asyncio.run(_until_stopped(start))
+    return 0
+
+
+async def _until_stopped(start: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    running = asyncio.create_task(start())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, running.cancel)
+    try:
+        await running
+    except asyncio.CancelledError:
+        return

@@ -1,0 +1,98 @@
+"""The bandwidth agent against an API server: what it advertises, when it writes, what it leaves alone."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from operators.agents.bandwidth import BandwidthAgent, BandwidthSettings
+from operators.api import Api
+from scheduler.base.clock import ManualClock
+from scheduler.objects.network import BANDWIDTH
+from scheduler.objects.quantity import quantity
+from scheduler.testing.builders import node
+from tests.e2e.operatorworld import SERVERS, World, open_world
+
+pytestmark = pytest.mark.allow_blocking("the test plays the kernel")
+Json = dict[str, Any]
+
+
+@pytest.fixture(params=SERVERS)
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(request.param, tmp_path) as opened:
+        await opened.send("POST", "/api/v1/nodes", node("n1", cpu="4"))
+        yield opened
+
+
+class Kernel:
+    """One card, whose speed a test changes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.card = root / "class" / "net" / "eth0"
+        (self.card / "device").mkdir(parents=True)
+        self.says("up", 1000)
+
+    def says(self, state: str, megabits: int) -> None:
+        (self.card / "operstate").write_text(f"{state}\n")
+        (self.card / "speed").write_text(f"{megabits}\n")
+
+
+async def advertised(world: World) -> tuple[int | None, int | None]:
+    """Return capacity and allocatable of the link."""
+    status = (await world.send("GET", "/api/v1/nodes/n1"))["status"]
+    found = [status.get(field, {}).get(BANDWIDTH) for field in ("capacity", "allocatable")]
+    return tuple(None if one is None else quantity(one) for one in found)  # type: ignore[return-value]
+
+
+async def test_the_node_says_what_its_link_says(world: World, tmp_path: Path):
+    """Both fields in bit/s beside the others; anew when the link changes or the node forgets."""
+    kernel, clock = Kernel(tmp_path / "sys"), ManualClock(1000.0)
+    settings = BandwidthSettings("n1", "eth0", sysfs=kernel.root, check_s=60)
+    agent = BandwidthAgent(settings, Api(world.client, 5.0), clock)
+
+    await agent.look()
+    assert await advertised(world) == (10**9, 10**9)
+    assert (await world.send("GET", "/api/v1/nodes/n1"))["status"]["allocatable"]["cpu"] == "4"
+    await agent.look()
+    assert agent.writes == 1
+    kernel.says("up", 25000)
+    await agent.look()
+    assert await advertised(world) == (25 * 10**9, 25 * 10**9)
+
+    gone: Json = {"status": {"allocatable": {BANDWIDTH: None}}}
+    await world.send(
+        "PATCH", "/api/v1/nodes/n1/status", gone, content_type="application/merge-patch+json"
+    )
+    await agent.look()
+    assert await advertised(world) == (25 * 10**9, None)
+    clock.advance(60)
+    await agent.look()
+    assert (await advertised(world), agent.writes) == ((25 * 10**9, 25 * 10**9), 3)
+
+
+async def test_what_cannot_be_read_changes_nothing_and_says_why(world: World, tmp_path: Path):
+    """Nothing is advertised before a speed is known; a known one stays; each reason is told once."""
+    kernel, clock = Kernel(tmp_path / "sys"), ManualClock(1000.0)
+    settings = BandwidthSettings("n1", "eth0", sysfs=kernel.root, check_s=0)
+    agent = BandwidthAgent(settings, Api(world.client, 5.0), clock)
+    with capture_logs() as logs:
+        for state, megabits in (("up", -1), ("up", -1), ("up", 1000), ("down", -1), ("down", -1)):
+            kernel.says(state, megabits)
+            await agent.look()
+            if megabits == -1 and not agent.writes:
+                assert await advertised(world) == (None, None)
+    assert await advertised(world) == (10**9, 10**9)
+    told = [(one["event"], one.get("because")) for one in logs if one["log_level"] == "warning"]
+    assert told == [
+        ("advertises nothing", "eth0: does not tell its speed"),
+        ("the last speed stays", "eth0: is down"),
+    ]
+    kernel.says("up", 1000)
+    await world.send("DELETE", "/api/v1/nodes/n1")
+    with capture_logs() as logs:
+        await agent.look()
+    (one,) = logs
+    assert "404" in one["because"]

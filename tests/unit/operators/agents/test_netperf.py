@@ -1,0 +1,270 @@
+"""Netperf agents on real loopback: who is answered and who is not, what is measured, what is told."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator, MutableMapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from structlog.testing import capture_logs
+
+from operators.agents.netperf import (
+    Keys,
+    Links,
+    NetperfAgent,
+    NetperfSettings,
+    Pace,
+    ProbeError,
+    Target,
+    stream,
+)
+from operators.agents.netperf.asker import round_trips
+from operators.agents.netperf.peers import Peer
+from operators.agents.netperf.protocol import CHALLENGE_BYTES, Hello, Mode, signed
+from operators.agents.netperf.publishing import push
+from operators.agents.netperf.responder import SESSIONS, STRANGERS, Responder
+from scheduler.base.clock import RealClock
+
+HOST = "127.0.0.1"
+FAST = Pace(600, 0.1)
+
+
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[list[MutableMapping[str, Any]]]:
+    """Keep the agents' logs out of streams that other tests have set up."""
+    with capture_logs() as found:
+        yield found
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Keys:
+    return written(tmp_path / "key", "0123456789abcdef")
+
+
+def written(path: Path, text: str) -> Keys:
+    path.write_text(text)
+    return Keys(path)
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Keys:
+    return written(tmp_path / "wrong", "fedcba9876543210")
+
+
+@pytest.fixture
+async def responder(keys: Keys) -> AsyncIterator[Responder]:
+    async with Responder("n2", keys) as found:
+        await found.listen(HOST, 0)
+        yield found
+
+
+def target(responder: Responder, node: str = "n2") -> Target:
+    return Target((HOST, responder.port), "n1", node)
+
+
+async def ask(responder: Responder, keys: Keys, count: int = 10, node: str = "n2") -> list[float]:
+    return await asyncio.to_thread(round_trips, target(responder, node), keys, count, 2.0)
+
+
+async def test_round_trips_are_counted_without_the_first(responder: Responder, keys: Keys):
+    """As many as were asked for, in microseconds; the responder is free again afterwards."""
+    for _ in range(2 * SESSIONS):
+        found = await ask(responder, keys)
+        assert len(found) == 10
+        assert all(0 < one < 2e6 for one in found)
+
+
+async def test_who_has_no_key_gets_a_challenge_and_nothing_else(
+    responder: Responder, keys: Keys, wrong: Keys
+):
+    """Whatever is said instead of a proof, and also to what was said to somebody else before."""
+    hello = Hello(Mode.LATENCY, 10, 0, bytes(32), "n1", "n2")
+    words = [
+        signed(hello, bytes(32), keys),
+        signed(hello, bytes(32), wrong),
+        b"GET / HTTP/1.1\r\n\r\n" + bytes(1000),
+        b"",
+    ]
+    for said in words:
+        reader, writer = await asyncio.open_connection(HOST, responder.port)
+        writer.write(said)
+        writer.write_eof()
+        heard = b""
+        try:
+            while piece := await reader.read(1000):
+                heard += piece
+        except ConnectionResetError:
+            pass  # what it had not read when it closed
+        assert len(heard) <= CHALLENGE_BYTES
+        writer.close()
+    with pytest.raises(ProbeError) as caught:
+        await ask(responder, wrong)
+    assert caught.value.reason == "unproved"
+    assert responder.refused == len(words) + 1
+    assert await ask(responder, keys)
+
+
+async def test_an_impostor_is_not_measured(keys: Keys):
+    """Whoever answers without a proof of its own gives no figures."""
+
+    async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(bytes(32))
+        await reader.read(1000)
+        writer.write(bytes(33 + 64))
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(pretend, HOST, 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(ProbeError, match="another key"):
+            await asyncio.to_thread(round_trips, Target((HOST, port), "n1", "n2"), keys, 5, 2.0)
+
+
+async def test_other_nodes_and_too_much_are_refused(responder: Responder, keys: Keys):
+    """An address that now is another node's must not be measured as the old one."""
+    for count, node, reason in ((10, "n3", "other_node"), (1000, "n2", "refused")):
+        with pytest.raises(ProbeError) as caught:
+            await ask(responder, keys, count, node)
+        assert caught.value.reason == reason
+    assert await ask(responder, keys, node="")
+
+
+async def test_a_node_that_is_not_there_is_a_reason(keys: Keys):
+    """Nobody listens."""
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(ProbeError) as caught:
+        await asyncio.to_thread(round_trips, Target((HOST, port), "n1", "n2"), keys, 5, 2.0)
+    assert caught.value.reason == "unreachable"
+
+
+async def test_strangers_are_bounded(responder: Responder, keys: Keys):
+    """Connections without a proof fill their own list; beyond it they are closed at once."""
+    silent = [await asyncio.open_connection(HOST, responder.port) for _ in range(STRANGERS)]
+    for reader, _ in silent:
+        assert len(await reader.readexactly(CHALLENGE_BYTES)) == CHALLENGE_BYTES
+    reader, writer = await asyncio.open_connection(HOST, responder.port)
+    assert await reader.read() == b""
+    for _, one in [*silent, (reader, writer)]:
+        one.close()
+        await one.wait_closed()
+    assert await ask(responder, keys)
+
+
+async def test_throughput_is_limited_and_counted(responder: Responder, keys: Keys):
+    """What arrived, by the responder's count."""
+    found = await asyncio.to_thread(stream, target(responder, ""), keys, 1_000_000, 5.0)
+    assert found.bytes == 1_000_000
+    assert found.bits_per_s == pytest.approx(8e6 / found.seconds)
+    short = await asyncio.to_thread(stream, target(responder), keys, 1 << 30, 0.02)
+    assert 0 < short.bytes < 1 << 30
+
+
+async def test_one_stream_at_a_time(responder: Responder, keys: Keys):
+    """Two would measure each other; round trips go on."""
+    responder._streams = 1
+    with pytest.raises(ProbeError) as caught:
+        await asyncio.to_thread(stream, target(responder), keys, 1000, 1.0)
+    assert caught.value.reason == "busy"
+    assert await ask(responder, keys)
+
+
+class Told:
+    """Peers that a test changes."""
+
+    def __init__(self) -> None:
+        self.peers: tuple[Peer, ...] = ()
+
+    async def find(self) -> tuple[Peer, ...]:
+        return self.peers
+
+
+@asynccontextmanager
+async def agent(node: str, keys: Keys, peers: Told, links: Links) -> AsyncIterator[NetperfAgent]:
+    """Run an agent on ports of its own, and tell where it is."""
+    settings = NetperfSettings(node, HOST, 0, 0, FAST, 20, refresh_s=0.02, pairs_per_zone_pair=1)
+    found = NetperfAgent(settings, keys, peers, RealClock(), links)
+    running = asyncio.create_task(found.run())
+    await found.responder.listening.wait()
+    peers.peers += (Peer(node, HOST, found.responder.port, f"zone of {node}"),)
+    try:
+        yield found
+    finally:
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+
+async def until(agents: list[NetperfAgent], text: str, *, there: bool = True) -> str:
+    """Ask for the pages until one of them, or none, has the text; return all of them."""
+    async with ClientSession() as session, asyncio.timeout(20):
+        while True:
+            pages = ""
+            for one in agents:
+                url = f"http://{HOST}:{one.metrics_port}/metrics"
+                async with session.get(url) as answer:
+                    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+                    pages += await answer.text()
+            if (text in pages) is there:
+                return pages
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Links:
+    (tmp_path / "links").write_text("links: [{origin: n1, delayMicroseconds: 3000}]")
+    return Links(tmp_path / "links", Random(0))
+
+
+async def test_agents_measure_each_other_over_a_simulated_link(keys: Keys, slow: Links):
+    """The pair is told once with both zones and its delay, and ends when a node goes."""
+    peers = Told()
+    async with AsyncExitStack() as stack:
+        agents = [
+            await stack.enter_async_context(agent(node, keys, peers, slow)) for node in ("n1", "n2")
+        ]
+        page = await until(agents, "netperf_p50_latency_microseconds{")
+        (line,) = [one for one in page.splitlines() if one.startswith("netperf_p50_latency")]
+        labels, _, value = line.rpartition(" ")
+        ends = {"n1", "n2"}
+        for one, other in (("n1", "n2"), ("n2", "n1")):
+            if f'origin="{one}",destination="{other}"' in labels:
+                assert f'origin_zone="zone of {one}",destination_zone="zone of {other}"' in labels
+                ends -= {one, other}
+        assert not ends
+        assert float(value) >= 3000
+        peers.peers = peers.peers[:1]
+        await until(agents[:1], "netperf_p50_latency_microseconds{", there=False)
+
+
+async def test_a_push_replaces_and_takes_back():
+    """PUT for the group of this node, DELETE in the end; a gateway that fails is asked again."""
+    seen: list[tuple[str, str, str]] = []
+    enough = asyncio.Event()
+
+    async def take(request: web.Request) -> web.Response:
+        seen.append((request.method, request.path, await request.text()))
+        if len(seen) > 2:
+            enough.set()
+        return web.Response(status=500 if len(seen) == 1 else 202)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, HOST, 0).start()
+    gateway = f"http://{HOST}:{runner.addresses[0][1]}"
+    task = asyncio.create_task(push(gateway, "n1", lambda: "x 1\n", 0.001))
+    async with asyncio.timeout(20):
+        await enough.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await runner.cleanup()
+
+    path = "/metrics/job/netperf/instance/n1"
+    assert seen[0] == seen[1] == ("PUT", path, "x 1\n")
+    assert seen[-1] == ("DELETE", path, "")
