@@ -24,7 +24,8 @@ Key = tuple[Any, ...]
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = 0, 1, 2
 _CLASSES = {"Guaranteed": GUARANTEED, "Burstable": BURSTABLE, "BestEffort": BEST_EFFORT}
-_COMPUTE = ("cpu", "memory")
+_Amount = int | float | str | None
+_Amounts = tuple[_Amount, _Amount, _Amount, _Amount]  # request and limit of cpu, then of memory
 
 
 class Queued(Protocol):
@@ -188,23 +189,23 @@ def qos_class(pod: Pod) -> int:
     if recorded is not None:
         return recorded
     spec = pod.spec
-    containers = (*spec.init_containers, *spec.containers)
-    return _computed(tuple(map(_amounts, containers)))
+    containers = (
+        (*spec.init_containers, *spec.containers) if spec.init_containers else spec.containers
+    )
+    return _computed(tuple([_amounts(container) for container in containers]))
 
 
-def _amounts(container: Container) -> tuple[tuple[str, str], tuple[str, str]]:
-    resources = container.resources
-    requests, limits = resources.requests, resources.limits
-    cpu, memory = ((str(requests.get(name, "")), str(limits.get(name, ""))) for name in _COMPUTE)
-    return cpu, memory
+def _amounts(container: Container) -> _Amounts:
+    requests, limits = container.resources.requests, container.resources.limits
+    return requests.get("cpu"), limits.get("cpu"), requests.get("memory"), limits.get("memory")
 
 
 @lru_cache(maxsize=4096)
-def _computed(containers: tuple[tuple[tuple[str, str], tuple[str, str]], ...]) -> int:
-    """Return the class of containers, each (request, limit) of cpu and of memory as text."""
+def _computed(containers: tuple[_Amounts, ...]) -> int:
+    """Return the class of containers, each (request, limit) of cpu and of memory as written."""
     some, full = False, bool(containers)
-    for container in containers:
-        for request, limit in container:
+    for cpu_request, cpu_limit, memory_request, memory_limit in containers:
+        for request, limit in ((cpu_request, cpu_limit), (memory_request, memory_limit)):
             asked, bound = _positive(request), _positive(limit)
             some = some or bool(asked or bound)
             full = full and bound is not None and (asked is None or asked == bound)
@@ -213,6 +214,6 @@ def _computed(containers: tuple[tuple[tuple[str, str], tuple[str, str]], ...]) -
     return GUARANTEED if full else BURSTABLE
 
 
-def _positive(text: str) -> int | None:
-    amount = milli_quantity(text) if text else 0
-    return amount if amount > 0 else None
+def _positive(amount: _Amount) -> int | None:
+    milli = milli_quantity(amount) if amount else 0
+    return milli if milli > 0 else None

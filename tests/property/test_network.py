@@ -15,6 +15,7 @@ from scheduler.engine.grouplineup import GroupLineup
 from scheduler.engine.queues import QueuedPod
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.plain import read_node, read_object, read_pod
+from scheduler.plugins.network import prices
 from scheduler.plugins.network.places import Places
 from scheduler.plugins.network.tracker import NetworkTracker
 from scheduler.state.cluster import Cluster
@@ -61,6 +62,7 @@ def world(places: list[tuple[str, str]]) -> list[dict[str, Any]]:
     dependents=st.booleans(),
     workload=st.sampled_from(WORKLOADS),
     most=st.sampled_from([2048, 2]),
+    most_judged=st.sampled_from([256, 0]),
 )
 def test_overhead_agrees_with_the_slow_model(
     places: list[tuple[str, str]],
@@ -72,6 +74,7 @@ def test_overhead_agrees_with_the_slow_model(
     dependents: bool,
     workload: str,
     most: int,
+    most_judged: int,
 ) -> None:
     """Verdict, raw and normalised score of every node; also with more places than matrices hold."""
     nodes = world(places)
@@ -82,6 +85,7 @@ def test_overhead_agrees_with_the_slow_model(
     model = Model(pod, nodes, pods, objects, {}, dependents=dependents)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Places, "most", most)
+        patch.setattr(prices, "MOST_JUDGED", most_judged)
         got = evaluate(
             "NetworkOverhead", args=args, nodes=nodes, objects=objects, existing_pods=pods, pod=pod
         )

@@ -1,6 +1,6 @@
 """Network-aware plugins: near to what a pod talks to, inside cost limits and bandwidth.
 
-`NetworkTracker` keeps the placed pods of every AppGroup by workload and place, the plugins ask it;
+`NetworkTracker` keeps the placed pods of every AppGroup by workload and row, the plugins ask it;
 `UsageTracker` keeps load-watcher's figures for those that look at risk.
 """
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from scheduler.base.arrays import IntColumn, Rows
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import Plugin
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
@@ -21,9 +22,13 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import TopologyArgs
 from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.dependencies import GroupNeeds, Need
+from scheduler.plugins.network.grouppods import GroupPods
 from scheduler.plugins.network.lookup import Lookup
-from scheduler.plugins.network.prices import Prices, own_cost
-from scheduler.plugins.network.tracker import NetworkTracker, WorkloadPods
+from scheduler.plugins.network.places import NOWHERE
+from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST, Prices
+from scheduler.plugins.network.tracker import NetworkTracker
+
+_On = tuple[Rows, IntColumn]  # rows, and the pods on each
 
 
 class Tie(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,11 +65,9 @@ class Bill:
         total = 0
         for name in tracker.groups():
             needs, pods = self._needs(name), tracker.pods(name)
-            for workload, own in pods.items() if needs is not None else ():
+            for workload in pods.numbers if needs is not None else ():
                 for need in needs.of(workload, both=False) if needs is not None else ():
-                    other = pods.get(need.workload)
-                    if other is not None:
-                        total += self._between(own, other, matrices)
+                    total += self._between(pods.of(workload), pods.of(need.workload), matrices)
         return total
 
     def ties(self, pod: Pod, node: str) -> tuple[Tie, ...]:
@@ -78,37 +81,45 @@ class Bill:
         if needs is None:
             return ()
         pods = tracker.pods(labels[GROUP_LABEL])
-        found = []
-        for need in needs.of(labels.get(WORKLOAD_LABEL, ""), both=True):
-            held = pods.get(need.workload)
-            if held is not None:
-                found.append(self._tie(need, held, matrices, row))
-        return tuple(found)
+        return tuple(
+            self._tie(need, pods, matrices, row)
+            for need in needs.of(labels.get(WORKLOAD_LABEL, ""), both=True)
+            if pods.total(need.workload)
+        )
 
-    def _tie(self, need: Need, held: WorkloadPods, matrices: Prices, row: int) -> Tie:
+    def _tie(self, need: Need, pods: GroupPods, matrices: Prices, row: int) -> Tie:
         tracker = self._tracker
         assert tracker is not None  # noqa: S101 - `ties` has looked
         here, shift = tracker.places.of(row), len(tracker.places) if need.is_dependent else 0
         cost = kept = broken = 0
-        for other, count in held.by_row.items():
+        for other, count in zip(*(part.tolist() for part in pods.of(need.workload)), strict=True):
             place = tracker.places.of(other) + shift
             prices, costs = matrices.columns(np.array([place]))
             price = -1.0 if other == row else float(prices[here, 0])
             cost += 0 if other == row else count * int(costs[here, 0])
             kept += count * (price <= need.limit)
             broken += count * (price > need.limit)
-        return Tie(need.workload, need.is_dependent, held.total, cost, need.limit, kept, broken)
+        return Tie(
+            need.workload,
+            need.is_dependent,
+            pods.total(need.workload),
+            cost,
+            need.limit,
+            kept,
+            broken,
+        )
 
-    def _between(self, own: WorkloadPods, other: WorkloadPods, prices: Prices) -> int:
-        _, _, here, counts = own.arrays()
-        rows, numbers_on, there, numbers = other.arrays()
-        _, cost = prices.columns(there)
-        total = float(counts @ cost[here] @ numbers)
-        if self._tracker is not None:
-            # Pods on one node talk for nothing.
-            beside = np.array([own.by_row.get(row, 0) for row in rows.tolist()])
-            total -= float((beside * numbers_on) @ own_cost(self._tracker.places.rows[rows]))
-        return round(total)
+    def _between(self, own: _On, other: _On, prices: Prices) -> int:
+        """Return what the ways from pods to others cost, all pairs; those on one node cost nothing."""
+        assert self._tracker is not None  # noqa: S101 - `total` has looked
+        place_of = self._tracker.places.rows
+        (here, counts), (there, numbers) = own, other
+        _, cost = prices.columns(place_of[there])
+        total = float((counts @ cost[place_of[here]]) @ numbers)
+        _, mine, theirs = np.intersect1d(here, there, return_indices=True)
+        is_nowhere = place_of[here[mine]] == NOWHERE
+        beside = counts[mine] * numbers[theirs]
+        return round(total - float(beside @ np.where(is_nowhere, UNKNOWN_COST, SAME_PLACE_COST)))
 
     def _prices(self) -> Prices | None:
         """Return the prices between places, None without a group or a topology."""

@@ -10,36 +10,25 @@ more places than `Places.most` nothing is booked between zones, with more region
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from scheduler.base.arrays import Rows
-from scheduler.plugins.network.dependencies import BandwidthEdge
+from scheduler.plugins.network.dependencies import GroupNeeds
+from scheduler.plugins.network.grouppods import GroupPods
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix, Link
 from scheduler.plugins.network.places import Places
 
 # Shares are fractions of bits; what rounding leaves over is not booked.
 GRAIN = 1e-3
-_NOBODY: Mapping[int, int] = {}
 _NOTHING: FloatMatrix = np.zeros((0, 0))
-_Cell = tuple[int, int, int]  # workload, place, number of pods
 
 
-class Pods(Protocol):
-    """The placed pods of a workload."""
-
-    @property
-    def by_place(self) -> Mapping[int, int]: ...
-    @property
-    def total(self) -> int: ...
-
-
-PodsOf = Callable[[str], Mapping[str, Pods]]
-EdgesOf = Callable[[str], Sequence[BandwidthEdge]]
-# workload → place → pods more (or fewer) than there are.
-Moved = Mapping[str, Mapping[int, int]]
+PodsOf = Callable[[str], GroupPods]
+NeedsOf = Callable[[str], GroupNeeds | None]
+_Between = Callable[[Rows, int], FloatMatrix]
 
 
 class Amounts(NamedTuple):
@@ -63,9 +52,9 @@ class _Part(NamedTuple):
 class Bookings:
     """The bookings of all groups, redone for a group when its pods have moved."""
 
-    def __init__(self, pods: PodsOf, edges: EdgesOf, places: Places) -> None:
+    def __init__(self, pods: PodsOf, needs: NeedsOf, places: Places) -> None:
         self._pods = pods
-        self._edges = edges
+        self._needs = needs
         self._places = places
         self._by_group: dict[str, _Part] = {}
         self._amounts = Amounts(np.zeros((0, 0)), np.zeros((0, 0)))
@@ -87,12 +76,9 @@ class Bookings:
         """
         if self._unsummed:
             for group in self._unsummed:
-                pods = self._pods(group)
-                asked = sum(
-                    edge.bandwidth * pods[edge.origin].total
-                    for edge in self._edges(group)
-                    if edge.origin in pods
-                )
+                pods, needs = self._pods(group), self._needs(group)
+                each = needs.asked.items() if needs is not None else ()
+                asked = sum(bandwidth * pods.total(origin) for origin, bandwidth in each)
                 self._most += asked - self._asked.pop(group, 0)
                 if asked:
                     self._asked[group] = asked
@@ -106,7 +92,7 @@ class Bookings:
             touched, self._touched = self._touched, {}
             for group in touched:
                 _add(self._amounts, self._by_group.pop(group, None), -1)
-                part = self._booked(group, {})
+                part = self._booked(group, self._pods(group))
                 if part is not None:
                     self._by_group[group] = part
                     _add(self._amounts, part, 1)
@@ -124,69 +110,56 @@ class Bookings:
             found[Link(REGION, of_region[one], of_region[other])] = int(regions[one, other])
         return found
 
-    def changed_by(self, group: str, moved: Moved) -> Amounts:
-        """Return how much more (or less) would be booked if pods of a group had moved."""
+    def changed_by(self, group: str, pods: GroupPods) -> Amounts:
+        """Return how much more (or less) would be booked if these were the pods of a group."""
         change = Amounts(*(np.zeros_like(matrix) for matrix in self.amounts()))
         _add(change, self._by_group.get(group), -1)
-        _add(change, self._booked(group, moved), 1)
+        _add(change, self._booked(group, pods), 1)
         return change
 
-    def _booked(self, group: str, moved: Moved) -> _Part | None:
-        edges = self._edges(group)
+    def _booked(self, group: str, pods: GroupPods) -> _Part | None:
+        needs = self._needs(group)
+        # An edge books when both of its ends are placed.
+        edges = [
+            (pods.numbers[edge.origin], pods.numbers[edge.destination], edge.bandwidth / total)
+            for edge in (needs.edges if needs is not None else ())
+            if pods.total(edge.origin) and (total := pods.total(edge.destination))
+        ]
         if not edges:
             return None
-        pods = self._pods(group)
-        rows: dict[str, int] = {}
-        for edge in edges:
-            rows.setdefault(edge.origin, len(rows))
-            rows.setdefault(edge.destination, len(rows))
-        cells: list[_Cell] = []
-        totals = []
-        for workload, row in rows.items():
-            counts = _counts(pods.get(workload), moved.get(workload))
-            totals.append(sum(counts.values()))
-            cells += [(row, place, count) for place, count in counts.items()]
-        shares = np.zeros((len(rows), len(rows)))
-        for edge in edges:
-            total = totals[rows[edge.destination]]
-            if total:
-                shares[rows[edge.origin], rows[edge.destination]] += edge.bandwidth / total
-        if not cells or not shares.any():
-            return None
-        return _Part(
-            *self._zones(len(rows), cells, shares), self._regions(len(rows), cells, shares)
-        )
+        origins, destinations, shares = (np.array(column) for column in zip(*edges, strict=True))
 
-    def _regions(self, size: int, cells: list[_Cell], shares: FloatMatrix) -> FloatMatrix:
-        """Return what is booked from region to region by `shares` [origin, destination]."""
-        if len(self._places.regions) > self._places.most:
+        def between(bins: Rows, size: int) -> FloatMatrix:
+            """Return what is booked from bin to bin."""
+            cells = pods.by_workload(bins, size)
+            booked: FloatMatrix = (cells[origins] * shares[:, None]).T @ cells[destinations]
+            booked -= GRAIN
+            return np.ceil(booked, out=booked)
+
+        places = self._places.rows[pods.rows]
+        return _Part(*self._zones(places, between), self._regions(places, between))
+
+    def _regions(self, places: Rows, between: _Between) -> FloatMatrix:
+        """Return what is booked from region to region."""
+        size = len(self._places.regions)
+        if size > self._places.most:
             return _NOTHING
-        region_of = self._places.region_numbers()
-        numbers = np.zeros((size, len(self._places.regions)))
-        for row, place, count in cells:
-            numbers[row, region_of[place]] += count
-        numbers[:, 0] = 0.0  # nodes without a region
-        regions = np.ceil(numbers.T @ shares @ numbers - GRAIN)
+        regions = between(self._places.region_numbers()[places], size)
+        regions[0, :] = regions[:, 0] = 0.0  # nodes without a region
         np.fill_diagonal(regions, 0.0)
         return regions
 
-    def _zones(
-        self, size: int, cells: list[_Cell], shares: FloatMatrix
-    ) -> tuple[Rows | None, FloatMatrix]:
+    def _zones(self, places: Rows, between: _Between) -> tuple[Rows | None, FloatMatrix]:
         """Return what is booked from place to place of a region."""
-        if len(self._places) > self._places.most:
+        size = len(self._places)
+        if size > self._places.most:
             return None, _NOTHING
-        numbers = np.zeros((size, len(self._places)))
-        columns = np.array(cells)
-        numbers[columns[:, 0], columns[:, 1]] = columns[:, 2]
         is_link = self._places.is_link()
-        used = np.flatnonzero(numbers.any(axis=0))
-        if 2 * len(used) > len(self._places):
+        used, bins = np.unique(places, return_inverse=True)
+        if 2 * len(used) > size:
             # Most places: whole matrices are added faster than parts of them.
-            return None, np.ceil(numbers.T @ shares @ numbers - GRAIN) * is_link
-        part = numbers[:, used]
-        zones = np.ceil(part.T @ shares @ part - GRAIN) * is_link[used[:, None], used]
-        return used, zones
+            return None, between(places, size) * is_link
+        return used, between(bins, len(used)) * is_link[used[:, None], used]
 
     def _grow(self) -> None:
         most = self._places.most
@@ -213,15 +186,6 @@ def _add(amounts: Amounts, part: _Part | None, sign: int) -> None:
             whole[:size, :size] += sign * own
         else:
             whole[places[:, None], places] += sign * own
-
-
-def _counts(pods: Pods | None, moved: Mapping[int, int] | None) -> Mapping[int, int]:
-    """Return the numbers of a workload's pods by place."""
-    held = pods.by_place if pods is not None else _NOBODY
-    if not moved:
-        return held
-    counts = {place: held.get(place, 0) + moved.get(place, 0) for place in {*held, *moved}}
-    return {place: count for place, count in counts.items() if count > 0}
 
 
 def _padded(matrix: FloatMatrix, size: int) -> FloatMatrix:

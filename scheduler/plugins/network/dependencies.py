@@ -40,16 +40,16 @@ class BandwidthEdge(msgspec.Struct, frozen=True):
 
 
 class GroupNeeds(msgspec.Struct, frozen=True):
-    """The needs of each workload by label: what it depends on, and who depends on it."""
+    """The needs of each workload by label: what it depends on, and beside it who depends on it."""
 
     own: Mapping[str, tuple[Need, ...]]
-    dependents: Mapping[str, tuple[Need, ...]]
+    both: Mapping[str, tuple[Need, ...]]
     edges: tuple[BandwidthEdge, ...]
+    asked: Mapping[str, int]
 
     def of(self, workload: str, *, both: bool) -> tuple[Need, ...]:
-        """Return a workload's needs, with `both` also those of its dependents."""
-        own = self.own.get(workload, ())
-        return own + self.dependents.get(workload, ()) if both else own
+        """Return a workload's needs, with `both` also those of its dependents; always the same tuple."""
+        return (self.both if both else self.own).get(workload, ())
 
 
 class Dependencies:
@@ -81,6 +81,7 @@ def needs_of(members: Iterable[Workload]) -> GroupNeeds:
     own: dict[str, list[Need]] = {}
     dependents: dict[str, list[Need]] = {}
     edges = []
+    asked: dict[str, int] = {}
     for entry in entries:
         label = entry.workload.label
         for dependency in entry.dependencies:
@@ -93,10 +94,15 @@ def needs_of(members: Iterable[Workload]) -> GroupNeeds:
                 dependents.setdefault(other, []).append(dependent)
             if bandwidth:
                 edges.append(BandwidthEdge(label, other, bandwidth))
+                asked[label] = asked.get(label, 0) + bandwidth
+    both = {
+        label: own.get(label, []) + dependents.get(label, []) for label in {**own, **dependents}
+    }
     return GroupNeeds(
         {label: tuple(needs) for label, needs in own.items()},
-        {label: tuple(needs) for label, needs in dependents.items()},
+        {label: tuple(needs) for label, needs in both.items()},
         tuple(edges),
+        asked,
     )
 
 

@@ -21,12 +21,16 @@ from scheduler.plugins.network.tracker import NetworkTracker
 
 
 class Ties(NamedTuple):
-    """A pod of a group that has ties, and what is known of the network."""
+    """A pod of a group that has ties, and what is known of the network.
+
+    `both` says that the needs are those of both ends.
+    """
 
     group: str
     workload: str
     needs: tuple[Need, ...]
     table: CostTable
+    both: bool
 
 
 class Lookup:
@@ -39,11 +43,10 @@ class Lookup:
         self._handle = handle
         self._known: tuple[NetworkTopology, CostTable] | None = None
 
-    def ties(self, pod: Pod, *, both: bool, extra: Sequence[str] = ()) -> Ties | None:
-        """Return what a pod needs of placed pods; None when nodes are to be treated alike.
+    def ties(self, pod: Pod, *, both: bool) -> Ties | None:
+        """Return what a pod needs of others; None when nodes are to be treated alike.
 
-        `both` counts those that depend on the pod as well. A pod that is tied to nobody who is placed, or
-        comes hypothetically (`extra`, by workload), goes anywhere.
+        `both` counts those that depend on the pod as well.
         """
         labels = pod.metadata.labels
         group = labels.get(GROUP_LABEL, "")
@@ -64,10 +67,7 @@ class Lookup:
             name = self._args.network_topology_name
             self._missing(pod, "NetworkTopology", name, self._args.namespaces)
             return None
-        placed = self.tracker.pods(group)
-        if not any(n.workload in placed or n.workload in extra for n in needs):
-            return None
-        return Ties(group, workload, needs, table)
+        return Ties(group, workload, needs, table, both)
 
     def table(self) -> CostTable | None:
         """Return the table of costs in use, None without a NetworkTopology."""

@@ -10,12 +10,11 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SKIP, Status
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
 from scheduler.plugins.network.args import NetworkMinCostArgs
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.overhead import cheapest_best
 from scheduler.plugins.network.paths import ClosedTable, NodeGraph
-from scheduler.plugins.network.prices import UNKNOWN_COST, own_cost
+from scheduler.plugins.network.prices import UNKNOWN_COST
 from scheduler.plugins.network.ties import TiesState
 
 
@@ -38,19 +37,9 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
 
     def pre_score(self, cycle: Cycle, nodes: Nodes) -> Status | TiesState:
         """Find the placed pods that the pod is tied to; Skip when there are none."""
-        moves = [
-            (placed.pod.metadata.labels, row, sign)
-            for placed, row, sign in nodes.moves()
-            if GROUP_LABEL in placed.pod.metadata.labels
-        ]
-        coming = [labels.get(WORKLOAD_LABEL, "") for labels, _, sign in moves if sign > 0]
-        ties = self._lookup.ties(cycle.pod, both=True, extra=coming)
-        if ties is None:
-            return SKIP
-        state = TiesState(ties, self._tracker)
-        for labels, row, sign in moves:
-            state.move(labels[GROUP_LABEL], labels.get(WORKLOAD_LABEL, ""), row, sign)
-        return state
+        ties = self._lookup.ties(cycle.pod, both=True)
+        state = None if ties is None else TiesState.on(nodes, ties, self._tracker)
+        return SKIP if state is None else state
 
     def score(self, cycle: Cycle, nodes: Nodes, state: TiesState | None) -> IntColumn:
         """Return the accumulated cost."""
@@ -67,10 +56,8 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         return cheapest_best(nodes, raw)
 
     def _by_place(self, nodes: Nodes, state: TiesState) -> IntColumn:
-        raw: IntColumn = self._sums(state)[self._tracker.place_column(nodes)]
-        standing = state.standing()
-        own = own_cost(standing.places) * standing.counts
-        self._tracker.take_off(raw, nodes, standing.rows, own)
+        raw = self._sums(state).take(self._tracker.place_column(nodes), mode="clip")
+        state.take_off_own(raw, nodes)
         return raw
 
     def _sums(self, state: TiesState) -> IntColumn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,14 +13,13 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SKIP, Reason, Rejected, Status
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
+from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import Bandwidth, Dependents, NetworkOverheadArgs
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.places import NOWHERE
-from scheduler.plugins.network.prices import own_cost
 from scheduler.plugins.network.room import LinkRoom
-from scheduler.plugins.network.ties import TiesState
+from scheduler.plugins.network.ties import TiesState, group_and_workload
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
@@ -74,19 +74,9 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | TiesState:
         """Find the placed pods that the pod is tied to; Skip when there are none."""
-        moves = [
-            (*_labels(placed.pod), row, sign)
-            for placed, row, sign in nodes.moves()
-            if GROUP_LABEL in placed.pod.metadata.labels
-        ]
-        coming = [workload for _, workload, _, sign in moves if sign > 0]
-        ties = self._lookup.ties(cycle.pod, both=self._both, extra=coming)
-        if ties is None:
-            return SKIP
-        state = TiesState(ties, self._tracker)
-        for group, workload, row, sign in moves:
-            state.move(group, workload, row, sign)
-        return state
+        ties = self._lookup.ties(cycle.pod, both=self._both)
+        state = None if ties is None else TiesState.on(nodes, ties, self._tracker)
+        return SKIP if state is None else state
 
     def filter(self, _cycle: Cycle, nodes: Nodes, state: TiesState) -> Rejected | None:
         """Reject nodes where more limits are broken than kept, and nodes behind a full link."""
@@ -119,10 +109,9 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             if isinstance(answer, Status):
                 return nodes.constant(0)
             state = answer
-        raw: IntColumn = state.verdicts().cost[self._tracker.place_column(nodes)]
-        standing = state.standing()
-        own = own_cost(standing.places)
-        self._tracker.take_off(raw, nodes, standing.rows, own * standing.counts)
+        # Places are numbers that are there, so that nothing is clipped: it is only twice as fast.
+        raw = state.verdicts().cost.take(self._tracker.place_column(nodes), mode="clip")
+        state.take_off_own(raw, nodes)
         return raw
 
     def normalize(self, _cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
@@ -131,15 +120,15 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
 
     def add_pod(self, state: TiesState, placed: Placed, row: int) -> None:
         """Count a hypothetical pod."""
-        state.move(*_labels(placed.pod), row, 1)
+        state.move(placed.pod, row, 1)
 
     def remove_pod(self, state: TiesState, placed: Placed, row: int) -> None:
         """Stop counting a pod, hypothetically."""
-        state.move(*_labels(placed.pod), row, -1)
+        state.move(placed.pod, row, -1)
 
     def concerns(self, state: TiesState, placed: Placed) -> bool:
         """Whether the pod is one tied to, or may book bandwidth."""
-        group, workload = _labels(placed.pod)
+        group, workload = group_and_workload(placed.pod)
         if not group:
             return False
         if self._enforces and state.ties.table.capacities:
@@ -178,7 +167,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             return int(kept[places[row]]) + own, int(broken[places[row]]) - own
 
         bad = broken > 0 if self.args.strict else broken > kept
-        rows: BoolColumn | None = bad[places] if bad.any() else None
+        rows: BoolColumn | None = bad.take(places) if bad.any() else None
         if lone is not None:
             rows = np.zeros(nodes.size, dtype=np.bool_) if rows is None else rows
             for row in np.flatnonzero(lone).tolist():
@@ -188,11 +177,10 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
 
     def _on_lone_nodes(self, nodes: Nodes, state: TiesState) -> IntColumn | None:
         """Return the number of tied pods on each row without region and zone; None for none at all."""
-        standing = state.standing()
-        lone = standing.places == NOWHERE
-        if not lone.any():
+        if not state.is_any_nowhere():
             return None
-        return self._tracker.spread(nodes, standing.rows[lone], standing.counts[lone])
+        lone = np.flatnonzero(state.cell_places() == NOWHERE)
+        return self._tracker.spread(nodes, state.pods.rows[lone], state.ties_by_cell()[lone])
 
 
 def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> IntColumn:
@@ -200,7 +188,7 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> 
 
     Where all cost nothing, `alike_at_zero`. The share is cut before it is taken from 100.
     """
-    costs = raw.compress(nodes.feasible)
+    costs = raw if nodes.feasible.all() else raw.compress(nodes.feasible)
     if not len(costs):
         return nodes.constant(0)
     low, high = int(costs.min()), int(costs.max())
@@ -209,12 +197,14 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> 
     width = high - low
     if width <= _TABLE:
         # A look-up in a small table is several times faster than a division of whole columns.
-        table: IntColumn = 100 - 100 * np.arange(width + 1) // width
-        return table.take(raw - low, mode="clip")
+        return _shares(width).take(raw - low, mode="clip")
     normalized: IntColumn = 100 - 100 * (raw - low) // width
     return normalized
 
 
-def _labels(pod: Pod) -> tuple[str, str]:
-    labels = pod.metadata.labels
-    return labels.get(GROUP_LABEL, ""), labels.get(WORKLOAD_LABEL, "")
+@lru_cache(maxsize=64)
+def _shares(width: int) -> IntColumn:
+    """Return what remains of 100 for each distance from the cheapest up to `width`."""
+    table: IntColumn = 100 - 100 * np.arange(width + 1) // width
+    table.flags.writeable = False
+    return table

@@ -8,12 +8,12 @@ many pods are several times faster and still exact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, Rows
+from scheduler.base.arrays import FloatColumn, IntColumn, Rows
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
 from scheduler.plugins.network.places import NOWHERE, Places
 
@@ -21,15 +21,14 @@ UNKNOWN_COST = 100  # what an unknown way adds to a score
 SAME_PLACE_COST = 1
 ALWAYS = -1.0
 _MOST_LIMITS = 64
-
-ByLimit = Mapping[int, FloatColumn]
+MOST_JUDGED = 256
 
 
 class Verdicts(NamedTuple):
-    """Numbers per place: how many ties hold, how many do not, and what they cost together."""
+    """Whole numbers per place: how many ties hold, how many do not, and what they cost together."""
 
-    satisfied: IntColumn
-    violated: IntColumn
+    satisfied: FloatColumn
+    violated: FloatColumn
     cost: IntColumn
 
 
@@ -40,42 +39,44 @@ class Prices(Protocol):
         """Return price and cost, [place, column], of some columns."""
         ...
 
-    def judge(self, by_limit: ByLimit) -> Verdicts:
-        """Judge numbers of pods per column, by the limit that holds for them."""
+    def judge(self, limits: Sequence[int], numbers: FloatMatrix) -> Verdicts:
+        """Judge numbers of pods, a row for each limit and a column as in `columns`."""
         ...
 
 
 class PlaceCosts:
-    """Whole matrices."""
+    """Whole matrices; up to `MOST_JUDGED` places also what a limit makes of them."""
 
     def __init__(self, price: FloatMatrix, cost: FloatMatrix) -> None:
         self.price = price
         self.cost = cost
-        self._judged: dict[int, tuple[FloatMatrix, FloatMatrix]] = {}
+        self._judged: dict[int, FloatMatrix] = {}
 
     def columns(self, columns: Rows) -> tuple[FloatMatrix, FloatMatrix]:
         """Return price and cost of some columns."""
         return self.price[:, columns], self.cost[:, columns]
 
-    def judge(self, by_limit: ByLimit) -> Verdicts:
-        """Judge numbers of pods per column: products with one pair of matrices per limit."""
+    def judge(self, limits: Sequence[int], numbers: FloatMatrix) -> Verdicts:
+        """Judge numbers of pods per column: a product with one matrix per limit."""
         size = len(self.cost)
-        satisfied, violated, everybody = np.zeros(size), np.zeros(size), np.zeros(2 * size)
-        for limit, counts in by_limit.items():
-            holds, breaks = self._of_limit(limit)
-            satisfied += holds @ counts
-            violated += breaks @ counts
-            everybody += counts
-        return _whole(satisfied, violated, self.cost @ everybody)
+        if size > MOST_JUDGED or not limits:
+            return judged_anew(self, size, limits, numbers)
+        sums = self._of_limit(limits[0]) @ numbers[0]
+        for limit, counts in zip(limits[1:], numbers[1:], strict=True):
+            sums += self._of_limit(limit) @ counts
+        return Verdicts(sums[:size], sums[size : 2 * size], sums[2 * size :].astype(np.int64))
 
-    def _of_limit(self, limit: int) -> tuple[FloatMatrix, FloatMatrix]:
-        """Return 1 where a limit holds, and 1 where it is broken; a way not known does neither."""
+    def _of_limit(self, limit: int) -> FloatMatrix:
+        """Return 1 where a limit holds, 1 where it is broken, and the cost, one below the other.
+
+        A way not known neither holds nor is broken.
+        """
         found = self._judged.get(limit)
         if found is None:
             if len(self._judged) >= _MOST_LIMITS:
                 self._judged.clear()
-            holds = (self.price <= limit).astype(np.float64)
-            found = self._judged[limit] = (holds, (self.price > limit).astype(np.float64))
+            parts = (self.price <= limit, self.price > limit, self.cost)
+            found = self._judged[limit] = np.concatenate(parts, dtype=np.float64)
         return found
 
 
@@ -107,17 +108,9 @@ class WidePrices:
         cost[price == ALWAYS] = SAME_PLACE_COST
         return price, cost
 
-    def judge(self, by_limit: ByLimit) -> Verdicts:
+    def judge(self, limits: Sequence[int], numbers: FloatMatrix) -> Verdicts:
         """Judge numbers of pods per column."""
-        size = len(self._names)
-        satisfied, violated, cost = np.zeros(size), np.zeros(size), np.zeros(size)
-        for limit, counts in by_limit.items():
-            used = np.flatnonzero(counts)
-            price, costs = self.columns(used)
-            satisfied += (price <= limit) @ counts[used]
-            violated += (price > limit) @ counts[used]
-            cost += costs @ counts[used]
-        return _whole(satisfied, violated, cost)
+        return judged_anew(self, len(self._names), limits, numbers)
 
     def _column(self, place: int, *, away: bool) -> FloatColumn:
         if place == NOWHERE:
@@ -137,11 +130,13 @@ class WidePrices:
         return price
 
 
-def own_cost(places: Rows) -> IntColumn:
-    """Return what a pod on the candidate's own node was counted with by its place."""
-    is_nowhere: BoolColumn = places == NOWHERE
-    return np.where(is_nowhere, UNKNOWN_COST, SAME_PLACE_COST)
-
-
-def _whole(satisfied: FloatColumn, violated: FloatColumn, cost: FloatColumn) -> Verdicts:
-    return Verdicts(*(numbers.astype(np.int64) for numbers in (satisfied, violated, cost)))
+def judged_anew(prices: Prices, size: int, limits: Sequence[int], numbers: FloatMatrix) -> Verdicts:
+    """Judge numbers of pods per column, looking only at the columns where there are any."""
+    satisfied, violated, cost = np.zeros(size), np.zeros(size), np.zeros(size)
+    for limit, counts in zip(limits, numbers, strict=True):
+        used = np.flatnonzero(counts)
+        price, costs = prices.columns(used)
+        satisfied += (price <= limit) @ counts[used]
+        violated += (price > limit) @ counts[used]
+        cost += costs @ counts[used]
+    return Verdicts(satisfied, violated, cost.astype(np.int64))

@@ -86,25 +86,27 @@ class LinkRoom:
 
     def _asked(self, state: TiesState) -> _Asked | None:
         """Return what is asked at the level of places, None when the pod asks for nothing."""
-        towards, back = np.zeros(self.size), np.zeros(self.size)
+        pods = state.pods
+        weights = np.zeros((3, len(pods.numbers)))
+        towards, back, own = weights
         is_any = False
         for need in state.ties.needs:
-            if not need.bandwidth:
-                continue
-            places, counts = state.by_place(need.workload)
-            if not len(places):
+            total = pods.total(need.workload)
+            if not need.bandwidth or not total:
                 continue
             is_any = True
+            number = pods.numbers[need.workload]
             if need.is_dependent:
-                back[places] += need.bandwidth * counts
+                back[number] += need.bandwidth
             else:
-                towards[places] += (need.bandwidth / counts.sum()) * counts
+                towards[number] += need.bandwidth / total
         if not is_any:
             return None
-        own = np.zeros(self.size)
-        places, counts = state.by_place(state.ties.workload)
-        own[places] = counts
-        return _Asked(towards, back, own, float(counts.sum()))
+        own_total = pods.total(state.ties.workload)
+        if own_total:
+            own[pods.numbers[state.ties.workload]] = 1.0
+        towards, back, own = weights @ pods.by_workload(state.cell_places(), self.size)
+        return _Asked(towards, back, own, float(own_total))
 
     def _by_region(self, asked: _Asked) -> _Asked:
         size = int(self._region_of.max()) + 1
@@ -149,11 +151,10 @@ class LinkRoom:
 
 def _wishes(state: TiesState) -> float:
     """Return what the pod, and those that depend on it, could ask of one link at most."""
-    pods = state.tracker.pods(state.ties.group)
+    pods = state.pods
     wishes = 0
     for need in state.ties.needs:
-        held = pods.get(need.workload)
-        times = held.total if need.is_dependent and held is not None else 1
+        times = pods.total(need.workload) if need.is_dependent else 1
         wishes += (need.bandwidth + 1) * times
     return float(wishes)
 

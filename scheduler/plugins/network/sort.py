@@ -51,11 +51,12 @@ class TopologicalSort(GroupSort[TopologicalSortArgs]):
     def stand(self, queued: Queued) -> tuple[str, Key]:
         """Return the pod's AppGroup, and index, priority, queue time and uid."""
         meta = queued.pod.metadata
-        label = meta.labels.get(GROUP_LABEL)
+        labels = meta.labels
+        label = labels.get(GROUP_LABEL)
         group = self._group(meta.namespace, label) if label else None
         if group is None:
             return "", ()
-        index = group[1].get(meta.labels.get(WORKLOAD_LABEL, ""), LAST)
+        index = group[1].get(labels.get(WORKLOAD_LABEL, ""), LAST)
         return group[0], (index, -queued.priority, queued.queued_at, meta.uid)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:

@@ -1,172 +1,164 @@
-"""`TiesState`: the placed pods that an incoming pod is tied to, as numbers per tie.
+"""`TiesState`: the placed pods that an incoming pod is tied to, and the verdicts that follow.
 
-What pre-filter returns. Hypothetical pods change a few numbers; verdicts and costs are worked out
-from them for places at once, and from there for rows.
+What pre-filter returns. Hypothetical pods are counted in a copy of their group; verdicts and costs are
+worked out for places at once, and from there for rows.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from scheduler.base.arrays import FloatColumn, IntColumn, Rows
+from scheduler.framework.nodes import Nodes
+from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
+from scheduler.objects.pod import Pod
 from scheduler.plugins.network.bookings import Amounts
+from scheduler.plugins.network.grouppods import GroupPods, Wanted
 from scheduler.plugins.network.links import FloatMatrix
 from scheduler.plugins.network.lookup import Ties
-from scheduler.plugins.network.places import Places
-from scheduler.plugins.network.prices import Verdicts
+from scheduler.plugins.network.places import NOWHERE, Places
+from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST, Verdicts
 from scheduler.plugins.network.tracker import NetworkTracker
-
-Moves = dict[str, dict[int, int]]  # workload → row (or place) → pods more than there are
-
-
-class Standing(NamedTuple):
-    """The pods tied to, one entry per tie and row: where they are and how many."""
-
-    rows: Rows
-    places: Rows
-    counts: IntColumn
 
 
 class TiesState:
     """The ties of one pod, with the pods that hypothetically moved."""
 
-    __slots__ = ("_standing", "_verdicts", "moved", "moved_elsewhere", "ties", "tracker")
+    __slots__ = (
+        "_cell_places",
+        "_elsewhere",
+        "_ends",
+        "_is_any_nowhere",
+        "_verdicts",
+        "has_moved",
+        "pods",
+        "ties",
+        "tracker",
+    )
 
     def __init__(self, ties: Ties, tracker: NetworkTracker) -> None:
         self.ties = ties
         self.tracker = tracker
-        self.moved: Moves = {}
-        self.moved_elsewhere: dict[str, Moves] = {}
+        self.pods: GroupPods = tracker.pods(ties.group)
+        self.has_moved = False
+        self._elsewhere: dict[str, GroupPods] = {}
         self._verdicts: Verdicts | None = None
-        self._standing: Standing | None = None
+        self._cell_places: Rows | None = None
+        self._ends: FloatMatrix | None = None
+        self._is_any_nowhere: bool | None = None
 
-    @property
-    def has_moved(self) -> bool:
-        """Whether pods have moved hypothetically."""
-        return bool(self.moved or self.moved_elsewhere)
+    @classmethod
+    def on(cls, nodes: Nodes, ties: Ties, tracker: NetworkTracker) -> TiesState | None:
+        """Return the state for a view; None when nobody that the pod is tied to is or was placed."""
+        state = cls(ties, tracker)
+        was_tied = state._is_tied()
+        for placed, row, sign in nodes.moves():
+            state.move(placed.pod, row, sign)
+        return state if was_tied or (state.has_moved and state._is_tied()) else None
 
     @property
     def places(self) -> Places:
         """Return where the rows stand."""
         return self.tracker.places
 
-    def move(self, group: str, workload: str, row: int, sign: int) -> None:
-        """Count a pod of a group that lands on (1) or leaves (-1) a row, hypothetically."""
+    @property
+    def wanted(self) -> Wanted:
+        """Return what the pod needs of the workloads that are there."""
+        ties = self.ties
+        return self.pods.wanted(ties.workload, ties.needs, both=ties.both)
+
+    def move(self, pod: Pod, row: int, sign: int) -> None:
+        """Count a pod that lands on (1) or leaves (-1) a row, hypothetically; any pod of any group."""
+        group, workload = group_and_workload(pod)
+        if not group:
+            return
         if group == self.ties.group:
-            moves = self.moved
+            if self.pods is self.tracker.pods(group):
+                self.pods = self.pods.copy()
+            self.pods.add(workload, row, sign)
         else:
-            moves = self.moved_elsewhere.setdefault(group, {})
-        by_row = moves.setdefault(workload, {})
-        by_row[row] = by_row.get(row, 0) + sign
-        self._verdicts = self._standing = None
+            if group not in self._elsewhere:
+                self._elsewhere[group] = self.tracker.pods(group).copy()
+            self._elsewhere[group].add(workload, row, sign)
+        self.has_moved = True
+        self._verdicts = self._cell_places = self._ends = self._is_any_nowhere = None
 
     def copy(self) -> TiesState:
         """Return an independent copy."""
         twin = TiesState(self.ties, self.tracker)
-        twin.moved = {workload: dict(rows) for workload, rows in self.moved.items()}
-        twin.moved_elsewhere = {
-            group: {workload: dict(rows) for workload, rows in moves.items()}
-            for group, moves in self.moved_elsewhere.items()
-        }
+        if self.pods is not twin.pods:
+            twin.pods = self.pods.copy()
+        twin.has_moved = self.has_moved
+        twin._elsewhere = {group: pods.copy() for group, pods in self._elsewhere.items()}
         return twin
-
-    def counts(self, workload: str) -> dict[int, int]:
-        """Return the pods of a workload of the group by place."""
-        pods = self.tracker.pods(self.ties.group).get(workload)
-        counts = dict(pods.by_place) if pods is not None else {}
-        for row, number in self.moved.get(workload, {}).items():
-            place = self.places.of(row)
-            counts[place] = counts.get(place, 0) + number
-        return {place: count for place, count in counts.items() if count > 0}
-
-    def by_place(self, workload: str) -> tuple[Rows, IntColumn]:
-        """Return the places of a workload's pods, each once, and the numbers there."""
-        held = self.tracker.pods(self.ties.group).get(workload)
-        if held is not None and workload not in self.moved:
-            _, _, places, numbers = held.arrays()
-            return places, numbers
-        counts = self.counts(workload)
-        return (
-            np.fromiter(counts, np.intp, len(counts)),
-            np.fromiter(counts.values(), np.int64, len(counts)),
-        )
 
     def booked_more(self) -> Iterator[Amounts]:
         """Yield how the hypothetical moves of each group change what is booked."""
         if self.has_moved:
-            for group, moves in {**self.moved_elsewhere, self.ties.group: self.moved}.items():
-                yield self.tracker.bookings.changed_by(group, self._by_place(moves))
+            for group, pods in {**self._elsewhere, self.ties.group: self.pods}.items():
+                yield self.tracker.bookings.changed_by(group, pods)
 
     def verdicts(self) -> Verdicts:
         """Return the numbers per place, as if no tied pod stood on the very same node."""
         if self._verdicts is None:
-            self._verdicts = self._judge()
+            prices = self.ties.table.matrices(self.places)
+            self._verdicts = prices.judge(self.wanted.limits, self._numbers())
         return self._verdicts
 
-    def standing(self) -> Standing:
-        """Return the tied pods by row, for what differs on their own nodes."""
-        if self._standing is None:
-            pods = self.tracker.pods(self.ties.group)
-            rows, counts = [], []
-            for need in self.ties.needs:
-                held = pods.get(need.workload)
-                if need.workload in self.moved:
-                    by_row = self._rows_of(need.workload)
-                    rows.append(np.fromiter(by_row, np.intp, len(by_row)))
-                    counts.append(np.fromiter(by_row.values(), np.int64, len(by_row)))
-                elif held is not None:
-                    own_rows, own_counts, _, _ = held.arrays()
-                    rows.append(own_rows)
-                    counts.append(own_counts)
-            all_rows: Rows = np.concatenate(rows) if rows else np.zeros(0, np.intp)
-            all_counts: IntColumn = np.concatenate(counts) if counts else np.zeros(0, np.int64)
-            self._standing = Standing(all_rows, self.places.rows[all_rows], all_counts)
-        return self._standing
+    def cell_places(self) -> Rows:
+        """Return the place of each cell of the group's pods."""
+        if self._cell_places is None:
+            self._cell_places = self.places.rows.take(self.pods.rows)
+        return self._cell_places
+
+    def is_any_nowhere(self) -> bool:
+        """Whether tied pods stand on nodes without region and zone."""
+        if self._is_any_nowhere is None:
+            self._is_any_nowhere = bool(self._numbers()[:, :: len(self.places)].any())
+        return self._is_any_nowhere
+
+    def take_off_own(self, raw: IntColumn, nodes: Nodes) -> None:
+        """Subtract from costs per row what tied pods on that very node were counted with."""
+        own = self.ties_by_cell()
+        if self.is_any_nowhere():
+            own *= np.where(self.cell_places() == NOWHERE, UNKNOWN_COST, SAME_PLACE_COST)
+        self.tracker.take_off(raw, nodes, self.pods.rows, own.astype(np.int64))
+
+    def ties_by_cell(self) -> FloatColumn:
+        """Return the number of ties to each cell's pods, both ends."""
+        ties: FloatColumn = self.wanted.ties.take(self.pods.works)
+        ties *= self.pods.counts
+        return ties
 
     def by_row(self) -> Iterator[tuple[int, int, bool]]:
-        """Yield row, number of pods and whether they are dependents, per tie and row of its pods."""
-        for need in self.ties.needs:
-            for row, count in self._rows_of(need.workload).items():
-                if count > 0:
-                    yield row, count, need.is_dependent
+        """Yield row, number of ties and whether to dependents, per row with tied pods."""
+        rows = self.pods.rows
+        for end, needs in enumerate(self.wanted.ties_by_direction(self.pods.works)):
+            ties = needs * self.pods.counts
+            tied = np.flatnonzero(ties > 0)
+            for row, count in zip(rows[tied].tolist(), ties[tied].tolist(), strict=True):
+                yield row, int(count), bool(end)
 
     def accumulated(self, cost: FloatMatrix) -> IntColumn:
         """Return per place the sum of `cost`, a matrix over places there and back, over all tied pods."""
-        counts = sum(self._ends(cost.shape[1]).values())
-        total: IntColumn = (cost @ counts).astype(np.int64)
+        total: IntColumn = (cost @ self._numbers().sum(axis=0)).astype(np.int64)
         return total
 
-    def _judge(self) -> Verdicts:
-        prices = self.ties.table.matrices(self.places)
-        return prices.judge(self._ends(2 * len(self.places)))
+    def _is_tied(self) -> bool:
+        totals = self.pods.totals
+        return any(totals[number] > 0 for number in self.wanted.numbers)
 
-    def _ends(self, columns: int) -> dict[int, FloatColumn]:
-        """Return for each limit the number of tied pods per column of `Prices`."""
-        found: dict[int, FloatColumn] = {}
-        for need in self.ties.needs:
-            places, numbers = self.by_place(need.workload)
-            counts = found.get(need.limit)
-            if counts is None:
-                counts = found[need.limit] = np.zeros(columns)
-            counts[places + columns // 2 if need.is_dependent else places] += numbers
-        return found
+    def _numbers(self) -> FloatMatrix:
+        """Return the numbers of ties, a row per limit, a column for each of those of `Prices`."""
+        if self._ends is None:
+            self._ends = self.wanted.ends(self.pods, self.cell_places(), len(self.places))
+        return self._ends
 
-    def _rows_of(self, workload: str) -> dict[int, int]:
-        held = self.tracker.pods(self.ties.group).get(workload)
-        by_row = dict(held.by_row) if held is not None else {}
-        for row, number in self.moved.get(workload, {}).items():
-            by_row[row] = by_row.get(row, 0) + number
-        return by_row
 
-    def _by_place(self, moves: Moves) -> Moves:
-        found: Moves = {}
-        for workload, rows in moves.items():
-            places: dict[int, int] = defaultdict(int)
-            for row, number in rows.items():
-                places[self.places.of(row)] += number
-            found[workload] = dict(places)
-        return found
+def group_and_workload(pod: Pod) -> tuple[str, str]:
+    """Return what a pod's two labels say; two empty texts for a pod of no group."""
+    labels = pod.metadata.labels
+    group = labels.get(GROUP_LABEL, "")
+    return (group, labels.get(WORKLOAD_LABEL, "")) if group else ("", "")

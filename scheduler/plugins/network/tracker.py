@@ -1,4 +1,4 @@
-"""`NetworkTracker`: the placed pods of every AppGroup by workload, row and place.
+"""`NetworkTracker`: the placed pods of every AppGroup by workload and row, and where the rows stand.
 
 Pods are found by their two labels alone, in all namespaces; those on nodes that are not known count
 from the moment their node appears. What links carry is worked out from these numbers in `bookings`,
@@ -7,15 +7,16 @@ never added up from events, so it cannot drift.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn, Rows
+from scheduler.base.arrays import FloatColumn, IntColumn, Rows
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
 from scheduler.plugins.network.bookings import Bookings
-from scheduler.plugins.network.dependencies import Dependencies
+from scheduler.plugins.network.dependencies import Dependencies, GroupNeeds
+from scheduler.plugins.network.grouppods import GroupPods
 from scheduler.plugins.network.places import Places
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -25,36 +26,7 @@ if TYPE_CHECKING:
     from scheduler.framework.nodes import Nodes
     from scheduler.state.cluster import Cluster
 
-_NONE: Mapping[str, Any] = {}
-
-
-class WorkloadPods:
-    """The placed pods of one workload of a group: their number by row and by place."""
-
-    __slots__ = ("_arrays", "by_place", "by_row", "total")
-
-    def __init__(self) -> None:
-        self.by_row: dict[int, int] = {}
-        self.by_place: dict[int, int] = {}
-        self.total = 0
-        self._arrays: tuple[Rows, IntColumn, Rows, IntColumn] | None = None
-
-    def add(self, row: int, place: int, number: int) -> None:
-        """Count pods on a row; `number` is negative for those that go."""
-        for counts, key in ((self.by_row, row), (self.by_place, place)):
-            held = counts.get(key, 0) + number
-            if held:
-                counts[key] = held
-            else:
-                counts.pop(key, None)
-        self.total += number
-        self._arrays = None
-
-    def arrays(self) -> tuple[Rows, IntColumn, Rows, IntColumn]:
-        """Return rows with their numbers of pods, and places with theirs."""
-        if self._arrays is None:
-            self._arrays = (*_arrays(self.by_row), *_arrays(self.by_place))
-        return self._arrays
+_NONE: Mapping[str, str] = {}
 
 
 class NetworkTracker(RowTracker):
@@ -70,26 +42,24 @@ class NetworkTracker(RowTracker):
 
     def clear(self) -> None:
         """Forget all pods."""
-        self._groups: dict[str, dict[str, WorkloadPods]] = {}
-        self.bookings = Bookings(self.pods, self.edges_of, self.places)
+        self._groups: dict[str, GroupPods] = {}
+        self.bookings = Bookings(self.pods, self.needs_of, self.places)
         self.groups_version = 0
         self.slices_version = 0
         self.nodes_version = 0
 
-    def pods(self, group: str) -> Mapping[str, WorkloadPods]:
-        """Return the placed pods of a group by workload."""
-        return self._groups.get(group, _NONE)
+    def pods(self, group: str) -> GroupPods:
+        """Return the placed pods of a group; not to be written to."""
+        return self._groups.get(group) or GroupPods()
 
-    def groups(self) -> Iterator[str]:
-        """Yield the names of all groups with placed pods."""
-        return iter(self._groups)
+    def groups(self) -> Iterable[str]:
+        """Return the names of all groups with placed pods."""
+        return self._groups
 
-    def edges_of(self, group: str) -> Any:
+    def needs_of(self, group: str) -> GroupNeeds | None:
         """Return who books bandwidth in a group: the first AppGroup of that name by namespace."""
         found = self._app_groups.get(group)
-        if not found:
-            return ()
-        return self.dependencies.of(found[min(found)]).edges
+        return self.dependencies.of(found[min(found)]) if found else None
 
     def node_name(self, row: int) -> str:
         """Return the name of a row's node, nothing for a row without one."""
@@ -108,7 +78,7 @@ class NetworkTracker(RowTracker):
         """Return the place of each row of a view."""
         return nodes.part(self.places.column(self._size()))[: nodes.size]
 
-    def spread(self, nodes: Nodes, rows: Rows, amounts: IntColumn) -> IntColumn:
+    def spread(self, nodes: Nodes, rows: Rows, amounts: IntColumn | FloatColumn) -> IntColumn:
         """Add amounts up by row of the table; return the sums for the rows of a view."""
         sums = np.bincount(rows, weights=amounts, minlength=self._size())
         return nodes.part(sums)[: nodes.size].astype(np.int64)
@@ -136,7 +106,7 @@ class NetworkTracker(RowTracker):
     def apply(self, change: Change) -> None:
         """Follow one change."""
         if change.kind == "Node" and self._cluster is not None:
-            self._follow_node(change)
+            self._follow_node(change, self._cluster)
         elif change.kind == "AppGroup":
             self._follow_group(change)
         elif change.kind == "NetworkTopologySlice":
@@ -158,11 +128,12 @@ class NetworkTracker(RowTracker):
 
     def columns(self) -> Mapping[str, Any]:
         """Return the pods by group, workload, row and place, and what is booked."""
-        found: dict[str, Any] = {}
-        for group, workloads in self._groups.items():
-            for workload, pods in workloads.items():
-                named = {self.places.names[place]: n for place, n in pods.by_place.items()}
-                found[f"{group}/{workload}"] = [sorted(pods.by_row.items()), sorted(named.items())]
+        found: dict[str, Any] = {
+            group: sorted(
+                (*cell, self.places.names[self.places.of(cell[1])]) for cell in pods.cells()
+            )
+            for group, pods in self._groups.items()
+        }
         found["bookings"] = sorted(self.bookings.totals().items())
         return {name: np.array([repr(value)]) for name, value in found.items()}
 
@@ -173,32 +144,31 @@ class NetworkTracker(RowTracker):
         group, workload = _labels(placed)
         if not group:
             return
-        workloads = self._groups.setdefault(group, {})
-        pods = workloads.get(workload)
+        pods = self._groups.get(group)
         if pods is None:
-            pods = workloads[workload] = WorkloadPods()
-        pods.add(row, self.places.of(row), number)
-        if not pods.total:
-            del workloads[workload]
-            if not workloads:
-                del self._groups[group]
+            pods = self._groups[group] = GroupPods()
+        pods.add(workload, row, number)
+        if not pods:
+            del self._groups[group]
         self.bookings.touch(group)
 
-    def _follow_node(self, change: Change) -> None:
+    def _follow_node(self, change: Change, cluster: Cluster) -> None:
         name = change.node.metadata.name
         if change.verb in ("add", "delete"):
             self.nodes_version += 1
-        if change.verb == "add" and self._cluster is not None:
-            self.places.set(self._cluster.table.rows[name], change.new.metadata.labels)
+        if change.verb == "add":
+            self.places.set(cluster.table.rows[name], change.new.metadata.labels)
             super().apply(change)
         elif change.verb == "delete":
             row = self._rows[name]
             super().apply(change)
             self.places.set(row, _NONE)
         elif change.old.metadata.labels != change.new.metadata.labels:
-            self._node(name, appears=False)
             self.places.set(self._rows[name], change.new.metadata.labels)
-            self._node(name, appears=True)
+            for placed in cluster.pods.on(name).values():
+                group, _ = _labels(placed)
+                if group:
+                    self.bookings.touch(group)
 
     def _follow_group(self, change: Change) -> None:
         meta = (change.new if change.new is not None else change.old).metadata
@@ -217,11 +187,3 @@ def _labels(placed: Placed) -> tuple[str, str]:
     labels = placed.pod.metadata.labels
     group = labels.get(GROUP_LABEL, "")
     return (group, labels.get(WORKLOAD_LABEL, "")) if group else ("", "")
-
-
-def _arrays(counts: Mapping[int, int]) -> tuple[Rows, IntColumn]:
-    number = len(counts)
-    return (
-        np.fromiter(counts, dtype=np.intp, count=number),
-        np.fromiter(counts.values(), dtype=np.int64, count=number),
-    )
