@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from operators.appgroup.status import ObservedPod
-from scheduler.objects.groups import AppGroupSpec, Statistics
-from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
+from scheduler.objects.groups import AppGroupSpec
+from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology, Statistics
 from scheduler.objects.node import Node
 
 SAME_NODE, SAME_ZONE, UNKNOWN = 0, 1, 100

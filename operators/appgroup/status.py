@@ -21,11 +21,11 @@ from scheduler.objects.groups import (
     AppGroupStatus,
     OrderEntry,
     ScheduledPod,
-    Statistics,
     Workload,
     WorkloadRef,
 )
 from scheduler.objects.meta import Condition
+from scheduler.objects.network import Statistics
 from scheduler.objects.quantity import quantity
 
 READY, CYCLIC, UNKNOWN_WORKLOADS = "Ready", "Cyclic", "UnknownWorkloads"

@@ -23,9 +23,9 @@ from scheduler.objects.network import (
     REGION_LABEL,
     ZONE_LABEL,
     Cost,
-    CostStatistics,
     Origin,
     Quantity,
+    Statistics,
     Weights,
 )
 from scheduler.objects.quantity import quantity
@@ -92,7 +92,7 @@ def with_statistics(table: Weights) -> Weights:
             return origin
         return msgspec.structs.replace(
             origin,
-            origin_inter_statistics=CostStatistics(
+            origin_inter_statistics=Statistics(
                 *((min(bits), sum(bits) // len(bits), max(bits)) if bits else (None,) * 3),
                 *((min(costs), sum(costs) // len(costs), max(costs)) if costs else (None,) * 3),
             ),

@@ -48,18 +48,10 @@ def resources(cores: float, used_bytes: float) -> Json:
     }
 
 
-def _usage(figures: Figures) -> tuple[float, float] | None:
-    cpu, memory = figures.get(Measure(CPU)), figures.get(Measure(MEMORY))
-    return None if cpu is None or memory is None else (cpu.value, memory.value)
-
-
-def _pod(pod: Pod, snapshot: Snapshot) -> Json | None:
-    usage = _usage(snapshot.pods.get(pod.key, {}))
-    if usage is None:
-        return None
+def pod_entry(pod: Pod, cores: float, used_bytes: float) -> Json | None:
+    """Return the entry of podsMetric for a pod; None for one whose class cannot be told."""
     try:
-        priority = priority_class(pod)
-        qos = koordinator_qos(pod)
+        priority, qos = priority_class(pod), koordinator_qos(pod)
     except ObjectError:
         return None
     return {
@@ -67,8 +59,18 @@ def _pod(pod: Pod, snapshot: Snapshot) -> Json | None:
         "name": pod.metadata.name,
         "priority": priority,
         "qos": qos,
-        "podUsage": {"resources": resources(*usage)},
+        "podUsage": {"resources": resources(cores, used_bytes)},
     }
+
+
+def _usage(figures: Figures) -> tuple[float, float] | None:
+    cpu, memory = figures.get(Measure(CPU)), figures.get(Measure(MEMORY))
+    return None if cpu is None or memory is None else (cpu.value, memory.value)
+
+
+def _pod(pod: Pod, snapshot: Snapshot) -> Json | None:
+    usage = _usage(snapshot.pods.get(pod.key, {}))
+    return None if usage is None else pod_entry(pod, *usage)
 
 
 def _rest(usage: tuple[float, float], metrics: list[Json], snapshot: Snapshot) -> Json:

@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 
 from scheduler.objects.meta import Condition, Object, ObjectMeta
+from scheduler.objects.network import Quantity, Statistics
 
 GROUP_LABEL = "appgroup.diktyo.x-k8s.io"
 WORKLOAD_LABEL = "appgroup.diktyo.x-k8s.io.workload"
-
-Quantity = int | float | str
 
 
 class WorkloadRef(Object, frozen=True):
@@ -76,17 +75,6 @@ class AppGroupSpec(Object, frozen=True):
             )
             for pod in self.pods
         )
-
-
-class Statistics(Object, frozen=True):
-    """Least, mean and greatest cost and bandwidth of something."""
-
-    min_bandwidth: Quantity | None = None
-    avg_bandwidth: Quantity | None = None
-    max_bandwidth: Quantity | None = None
-    min_cost: int | None = None
-    avg_cost: int | None = None
-    max_cost: int | None = None
 
 
 class OrderEntry(Object, frozen=True):

@@ -31,8 +31,8 @@ class Cost(Object, frozen=True):
     is_allowed: bool | None = None
 
 
-class CostStatistics(Object, frozen=True):
-    """Least, mean and greatest cost and capacity of an origin's ways."""
+class Statistics(Object, frozen=True):
+    """Least, mean and greatest cost and bandwidth of several ways."""
 
     min_bandwidth: Quantity | None = None
     avg_bandwidth: Quantity | None = None
@@ -47,8 +47,8 @@ class Origin(Object, frozen=True):
 
     origin: str = ""
     cost_list: tuple[Cost, ...] = ()
-    origin_inter_statistics: CostStatistics | None = None
-    origin_intra_statistics: CostStatistics | None = None
+    origin_inter_statistics: Statistics | None = None
+    origin_intra_statistics: Statistics | None = None
     costs: tuple[Cost, ...] = ()
 
     @property

@@ -11,14 +11,12 @@ import msgspec
 from operators.agents.load.cgroups import Cgroups, PodUse
 from operators.agents.load.machine import busy_s, read, used_bytes
 from operators.agents.load.series import Sample, Series, Use
-from operators.nodemetric.figures import resources
+from operators.nodemetric.figures import pod_entry, resources
 from operators.nodemetric.policy import DEFAULT_POLICY
 from scheduler.base.clock import rfc3339
-from scheduler.base.errors import ObjectError
 from scheduler.base.text import go_seconds
 from scheduler.objects.nodemetric import NodeMetricCollectPolicy
 from scheduler.objects.pod import Pod
-from scheduler.objects.podclass import koordinator_qos, priority_class
 
 LEAST_AVERAGE_S = 60.0
 
@@ -143,17 +141,4 @@ def _restarted(before: PodUse, after: PodUse | None) -> bool:
 
 
 def _entry(pod: Pod, use: Use | None) -> Json | None:
-    """Return the entry of podsMetric for a pod."""
-    if use is None:
-        return None
-    try:
-        priority, qos = priority_class(pod), koordinator_qos(pod)
-    except ObjectError:
-        return None
-    return {
-        "namespace": pod.metadata.namespace,
-        "name": pod.metadata.name,
-        "priority": priority,
-        "qos": qos,
-        "podUsage": {"resources": resources(use.cores, use.memory_bytes)},
-    }
+    return None if use is None else pod_entry(pod, use.cores, use.memory_bytes)

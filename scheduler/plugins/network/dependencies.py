@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from scheduler.base.errors import ObjectError
-from scheduler.objects.groups import AppGroup, Quantity, Workload, WorkloadRef
+from scheduler.objects.groups import AppGroup, Workload, WorkloadRef
+from scheduler.objects.network import Quantity
 from scheduler.objects.quantity import quantity
 
 _MOST = 16_384

@@ -15,7 +15,8 @@ from operators.appgroup.status import (
     merge_patch,
     status_of,
 )
-from scheduler.objects.groups import AppGroup, AppGroupSpec, AppGroupStatus, Statistics
+from scheduler.objects.groups import AppGroup, AppGroupSpec, AppGroupStatus
+from scheduler.objects.network import Statistics
 
 EMPTY = AppGroupStatus()
 
