@@ -15,6 +15,7 @@ import msgspec
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import Kind
 
+JSON = "application/json"
 MERGE = "application/merge-patch+json"
 NOT_FOUND = 404
 
@@ -125,10 +126,8 @@ class Api:
         self, kind: Kind, key: tuple[str, str], body: Json, subresource: str = ""
     ) -> bytes:
         """Send a merge patch to the object `(namespace, name)`; return it as it is then."""
-        namespace, name = key
-        root = f"/apis/{kind.group}/{kind.version}/namespaces/{namespace}/{kind.plural}"
         tail = f"/{subresource}" if subresource else ""
-        return await self._send("PATCH", f"{root}/{name}{tail}", msgspec.json.encode(body))
+        return await self._send("PATCH", path_of(kind, *key) + tail, msgspec.json.encode(body))
 
     async def send(
         self, method: str, path: str, body: Json | None = None, *, content_type: str = MERGE
@@ -147,6 +146,12 @@ class Api:
             return response.body
         said = response.message or "no answer"
         raise ApiError(f"{method} {path}: {response.code} {said}", code=response.code)
+
+
+def path_of(kind: Kind, namespace: str, name: str = "") -> str:
+    """Return the path of an object, or without a name of its collection in the namespace."""
+    root = f"/apis/{kind.group}/{kind.version}/namespaces/{namespace}/{kind.plural}"
+    return f"{root}/{name}" if name else root
 
 
 class _Resource(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from operators.sources import Sources
 from scheduler.base.clock import Clock
 from scheduler.base.meters import Meters
 
@@ -27,12 +28,13 @@ class OperatorRecord(msgspec.Struct, frozen=True):
 
 
 class OperatorsHealth:
-    """The records of all operators of this process."""
+    """The records of all operators of this process; `sources` has those of what they ask."""
 
     def __init__(self, meters: Meters, clock: Clock) -> None:
         self._clock = clock
         self._records: dict[str, OperatorRecord] = {}
         self._restarts = meters.operator_restarts
+        self.sources = Sources(meters, clock)
         meters.operator_healthy.read_from(self._gauge)
 
     def healthy(self) -> bool:

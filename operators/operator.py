@@ -16,11 +16,31 @@ from scheduler.objects.kinds import Kind
 from scheduler.state.view import ClusterView
 
 
+class Outcome(Protocol):
+    """The end of a job: `blob` is the answer if it is `ok`, else `message` says why not."""
+
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def blob(self) -> bytes: ...
+    @property
+    def message(self) -> str: ...
+
+
+class Calculator(Protocol):
+    """Runs what computes long elsewhere (`scheduler.workers`), so that the loop goes on."""
+
+    async def run(self, kind: str, payload: bytes, limit_s: float) -> Outcome:
+        """Run a job of a kind; JSON in, and whatever goes wrong is an outcome."""
+        ...
+
+
 class Surroundings(NamedTuple):
     """What an operator is given at its start.
 
     `legacy` says that the kind has no status subresource; `report` takes an error that the operator
-    lives on with, "" when it is over.
+    lives on with, "" when it is over; `told` takes how a source of measurements does: its name, when it
+    answered last, what is wrong. Without a `calculator` what computes long is left out.
     """
 
     view: ClusterView
@@ -29,6 +49,8 @@ class Surroundings(NamedTuple):
     settings: OperatorsSettings
     clock: Clock
     report: Callable[[str], None]
+    calculator: Calculator | None = None
+    told: Callable[[str, float | None, str], None] = lambda *_: None
 
 
 class Operator(Protocol):

@@ -22,7 +22,7 @@ from operators.kopflog import kopf_logs_redirected
 from operators.life import live, live_unwatched
 from operators.networktopology.operator import RECIPE as NETWORK_TOPOLOGY
 from operators.nodemetric.operator import RECIPE as NODE_METRIC
-from operators.operator import Recipe, Surroundings
+from operators.operator import Calculator, Recipe, Surroundings
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import Clock
 from scheduler.base.errors import ApiError, TrellisError
@@ -46,6 +46,7 @@ class House(NamedTuple):
     health: OperatorsHealth
     clock: Clock
     random: Random
+    calculator: Calculator | None = None
 
 
 async def run_operators(
@@ -54,12 +55,13 @@ async def run_operators(
     connection: Connection,
     health: OperatorsHealth,
     clock: Clock,
+    calculator: Calculator | None = None,
 ) -> None:
     """Run the enabled operators until cancelled; raises nothing else.
 
     `view` must be complete when this starts: what it lacks is taken as not there.
     """
-    house = House(settings, view, connection, health, clock, Random())  # noqa: S311 - spreads pauses
+    house = House(settings, view, connection, health, clock, Random(), calculator)  # noqa: S311 - spreads pauses
     for name in set(settings.enabled) - set(OPERATORS):
         _log.error("no such operator", operator=name, known=sorted(OPERATORS))
     chosen = [recipe for name, recipe in OPERATORS.items() if name in settings.enabled]
@@ -125,6 +127,8 @@ async def _one_life(recipe: Recipe, house: House) -> None:
             settings=house.settings,
             clock=house.clock,
             report=report,
+            calculator=house.calculator,
+            told=house.health.sources.told,
         )
     )
     house.health.enter(recipe.name, "running")

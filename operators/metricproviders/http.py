@@ -19,7 +19,8 @@ MOST_BYTES = 64 * 1024 * 1024
 class HttpSettings(msgspec.Struct, frozen=True):
     """Where a source is and how to be let in.
 
-    A token file is read anew for every request; `token` is one that somebody else has read.
+    A token file is read anew for every request; `token` is one that somebody else has read, `ca_data`
+    authorities (PEM) likewise.
     """
 
     address: str
@@ -28,6 +29,7 @@ class HttpSettings(msgspec.Struct, frozen=True):
     insecure_skip_verify: bool = False
     timeout_s: float = 10.0
     token: str = ""
+    ca_data: str = ""
 
     def __repr__(self) -> str:
         """Leave the token out: this may end up in a log."""
@@ -46,8 +48,8 @@ class HttpSource:
         tls: ssl.SSLContext | bool = True
         if settings.insecure_skip_verify:
             tls = False
-        elif settings.ca_file:
-            tls = await asyncio.to_thread(_context, settings.ca_file)
+        elif settings.ca_file or settings.ca_data:
+            tls = await asyncio.to_thread(_context, settings)
         connector = aiohttp.TCPConnector(ssl=tls, limit=4)
         timeout = aiohttp.ClientTimeout(total=settings.timeout_s)
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
@@ -86,5 +88,10 @@ class HttpSource:
         return {"Authorization": f"Bearer {token.strip()}"}
 
 
-def _context(ca_file: str) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=ca_file)
+def _context(settings: HttpSettings) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(
+            cafile=settings.ca_file or None, cadata=settings.ca_data or None
+        )
+    except (OSError, ValueError) as error:
+        raise ProviderError(f"{settings.address}: its authority cannot be read: {error}") from error

@@ -15,6 +15,7 @@ import msgspec
 
 from operators.metricproviders.provider import Fetch, ProviderError
 from operators.metricproviders.snapshot import CPU, MEMORY, Figure, Measure, Snapshot
+from operators.turns import in_turns
 from scheduler.base.clock import Clock
 
 NAME = "Prometheus"
@@ -131,11 +132,12 @@ class Prometheus:
         """Return name → (time, value) of an instant vector; values that are no numbers are left out."""
         answer = _decoded(await self._fetch(QUERY_PATH, {"query": expr}), expr)
         found = {}
-        for sample in answer:
-            parts = [_host(label, sample.metric.get(label, "")) for label in labels]
-            value = _number(sample.value[1])
-            if all(parts) and value is not None:
-                found["/".join(parts)] = (float(sample.value[0]), value)
+        async for handful in in_turns(answer):
+            for sample in handful:
+                parts = [_host(label, sample.metric.get(label, "")) for label in labels]
+                value = _number(sample.value[1])
+                if all(parts) and value is not None:
+                    found["/".join(parts)] = (float(sample.value[0]), value)
         return found
 
 

@@ -1,6 +1,6 @@
 """What a table of costs says besides costs: bandwidth booked per link, statistics per origin.
 
-Pure. Bookings follow the rule of the scheduler's plugin, from the pods that are there: each pod of a
+Pure. Capacities are the user's; bookings follow the rule of the scheduler's plugin, from the pods that are there: each pod of a
 workload books its `minBandwidth` once per dependency, split evenly over that workload's pods; nothing
 inside a zone, the link between zones inside a region, else the link between regions. Amounts are whole
 bit/s, rounded up per group and link.
@@ -9,7 +9,7 @@ bit/s, rounded up per group and link.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
@@ -26,14 +26,13 @@ from scheduler.objects.network import (
     Origin,
     Quantity,
     Statistics,
+    TopologyCosts,
     Weights,
 )
 from scheduler.objects.quantity import quantity
 
 Place = tuple[str, str]  # region, zone; "" for a label that is missing
 Pods = Mapping[str, Counter[Place]]  # workload → its placed pods by place
-
-
 _Change = Callable[[str, Origin], Origin]
 
 
@@ -49,9 +48,66 @@ def booked(groups: Mapping[str, Sequence[Workload]], pods: Mapping[str, Pods]) -
     """Return what all groups book per link in bit/s; links without bookings are left out."""
     totals: Counter[Link] = Counter()
     for name, workloads in groups.items():
-        for link, amount in _of_group(workloads, pods.get(name, {})).items():
-            totals[link] += ceil(amount)
+        totals.update(booked_by(workloads, pods.get(name, {})))
     return dict(totals)
+
+
+def booked_by(workloads: Sequence[Workload], pods: Pods) -> dict[Link, int]:
+    """Return what one group books per link in bit/s."""
+    return {link: ceil(amount) for link, amount in _shares(workloads, pods).items()}
+
+
+def has_capacities(table: Weights) -> bool:
+    """Whether a table limits any way."""
+    return any(way.bandwidth_capacity is not None for _, _, way in _entries(table))
+
+
+def with_capacities(table: Weights, listed: Sequence[Weights]) -> Weights:
+    """Return a table whose ways carry what the user's tables say; the first entry of a way counts."""
+    known: dict[Link, Quantity] = {}
+    for level, origin, way in ((a, b, c) for one in listed for a, b, c in _entries(one)):
+        if way.bandwidth_capacity is not None:
+            link = Link(level.topology_key, origin.origin, way.destination)
+            known.setdefault(link, way.bandwidth_capacity)
+    if not known:
+        return table
+
+    def limited(key: str, origin: Origin) -> Origin:
+        ways = tuple(
+            msgspec.structs.replace(
+                way, bandwidth_capacity=known.get(Link(key, origin.origin, way.destination))
+            )
+            for way in origin.ways
+        )
+        return msgspec.structs.replace(origin, cost_list=ways)
+
+    return _with_origins(table, limited)
+
+
+def links_of(table: Weights) -> Weights:
+    """Return a table's limited ways without their costs, which stay where the user wrote them."""
+
+    def limited(_key: str, origin: Origin) -> Origin:
+        ways = tuple(
+            msgspec.structs.replace(way, network_cost=None)
+            for way in origin.ways
+            if way.bandwidth_capacity is not None
+        )
+        return msgspec.structs.replace(origin, cost_list=ways, costs=())
+
+    kept = _with_origins(table, limited)
+    levels = tuple(
+        msgspec.structs.replace(level, origin_list=origins)
+        for level in kept.topology_list
+        if (origins := tuple(origin for origin in level.origin_list if origin.cost_list))
+    )
+    return msgspec.structs.replace(kept, topology_list=levels)
+
+
+def is_links_only(table: Weights) -> bool:
+    """Whether a table is one of `links_of`: it tells of ways, and of no cost."""
+    ways = [way for _, _, way in _entries(table)]
+    return bool(ways) and all(way.network_cost is None for way in ways)
 
 
 def with_bookings(table: Weights, amounts: Mapping[Link, int]) -> Weights:
@@ -61,9 +117,7 @@ def with_bookings(table: Weights, amounts: Mapping[Link, int]) -> Weights:
     """
     listed = {
         Link(level.topology_key, origin.origin, way.destination)
-        for level in table.levels
-        for origin in level.origins
-        for way in origin.ways
+        for level, origin, way in _entries(table)
         if way.bandwidth_capacity is not None
     }
 
@@ -79,7 +133,9 @@ def with_bookings(table: Weights, amounts: Mapping[Link, int]) -> Weights:
             )
         return tuple(found)
 
-    return _with_origins(table, lambda key, o: msgspec.structs.replace(o, cost_list=held(key, o)))
+    return _with_origins(
+        table, lambda key, o: msgspec.structs.replace(o, cost_list=held(key, o), costs=())
+    )
 
 
 def with_statistics(table: Weights) -> Weights:
@@ -101,7 +157,7 @@ def with_statistics(table: Weights) -> Weights:
     return _with_origins(table, stated)
 
 
-def _of_group(workloads: Sequence[Workload], pods: Pods) -> dict[Link, Fraction]:
+def _shares(workloads: Sequence[Workload], pods: Pods) -> dict[Link, Fraction]:
     find = finder(workloads)
     amounts: dict[Link, Fraction] = defaultdict(Fraction)
     for entry in workloads:
@@ -128,6 +184,13 @@ def _link(one: Place, other: Place) -> Link | None:
     if one[1] != other[1] and one[1] and other[1]:
         return Link(ZONE_LABEL, one[1], other[1])
     return None
+
+
+def _entries(table: Weights) -> Iterator[tuple[TopologyCosts, Origin, Cost]]:
+    for level in table.levels:
+        for origin in level.origins:
+            for way in origin.ways:
+                yield level, origin, way
 
 
 def _with_origins(table: Weights, change: _Change) -> Weights:

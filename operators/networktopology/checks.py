@@ -1,4 +1,4 @@
-"""What is doubtful about the costs that a user wrote: told in a condition, never a failure.
+"""What is doubtful about what a user wrote into a NetworkTopology: told in a condition, never a failure.
 
 Pure. Each text begins with the field that it is about. What is listed twice is `status`'s business,
 since there the cost itself is in doubt; here are values that mean something else than was probably meant.
@@ -20,6 +20,10 @@ from scheduler.objects.network import (
 from scheduler.objects.quantity import quantity
 
 HIGHEST_COST = 1_000_000_000
+ALGORITHMS = ("Dijkstra",)
+PROVIDERS = ("Prometheus", "ConfigMap")
+PERCENTILES = (50, 90, 99)
+MOST_HINTS = 20  # a hint is dear where there are many names
 READ_LEVELS = (REGION_LABEL, ZONE_LABEL, "topology.kubernetes.io/segment")
 
 Values = Mapping[str, Collection[str]]
@@ -27,38 +31,77 @@ Values = Mapping[str, Collection[str]]
 
 def doubts(spec: NetworkTopologySpec, values: Values | None = None) -> Iterator[str]:
     """Yield what is doubtful; `values` are those that nodes have, by label, as far as known."""
+    yield from _of_measuring(spec)
     known = values or {}
+    unknown = _Unknown()
     for number, table in enumerate(spec.weights):
         for place, level in enumerate(table.levels):
             where = f"spec.weights[{number}].topologyList[{place}]"
             if level.topology_key not in READ_LEVELS:
                 hint = did_you_mean(level.topology_key, READ_LEVELS)
                 yield f'{where}.topologyKey: "{level.topology_key}" is looked at by nobody{hint}'
-            yield from _of_level(level, where, known.get(level.topology_key))
+            yield from _of_level(level, where, known.get(level.topology_key), unknown)
 
 
-def _of_level(level: TopologyCosts, where: str, values: Collection[str] | None) -> Iterator[str]:
+def _of_measuring(spec: NetworkTopologySpec) -> Iterator[str]:
+    if spec.topology_algorithm and spec.topology_algorithm not in ALGORITHMS:
+        hint = did_you_mean(spec.topology_algorithm, ALGORITHMS)
+        yield (
+            f'spec.topologyAlgorithm: "{spec.topology_algorithm}" is not known{hint}; '
+            f"{ALGORITHMS[0]} is used"
+        )
+    provider = spec.metric_provider
+    if provider is None:
+        return
+    if provider.type not in PROVIDERS:
+        hint = did_you_mean(provider.type, PROVIDERS)
+        yield f'spec.metricProvider.type: "{provider.type}" is not known{hint}'
+    elif provider.type == PROVIDERS[0] and not provider.address:
+        yield "spec.metricProvider.address: is missing, so that nobody can be asked"
+    elif provider.type == PROVIDERS[1] and not spec.measurements:
+        yield "spec.configmapName: is missing, so that nothing can be read"
+    if provider.percentile not in (None, *PERCENTILES):
+        yield f"spec.metricProvider.percentile: {provider.percentile} is not one of {PERCENTILES}"
+
+
+class _Unknown:
+    """Words on values that no node has, with hints for the first few."""
+
+    def __init__(self) -> None:
+        self._hints = 0
+
+    def text(self, value: str, values: Collection[str]) -> str:
+        self._hints += 1
+        hint = did_you_mean(value, values) if self._hints <= MOST_HINTS else ""
+        return f'no node has the value "{value}"{hint}'
+
+
+def _of_level(
+    level: TopologyCosts, where: str, values: Collection[str] | None, unknown: _Unknown
+) -> Iterator[str]:
     listed: dict[tuple[str, str], int | None] = {}
     for number, origin in enumerate(level.origins):
         at = f"{where}.originList[{number}]"
         if values is not None and origin.origin not in values:
-            hint = did_you_mean(origin.origin, values)
-            yield f'{at}.origin: no node has the value "{origin.origin}"{hint}'
+            yield f"{at}.origin: {unknown.text(origin.origin, values)}"
         for place, way in enumerate(origin.ways):
+            here = f"{at}.costList[{place}]"
             listed.setdefault((origin.origin, way.destination), way.network_cost)
-            yield from _of_way(way, origin.origin, f"{at}.costList[{place}]", values)
+            if way.destination == origin.origin:
+                yield (
+                    f'{here}.destination: "{way.destination}" leads to itself, '
+                    "which is never looked at"
+                )
+            elif values is not None and way.destination not in values:
+                yield f"{here}.destination: {unknown.text(way.destination, values)}"
+            yield from _of_way(way, here)
     for (one, other), cost in listed.items():
         back = listed.get((other, one))
         if one < other and cost is not None and back is not None and cost != back:
             yield f'{where}: "{one}" to "{other}" costs {cost}, the way back {back}'
 
 
-def _of_way(way: Cost, origin: str, at: str, values: Collection[str] | None) -> Iterator[str]:
-    if way.destination == origin:
-        yield f'{at}.destination: "{origin}" leads to itself, which is never looked at'
-    elif values is not None and way.destination not in values:
-        hint = did_you_mean(way.destination, values)
-        yield f'{at}.destination: no node has the value "{way.destination}"{hint}'
+def _of_way(way: Cost, at: str) -> Iterator[str]:
     cost = way.network_cost
     if cost is None:
         yield f"{at}.networkCost: is missing; the way counts as not known"

@@ -1,42 +1,42 @@
 """From measured latencies between nodes to costs between regions, zones and segments.
 
-Pure: the operator fetches the measurements, calls `measured_weights` and writes the table into
-`status.weights` (never into the user's spec). What was not measured has no cost at all: it counts as
-the most expensive, never as free. Published costs are shortest paths, so a detour that is known beats
-a direct way that is slower.
+Pure but for the closing of ways (see `ways`). The operator writes the table into `status.weights`,
+never into the user's spec. What was not measured has no cost at all: it counts as the most expensive,
+never as free. Published costs are shortest paths, so a known detour beats a slower direct way.
 """
 
 from __future__ import annotations
 
-import heapq
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from fractions import Fraction
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
+from operators.networktopology.readings import Reading
+from operators.networktopology.ways import NO_WAY, Network, closed
+from operators.operator import Calculator
+from operators.turns import in_turns
+from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, IntMatrix, Rows
+from scheduler.base.clock import rfc3339
 from scheduler.objects.network import (
     NETPERF_COSTS,
     REGION_LABEL,
     ZONE_LABEL,
     Cost,
+    Edge,
     Origin,
+    Statistics,
     TopologyCosts,
     Weights,
 )
 
 SEGMENT_LABEL = "topology.kubernetes.io/segment"
 LEVELS = (REGION_LABEL, ZONE_LABEL, SEGMENT_LABEL)
-
-# Both spellings in use; the unit stands in the key.
-_KEY = re.compile(
-    r"netperf[._]p(?P<percentile>\d{1,2})[._]latency[._](?P<unit>milli|micro)seconds"
-    r"\.origin\.(?P<origin>.+?)\.destination\.(?P<destination>.+)"
-)
-
-Pair = tuple[str, str]
-Graph = dict[str, dict[str, Fraction]]
+# An object ends at about 1.5 MiB; a cost takes about 60 bytes, an edge about 200.
+MOST_WAYS = 8_000
+MOST_EDGES = 2_000
 
 
 class MeasuredNode(msgspec.Struct, frozen=True):
@@ -46,103 +46,203 @@ class MeasuredNode(msgspec.Struct, frozen=True):
     labels: Mapping[str, str] = {}
 
 
-class Reading(msgspec.Struct, frozen=True):
-    """Latencies by (origin node, destination node) in the unit of the source; what was unreadable."""
+class Samples(NamedTuple):
+    """Latencies between nodes as columns; nodes by their number, `at` in seconds since the epoch."""
 
-    latencies: dict[Pair, int]
-    refused: tuple[str, ...] = ()
+    nodes: Sequence[MeasuredNode]
+    origins: Rows
+    targets: Rows
+    latencies: IntColumn
+    at: FloatColumn
 
 
-def read_config_map(data: Mapping[str, str], percentile: int = 90) -> Reading:
-    """Read measurements from a ConfigMap in either spelling of its keys.
+class Between(NamedTuple):
+    """What was measured between the values of one label, either way, the first one by name in front."""
 
-    Costs are the numbers as they stand: milliseconds or microseconds, whichever the map uses. Where it
-    mixes both, milliseconds are turned into microseconds. A bad number is named and left out.
+    level: str
+    values: tuple[str, ...]
+    first: IntColumn
+    second: IntColumn
+    means: IntColumn
+    counts: IntColumn
+    newest: FloatColumn
+
+
+class Calculated(msgspec.Struct, frozen=True):
+    """The table and the measurements behind it.
+
+    `ways` and `nodes` count what was measured between single nodes, `left_out` costs without room.
     """
-    found: dict[Pair, tuple[str, int]] = {}
-    refused = []
-    for key, text in sorted(data.items()):
-        match = _KEY.fullmatch(key)
-        if match is None or int(match["percentile"]) != percentile:
-            continue
-        pair = (match["origin"], match["destination"])
-        # Python's int takes blanks and underscores, the source never means those.
-        if not (text.isascii() and text.isdigit()):
-            refused.append(f'{key}: "{text}" is not a whole number')
-            continue
-        found[pair] = (match["unit"], int(text))
-    units = {unit for unit, _ in found.values()}
-    factor = {"milli": 1000 if len(units) > 1 else 1, "micro": 1}
-    return Reading(
-        {pair: value * factor[unit] for pair, (unit, value) in found.items()}, tuple(refused)
+
+    table: Weights
+    edges: tuple[Edge, ...] = ()
+    ways: int = 0
+    nodes: int = 0
+    left_out: int = 0
+
+
+async def samples(nodes: Iterable[MeasuredNode], reading: Reading, asked_at: float) -> Samples:
+    """Return the latencies between known nodes; what has no time of its own is as old as the answer."""
+    listed = sorted(nodes, key=lambda node: node.name)
+    number = {node.name: place for place, node in enumerate(listed)}
+    known = []
+    async for handful in in_turns(reading.latencies.items()):
+        known += [
+            (number[pair[0]], number[pair[1]], latency, reading.taken.get(pair, asked_at))
+            for pair, latency in handful
+            if pair[0] in number and pair[1] in number and pair[0] != pair[1]
+        ]
+    origins, targets, values, times = zip(*known, strict=True) if known else ((), (), (), ())
+    return Samples(
+        listed,
+        np.array(origins, dtype=np.intp),
+        np.array(targets, dtype=np.intp),
+        np.array(values, dtype=np.int64),
+        np.array(times, dtype=np.float64),
     )
 
 
-def measured_weights(
-    nodes: Iterable[MeasuredNode],
-    latencies: Mapping[Pair, int],
+async def calculated(
+    found: Samples,
+    calculator: Calculator | None = None,
+    *,
     name: str = NETPERF_COSTS,
-    levels: Iterable[str] = LEVELS,
-) -> Weights:
-    """Return the table of costs between the values of each topology label that some node has.
+    unit_us: int = 1,
+) -> Calculated:
+    """Return the table of costs between the values of each label that some node has.
 
     The edge between two values is the mean of what was measured between their nodes, either way. Zones
     are connected inside their region only; what lies beyond is the region's business.
     """
-    known = {node.name: node for node in nodes}
-    in_use = [level for level in levels if any(level in node.labels for node in known.values())]
-    tables = tuple(_level(level, known, latencies) for level in in_use)
-    return Weights(name=name, topology_list=tables)
-
-
-def shortest(graph: Graph, start: str) -> dict[str, Fraction]:
-    """Return the cost of the cheapest way from `start` to all that can be reached (Dijkstra)."""
-    found: dict[str, Fraction] = {}
-    ahead = [(Fraction(0), start)]
-    while ahead:
-        cost, here = heapq.heappop(ahead)
-        if here in found:
-            continue
-        found[here] = cost
-        for there, step in graph.get(here, {}).items():
-            if there not in found:
-                heapq.heappush(ahead, (cost + step, there))
-    return found
-
-
-def _level(
-    level: str, nodes: Mapping[str, MeasuredNode], latencies: Mapping[Pair, int]
-) -> TopologyCosts:
-    values = sorted({node.labels.get(level, "") for node in nodes.values()})
-    measured: dict[Pair, list[int]] = defaultdict(list)
-    for (origin, destination), latency in latencies.items():
-        one, other = nodes.get(origin), nodes.get(destination)
-        if one is None or other is None or latency < 0:
-            continue
-        ends = sorted((one.labels.get(level, ""), other.labels.get(level, "")))
-        if ends[0] == ends[1] or (level == ZONE_LABEL and _differ(one, other)):
-            continue
-        measured[ends[0], ends[1]].append(latency)
-    graph: Graph = {}
-    for (first, second), figures in measured.items():
-        mean = Fraction(sum(figures), len(figures))
-        graph.setdefault(first, {})[second] = mean
-        graph.setdefault(second, {})[first] = mean
-    return TopologyCosts(
-        topology_key=level,
-        origin_list=tuple(
-            Origin(
-                origin=value,
-                cost_list=tuple(
-                    Cost(destination=there, network_cost=round(cost))
-                    for there, cost in sorted(shortest(graph, value).items())
-                    if there != value
+    in_use = [level for level in LEVELS if any(level in node.labels for node in found.nodes)]
+    by_node = await closed(_network(found), calculator) if len(found.origins) else None
+    tables, edges, room, left_out = [], [], MOST_WAYS, 0
+    for level in in_use:
+        between = measured_between(found, level)
+        network = _both_ways(between)
+        costs = await closed(network, calculator)
+        rows = _rows(between, _direct(network) if costs is None else costs)
+        if sum(map(len, rows)) > room:
+            rows = _rows(between, _direct(network))
+        if sum(map(len, rows)) > room:
+            left_out += sum(map(len, rows))
+            rows = [() for _ in rows]
+        room -= sum(map(len, rows))
+        inside = _inside(found, between, by_node)
+        await asyncio.sleep(0)
+        origins = zip(between.values, rows, inside, strict=True)
+        tables.append(
+            TopologyCosts(
+                topology_key=level,
+                origin_list=tuple(
+                    Origin(origin=value, cost_list=ways, origin_intra_statistics=told)
+                    for value, ways, told in origins
                 ),
             )
-            for value in values
-        ),
+        )
+        edges += list(_edges(between, unit_us))
+    table = Weights(name=name, topology_list=tuple(tables))
+    ends = len(np.union1d(found.origins, found.targets))
+    return Calculated(table, tuple(edges[:MOST_EDGES]), len(found.origins), ends, left_out)
+
+
+def measured_between(found: Samples, level: str) -> Between:
+    """Return the means of what was measured between the values of a label."""
+    values = sorted({node.labels.get(level, "") for node in found.nodes})
+    number = {value: place for place, value in enumerate(values)}
+    code = np.array([number[node.labels.get(level, "")] for node in found.nodes], dtype=np.int64)
+    ends = np.sort(np.stack((code[found.origins], code[found.targets])), axis=0)
+    counts = ends[0] != ends[1]
+    if level == ZONE_LABEL:
+        counts &= _in_one_region(found)
+    keys, which = np.unique(ends[0][counts] * len(values) + ends[1][counts], return_inverse=True)
+    sums, newest = np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys))
+    np.add.at(sums, which, found.latencies[counts])
+    np.maximum.at(newest, which, found.at[counts])
+    times = np.bincount(which, minlength=len(keys))
+    first, second = np.divmod(keys, max(len(values), 1))
+    means = (2 * sums + times) // (2 * np.maximum(times, 1))  # to the nearest, halves up
+    return Between(level, tuple(values), first, second, means, times, newest)
+
+
+def _in_one_region(found: Samples) -> BoolColumn:
+    regions = np.array([node.labels.get(REGION_LABEL, "") for node in found.nodes], dtype=object)
+    same: BoolColumn = (regions[found.origins] == regions[found.targets]).astype(np.bool_)
+    return same
+
+
+def _network(found: Samples) -> Network:
+    """Return the ways between nodes; one measured in one direction serves both."""
+    size = len(found.nodes)
+    there = found.origins * size + found.targets
+    back = found.targets * size + found.origins
+    missing = ~np.isin(back, there)
+    return Network(
+        size,
+        np.concatenate((found.origins, found.targets[missing])),
+        np.concatenate((found.targets, found.origins[missing])),
+        np.concatenate((found.latencies, found.latencies[missing])),
     )
 
 
-def _differ(one: MeasuredNode, other: MeasuredNode) -> bool:
-    return one.labels.get(REGION_LABEL, "") != other.labels.get(REGION_LABEL, "")
+def _both_ways(between: Between) -> Network:
+    return Network(
+        len(between.values),
+        np.concatenate((between.first, between.second)),
+        np.concatenate((between.second, between.first)),
+        np.concatenate((between.means, between.means)),
+    )
+
+
+def _direct(network: Network) -> IntMatrix:
+    """Return the matrix of the links themselves."""
+    costs = np.full((network.places, network.places), NO_WAY, dtype=np.int64)
+    costs[network.origins, network.targets] = network.costs
+    return costs
+
+
+def _rows(between: Between, costs: IntMatrix) -> list[tuple[Cost, ...]]:
+    return [
+        tuple(
+            Cost(destination=between.values[there], network_cost=int(row[there]))
+            for there in np.flatnonzero(row != NO_WAY).tolist()
+            if there != here
+        )
+        for here, row in enumerate(costs)
+    ]
+
+
+def _inside(found: Samples, between: Between, costs: IntMatrix | None) -> list[Statistics | None]:
+    """Return least, mean and greatest cost between the nodes of each value, None where unknown."""
+    if costs is None:
+        return [None] * len(between.values)
+    held = [node.labels.get(between.level, "") for node in found.nodes]
+    told: list[Statistics | None] = []
+    for value in between.values:
+        rows = np.array([place for place, one in enumerate(held) if one == value], dtype=np.intp)
+        inside = costs[np.ix_(rows, rows)]
+        np.fill_diagonal(inside, NO_WAY)
+        inside = inside[inside != NO_WAY]
+        if not len(inside):
+            told.append(None)
+            continue
+        told.append(
+            Statistics(
+                min_cost=int(inside.min()),
+                avg_cost=int(inside.sum()) // len(inside),
+                max_cost=int(inside.max()),
+            )
+        )
+    return told
+
+
+def _edges(between: Between, unit_us: int) -> Iterator[Edge]:
+    for place in range(len(between.means)):
+        yield Edge(
+            topology_key=between.level,
+            origin=between.values[between.first[place]],
+            destination=between.values[between.second[place]],
+            latency_microseconds=int(between.means[place]) * unit_us,
+            samples=int(between.counts[place]),
+            measurement_time=rfc3339(between.newest[place]),
+        )

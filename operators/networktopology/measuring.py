@@ -1,14 +1,14 @@
 """Fetching latencies for one NetworkTopology: from Prometheus, or from a ConfigMap.
 
-Asks when an object says so, at most every `freqUpdate` minutes, and keeps the last good answer: a
-source that is silent for a while changes nothing but the condition that tells of it. What becomes of
-the figures is decided in `measured`.
+Asks when an object says so, at most every `freqUpdate` minutes, and keeps the last good answer until it
+expires: a source that is silent for a while changes nothing but the condition that tells of it. What
+becomes of the figures is decided in `measured`.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -17,24 +17,28 @@ from operators.api import Api
 from operators.metricproviders.http import HttpSettings, HttpSource
 from operators.metricproviders.prometheus import Prometheus
 from operators.metricproviders.provider import ProviderError
-from operators.networktopology.measured import Pair, Reading, read_config_map
+from operators.networktopology.readings import Reading, read_config_map, read_samples
 from scheduler.base.clock import Clock
 from scheduler.base.errors import ApiError
-from scheduler.objects.network import NetworkTopology, SecretRef
+from scheduler.objects.network import NetworkTopology, NetworkTopologySpec, SecretRef
 
-DEFAULT_EVERY_MIN, DEFAULT_RANGE_MIN, PERCENTILE = 5, 30, 90
+DEFAULT_EVERY_MIN, DEFAULT_RANGE_MIN, DEFAULT_PERCENTILE = 5, 30, 90
 RETRY_S = 30.0
 PROMETHEUS, CONFIG_MAP = "Prometheus", "ConfigMap"
+ENDS = ("origin", "destination")
 Key = tuple[str, str]
 
+# A source's name, when its newest answer was given, and what is wrong now.
+Told = Callable[[str, float | None, str], None]
 
-class Measurement(msgspec.Struct, frozen=True):
-    """What a source said: latencies in microseconds (or a map's own unit), and when it was asked."""
 
-    latencies: Mapping[Pair, int]
+class Measurement(msgspec.Struct, frozen=True, eq=False):
+    """What a source said, when it was asked, and the nodes that it spoke of."""
+
+    reading: Reading
     taken_at: float
     source: str
-    refused: tuple[str, ...] = ()
+    nodes: frozenset[str]
 
 
 class _Asked(msgspec.Struct):
@@ -42,6 +46,7 @@ class _Asked(msgspec.Struct):
 
     generation: int
     due: float
+    expires_s: float
     last: Measurement | None = None
     error: str = ""
 
@@ -49,20 +54,26 @@ class _Asked(msgspec.Struct):
 class Measuring:
     """The sources of all objects that have one."""
 
-    def __init__(self, api: Api, clock: Clock) -> None:
+    def __init__(self, api: Api, clock: Clock, told: Told = lambda *_: None) -> None:
         self._api = api
         self._clock = clock
+        self._told = told
         self._asked: dict[Key, _Asked] = {}
 
     def forget(self, known: Mapping[Key, NetworkTopology]) -> None:
         """Drop what belongs to objects that are gone."""
         for key in [key for key in self._asked if key not in known]:
-            del self._asked[key]
+            self._drop(key)
 
     def of(self, key: Key) -> tuple[Measurement | None, str]:
-        """Return the last good answer for an object, and what went wrong since."""
+        """Return the last good answer for an object, None when it has expired, and what went wrong since."""
         asked = self._asked.get(key)
-        return (None, "") if asked is None else (asked.last, asked.error)
+        if asked is None:
+            return None, ""
+        last = asked.last
+        if last is not None and self._clock.now() - last.taken_at >= asked.expires_s:
+            last = None
+        return last, asked.error
 
     def next_due(self) -> float | None:
         """Return when the next source is to be asked, in seconds since the epoch; None for never."""
@@ -71,65 +82,81 @@ class Measuring:
     async def refresh(self, key: Key, topology: NetworkTopology) -> None:
         """Ask the object's source if it is time."""
         if source_of(topology) is None:
-            self._asked.pop(key, None)
+            self._drop(key)
             return
         now, generation = self._clock.now(), topology.metadata.generation
         asked = self._asked.get(key)
         if asked is None or asked.generation != generation:
             last = asked.last if asked is not None else None
-            asked = self._asked[key] = _Asked(generation, now, last)
+            asked = _Asked(generation, now, expires_s(topology.spec), last)
+            self._asked[key] = asked
         if asked.due > now:
             return
         try:
-            asked.last, asked.error = await self._ask(key, topology), ""
-            asked.due = now + 60.0 * _minutes(topology.spec.freq_update, DEFAULT_EVERY_MIN)
+            source, reading = await self._ask(key, topology)
         except (ApiError, ProviderError) as error:
-            asked.error = str(error)
-            asked.due = now + RETRY_S
+            asked.error, asked.due = str(error), now + RETRY_S
+        else:
+            asked.error = ""
+            asked.due = now + 60.0 * _minutes(topology.spec.freq_update, DEFAULT_EVERY_MIN)
+            if reading.latencies or asked.last is None:
+                nodes = frozenset(node for pair in reading.latencies for node in pair)
+                asked.last = Measurement(reading, now, source, nodes)
+            else:
+                asked.error = f"{source} knows no latency any more"
+        newest = None if asked.last is None else asked.last.taken_at
+        self._told(_name(key), newest, asked.error)
 
-    async def _ask(self, key: Key, topology: NetworkTopology) -> Measurement:
-        spec, now = topology.spec, self._clock.now()
-        if source_of(topology) == CONFIG_MAP:
-            path = f"/api/v1/namespaces/{key[0]}/configmaps/{spec.measurements}"
-            found = msgspec.json.decode(await self._api.send("GET", path))
-            reading = read_config_map(found.get("data") or {}, PERCENTILE)
-            source = f"ConfigMap {key[0]}/{spec.measurements}"
-            return Measurement(reading.latencies, now, source, reading.refused)
-        reading = await self._from_prometheus(key, topology)
-        return Measurement(reading.latencies, now, PROMETHEUS, reading.refused)
+    def _drop(self, key: Key) -> None:
+        if self._asked.pop(key, None) is not None:
+            self._told(_name(key), None, "")
 
-    async def _from_prometheus(self, key: Key, topology: NetworkTopology) -> Reading:
-        provider = topology.spec.metric_provider
-        assert provider is not None  # noqa: S101 - source_of has looked
-        token = await self._token(key[0], provider.secret_ref)
-        settings = HttpSettings(
-            provider.address, token=token, insecure_skip_verify=provider.insecure_skip_verify
+    async def _ask(self, key: Key, topology: NetworkTopology) -> tuple[str, Reading]:
+        """Return the source's name and what it says."""
+        spec = topology.spec
+        if source_of(topology) == PROMETHEUS:
+            return PROMETHEUS, await self._from_prometheus(key, spec)
+        name = f"ConfigMap {key[0]}/{spec.measurements}"
+        found = msgspec.json.decode(
+            await self._api.send(
+                "GET", f"/api/v1/namespaces/{key[0]}/configmaps/{spec.measurements}"
+            )
         )
-        window = _minutes(topology.spec.time_range_in_minutes, DEFAULT_RANGE_MIN)
-        metric = f"netperf_p{PERCENTILE}_latency_microseconds"
-        expr = f"avg by (origin, destination) (avg_over_time({metric}[{window}m]))"
+        return name, read_config_map(found.get("data") or {}, percentile_of(spec))
+
+    async def _from_prometheus(self, key: Key, spec: NetworkTopologySpec) -> Reading:
+        provider = spec.metric_provider
+        assert provider is not None  # noqa: S101 - source_of has looked
+        settings = HttpSettings(
+            provider.address,
+            token=await self._secret(key[0], provider.secret_ref, "token"),
+            ca_data=await self._secret(key[0], provider.ca_secret_ref, "ca.crt"),
+            insecure_skip_verify=provider.insecure_skip_verify,
+        )
+        span = f"{_minutes(spec.time_range_in_minutes, DEFAULT_RANGE_MIN)}m"
+        metric = f"netperf_p{percentile_of(spec)}_latency_microseconds"
+        each = f"by ({', '.join(ENDS)})"
         async with HttpSource(settings) as fetch:
             asking = Prometheus(fetch, self._clock, ())
-            answer = await asking.instant(expr, ("origin", "destination"))
-        latencies = {}
-        for name, (_, value) in answer.items():
-            origin, _, destination = name.partition("/")
-            latencies[origin, destination] = round(value)
-        return Reading(latencies)
+            values = await asking.instant(f"avg {each} (avg_over_time({metric}[{span}]))", ENDS)
+            # An average is as old as the newest sample in it.
+            last = f"max {each} (max_over_time(timestamp({metric})[{span}:1m]))"
+            times = await asking.instant(last, ENDS) if values else {}
+        return await read_samples(values, times)
 
-    async def _token(self, namespace: str, ref: SecretRef | None) -> str:
-        """Return the token that a Secret of the object's own namespace holds, "" without one."""
+    async def _secret(self, namespace: str, ref: SecretRef | None, usual: str) -> str:
+        """Return what a Secret of the object's own namespace holds, "" without one."""
         if ref is None:
             return ""
         body = await self._api.send("GET", f"/api/v1/namespaces/{namespace}/secrets/{ref.name}")
         data: dict[str, Any] = msgspec.json.decode(body).get("data") or {}
-        text = data.get(ref.key or "token")
+        text = data.get(ref.key or usual)
         if not isinstance(text, str):
-            raise ProviderError(f'Secret {namespace}/{ref.name} has no key "{ref.key or "token"}"')
+            raise ProviderError(f'Secret {namespace}/{ref.name} has no key "{ref.key or usual}"')
         try:
             return base64.b64decode(text, validate=True).decode("ascii").strip()
         except ValueError as error:
-            raise ProviderError(f"Secret {namespace}/{ref.name} holds no token") from error
+            raise ProviderError(f"Secret {namespace}/{ref.name} holds no text") from error
 
 
 def source_of(topology: NetworkTopology) -> str | None:
@@ -140,5 +167,21 @@ def source_of(topology: NetworkTopology) -> str | None:
     return CONFIG_MAP if topology.spec.measurements else None
 
 
+def percentile_of(spec: NetworkTopologySpec) -> int:
+    """Return which percentile of the latencies counts."""
+    provider = spec.metric_provider
+    return DEFAULT_PERCENTILE if provider is None else provider.percentile or DEFAULT_PERCENTILE
+
+
+def expires_s(spec: NetworkTopologySpec) -> float:
+    """Return for how long an answer counts: its range, and never less than three rounds."""
+    every = _minutes(spec.freq_update, DEFAULT_EVERY_MIN)
+    return 60.0 * max(_minutes(spec.time_range_in_minutes, DEFAULT_RANGE_MIN), 3 * every)
+
+
+def _name(key: Key) -> str:
+    return f"NetworkTopology {key[0]}/{key[1]}"
+
+
 def _minutes(value: int | None, default: int) -> int:
-    return default if value is None or not 1 <= value <= 24 * 60 else value
+    return default if value is None or not 1 <= value <= 7 * 24 * 60 else value

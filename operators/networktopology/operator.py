@@ -1,18 +1,32 @@
-"""Keep `status` of every NetworkTopology in step with its spec and with the nodes."""
+"""Keep `status` of every NetworkTopology, and its slices, in step with spec, nodes, pods and measurements."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from operators.keeper import Key, StatusKeeper
-from operators.networktopology.measured import MeasuredNode, measured_weights
-from operators.networktopology.measuring import Measurement, Measuring, source_of
+from operators.networktopology.allocated import Place, has_capacities
+from operators.networktopology.bookings import Bookings
+from operators.networktopology.checks import READ_LEVELS, Values
+from operators.networktopology.measured import Calculated, MeasuredNode, calculated, samples
+from operators.networktopology.measuring import (
+    RETRY_S,
+    Measurement,
+    Measuring,
+    expires_s,
+    source_of,
+)
+from operators.networktopology.slicekeeper import SETTLE_S, SliceKeeper, Slices
+from operators.networktopology.slices import slices_of
 from operators.networktopology.status import Observed, merge_patch, status_of
+from operators.networktopology.ways import CalculationError
 from operators.operator import Recipe, Surroundings
-from scheduler.base.clock import rfc3339
+from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.objects.kinds import Kind
-from scheduler.objects.network import NetworkTopology, Weights
+from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
 
 NETWORK_TOPOLOGY = Kind(
     "NetworkTopology",
@@ -24,74 +38,167 @@ NETWORK_TOPOLOGY = Kind(
 )
 
 
+class Result(msgspec.Struct, frozen=True):
+    """What was worked out from a measurement for these nodes; `number` tells it from the next one."""
+
+    number: int
+    measurement: Measurement
+    nodes: Sequence[MeasuredNode]
+    costs: Calculated
+    slices: Slices
+
+
 class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
-    """Counts nodes, judges tables, turns measurements into costs."""
+    """Counts nodes, judges tables, turns measurements into costs, counts what pods book."""
 
     kind = NETWORK_TOPOLOGY
-    wakes = ("Node",)
+    wakes = ("Node", "Pod", "AppGroup", "NetworkTopologySlice")
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
-        self._measuring = Measuring(around.api, around.clock)
+        self._measuring = Measuring(around.api, around.clock, around.told)
+        self._slices = SliceKeeper(around)
+        self._bookings = Bookings(around.view)
         self._nodes: tuple[MeasuredNode, ...] = ()
-        self._tables: dict[Key, tuple[object, Weights]] = {}
+        self._values: Values = {}
+        self._results: dict[Key, Result] = {}
+        self._calculations = self._looks = 0
+        self._faults: dict[Key, str] = {}
+        self._retry_at: float | None = None
+        self._error = ""
 
     async def gather(self) -> None:
-        """Ask the sources whose time has come."""
+        """Ask the sources whose time has come, work out costs, write slices, count bookings."""
         self._measuring.forget(self.objects)
         for key, topology in list(self.objects.items()):
             await self._measuring.refresh(key, topology)
-        nodes = tuple(
-            MeasuredNode(node.metadata.name, node.metadata.labels)
-            for node in self.around.view.nodes()
-        )
-        if nodes != self._nodes:
-            self._nodes = nodes
-            self._tables = {}
+        if self.objects:
+            self._look_at_nodes()
+        self._faults = {}
+        for key, topology in list(self.objects.items()):
+            await self._calculate(key, topology)
+        error = await self._slices.keep(self._wanted_slices())
+        self._settle_gathering(next(iter(self._faults.values()), error))
+        if any(
+            has_capacities(table) for one in self.objects.values() for table in one.spec.weights
+        ):
+            await self._bookings.count(self._places())
 
     def patience_s(self) -> float | None:
-        """Return when the next source is to be asked."""
-        due = self._measuring.next_due()
-        return None if due is None else max(0.1, due - self.around.clock.now())
+        """Return when the next source is to be asked, or something is to be tried again."""
+        now = self.around.clock.now()
+        due = [one for one in (self._measuring.next_due(), self._retry_at) if one is not None]
+        if self._slices.is_settling:
+            due.append(now + SETTLE_S)
+        return max(0.1, min(due) - now) if due else None
 
-    def surroundings(self, key: Key, _obj: NetworkTopology) -> Hashable:
-        """Return the number of nodes, the identity of the measured table, and the source's fault."""
-        measurement, fault = self._measuring.of(key)
-        table = self._table(key, measurement)
-        return self.around.view.node_count(), id(table), fault
+    def surroundings(self, key: Key, obj: NetworkTopology) -> Hashable:
+        """Return what was measured and what is wrong, nodes, and what is booked if that is shown."""
+        result = self._results.get(key)
+        return (
+            self.around.view.node_count(),
+            self._looks,
+            result.number if result else 0,
+            self._is_expired(key, obj),
+            self._fault(key),
+            self._bookings.version if any(map(has_capacities, obj.spec.weights)) else 0,
+        )
 
     def patch(self, key: Key, obj: NetworkTopology) -> dict[str, Any]:
         """Return the fields of status to be written."""
-        measurement, fault = self._measuring.of(key)
+        result, (measurement, _) = self._results.get(key), self._measuring.of(key)
         observed = Observed(
             node_count=self.around.view.node_count(),
             generation=obj.metadata.generation,
             previous=obj.status,
             now=rfc3339(self.around.clock.now()),
-            measured=self._table(key, measurement),
-            measured_at="" if measurement is None else rfc3339(measurement.taken_at),
-            source=_source(obj, measurement),
-            fault=fault,
-            unmeasured=0 if measurement is None else len(measurement.refused),
+            measured=None if result is None else result.costs,
+            measured_at="" if result is None else rfc3339(result.measurement.taken_at),
+            source=source_of(obj) or "" if measurement is None else measurement.source,
+            fault=self._fault(key),
+            refused=() if measurement is None else measurement.reading.refused,
+            expired=self._is_expired(key, obj),
+            bookings=self._bookings.totals,
+            values=self._values,
         )
         wanted = status_of(obj.spec, observed)
         return merge_patch(obj.status, wanted, legacy=self.around.legacy)
 
-    def _table(self, key: Key, measurement: Measurement | None) -> Weights | None:
-        """Return the costs of a measurement, worked out once."""
-        if measurement is None or not measurement.latencies:
-            return None
-        known = self._tables.get(key)
-        if known is None or known[0] is not measurement:
-            table = measured_weights(self._nodes, measurement.latencies)
-            known = self._tables[key] = (measurement, table)
-        return known[1]
+    def _fault(self, key: Key) -> str:
+        return self._measuring.of(key)[1] or self._faults.get(key, "")
 
+    async def _calculate(self, key: Key, topology: NetworkTopology) -> None:
+        """Turn the newest measurement into costs, once; nodes that nobody has measured change nothing."""
+        measurement, _ = self._measuring.of(key)
+        if measurement is None:
+            self._results.pop(key, None)
+            return
+        reading, known = measurement.reading, self._results.get(key)
+        measured = [node for node in self._nodes if node.name in measurement.nodes]
+        if known is not None and (known.measurement, known.nodes) == (measurement, measured):
+            return
+        found = await samples(self._nodes, reading, measurement.taken_at)
+        try:
+            costs = await calculated(found, self.around.calculator, unit_us=reading.unit_us)
+        except CalculationError as error:
+            self._faults[key] = str(error)
+            return
+        at = rfc3339(measurement.taken_at)
+        slices = await slices_of(topology, found, self._slices.published(key), at)
+        self._calculations += 1
+        self._results[key] = Result(self._calculations, measurement, measured, costs, slices)
 
-def _source(topology: NetworkTopology, measurement: Measurement | None) -> str:
-    if measurement is not None:
-        return measurement.source
-    return source_of(topology) or ""
+    def _wanted_slices(self) -> dict[Key, Slices | None]:
+        """Return the slices of each topology; None where the next answer is waited for."""
+        wanted: dict[Key, Slices | None] = {}
+        for key, topology in self.objects.items():
+            result = self._results.get(key)
+            if result is not None:
+                wanted[key] = result.slices
+            elif source_of(topology) is not None and not self._is_expired(key, topology):
+                wanted[key] = None
+        return wanted
+
+    def _is_expired(self, key: Key, topology: NetworkTopology) -> bool:
+        """Whether the costs in the status are older than answers of their source may be."""
+        since = parse_rfc3339(topology.status.weight_calculation_time)
+        if key in self._results or since is None or source_of(topology) is None:
+            return False
+        return self.around.clock.now() - since >= expires_s(topology.spec)
+
+    def _settle_gathering(self, error: str) -> None:
+        self._retry_at = self.around.clock.now() + RETRY_S if error else None
+        if error != self._error:
+            self._error = error
+            self.around.report(error)
+
+    def _look_at_nodes(self) -> None:
+        """Take the nodes with the labels that matter; other ones make new costs."""
+        nodes = tuple(
+            MeasuredNode(
+                node.metadata.name,
+                {
+                    key: node.metadata.labels[key]
+                    for key in READ_LEVELS
+                    if key in node.metadata.labels
+                },
+            )
+            for node in self.around.view.nodes()
+        )
+        if nodes != self._nodes:
+            self._nodes = nodes
+            self._looks += 1
+            found = {
+                key: {node.labels[key] for node in nodes if key in node.labels}
+                for key in READ_LEVELS
+            }
+            self._values = found if nodes else {}
+
+    def _places(self) -> Mapping[str, Place]:
+        return {
+            node.name: (node.labels.get(REGION_LABEL, ""), node.labels.get(ZONE_LABEL, ""))
+            for node in self._nodes
+        }
 
 
 RECIPE = Recipe("networktopology", NETWORK_TOPOLOGY, NetworkTopologyOperator)

@@ -14,11 +14,27 @@ from typing import Any
 
 import msgspec
 
+from operators.networktopology.allocated import (
+    Link,
+    has_capacities,
+    is_links_only,
+    links_of,
+    with_bookings,
+    with_capacities,
+    with_statistics,
+)
 from operators.networktopology.checks import doubts
+from operators.networktopology.measured import Calculated
 from scheduler.objects.meta import Condition
-from scheduler.objects.network import NetworkTopologySpec, NetworkTopologyStatus, Weights
+from scheduler.objects.network import (
+    NETPERF_COSTS,
+    NetworkTopologySpec,
+    NetworkTopologyStatus,
+    Weights,
+)
 
 READY, MEASURED, CONSISTENT = "Ready", "Measured", "Consistent"
+OUR_REASONS = {"Measured", "SourceFailed", "NothingMeasured", "Expired"}
 MOST_DOUBTS = 1000
 SHOWN = 3  # doubtful ways that a message names before it only counts them
 
@@ -28,19 +44,22 @@ Way = tuple[str, str, str, str]
 class Observed(msgspec.Struct, frozen=True):
     """What the status depends on besides the spec; times are RFC 3339 in whole seconds.
 
-    `measured` is the table of measured costs and `measured_at` when its figures were fetched; `fault`
-    says what is wrong with the source since then, `source` what it is called ("" without one).
+    `measured` are the costs worked out from the figures fetched at `measured_at`, as long as these have
+    not `expired`; `fault` says what is wrong with the source since then, `source` what it is called (""
+    without one), `refused` which of its figures could not be used.
     """
 
     node_count: int
     generation: int
     previous: NetworkTopologyStatus
     now: str
-    measured: Weights | None = None
+    measured: Calculated | None = None
     measured_at: str = ""
     source: str = ""
     fault: str = ""
-    unmeasured: int = 0
+    refused: tuple[str, ...] = ()
+    expired: bool = False
+    bookings: Mapping[Link, int] = {}
     # The values that nodes have, by label; a label that is left out is not checked.
     values: Mapping[str, Collection[str]] = {}
 
@@ -48,24 +67,48 @@ class Observed(msgspec.Struct, frozen=True):
 def status_of(spec: NetworkTopologySpec, observed: Observed) -> NetworkTopologyStatus:
     """Return the status that should stand there; what others wrote into it stays."""
     previous = observed.previous
-    weights, calculated = previous.weights, previous.weight_calculation_time
+    before = _condition(previous.conditions, MEASURED)
+    is_ours = before is not None and before.reason in OUR_REASONS
+    edges, calculated = previous.edges, previous.weight_calculation_time
+    kept = [table for table in previous.weights if not is_links_only(table)]
     if observed.measured is not None:
-        name = observed.measured.name
-        others = tuple(table for table in weights if table.name != name)
-        if observed.measured not in weights or calculated is None:
-            calculated = observed.measured_at
-        weights = (*others, observed.measured)
+        edges, calculated = observed.measured.edges, observed.measured_at
+        kept = [table for table in kept if table.name != NETPERF_COSTS]
+        kept.append(with_statistics(with_capacities(observed.measured.table, spec.weights)))
+    elif observed.expired or (is_ours and not observed.source):
+        edges, calculated = (), None
+        kept = [table for table in kept if table.name != NETPERF_COSTS]
+    weights = _booked(spec, kept, observed.bookings)
     conditions = _with(previous.conditions, _ready(spec, observed, weights))
     if observed.source:
         conditions = _with(conditions, _measured(observed))
+    elif is_ours:
+        conditions = tuple(one for one in conditions if one.type != MEASURED)
     conditions = _with_doubts(conditions, spec, observed)
     return msgspec.structs.replace(
         previous,
         node_count=observed.node_count,
         observed_generation=observed.generation,
         weights=weights,
+        edges=edges,
         weight_calculation_time=calculated,
         conditions=conditions,
+    )
+
+
+def _booked(
+    spec: NetworkTopologySpec, kept: list[Weights], amounts: Mapping[Link, int]
+) -> tuple[Weights, ...]:
+    """Return the tables of status with what is booked: measured ones whole, users' as bare links."""
+    names = {table.name for table in kept}
+    links = [
+        links_of(with_statistics(table))
+        for table in spec.weights
+        if table.name not in names and has_capacities(table)
+    ]
+    return tuple(
+        with_bookings(table, amounts) if has_capacities(table) else table
+        for table in (*links, *kept)
     )
 
 
@@ -86,6 +129,8 @@ def merge_patch(
         patch["observedGeneration"] = wanted.observed_generation
     if previous.weights != wanted.weights:
         patch["weights"] = msgspec.to_builtins(wanted.weights)
+    if previous.edges != wanted.edges:
+        patch["edges"] = msgspec.to_builtins(wanted.edges)
     if previous.weight_calculation_time != wanted.weight_calculation_time:
         patch["weightCalculationTime"] = wanted.weight_calculation_time
     if previous.conditions != wanted.conditions:
@@ -98,26 +143,35 @@ def doubtful_ways(spec: NetworkTopologySpec) -> list[Way]:
     ways: Counter[Way] = Counter(
         (table.name, costs.topology_key, origin.origin, cost.destination)
         for table in spec.weights
-        for costs in table.topology_list
-        for origin in costs.origin_list
-        for cost in origin.cost_list
+        for costs in table.levels
+        for origin in costs.origins
+        for cost in origin.ways
     )
     return [way for way, times in ways.items() if times > 1]
 
 
 def _measured(observed: Observed) -> Condition:
     """Return whether the measurements are fresh; an old answer stays in use while a source is silent."""
-    if observed.fault:
-        last = f"; the costs of {observed.measured_at} stay in use" if observed.measured else ""
-        holds, reason, message = "False", "SourceFailed", f"{observed.fault}{last}"
-    elif observed.measured is None or not observed.measured.levels:
+    measured, since = observed.measured, observed.previous.weight_calculation_time
+    before = _condition(observed.previous.conditions, MEASURED)
+    was_expired = before is not None and before.reason == "Expired"
+    if observed.expired or (was_expired and measured is None):
+        holds, reason = "False", "Expired"
+        message = f"{observed.fault or observed.source}; the last costs were too old to stay"
+    elif observed.fault:
+        last = f"; the costs of {observed.measured_at or since} stay in use"
+        holds, reason = "False", "SourceFailed"
+        message = observed.fault + (last if measured or since else "")
+    elif measured is None or (not measured.edges and not measured.ways):
         holds, reason = "False", "NothingMeasured"
         message = f"{observed.source} knows no latency between nodes of this cluster"
     else:
         holds, reason = "True", "Measured"
-        message = f"from {observed.source}"
-        if observed.unmeasured:
-            message += f"; {observed.unmeasured} figures could not be used"
+        message = f"from {observed.source}: {measured.ways} ways between {measured.nodes} nodes"
+        if measured.left_out:
+            message += f"; {measured.left_out} costs have no room in this object"
+    if observed.refused:
+        message += f"; {len(observed.refused)} figures could not be used: {observed.refused[0]}"
     return _condition_of(observed, MEASURED, holds, reason, message)
 
 

@@ -27,6 +27,7 @@ from operators.nodemetric.figures import SOURCE_ANNOTATION, status_of
 from operators.nodemetric.plan import Create, Delete, SetPolicy, Step, policy_document, steps
 from operators.nodemetric.policy import Policies, PolicyError, read_policies
 from operators.operator import Recipe, Surroundings
+from operators.turns import in_turns
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.node import Node
@@ -36,7 +37,6 @@ from scheduler.objects.pod import Pod
 KIND = BY_KIND["NodeMetric"]
 NOT_FOUND, CONFLICT = 404, 409
 WRITERS = 8
-SLICE = 2000
 
 _log = structlog.get_logger("operators.nodemetric")
 
@@ -221,10 +221,9 @@ class NodeMetricOperator:
     async def _report_all(self, snapshot: Any) -> None:
         """Write what is newer than what was written, spread over half the interval."""
         pods: dict[str, list[Pod]] = defaultdict(list)
-        for number, placed in enumerate(list(self._around.view.pods())):
-            pods[placed.node].append(placed.pod)
-            if number % SLICE == SLICE - 1:
-                await asyncio.sleep(0)
+        async for handful in in_turns(list(self._around.view.pods())):
+            for placed in handful:
+                pods[placed.node].append(placed.pod)
         metrics = list(self._around.view.objects(KIND.kind).items())
         pause_s = self._settings.report_interval_s / 2 / max(len(metrics), 1)
         for name, metric in metrics:

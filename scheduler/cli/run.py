@@ -32,6 +32,7 @@ from scheduler.config import Loaded, default_config, load, read_gates
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.decisionfile import DecisionFile
+from scheduler.daemon.solving import Solving
 from scheduler.daemon.supervisor import Supervisor
 from scheduler.engine.decisionlog import Header
 from scheduler.kube.client import ApiClient
@@ -183,9 +184,9 @@ class Building(NamedTuple):
         if loaded.trellis.operators.enabled:
             health = OperatorsHealth(self.meters, self.clock)
 
-            def operators(view: ClusterView) -> Coroutine[Any, Any, None]:
-                where = Connection(client, client.credentials)
-                return run_operators(_operators_settings(loaded), view, where, health, self.clock)
+            def operators(view: ClusterView, solving: Solving) -> Coroutine[Any, Any, None]:
+                where, wanted = Connection(client, client.credentials), _operators_settings(loaded)
+                return run_operators(wanted, view, where, health, self.clock, solving)
 
             options = options._replace(operators=operators, operators_check=health.check)
         try:

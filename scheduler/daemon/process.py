@@ -58,7 +58,7 @@ LAG_EVERY_S = 1.0
 
 _log = structlog.get_logger()
 
-Operators = Callable[[ClusterView], Coroutine[Any, Any, None]]
+Operators = Callable[[ClusterView, Solving], Coroutine[Any, Any, None]]
 
 
 class DaemonOptions(NamedTuple):
@@ -239,7 +239,8 @@ class Daemon:
             _log.info("scheduling", nodes=len(self.engine.cluster.table))
             self._inbox.put(Leading(active=True))
             if self._options.operators is not None and "operators" not in self._tasks:
-                self._start("operators", self._options.operators(self.engine.intake.view))
+                view = self.engine.intake.view
+                self._start("operators", self._options.operators(view, self._solving))
 
     def _unsynced(self) -> list[str]:
         return [kind.kind for kind in WATCHED if kind.kind not in self.engine.intake.synced]

@@ -1,7 +1,7 @@
 """The daemon's solver: `Solve` effects go to the helper process, its solutions come back as answers.
 
-The process is started when the first group asks, so that a cluster without groups never carries it.
-Owns the pool; knows nothing of groups.
+The process is started when the first job comes, so that a cluster without groups never carries it.
+Operators have their long computations done there too. Owns the pool; knows nothing of groups.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from scheduler.engine.effects import Answer, Solve
 from scheduler.kube.api import Response
 from scheduler.solver.answer import Stage
 from scheduler.solver.questions import Solution
+from scheduler.workers.outcome import Outcome
 from scheduler.workers.pool import Pool
 
 _CODES = {"done": 200, "invalid": 422, "error": 500}
@@ -45,6 +46,11 @@ class Solving:
             self._count(msgspec.convert(body, Solution, str_keys=True))
         answer = Answer(effect.id, code, outcome.code, outcome.message, body)
         return answer, Response(code, reason=outcome.code, message=outcome.message)
+
+    async def run(self, kind: str, payload: bytes, limit_s: float) -> Outcome:
+        """Run a job of another kind, after those that came before it."""
+        await self._pool.start()
+        return await self._pool.run(kind, payload, limit_s)
 
     def _count(self, solution: Solution) -> None:
         found = solution.victims or solution.placed

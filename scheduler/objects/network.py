@@ -91,12 +91,17 @@ class SecretRef(Object, frozen=True):
 
 
 class MetricProvider(Object, frozen=True):
-    """Where measurements come from; `type` is Prometheus or ConfigMap."""
+    """Where measurements come from; `type` is Prometheus or ConfigMap.
+
+    `ca_secret_ref` holds the authority to trust, `percentile` says which of the latencies count.
+    """
 
     type: str = ""
     address: str = ""
     secret_ref: SecretRef | None = None
+    ca_secret_ref: SecretRef | None = None
     insecure_skip_verify: bool = False
+    percentile: int | None = None
 
 
 class NetworkTopologySpec(Object, frozen=True):

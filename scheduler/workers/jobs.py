@@ -25,7 +25,7 @@ def run_question(payload: bytes) -> tuple[bytes, bytes]:
 
 
 def run_shortest_paths(payload: bytes) -> tuple[bytes, bytes]:
-    """Run a `Links` job: the answer is the number of nodes, the blob their int64 cost matrix."""
+    """Run a `Links` job: the answer is the number of nodes, the blob their int64 cost matrix, -1 for no path."""
     job = msgspec.json.decode(payload, type=Links)
     costs = shortest(job)
     return msgspec.json.encode({"nodes": job.nodes}), costs.tobytes()

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from scheduler.base.errors import InputError
 
-UNREACHABLE = (1 << 62) - 1
+UNREACHABLE = -1
 LARGEST_COST = 1 << 40
 MOST_NODES = 20_000
 SWEEPS = 40
+_FAR = (1 << 61) - 1  # twice that is still an int64
 
 
 class Links(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -40,7 +41,7 @@ def shortest(links: Links) -> NDArray[np.int64]:
     targets = np.array(links.targets, dtype=np.int64)
     costs = np.array(links.costs, dtype=np.int64)
     # Transposed while computing: row v holds the costs from every origin to v.
-    to = np.full((links.nodes, links.nodes), UNREACHABLE // 2, dtype=np.int64)
+    to = np.full((links.nodes, links.nodes), _FAR, dtype=np.int64)
     np.minimum.at(to, (targets, origins), costs)
     np.fill_diagonal(to, 0)
     order = np.argsort(targets, kind="stable")
@@ -58,7 +59,7 @@ def shortest(links: Links) -> NDArray[np.int64]:
             break
     else:
         _floyd(to)
-    to[to >= UNREACHABLE // 2] = UNREACHABLE
+    to[to >= _FAR] = UNREACHABLE
     return np.ascontiguousarray(to.T)
 
 

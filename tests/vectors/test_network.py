@@ -4,6 +4,7 @@ Where our result differs by a decision, a property of the case says so, and what
 our own rule: by `networkmodel` for costs, by the keys of policy D4b and D9 for the queue.
 """
 
+import asyncio
 import json
 
 import msgspec
@@ -12,7 +13,8 @@ import pytest
 
 from operators.appgroup.order import graph_of
 from operators.appgroup.status import Observed, ObservedPod, merge_patch, status_of
-from operators.networktopology.measured import MeasuredNode, measured_weights, read_config_map
+from operators.networktopology.measured import MeasuredNode, calculated, samples
+from operators.networktopology.readings import read_config_map
 from operators.networktopology.status import Observed as ObservedNodes
 from operators.networktopology.status import status_of as topology_status_of
 from scheduler.config import load
@@ -462,8 +464,8 @@ def run_topology(vector):
     status = topology_status_of(topology.spec, observed)
     nodes = [MeasuredNode(node["metadata"]["name"], labels_of(node)) for node in case["nodes"]]
     data = (case["configMap"] or {}).get("data", {})
-    latencies = read_config_map(data).latencies
-    weights = measured_weights(nodes, latencies)
+    reading = read_config_map(data)
+    latencies, weights = reading.latencies, asyncio.run(_measured(nodes, reading))
 
     assert expect.get("status", {}).get("nodeCount", len(nodes)) == status.node_count
     assert set(expect.get("status", {})) <= {"nodeCount"}
@@ -478,6 +480,10 @@ def run_topology(vector):
         if key in expect:
             costs = expect[key] if key == "netperfCosts" else _costs(expect[key])
             _check_costs(costs, weights, nodes, data, latencies)
+
+
+async def _measured(nodes, reading):
+    return (await calculated(await samples(nodes, reading, 0.0))).table
 
 
 def _costs(topology_list):

@@ -196,7 +196,13 @@ class OwnRows:
         "trellis_operator_restarts_total", "operator", "Times an operator was started again."
     )
 
-    # -- measured load
+    # -- measured load and latency
+    metric_source_age = gauges(
+        "trellis_metric_source_age_seconds", "source", "Age of a source's newest answer."
+    )
+    metric_source_failures = counters(
+        "trellis_metric_source_failures_total", "source", "Times a source gave no usable answer."
+    )
     node_metric_age = gauges(
         "trellis_node_metric_age_seconds",
         "which",

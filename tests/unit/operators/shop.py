@@ -15,9 +15,9 @@ from operators.operator import Recipe, Surroundings
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import ManualClock
 from scheduler.objects.node import Node, NodeMeta
-from scheduler.sandbox import writing
+from scheduler.sandbox import reading, writing
 from scheduler.sandbox.kinds import CUSTOMRESOURCEDEFINITIONS, Resource
-from scheduler.sandbox.request import parse
+from scheduler.sandbox.request import PathNotFoundError, parse
 from scheduler.sandbox.start import new_store
 from scheduler.sandbox.status import StatusError
 from scheduler.sandbox.store import Store
@@ -26,6 +26,7 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.view import LiveView
 
 Json = dict[str, Any]
+START = 1_700_000_000
 CRDS = Path(__file__).parents[3] / "crds"
 type_table()  # read here, not on a test's loop
 pytestmark = pytest.mark.looptime  # time jumps wherever this is used
@@ -35,6 +36,13 @@ class Answer(NamedTuple):
     code: int
     body: bytes = b""
     message: str = ""
+
+
+class LoopClock:
+    """A clock that goes with the loop's time."""
+
+    def now(self) -> float:
+        return START + asyncio.get_running_loop().time()
 
 
 class Shop:
@@ -49,11 +57,15 @@ class Shop:
         spec: Json | None = None,
         without: tuple[str, ...] = (),
         interval_s: float = 1.0,
+        beside: tuple[Json, ...] = (),
     ) -> None:
         self.name = name
         self.store = a_store(definition, without)
+        for other in beside:
+            self.store.create(CUSTOMRESOURCEDEFINITIONS, copy.deepcopy(other))
         self.faults: deque[Answer] = deque()
         self.sent: list[float] = []
+        self.asked: list[tuple[str, str]] = []
         self.reports: list[str] = []
         self.cluster = Cluster()
         self.view = LiveView(self.cluster)
@@ -67,7 +79,7 @@ class Shop:
                 api=Api(self, 10),
                 legacy=False,
                 settings=OperatorsSettings(status_interval_s=interval_s, retry_limit_s=8.0),
-                clock=ManualClock(1_700_000_000),
+                clock=LoopClock(),
                 report=self.reports.append,
             )
         )
@@ -86,12 +98,18 @@ class Shop:
     ) -> Answer:
         await asyncio.sleep(0.01)
         self.sent.append(asyncio.get_running_loop().time())
+        self.asked.append((method, path))
         if self.faults:
             return self.faults.popleft()
-        call = parse(self.store.kinds, method, path, "")
-        call.body, call.content_type = body, content_type
         try:
-            answer = writing.patch(self.store, call)
+            call = parse(self.store.kinds, method, path, "")
+            call.body, call.content_type = body, content_type
+            if method == "GET":
+                return Answer(200, reading.get(self.store, call))
+            write = {"PATCH": writing.patch, "POST": writing.create, "DELETE": writing.delete}
+            answer = write[method](self.store, call)
+        except PathNotFoundError:
+            return Answer(404, message="404 page not found")
         except StatusError as fault:
             return Answer(fault.code, message=fault.status["message"])
         return Answer(answer.code, answer.body)

@@ -9,8 +9,9 @@ import pytest
 from aiohttp import web
 
 from operators.api import Api
-from operators.networktopology.measured import MeasuredNode, measured_weights
+from operators.networktopology.measured import MeasuredNode, calculated, samples
 from operators.networktopology.measuring import Measuring, source_of
+from operators.networktopology.readings import Reading
 from operators.networktopology.status import MEASURED, Observed, merge_patch, status_of
 from scheduler.base.clock import ManualClock
 from scheduler.objects.kinds import BY_KIND
@@ -87,8 +88,8 @@ async def test_a_config_map_is_asked_every_few_minutes_and_its_last_answer_stays
 
     assert 1 == len(server.asked)
     assert first is not None
-    assert ({("n1", "n2"): 20, ("n1", "n3"): 5}, "") == (first.latencies, fault)
-    assert 1 == len(first.refused)
+    assert ({("n1", "n2"): 20, ("n1", "n3"): 5}, "") == (first.reading.latencies, fault)
+    assert 1 == len(first.reading.refused)
     assert START + 120 == measuring.next_due()
 
     clock.set(START + 120)
@@ -134,7 +135,7 @@ async def test_prometheus_is_asked_with_range_and_token():
     found, fault = measuring.of(KEY)
     assert "" == fault
     assert found is not None
-    assert {("n1", "n2"): 1235} == found.latencies
+    assert {("n1", "n2"): 1235} == found.reading.latencies
     query, authorization = seen[0]
     assert "netperf_p90_latency_microseconds[7m]" in query
     assert "Bearer s3cret" == authorization
@@ -149,13 +150,14 @@ async def test_a_missing_secret_is_told_without_asking():
     assert "404" in measuring.of(KEY)[1]
 
 
-def test_what_is_measured_becomes_status_and_never_spec():
+async def test_what_is_measured_becomes_status_and_never_spec():
     """Costs of the measured table, the time, a condition; the user's own tables stay."""
-    table = measured_weights(NODES, {("n1", "n2"): 20, ("n1", "n3"): 5})
+    reading = Reading({("n1", "n2"): 20, ("n1", "n3"): 5})
+    measured = await calculated(await samples(NODES, reading, START))
     previous = NetworkTopologyStatus()
     observed = Observed(
         3, 1, previous, "2026-01-01T00:00:10Z",
-        measured=table, measured_at="2026-01-01T00:00:00Z", source="Prometheus",
+        measured=measured, measured_at="2026-01-01T00:00:00Z", source="Prometheus",
     )  # fmt: skip
     wanted = status_of(topology().spec, observed)
 

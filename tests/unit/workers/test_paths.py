@@ -1,47 +1,57 @@
-"""Shortest paths: the kernel against a plain Dijkstra on random networks, chains, nonsense."""
+"""Shortest paths: the kernel against networkx on random networks, chains, nonsense."""
 
-import heapq
 import random
 
+import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.base.errors import InputError
-from scheduler.workers.paths import UNREACHABLE, Links, shortest
+from scheduler.workers.paths import LARGEST_COST, UNREACHABLE, Links, shortest
 
 
-def dijkstra(links: Links, origin: int) -> list[int]:
-    """Return the costs from one node, the text-book way."""
-    out: dict[int, list[tuple[int, int]]] = {}
+def by_networkx(links: Links) -> list[list[int]]:
+    """Return the costs as networkx finds them."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(links.nodes))
     for a, b, cost in zip(links.origins, links.targets, links.costs, strict=True):
-        out.setdefault(a, []).append((b, cost))
-    costs = [UNREACHABLE] * links.nodes
-    heap = [(0, origin)]
-    while heap:
-        cost, node = heapq.heappop(heap)
-        if cost >= costs[node]:
-            continue
-        costs[node] = cost
-        for target, more in out.get(node, []):
-            heapq.heappush(heap, (cost + more, target))
-    return costs
+        known = graph.get_edge_data(a, b, {"weight": cost})["weight"]
+        graph.add_edge(a, b, weight=min(cost, known))
+    found = dict(nx.all_pairs_dijkstra_path_length(graph))
+    every = range(links.nodes)
+    return [[found[a].get(b, UNREACHABLE) for b in every] for a in every]
 
 
 def network(rng: random.Random, nodes: int, links: int) -> Links:
     """Return a random directed network."""
     ends = [(rng.randrange(nodes), rng.randrange(nodes), rng.randrange(50)) for _ in range(links)]
+    return links_of(nodes, ends)
+
+
+def links_of(nodes: int, ends: list[tuple[int, int, int]]) -> Links:
+    """Return links from (origin, target, cost)."""
     origins, targets, costs = zip(*ends, strict=True) if ends else ((), (), ())
     return Links(nodes, origins, targets, costs)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_kernel_agrees_with_dijkstra(seed):
-    """Every cost between every two nodes, also where no path leads."""
-    rng = random.Random(seed)
-    nodes = rng.randint(1, 30)
-    links = network(rng, nodes, rng.randint(0, 3 * nodes))
+@given(st.data(), st.integers(1, 10))
+def test_the_kernel_agrees_with_networkx(data: st.DataObject, nodes: int):
+    """Every cost between every two nodes, also where no path leads, loops and double links included."""
+    end = st.integers(0, nodes - 1)
+    costs = st.integers(0, 60) | st.sampled_from([LARGEST_COST, 1, 0])
+    links = links_of(nodes, data.draw(st.lists(st.tuples(end, end, costs), max_size=3 * nodes)))
 
-    assert [dijkstra(links, origin) for origin in range(nodes)] == shortest(links).tolist()
+    assert by_networkx(links) == shortest(links).tolist()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_cluster_of_racks_agrees_with_networkx(seed: int):
+    """A hundred nodes with few links each, so that paths have many hops."""
+    links = network(random.Random(seed), 100, 250)
+
+    assert by_networkx(links) == shortest(links).tolist()
 
 
 def test_a_long_chain_in_bad_order_is_exact_too():

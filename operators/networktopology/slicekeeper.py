@@ -1,0 +1,123 @@
+"""`SliceKeeper`: makes the NetworkTopologySlices of all topologies what they should be.
+
+Writes a slice only when it says something else, takes away those that nobody needs, and leaves alone
+what users wrote themselves (slices without a NetworkTopology as controller). What there is, the
+scheduler's own store knows; what was written a moment ago may not be there yet and counts as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import structlog
+
+from operators.api import JSON, MERGE, Json, path_of
+from operators.keeper import CONFLICT, NOT_FOUND, Key
+from operators.networktopology.slices import is_same
+from operators.operator import Surroundings
+from scheduler.base.errors import ApiError
+from scheduler.objects.kinds import BY_KIND
+from scheduler.objects.network import NetworkTopologySlice
+
+SLICE = BY_KIND["NetworkTopologySlice"]
+SETTLE_S = 5.0
+
+_log = structlog.get_logger("operators.networktopology")
+
+Slices = Mapping[str, NetworkTopologySlice]
+
+
+class SliceKeeper:
+    """The slices of this cluster."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        # What was written, None for deleted, and when.
+        self._written: dict[Key, tuple[NetworkTopologySlice | None, float]] = {}
+        self._is_absent = False
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether something was written that the store may not show yet."""
+        return bool(self._written)
+
+    def published(self, topology: Key) -> list[NetworkTopologySlice]:
+        """Return the slices of ours that a topology has."""
+        return [part for key, part in self._known().items() if (key[0], part.topology) == topology]
+
+    async def keep(self, wanted: Mapping[Key, Slices | None]) -> str:
+        """Write what differs; return what went wrong, "" if nothing did.
+
+        `wanted` has the slices of each topology by name, None where what is there is to stay. Slices of
+        topologies that are not listed go.
+        """
+        known = self._known()
+        errors = []
+        for topology, slices in wanted.items():
+            for name, part in (slices or {}).items():
+                key = (topology[0], name)
+                before = known.get(key)
+                if before is None or not is_same(before, part):
+                    errors.append(await self._put(key, part, is_new=before is None))
+        kept = {topology for topology, slices in wanted.items() if slices is None}
+        needed = {(ns, name) for (ns, _), slices in wanted.items() for name in slices or ()}
+        for key, part in known.items():
+            if key not in needed and (key[0], part.topology) not in kept:
+                errors.append(await self._delete(key))
+        return next(filter(None, errors), "")
+
+    def _known(self) -> dict[Key, NetworkTopologySlice]:
+        lately = self._around.clock.now() - SETTLE_S
+        self._written = {key: one for key, one in self._written.items() if one[1] > lately}
+        found: dict[Key, NetworkTopologySlice] = {
+            (part.metadata.namespace, part.metadata.name): part
+            for part in self._around.view.objects(SLICE.kind).values()
+            if _is_ours(part)
+        }
+        for key, (written, _) in self._written.items():
+            if written is not None:
+                found[key] = written
+            else:
+                found.pop(key, None)
+        return found
+
+    async def _put(self, key: Key, part: NetworkTopologySlice, *, is_new: bool) -> str:
+        fields: Json = msgspec.to_builtins(part)
+        fields |= {"apiVersion": SLICE.api_version, "kind": SLICE.kind}
+        if is_new:
+            error = await self._send("POST", path_of(SLICE, key[0]), fields)
+        else:
+            error = await self._send("PATCH", path_of(SLICE, *key), fields)
+        if not error:
+            self._written[key] = (part, self._around.clock.now())
+        return error
+
+    async def _delete(self, key: Key) -> str:
+        error = await self._send("DELETE", path_of(SLICE, *key))
+        if not error:
+            self._written[key] = (None, self._around.clock.now())
+        return error
+
+    async def _send(self, method: str, path: str, body: Json | None = None) -> str:
+        """Send a request; what somebody else has done meanwhile, the next look finds."""
+        content_type = JSON if method == "POST" else MERGE
+        try:
+            await self._around.api.send(method, path, body, content_type=content_type)
+        except ApiError as error:
+            if error.code == NOT_FOUND and method == "POST":
+                if not self._is_absent:
+                    _log.info("costs between nodes are not written: their kind is not served")
+                self._is_absent = True
+            elif error.code not in (NOT_FOUND, CONFLICT):
+                return str(error)
+        else:
+            self._is_absent = False
+        return ""
+
+
+def _is_ours(part: NetworkTopologySlice) -> bool:
+    return any(
+        owner.controller and owner.kind == "NetworkTopology"
+        for owner in part.metadata.owner_references
+    )

@@ -1,0 +1,135 @@
+"""NetworkTopologySlices: the measured ways between single nodes, in parts that an object can hold.
+
+Pure. A slice holds rows of one zone's nodes; which one a row is in follows from its name, so that a node
+that comes or goes moves no other row. A cost stays as it was published while the measured one is within
+a twentieth of it: the noise of measuring would otherwise rewrite every slice each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+import numpy as np
+
+from operators.networktopology.measured import MeasuredNode, Samples
+from operators.turns import in_turns
+from scheduler.objects.kinds import BY_KIND
+from scheduler.objects.meta import ObjectMeta, OwnerReference
+from scheduler.objects.network import (
+    ZONE_LABEL,
+    Cost,
+    NetworkTopology,
+    NetworkTopologySlice,
+    Origin,
+)
+
+# An object of the API server may hold 1 MiB; the rest is for its metadata.
+MOST_BYTES = 900_000
+MOST_WAYS = 2_000  # of one row: with the longest names they still fit
+STILL = 20
+API_VERSION = BY_KIND["NetworkTopology"].api_version
+
+
+class Row(NamedTuple):
+    """Ways from one node; `key` says in which part they are."""
+
+    key: str
+    origin: Origin
+
+
+async def slices_of(
+    topology: NetworkTopology, found: Samples, published: Iterable[NetworkTopologySlice], now: str
+) -> dict[str, NetworkTopologySlice]:
+    """Return the slices that should be there, by name; `published` are those that are."""
+    before: dict[str, dict[str, Cost]] = defaultdict(dict)
+    for one in published:
+        for origin in one.origins:
+            before[origin.origin].update((way.destination, way) for way in origin.ways)
+        await asyncio.sleep(0)
+    by_zone: dict[str, list[Row]] = defaultdict(list)
+    async for handful in in_turns(_by_node(found), 50):
+        for node, targets, costs in handful:
+            known = before.get(node.name, {})
+            ways = tuple(
+                _way(found.nodes[target].name, cost, known)
+                for target, cost in zip(targets, costs, strict=True)
+            )
+            zone = node.labels.get(ZONE_LABEL, "")
+            by_zone[zone] += _pieces(node.name, ways)
+    meta = topology.metadata
+    owner = OwnerReference(API_VERSION, "NetworkTopology", meta.name, meta.uid, controller=True)
+    slices = {}
+    for zone, rows in by_zone.items():
+        for number, part in _parts(rows).items():
+            name = _name(meta.name, zone, number)
+            slices[name] = NetworkTopologySlice(
+                metadata=ObjectMeta(name, meta.namespace, owner_references=(owner,)),
+                topology=meta.name,
+                origin_zone=zone,
+                calculation_time=now,
+                origins=tuple(part),
+            )
+        await asyncio.sleep(0)
+    return slices
+
+
+def is_same(one: NetworkTopologySlice, other: NetworkTopologySlice) -> bool:
+    """Whether two slices say the same; when they were calculated does not count."""
+    return one.origins == other.origins and one.origin_zone == other.origin_zone
+
+
+def _by_node(found: Samples) -> Iterator[tuple[MeasuredNode, list[int], list[int]]]:
+    """Yield each measured node with its targets, in order of their names, and the costs."""
+    order = np.lexsort((found.targets, found.origins))
+    origins = found.origins[order]
+    bounds = np.flatnonzero(np.diff(origins, prepend=-1, append=-1)).tolist()
+    for start, end in itertools.pairwise(bounds):
+        rows = order[start:end]
+        node = found.nodes[int(origins[start])]
+        yield node, found.targets[rows].tolist(), found.latencies[rows].tolist()
+
+
+def _way(destination: str, cost: int, published: Mapping[str, Cost]) -> Cost:
+    known = published.get(destination)
+    if known is not None and _is_still(known.network_cost, cost):
+        return known
+    return Cost(destination=destination, network_cost=cost)
+
+
+def _pieces(name: str, ways: tuple[Cost, ...]) -> Iterator[Row]:
+    for start in range(0, len(ways), MOST_WAYS):
+        yield Row(f"{name}/{start}", Origin(name, ways[start : start + MOST_WAYS]))
+
+
+def _is_still(published: int | None, cost: int) -> bool:
+    return published is not None and abs(cost - published) * STILL <= published
+
+
+def _parts(rows: Sequence[Row]) -> dict[int, list[Origin]]:
+    """Divide rows by their keys into as many parts as are needed, a power of two."""
+    sizes = [len(msgspec.json.encode(row.origin)) for row in rows]
+    number = 1
+    while True:
+        parts: dict[int, list[Origin]] = defaultdict(list)
+        weights: dict[int, int] = defaultdict(int)
+        for row, size in zip(rows, sizes, strict=True):
+            place = crc32(row.key.encode()) % number
+            parts[place].append(row.origin)
+            weights[place] += size
+        if max(weights.values()) <= MOST_BYTES:
+            return parts
+        number *= 2
+
+
+def _name(topology: str, zone: str, number: int) -> str:
+    digest = hashlib.sha256(f"{topology}/{zone}".encode()).hexdigest()[:8]
+    slug = re.sub(r"[^a-z0-9-]+", "-", f"{topology}-{zone}".lower())[:200].strip("-")
+    return f"{slug}-{digest}-{number}"

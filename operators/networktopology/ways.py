@@ -1,0 +1,71 @@
+"""`closed`: the cheapest ways through a network (Dijkstra), without ever holding the loop for long.
+
+Up to some 200 places networkx works here, one origin at a time; beyond that the calculator's kernel
+does, in another process. Whoever needs costs of ways that were not measured directly asks here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+import msgspec
+import networkx as nx
+import numpy as np
+
+from operators.operator import Calculator
+from scheduler.base.arrays import IntColumn, IntMatrix
+from scheduler.base.errors import TrellisError
+
+MOST_HERE = 200
+MOST_PLACES = 2_000  # the answer is a matrix: 32 MB
+LIMIT_S = 30.0
+NO_WAY = -1
+
+
+class CalculationError(TrellisError):
+    """The calculator gave no answer."""
+
+
+class Network(NamedTuple):
+    """Directed links: number i leads from place `origins[i]` to `targets[i]` at `costs[i]` (>= 0)."""
+
+    places: int
+    origins: IntColumn
+    targets: IntColumn
+    costs: IntColumn
+
+
+async def closed(network: Network, calculator: Calculator | None) -> IntMatrix | None:
+    """Return the cheapest costs from row to column, `NO_WAY` where none leads.
+
+    None for a network that is too large; CalculationError when the calculator fails.
+    """
+    if network.places <= MOST_HERE:
+        return await _here(network)
+    if calculator is None or network.places > MOST_PLACES:
+        return None
+    job = {
+        "nodes": network.places,
+        "origins": network.origins.tolist(),
+        "targets": network.targets.tolist(),
+        "costs": network.costs.tolist(),
+    }
+    outcome = await calculator.run("shortest_paths", msgspec.json.encode(job), LIMIT_S)
+    if not outcome.ok:
+        raise CalculationError(f"shortest paths: {outcome.message or 'no answer'}")
+    return np.frombuffer(outcome.blob, dtype=np.int64).reshape(network.places, network.places)
+
+
+async def _here(network: Network) -> IntMatrix:
+    graph = nx.DiGraph()
+    graph.add_weighted_edges_from(
+        zip(network.origins.tolist(), network.targets.tolist(), network.costs.tolist(), strict=True)
+    )
+    costs = np.full((network.places, network.places), NO_WAY, dtype=np.int64)
+    np.fill_diagonal(costs, 0)
+    for origin in graph:
+        found = nx.single_source_dijkstra_path_length(graph, origin)
+        costs[origin, list(found)] = list(found.values())
+        await asyncio.sleep(0)
+    return costs
