@@ -8,10 +8,9 @@ file is invalid, 3 a pod does not fit.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, BinaryIO, Final
 
 import typer
 
@@ -31,7 +30,8 @@ from scheduler.cli.asking import (
     show_tables,
     tell,
 )
-from scheduler.cli.files import read_text
+from scheduler.cli.crew import answer_lines, processors
+from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output, OutputFlag
 from scheduler.cli.installed import registry
 from scheduler.engine.choose import Ties
@@ -44,8 +44,6 @@ from scheduler.whatif.snapshot import Snapshot
 from scheduler.whatif.stage import Options, staged
 
 EXIT_DIFFERS: Final = 1
-# A longer line is no small case; whoever has one uses --snapshot.
-LONGEST_LINE: Final = 256 << 20
 
 
 class TiesChoice(StrEnum):
@@ -120,20 +118,17 @@ def _compare(world: Snapshot, config: str, against: str, wanted: Options, output
 def _batch(name: str, config: str, wanted: Options) -> int:
     """Answer line by line; that a case does not fit, or is wrong, stands in its answer."""
     answering = Batch(setups(config), wanted, read_text)
-    out = sys.stdout.buffer
-    for line in _lines(name):
-        if line.strip():
-            out.write(answering.answer(line) + b"\n")
-            out.flush()
+    with _opened(name) as file:
+        try:
+            answer_lines(file, sys.stdout.buffer, answering.answer, processes=processors())
+        except InputError as error:
+            raise InputError(error.message, where=shown(name)) from error
     return 0
 
 
-def _lines(name: str) -> Iterator[bytes]:
+def _opened(name: str) -> BinaryIO:
     try:
-        with sys.stdin.buffer if name == "-" else Path(name).open("rb") as file:
-            while line := file.readline(LONGEST_LINE):
-                if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-                    raise InputError(f"a line has more than {LONGEST_LINE} bytes", where=name)
-                yield line
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=name) from error
+        return sys.stdin.buffer if name == "-" else Path(name).open("rb")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot be read: {reason}", where=name) from error

@@ -87,12 +87,13 @@ def staged(snapshot: Snapshot, setup: Setup, options: Options) -> Stage:
 def take_apart(stage: Stage) -> None:
     """Free a stage's engine, which is of no use any more.
 
-    An engine and its plugins refer to themselves in many ways. Left to the collector they cost a
-    sixth of a small simulation; without their fields they go at once.
+    Its parts, plugins and trackers refer to each other in circles. Left to the collector they cost a
+    fifth of a small simulation; without their fields they go at once.
     """
     engine = stage.engine
     plugins = [plugin for one in engine.profiles.values() for plugin in one.plugins.values()]
-    for part in (*plugins, engine):
+    trackers = engine.intake.trackers.values()
+    for part in (*plugins, *trackers, *vars(engine).values(), engine):
         getattr(part, "__dict__", {}).clear()
 
 

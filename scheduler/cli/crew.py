@@ -1,0 +1,230 @@
+"""A line in, a line out, in order, by as many processes as there are processors.
+
+Called by `simulate --batch`. The first lines are answered in this process. If more come, and faster
+than one process answers them, copies of it (forks, so that they start at once with everything loaded)
+take blocks of lines; whoever sends one line and waits for its answer keeps one of them busy. Knows
+nothing of what the lines mean; which process answers one must make no difference.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from scheduler.base.errors import InputError, TrellisError
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkProcess
+
+# So many lines are answered before it is worth while to begin sharing.
+FEW: Final = 16
+# Lines that a process is given at a time: a moment's work, so that all are done at about the same time.
+BLOCK: Final = 8
+# Beyond that, handing out is all that this process could do.
+MOST: Final = 8
+# A longer line is no small case.
+LONGEST_LINE: Final = 256 << 20
+_READ: Final = 1 << 18
+
+Answer = Callable[[bytes], bytes]
+
+
+def processors() -> int:
+    """Return how many processes may answer; 1 where copies of a process are not to be relied on."""
+    return min(MOST, len(os.sched_getaffinity(0))) if sys.platform == "linux" else 1
+
+
+def answer_lines(
+    source: BinaryIO, out: BinaryIO, answer: Answer, *, processes: int, few: int = FEW
+) -> None:
+    """Write the answer to each line that is not empty; each goes out as soon as its turn has come.
+
+    `source` may be a file, a pipe or a terminal. InputError when it cannot be read, after what was
+    read before has been answered.
+    """
+    incoming = _Incoming(source)
+    answered = 0
+    while processes < 2 or answered < few:
+        line = incoming.next_line()
+        if line is None:
+            return
+        _write(out, answer(line))
+        answered += 1
+    _Crew(incoming, out, answer, processes).run()
+
+
+class _Incoming:
+    """The lines that have come and nobody has taken yet."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self.source = source
+        self.lines: deque[bytes] = deque()
+        self.is_over = False
+        self._part: list[bytes] = []
+        self._part_size = 0
+
+    def read(self) -> None:
+        """Take in what is there; wait only if nothing is."""
+        try:
+            # One read and no more: what is not here yet may come only after an answer.
+            found = self.source.read1(_READ)  # type: ignore[attr-defined]
+        except OSError as error:
+            self.is_over = True
+            raise InputError(f"cannot be read: {error.strerror}") from error
+        *ended, rest = found.split(b"\n")
+        if ended:
+            self._part.append(ended[0])
+            ended[0] = b"".join(self._part)
+            self._part, self._part_size = [], 0
+        self._part.append(rest)
+        self._part_size += len(rest)
+        if not found:
+            ended.append(b"".join(self._part))
+            self.is_over = True
+        self.lines.extend(line for line in ended if line.strip())
+        if self._part_size > LONGEST_LINE:
+            self.is_over = True
+            raise InputError(f"a line has more than {LONGEST_LINE} bytes")
+
+    def next_line(self) -> bytes | None:
+        """Return a line, waiting for one; None at the end."""
+        while not self.lines:
+            if self.is_over:
+                return None
+            self.read()
+        return self.lines.popleft()
+
+
+class _Member:
+    """A process that answers; `block` is the number of what it is working on."""
+
+    def __init__(self, process: ForkProcess, line: Connection) -> None:
+        self.process = process
+        self.line = line
+        self.block: int | None = None
+
+
+class _Crew:
+    """Hands blocks of lines out and puts their answers in order."""
+
+    def __init__(self, incoming: _Incoming, out: BinaryIO, answer: Answer, most: int) -> None:
+        self._incoming = incoming
+        self._out = out
+        self._answer = answer
+        self._most = most
+        self._members: list[_Member] = []
+        self._handed_out = 0
+        self._written = 0
+        self._answers: dict[int, bytes] = {}
+        self._fault: InputError | None = None
+
+    def run(self) -> None:
+        """Go on until everything is answered."""
+        try:
+            while True:
+                self._hand_out()
+                if not self._next_event():
+                    break
+        finally:
+            for member in self._members:
+                member.process.terminate()
+                member.line.close()
+            for member in self._members:
+                member.process.join()
+        if self._fault is not None:
+            raise self._fault
+
+    def _hand_out(self) -> None:
+        lines = self._incoming.lines
+        while lines and (member := self._idle()) is not None:
+            # Blocks get smaller as lines run out, or nobody would share the last ones.
+            size = max(1, min(BLOCK, len(lines) // self._most))
+            block = [lines.popleft() for _ in range(size)]
+            member.block, self._handed_out = self._handed_out, self._handed_out + 1
+            member.line.send_bytes(b"\n".join(block))
+
+    def _idle(self) -> _Member | None:
+        for member in self._members:
+            if member.block is None:
+                return member
+        return self._join() if len(self._members) < self._most else None
+
+    def _next_event(self) -> bool:
+        """Wait until lines or answers come; return False when nothing can come any more."""
+        from multiprocessing.connection import wait
+
+        incoming = self._incoming
+        busy = {member.line: member for member in self._members if member.block is not None}
+        is_wanted = not incoming.is_over and len(incoming.lines) < 2 * BLOCK * self._most
+        sources = [incoming.source.fileno()] if is_wanted else []
+        if not busy and not sources:
+            return False
+        ready = wait([*busy, *sources])
+        for line, member in busy.items():
+            if line in ready:
+                self._collect(member)
+        if sources and sources[0] in ready:
+            try:
+                incoming.read()
+            except InputError as error:
+                self._fault = error
+        return True
+
+    def _collect(self, member: _Member) -> None:
+        try:
+            answers = member.line.recv_bytes()
+        except (EOFError, OSError) as error:
+            member.process.join()
+            code = member.process.exitcode
+            raise TrellisError(f"a process that was answering ended with code {code}") from error
+        assert member.block is not None  # noqa: S101
+        self._answers[member.block], member.block = answers, None
+        while (text := self._answers.pop(self._written, None)) is not None:
+            self._written += 1
+            _write(self._out, text)
+
+    def _join(self) -> _Member:
+        """Start another process."""
+        from multiprocessing import get_context
+
+        context = get_context("fork")
+        ours, theirs = context.Pipe()
+        others = [member.line for member in self._members]
+        process = context.Process(
+            target=_work, args=(theirs, self._answer, [ours, *others]), daemon=True
+        )
+        with warnings.catch_warnings():
+            # Newer Pythons warn of threads that a copy lacks: here the idle ones of numpy, which
+            # starts them again.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process.start()
+        theirs.close()
+        member = _Member(process, ours)
+        self._members.append(member)
+        return member
+
+
+def _work(line: Connection, answer: Answer, others: list[Connection]) -> None:
+    """Answer blocks of lines until nobody sends any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # our parent decides when we end
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for other in others:
+        # While we hold our parent's ends nobody would notice that it has gone.
+        other.close()
+    try:
+        while True:
+            block = line.recv_bytes()
+            line.send_bytes(b"\n".join(answer(one) for one in block.split(b"\n")))
+    except (EOFError, OSError):
+        return
+
+
+def _write(out: BinaryIO, text: bytes) -> None:
+    out.write(text + b"\n")
+    out.flush()
