@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,7 @@ def test_nothing_comes(piped):
 
 def test_an_answer_does_not_wait_for_the_next_line():
     """A program may ask, read the answer and only then ask again."""
-    client = subprocess.Popen(
+    client: Any = subprocess.Popen(
         [sys.executable, "-S", "-c", CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     with client, client.stdout as source, client.stdin as out:
