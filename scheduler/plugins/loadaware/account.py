@@ -7,6 +7,8 @@ compared with the report's, never with the clock, so that the sums change with e
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from scheduler.base.clock import parse_rfc3339
@@ -137,9 +139,9 @@ class Account:
         report = self.report
         if report is None:
             return
-        for entry in self.entries.values():
-            if (self.counts_prod and entry.is_prod) or not _has_seen(report, entry):
-                self._count(entry, 1)
+        entries = self.entries.values()
+        for entry in _unseen_by(report, entries, with_prod=self.counts_prod):
+            self._count(entry, 1)
 
     def production(self) -> list[int]:
         """Return what production uses: reported pods, and the system where that is asked for."""
@@ -177,7 +179,7 @@ class Account:
         report = self.report
         if report is None:
             return ()
-        if _has_seen(report, entry):
+        if not _unseen_by(report, (entry,)):
             return ()
         usage = report.usage_of(entry.key)
         if usage is None:
@@ -193,13 +195,23 @@ class Account:
         return self._unseen(entry)
 
 
-def _has_seen(report: Report, entry: Entry) -> bool:
-    """Whether the report's usage holds the pod's already: the ordinary case."""
-    return (
-        entry.key in report.pods
-        and entry.assigned <= report.updated - report.interval_s
-        and entry.deadline <= report.updated
-    )
+def _unseen_by(
+    report: Report, entries: Iterable[Entry], *, with_prod: bool = False
+) -> list[Entry]:
+    """Return those whose usage the report cannot hold yet: few; with `with_prod` all prod ones too.
+
+    One pass over all of a node's pods for every report that comes, so without a call per pod.
+    """
+    seen, updated = report.pods, report.updated
+    covered = updated - report.interval_s
+    return [
+        entry
+        for entry in entries
+        if entry.assigned > covered
+        or entry.key not in seen
+        or entry.deadline > updated
+        or (with_prod and entry.is_prod)
+    ]
 
 
 def _add(total: list[int], more: Vector, sign: int) -> None:

@@ -98,24 +98,17 @@ class Grid:
     def write(
         self,
         row: int,
+        rooms: Rooms,
         *,
-        node_room: Sequence[int],
-        prod_room: Sequence[int],
         node_free: Sequence[int],
         prod_free: Sequence[int],
         offered: Sequence[int],
-        updated: float,
         flags: tuple[bool, ...],
     ) -> None:
         """Write a row."""
-        self._amounts[:, row] = (*node_room, *prod_room, *node_free, *prod_free, *offered)
+        self._amounts[:, row] = (*rooms.node, *rooms.prod, *node_free, *prod_free, *offered)
         self._flags[:, row] = flags
-        self._updated[row] = updated
-
-    def rooms(self, row: int) -> Rooms:
-        """Return what decides whether the filter passes a row."""
-        found: list[int] = self._amounts[: 2 * self._width, row].tolist()
-        return Rooms(found[: self._width], found[self._width :], float(self._updated[row]))
+        self._updated[row] = rooms.updated
 
     def cells(self, row: int) -> list[Any]:
         """Return all cells of a row."""

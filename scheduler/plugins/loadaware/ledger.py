@@ -49,11 +49,11 @@ class LastReport(msgspec.Struct, frozen=True):
         `silence_s`: then its figures may have expired in between.
         """
         before, after = self.before, self.after
-        if before is None or after is None:
+        if before is None:
             return False
         if self.is_gone:
             return True
-        if not after.fits(weight):
+        if after is None or not after.fits(weight):
             return False
         return after.updated - before.updated >= silence_s or not before.fits(weight)
 
@@ -76,6 +76,7 @@ class Ledger:
         self._rows: dict[str, int] = {}
         self._accounts: dict[str, Account] = {}
         self._limits: dict[str, NodeLimits] = {}
+        self._rooms: dict[str, Rooms] = {}
         self.touched = Touched()
         # Nodes for one of whose percentiles another figure stands in.
         self.substitutes: set[str] = set()
@@ -89,7 +90,10 @@ class Ledger:
         return column
 
     def free(self, index: int, *, prod: bool) -> IntColumn:
-        """Return allocatable minus usage, as scoring sees it; -1 where nothing is offered."""
+        """Return allocatable minus usage, as scoring sees it; -1 where nothing is offered.
+
+        That of production is told only where the settings score by it.
+        """
         column: IntColumn = (self._grid.prod_free if prod else self._grid.node_free)[index]
         return column
 
@@ -118,8 +122,8 @@ class Ledger:
 
     def fits(self, node: str, weight: Weight) -> bool:
         """Whether a pod breaks no threshold of a node; so of one that is not known."""
-        row = self._rows.get(node)
-        return row is None or self._grid.rooms(row).fits(weight)
+        rooms = self._rooms.get(node)
+        return rooms is None or rooms.fits(weight)
 
     @property
     def reports(self) -> int:
@@ -234,6 +238,7 @@ class Ledger:
         if row is not None:
             del self._accounts[name]
             del self._limits[name]
+            del self._rooms[name]
             self.substitutes.discard(name)
             self._grid.clear(row)
             self.touched.add(row)
@@ -242,20 +247,15 @@ class Ledger:
         return self.settings.scores_prod or limits.prod_breaks is not None
 
     def _report(self, name: str, metric: NodeMetric | None) -> None:
-        account = self._accounts.get(name)
-        self.last_report = LastReport(name)
-        if account is None:
-            if metric is not None:
-                self._open(name, metric)
-            return
-        row = self._rows[name]
-        before = self._grid.rooms(row)
+        account, before = self._accounts.get(name), self._rooms.get(name)
         if metric is None:
             self._close(name)
+        elif account is None:
+            self._open(name, metric)
         else:
             account.take(read_report(metric, self.settings))
             self._write(name)
-        self.last_report = LastReport(name, before, self._grid.rooms(row), is_gone=metric is None)
+        self.last_report = LastReport(name, before, self._rooms.get(name), is_gone=metric is None)
 
     def _pod(self, before: Placed | None, after: Placed | None) -> None:
         if before is not None and (after is None or before.node != after.node):
@@ -292,32 +292,32 @@ class Ledger:
         scored_by = report.choose(self.settings.score_percentile)
         if report.usage is not None and (checked_by.is_substitute or scored_by.is_substitute):
             self.substitutes.add(name)
-        production = account.production()
-        prod_used = _sum(production, account.prod_delta)
-        has_prod = limits.prod_breaks is not None
-        node_breaks = limits.node_breaks
-        counts = self.settings.estimates_in_filter
-        node_delta = account.node_delta if counts else self.settings.nothing
-        prod_filter = prod_used if counts else production
-        node_room = _room(node_breaks, report, checked_by.usage, node_delta)
-        prod_room = (
-            _room(limits.prod_breaks, report, prod_filter, self.settings.nothing)
-            if has_prod
-            else node_room
-        )
+        nothing, counts = self.settings.nothing, self.settings.estimates_in_filter
+        node_delta = account.node_delta if counts else nothing
+        node_room = _room(limits.node_breaks, report, checked_by.usage, node_delta)
+        node_free = _free(limits.allocatable, report, scored_by.usage, account.node_delta)
+        prod_room, prod_free = node_room, node_free
+        if account.counts_prod:
+            production = account.production()
+            prod_used = _sum(production, account.prod_delta)
+            prod_free = _free(limits.allocatable, report, prod_used, nothing)
+            if limits.prod_breaks is not None:
+                filtered_by = prod_used if counts else production
+                prod_room = _room(limits.prod_breaks, report, filtered_by, nothing)
+        has_node, has_prod = limits.node_breaks is not None, limits.prod_breaks is not None
+        has_percentile = limits.percentile is not None
+        self._rooms[name] = rooms = Rooms(node_room, prod_room, report.updated)
         self._grid.write(
             row,
-            node_room=node_room,
-            prod_room=prod_room,
-            node_free=_free(limits.allocatable, report, scored_by.usage, account.node_delta),
-            prod_free=_free(limits.allocatable, report, prod_used, self.settings.nothing),
+            rooms,
+            node_free=node_free,
+            prod_free=prod_free,
             offered=limits.allocatable,
-            updated=report.updated,
             flags=(
-                node_breaks is not None,
-                has_prod or node_breaks is not None,
-                limits.percentile is not None,
-                limits.percentile is not None and not has_prod,
+                has_node,
+                has_prod or has_node,
+                has_percentile,
+                has_percentile and not has_prod,
                 report.usage is not None,
             ),
         )

@@ -143,11 +143,10 @@ def _vector(amounts: ResourceList, settings: Settings) -> Vector | None:
 
 def _amount(name: str, value: str | float) -> int:
     """Read an amount; the forms that agents write go a short way, there are many per report."""
-    if type(value) is str and value.isascii():
-        digits, unit = (value[:-1], value[-1:]) if name == "cpu" else (value[:-2], value[-2:])
-        if digits.isdigit() and len(digits) <= _MOST_DIGITS:
-            if unit == "n":
-                return min(-(-int(digits) // 1_000_000), LARGEST)
-            if unit in _BINARY:
-                return min(int(digits) << _BINARY[unit], LARGEST)
+    if type(value) is str and len(value) <= _MOST_DIGITS and value.isascii():
+        if name == "cpu":
+            if value[-1:] == "n" and (digits := value[:-1]).isdigit():
+                return -(-int(digits) // 1_000_000)
+        elif (shift := _BINARY.get(value[-2:])) is not None and (digits := value[:-2]).isdigit():
+            return min(int(digits) << shift, LARGEST)
     return max(0, min(resource_amount(name, value), LARGEST))
