@@ -195,9 +195,7 @@ class Account:
         return self._unseen(entry)
 
 
-def _unseen_by(
-    report: Report, entries: Iterable[Entry], *, with_prod: bool = False
-) -> list[Entry]:
+def _unseen_by(report: Report, entries: Iterable[Entry], *, with_prod: bool = False) -> list[Entry]:
     """Return those whose usage the report cannot hold yet: few; with `with_prod` all prod ones too.
 
     One pass over all of a node's pods for every report that comes, so without a call per pod.

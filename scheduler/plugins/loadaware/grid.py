@@ -13,10 +13,13 @@ from scheduler.base.arrays import BoolColumn, FloatColumn, IntMatrix
 from scheduler.plugins.loadaware.account import Weight
 from scheduler.plugins.loadaware.limits import UNLIMITED
 from scheduler.plugins.loadaware.report import NEVER
+from scheduler.plugins.loadaware.scoring import Numbers
 
 _FIRST_CAPACITY = 64
-_GROUPS = 5  # node_room, prod_room, node_free, prod_free, offered
+_GROUPS = 5  # node_room, prod_room, node_free, prod_free, divisors
 _FLAGS = 5
+# 100 * x / y in float64, rounded down, is exact while 101 * y stays below 2**53.
+_LARGEST_EXACT = 2**53 // 101
 
 
 class Rooms(msgspec.Struct, frozen=True):
@@ -37,8 +40,9 @@ class Grid:
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self._empty = (UNLIMITED,) * (2 * width) + (-1,) * (2 * width) + (0,) * width
+        self._empty = (UNLIMITED,) * (2 * width) + (-1,) * (2 * width) + (1,) * width
         self._size = 0
+        self._is_exact = True
         self._allocate(_FIRST_CAPACITY)
 
     def _allocate(self, capacity: int) -> None:
@@ -48,6 +52,7 @@ class Grid:
         self._amounts[:] = np.array(self._empty, dtype=np.int64)[:, None]
         self._flags: NDArray[np.bool_] = np.zeros((_FLAGS, capacity), dtype=np.bool_)
         self._updated: NDArray[np.float64] = np.full(capacity, NEVER)
+        self._floats: NDArray[np.float64] = np.ones((self._width, capacity))
         self._view()
 
     def _view(self) -> None:
@@ -57,8 +62,12 @@ class Grid:
         self.prod_room: IntMatrix
         self.node_free: IntMatrix
         self.prod_free: IntMatrix
-        self.offered: IntMatrix
-        self.node_room, self.prod_room, self.node_free, self.prod_free, self.offered = groups
+        divisors: IntMatrix
+        self.node_room, self.prod_room, self.node_free, self.prod_free, divisors = groups
+        # What percentages are taken of, at least 1: floats, while dividing by them is exact.
+        self.divisors: Numbers = divisors
+        if self._is_exact:
+            self.divisors = self._floats[:, :size]
         flags = [self._flags[i, :size] for i in range(_FLAGS)]
         self.node_checked: BoolColumn
         self.prod_checked: BoolColumn
@@ -80,18 +89,20 @@ class Grid:
             return
         capacity = self._amounts.shape[1]
         if size > capacity:
-            before, old = (self._amounts, self._flags, self._updated), self._size
+            before, old = (self._amounts, self._flags, self._updated, self._floats), self._size
             self._size = size
             self._allocate(max(size, 2 * capacity))
             self._amounts[:, :old] = before[0][:, :old]
             self._flags[:, :old] = before[1][:, :old]
             self._updated[:old] = before[2][:old]
+            self._floats[:, :old] = before[3][:, :old]
         self._size = size
         self._view()
 
     def clear(self, row: int) -> None:
         """Put a row back to that of a node without report."""
         self._amounts[:, row] = self._empty
+        self._floats[:, row] = 1
         self._flags[:, row] = False
         self._updated[row] = NEVER
 
@@ -102,13 +113,22 @@ class Grid:
         *,
         node_free: Sequence[int],
         prod_free: Sequence[int],
-        offered: Sequence[int],
         flags: tuple[bool, ...],
     ) -> None:
-        """Write a row."""
-        self._amounts[:, row] = (*rooms.node, *rooms.prod, *node_free, *prod_free, *offered)
+        """Write a row, but for its divisors."""
+        values = (*rooms.node, *rooms.prod, *node_free, *prod_free)
+        self._amounts[: len(values), row] = values
         self._flags[:, row] = flags
         self._updated[row] = rooms.updated
+
+    def offer(self, row: int, amounts: Sequence[int]) -> None:
+        """Write what a row's percentages are taken of."""
+        divisors = [max(amount, 1) for amount in amounts]
+        self._amounts[-self._width :, row] = divisors
+        self._floats[:, row] = divisors
+        if self._is_exact and max(divisors, default=1) > _LARGEST_EXACT:
+            self._is_exact = False
+            self._view()
 
     def cells(self, row: int) -> list[Any]:
         """Return all cells of a row."""

@@ -21,6 +21,7 @@ from scheduler.plugins.loadaware.account import Account, Weight, entry_of, weigh
 from scheduler.plugins.loadaware.grid import Grid, Rooms
 from scheduler.plugins.loadaware.limits import UNLIMITED, NodeLimits, node_limits
 from scheduler.plugins.loadaware.report import Report, read_report
+from scheduler.plugins.loadaware.scoring import Numbers
 from scheduler.plugins.loadaware.settings import Settings, Vector
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -97,9 +98,9 @@ class Ledger:
         column: IntColumn = (self._grid.prod_free if prod else self._grid.node_free)[index]
         return column
 
-    def offered(self, index: int) -> IntColumn:
-        """Return what percentages are taken of."""
-        column: IntColumn = self._grid.offered[index]
+    def divisor(self, index: int) -> Numbers:
+        """Return what percentages are taken of, at least 1: floats where these divide exactly."""
+        column: Numbers = self._grid.divisors[index]
         return column
 
     def checked(self, *, prod: bool) -> BoolColumn:
@@ -210,7 +211,7 @@ class Ledger:
         elif name in self._accounts:
             limits = node_limits(change.node, self.settings)
             if limits != self._limits[name]:
-                self._limits[name] = limits
+                self._limit(name, limits)
                 self._accounts[name].count_prod(counts=self._counts_prod(limits))
                 self._write(name)
 
@@ -223,14 +224,19 @@ class Ledger:
         node = cluster.table.nodes[row]
         if node is None:
             return
-        limits = self._limits[name] = node_limits(node, self.settings)
-        account = self._accounts[name] = Account(len(self.settings.resources))
         self._rows[name] = row
+        limits = self._limit(name, node_limits(node, self.settings))
+        account = self._accounts[name] = Account(len(self.settings.resources))
         account.count_prod(counts=self._counts_prod(limits))
         account.report = read_report(metric, self.settings)
         for uid, placed in cluster.pods.on(name).items():
             self._hold(account, uid, placed)
         self._write(name)
+
+    def _limit(self, name: str, limits: NodeLimits) -> NodeLimits:
+        self._limits[name] = limits
+        self._grid.offer(self._rows[name], limits.allocatable)
+        return limits
 
     def _close(self, name: str) -> None:
         """End an account: the node or its report is gone."""
@@ -312,7 +318,6 @@ class Ledger:
             rooms,
             node_free=node_free,
             prod_free=prod_free,
-            offered=limits.allocatable,
             flags=(
                 has_node,
                 has_prod or has_node,

@@ -22,7 +22,7 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.loadaware.account import Weight, weigh
 from scheduler.plugins.loadaware.args import MOST, SOFT, LoadAwareSchedulingArgs, effective
 from scheduler.plugins.loadaware.ledger import KIND, Ledger, ledger_for
-from scheduler.plugins.loadaware.scoring import usage_scores, weighing_of
+from scheduler.plugins.loadaware.scoring import Numbers, usage_scores, weighing_of
 from scheduler.plugins.loadaware.settings import settings_of
 from scheduler.plugins.loadaware.telling import SOURCE_ANNOTATION, silence, tell
 from scheduler.state.change import Change
@@ -114,12 +114,13 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
             return nodes.constant(0)
         weight = incoming.weight
         prod = self.effective.score_according_prod_usage and weight.is_prod
-        left, offered = {}, {}
+        left: dict[int, IntColumn] = {}
+        divisors: dict[int, Numbers] = {}
         for place in self._weighing.counted:
             free = nodes.part(self.ledger.free(place, prod=prod))
             left[place] = free - weight.estimate[place]
-            offered[place] = nodes.part(self.ledger.offered(place))
-        scores = usage_scores(self._weighing, left, offered)
+            divisors[place] = nodes.part(self.ledger.divisor(place))
+        scores = usage_scores(self._weighing, left, divisors)
         if self._is_soft:
             beyond = np.zeros(nodes.size, dtype=np.bool_)
             for reason in self._usage_reasons(nodes, incoming, settled=None):
@@ -127,7 +128,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
             scores = np.where(beyond, scores * _BEYOND // 100, _WITHIN + scores * _WITHIN // 100)
         known = nodes.part(self.ledger.updated) > cycle.now - self.expiration_s
         known &= nodes.part(self.ledger.measured)
-        return scores * known
+        return scores if np.count_nonzero(known) == nodes.size else scores * known
 
     def reserve(self, _cycle: Cycle, _node: str, _incoming: Incoming) -> None:
         """Let it be: the ledger counts the assumed pod itself."""

@@ -6,14 +6,16 @@ Called by the plugin with the columns of a ledger; knows neither reports nor pod
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.base.arrays import IntColumn
 
-# 100 * x / y in float64, rounded down, is exact while 101 * y stays below 2**53.
-_LARGEST_EXACT = 2**53 // 101
+# Whole numbers, as int64 or, where that is exact and quicker, as float64.
+Numbers: TypeAlias = NDArray[np.number[Any]]
 
 
 class Weighing(msgspec.Struct, frozen=True):
@@ -43,17 +45,18 @@ def weighing_of(
 
 
 def usage_scores(
-    weighing: Weighing, left: Mapping[int, IntColumn], offered: Mapping[int, IntColumn]
+    weighing: Weighing, left: Mapping[int, IntColumn], divisors: Mapping[int, Numbers]
 ) -> IntColumn:
     """Return 0..100 per row: the weighted mean over resources, with the lowest as one more of them.
 
-    `left` is what remains of `offered` once the pod runs; below 0 is worth 0. `weighing.total` is
-    positive. When packing, what is used counts instead of what remains.
+    `left` is what remains of a node's amount once the pod runs; below 0 is worth 0, as it is where
+    nothing is offered. `divisors` holds the amounts, at least 1 and as floats where these divide
+    exactly. `weighing.total` is positive. When packing, what is used counts instead of what remains.
     """
-    total: IntColumn | None = None
-    lowest: IntColumn | None = None
+    total: Numbers | None = None
+    lowest: Numbers | None = None
     for place in weighing.counted:
-        score = _share(left[place], offered[place], packs=weighing.packs)
+        score = _share(left[place], divisors[place], packs=weighing.packs)
         weight = weighing.weights[place]
         if weight:
             part = score if weight == 1 else score * weight
@@ -67,14 +70,15 @@ def usage_scores(
     return (total / weighing.total).astype(np.int64)
 
 
-def _share(left: IntColumn, offered: IntColumn, *, packs: bool) -> IntColumn:
-    """Return floor(100 * share); 0 where nothing is offered or more than that would be used."""
-    divisor = np.maximum(offered, 1)
-    amount: IntColumn = np.maximum(left, 0)
+def _share(left: IntColumn, divisor: Numbers, *, packs: bool) -> Numbers:
+    """Return floor(100 * share), as whole numbers of the divisor's type."""
+    amount: Numbers = np.maximum(left, 0)
     if packs:
-        amount = np.where(left >= 0, np.maximum(offered - left, 0), 0)
-    if len(divisor) and int(divisor.max()) > _LARGEST_EXACT:
-        share: IntColumn = amount * 100 // divisor
+        used: Numbers = np.maximum(divisor - left, 0)
+        amount = np.where(left >= 0, used, 0)
+    if divisor.dtype.kind == "i":
+        share: Numbers = np.floor_divide(amount * 100, divisor)
     else:
-        share = (amount * 100.0 / divisor).astype(np.int64)
-    return np.minimum(share, 100)
+        share = amount * 100.0
+        np.floor(np.divide(share, divisor, out=share), out=share)
+    return np.minimum(share, 100, out=share)
