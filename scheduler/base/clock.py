@@ -60,12 +60,12 @@ perf_s: Callable[[], float] = time.perf_counter
 
 def rfc3339(now: float) -> str:
     """Write seconds since the epoch as Kubernetes' `Time`: whole seconds, UTC, `Z`."""
-    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{datetime.fromtimestamp(int(now), UTC).isoformat()[:19]}Z"
 
 
 def rfc3339_micro(now: float) -> str:
     """Write seconds since the epoch as Kubernetes' `MicroTime`: six decimals, UTC, `Z`."""
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{datetime.fromtimestamp(now, UTC).isoformat(timespec='microseconds')[:26]}Z"
 
 
 def parse_rfc3339(text: str | None) -> float | None:

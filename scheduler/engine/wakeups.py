@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scheduler.framework.plugin import Plugin
@@ -49,7 +50,11 @@ class Wakeups:
         self._now_s = now_s
         self._parked: dict[str, dict[str, QueuedPod]] = {}
         self._all: dict[str, QueuedPod] = {}
-        self._readers = _readers(profiles)
+
+    @cached_property
+    def _readers(self) -> dict[str, tuple[str, ...]]:
+        # Made when a pod waits: in a small simulation, as a rule, none does.
+        return _readers(self._profiles)
 
     def park(self, queued: QueuedPod) -> None:
         """Keep a rejected or gated pod until a change may help it."""

@@ -27,7 +27,7 @@ class Column(Generic[ScalarT]):
         capacity = FIRST_CAPACITY
         while capacity < size:
             capacity *= 2
-        self._data: NDArray[ScalarT] = np.full(capacity, fill, dtype=dtype)
+        self._data: NDArray[ScalarT] = _filled(capacity, fill, dtype)
         self._fill = fill
         self._size = size
         self.values: NDArray[ScalarT] = self._data[:size]
@@ -36,7 +36,7 @@ class Column(Generic[ScalarT]):
     def grow(self, size: int) -> None:
         """Make room for `size` rows."""
         if size > len(self._data):
-            bigger = np.full(max(size, 2 * len(self._data)), self._fill, dtype=self._data.dtype)
+            bigger = _filled(max(size, 2 * len(self._data)), self._fill, self._data.dtype)
             bigger[: self._size] = self._data[: self._size]
             self._data = bigger
         if size > self._size:
@@ -65,3 +65,8 @@ class Column(Generic[ScalarT]):
         twin.values = twin._data[: self._size]
         twin.generation = self.generation
         return twin
+
+
+def _filled(size: int, fill: object, dtype: DTypeLike) -> NDArray[Any]:
+    # A small simulation makes some thirty columns, nearly all of zeros.
+    return np.full(size, fill, dtype=dtype) if fill else np.zeros(size, dtype=dtype)

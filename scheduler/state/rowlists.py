@@ -24,7 +24,10 @@ AMOUNTS = (CPU, MEMORY, EPHEMERAL)
 _FIELDS = FIRST_AMOUNT + len(AMOUNTS)
 
 _UNKNOWN = -1
-_LEAST_ROOM = 1024
+_LEAST_OUTDATED = 1024
+# What an empty list begins with; nothing is ever written to an array without entries.
+_NO_ROWS: IntColumn = np.zeros(0, dtype=np.int64)
+_NO_NUMBERS: IntMatrix = np.zeros((_FIELDS, 0), dtype=np.int64)
 
 
 class RowLists:
@@ -40,10 +43,10 @@ class RowLists:
 
     def clear(self) -> None:
         """Forget all rows."""
-        self._first: IntColumn = np.zeros(0, dtype=np.int64)
-        self._count: IntColumn = np.zeros(0, dtype=np.int64)
+        self._first = _NO_ROWS
+        self._count = _NO_ROWS
         self._pods: list[Placed] = []
-        self._numbers: IntMatrix = np.zeros((_FIELDS, _LEAST_ROOM), dtype=np.int64)
+        self._numbers = _NO_NUMBERS
         self._outdated = 0
 
     def forget(self, row: int) -> None:
@@ -95,7 +98,7 @@ class RowLists:
             self._count = np.concatenate((self._count, np.zeros(more, dtype=np.int64)))
 
     def _compact(self) -> None:
-        if self._outdated <= _LEAST_ROOM or 2 * self._outdated <= len(self._pods):
+        if self._outdated <= _LEAST_OUTDATED or 2 * self._outdated <= len(self._pods):
             return
         rows = np.flatnonzero(self._first != _UNKNOWN)
         counts = self._count[rows]

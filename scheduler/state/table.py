@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import blake2b
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from scheduler.state.ports import HostPorts
 from scheduler.state.resources import CPU, LARGEST, MEMORY, PODS, ResourceIndex, amounts
 from scheduler.state.taints import TaintIndex
 from scheduler.state.touched import Touched
+
+# What a row without a node shows.
+NO_NODE: Final = Node()
 
 
 def stable_hash(text: str) -> int:
@@ -118,6 +122,16 @@ class NodeTable:
         """Return the requests of cpu or memory with assumed amounts for containers without."""
         return self._scored[resource].values
 
+    def reserve(self, count: int) -> None:
+        """Make free rows for `count` nodes to come, which is dearer one by one."""
+        more = range(self.size, self.size + count - len(self._free))
+        if more:
+            self.nodes += [None] * len(more)
+            self._free += reversed(more)
+            for column in self._all_columns():
+                column.grow(self.size)
+            self._describe(more[-1], NO_NODE)
+
     def put(self, node: Node, pods: Mapping[str, Placed]) -> int:
         """Add or replace a node; `pods` already count on it. ObjectError changes nothing."""
         # Scores are percentages: a hundred times what a node offers must fit into an int64. And a pod
@@ -142,10 +156,7 @@ class NodeTable:
         self.facts_touched.add(row)
         if self._unschedulable.values[row] != node.spec.unschedulable:
             self._unschedulable.set(row, node.spec.unschedulable)
-        self.labels.set(row, node.metadata.labels)
-        self.taints.set(row, node.spec.taints)
-        self.images.set(row, node.status.images)
-        self.features.set(row, node.status.declared_features)
+        self._describe(row, node)
         return row
 
     def remove(self, name: str, pods: Mapping[str, Placed]) -> int:
@@ -160,12 +171,15 @@ class NodeTable:
         self.facts_touched.add(row)
         self._exists.clear(row)
         self._unschedulable.clear(row)
-        self.labels.set(row, {})
-        self.taints.set(row, ())
-        self.images.set(row, ())
-        self.features.set(row, ())
+        self._describe(row, NO_NODE)
         self._free.append(row)
         return row
+
+    def _describe(self, row: int, node: Node) -> None:
+        self.labels.set(row, node.metadata.labels)
+        self.taints.set(row, node.spec.taints)
+        self.images.set(row, node.status.images)
+        self.features.set(row, node.status.declared_features)
 
     def hold(self, row: int, placed: Placed) -> None:
         """Count a pod on a row."""

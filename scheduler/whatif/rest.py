@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -20,15 +20,16 @@ from scheduler.whatif.volumes import VolumeController, touched
 MERGE_TYPES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
 JSON_PATCH = "application/json-patch+json"
 
+_SERVED: Final[dict[tuple[str, str], list[Kind]]] = {}
+for _kind in WATCHED:
+    _SERVED.setdefault((_kind.group, _kind.plural), []).append(_kind)
+
 
 class Rest:
     """Answers `Call` effects; reads objects from the engine's own store."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._kinds: dict[tuple[str, str], list[Kind]] = {}
-        for kind in WATCHED:
-            self._kinds.setdefault((kind.group, kind.plural), []).append(kind)
         self._volumes = VolumeController(cluster)
 
     def call(self, call: Call) -> tuple[Answer, list[Watched]]:
@@ -98,7 +99,7 @@ class Rest:
         namespace = ""
         if rest[0] == "namespaces" and len(rest) > 2:
             namespace, rest = rest[1], rest[2:]
-        kinds = self._kinds.get((group, rest[0]))
+        kinds = _SERVED.get((group, rest[0]))
         if kinds is None or kinds[0].kind in ("Pod", "Node"):
             return None
         name = rest[1] if len(rest) > 1 else ""

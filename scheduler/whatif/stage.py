@@ -69,6 +69,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: Options) -> Stage:
     def tell(kind: str, obj: Any, key: str, at: float = now) -> None:
         _tell(engine, Watched(kind, "ADDED", obj), at, faults, snapshot.place(kind, key))
 
+    engine.cluster.table.reserve(len(snapshot.nodes))
     for kind, obj in snapshot.objects:
         meta = obj.metadata
         tell(kind, obj, f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)

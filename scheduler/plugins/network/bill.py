@@ -7,7 +7,7 @@ network plugins is measured by the same table. Costs are those of NetworkOverhea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -50,9 +50,9 @@ class Tie(msgspec.Struct, frozen=True, rename="camel"):
 class Bill:
     """Answers for the cluster behind a handle, by the arguments of the network plugins there are."""
 
-    def __init__(self, handle: Handle, plugins: Iterable[Plugin[Any]] = ()) -> None:
+    def __init__(self, handle: Handle, plugins: Collection[Plugin[Any]] = ()) -> None:
         self._handle = handle
-        self._args = next((p.args for p in plugins if isinstance(p.args, TopologyArgs)), None)
+        self._plugins = plugins
         self._tracker: NetworkTracker | None = None
         self._matrices: Prices | None = None
 
@@ -132,8 +132,9 @@ class Bill:
 
     def _table(self) -> CostTable | None:
         """Return the table that the plugins use; without one, the first of the first topology."""
-        if self._args is not None:
-            return Lookup("", self._args, self._handle).table()
+        args = self._args()
+        if args is not None:
+            return Lookup("", args, self._handle).table()
         topologies: Mapping[str, NetworkTopology] = self._handle.objects("NetworkTopology")
         for key in sorted(topologies):
             topology = topologies[key]
@@ -141,9 +142,13 @@ class Bill:
                 return CostTable(topology, weights.name)
         return None
 
+    def _args(self) -> TopologyArgs | None:
+        return next((p.args for p in self._plugins if isinstance(p.args, TopologyArgs)), None)
+
     def _needs(self, name: str, namespace: str = "") -> GroupNeeds | None:
         groups: Mapping[str, AppGroup] = self._handle.objects("AppGroup")
-        spaces = self._args.namespaces if self._args is not None else ("default",)
+        args = self._args()
+        spaces = args.namespaces if args is not None else ("default",)
         for space in (namespace, *spaces):
             if f"{space}/{name}" in groups and self._tracker is not None:
                 return self._tracker.dependencies.of(groups[f"{space}/{name}"])

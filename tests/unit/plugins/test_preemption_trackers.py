@@ -131,7 +131,7 @@ def test_incremental_is_as_afresh(seed: int):
 
 def test_outdated_rows_are_swept_together(monkeypatch):
     """However often a row changes, the list stays about as long as there are pods."""
-    monkeypatch.setattr(rowlists, "_LEAST_ROOM", 4)
+    monkeypatch.setattr(rowlists, "_LEAST_OUTDATED", 4)
     kept, row = Kept(), np.array([0, 1])
     for name in NODES[:2]:
         kept.follow(kept.cluster.put_node(make_node(name)))

@@ -44,3 +44,23 @@ def test_a_confirmed_pod_cannot_be_forgotten():
 
     assert cluster.forget("uid-p") is NOTHING
     assert 1 == len(cluster.pods)
+
+
+def test_rows_made_beforehand_take_nodes_in_order():
+    """They hold no node until one comes; a freed row is used before new ones are made."""
+    ready, plain = Cluster(), Cluster()
+    ready.table.reserve(2)
+    zones = ready.table.labels.column("zone")
+    assert [False, False] == ready.table.exists.tolist()
+    assert [-1, -1] == zones.ids.tolist()
+    for cluster in (ready, plain):
+        for name in "abc":
+            cluster.put_node(make_node(name, labels={"zone": name}, cpu=ord(name)))
+        cluster.drop_node("b")
+        cluster.table.reserve(1)
+        cluster.put_node(make_node("d"))
+
+    assert ["a", "d", "c"] == ready.table.names.tolist()
+    assert ready.table.rows == plain.table.rows
+    assert ready.table.allocatable("cpu").tolist() == plain.table.allocatable("cpu").tolist()
+    assert ["a", None, "c"] == [zones.values[n] if n >= 0 else None for n in zones.ids.tolist()]
