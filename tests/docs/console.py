@@ -1,0 +1,75 @@
+"""Runs a page's console blocks as one shell would, in a folder that holds the page's files.
+
+`…` in a page stands for whatever differs from run to run; at the end of a line for the rest of it.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.docs.pages import ROOT, blocks, commands
+
+TIMEOUT_S = 200
+_MARK = "@@@ done "
+_CLEAN_UP = "trap 'kill $(jobs -p) 2>/dev/null; trellis sandbox down >/dev/null 2>&1' EXIT"
+
+
+class Typed(NamedTuple):
+    """A command, what the page says comes out, and what did."""
+
+    command: str
+    told: str
+    said: str
+
+
+def play(page: str, folder: Path) -> list[Typed]:
+    """Run all commands of a page, in order, in one shell; what it left running ends with it."""
+    for block in blocks(page):
+        if block.file:
+            (folder / block.file).write_text(block.text)
+    typed = [one for block in blocks(page, "console") for one in commands(block)]
+    script = "".join(f"{command}\necho '{_MARK}'\n" for command, _ in typed)
+    output = folder / "output"
+    with output.open("w") as file:  # and no pipe, which background processes would hold open
+        subprocess.run(
+            ["bash", "-c", f"{_CLEAN_UP}\n{script}"],
+            cwd=folder,
+            env=environment(folder),
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    said = output.read_text().split(f"{_MARK}\n")
+    assert len(typed) < len(said), said
+    return [Typed(command, told, out) for (command, told), out in zip(typed, said, strict=False)]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return a shell's environment in which `trellis` is ours and state stays in the folder."""
+    programs = [
+        Path(sys.executable).parent,
+        ROOT / ".tools/bin",
+        *os.environ["PATH"].split(os.pathsep),
+    ]
+    return os.environ | {
+        "PATH": os.pathsep.join(map(str, programs)),
+        "PYTHONPATH": str(ROOT),
+        "XDG_RUNTIME_DIR": str(folder),
+        "HOME": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "COLUMNS": "200",
+    }
+
+
+def matches(told: str, said: str) -> bool:
+    """Tell whether an output is what the page says, blanks at the ends of lines left out."""
+    pattern = ".*?".join(re.escape(part) for part in _trimmed(told).split("…"))
+    return re.fullmatch(pattern, _trimmed(said), re.DOTALL) is not None
+
+
+def _trimmed(text: str) -> str:
+    return "\n".join(re.sub(r"[ \t]+", " ", line).rstrip() for line in text.strip().splitlines())

@@ -1,0 +1,34 @@
+"""The tutorials about pods and groups do, command by command, what they say."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.docs.console import environment, matches, play
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("page", ["tutorial/first-pod.md", "tutorial/first-group.md"])
+def test_a_tutorial_comes_out_as_told(page: str, tmp_path: Path):
+    """From an empty folder, in one shell."""
+    if not shutil.which("kubectl", path=environment(tmp_path)["PATH"]):
+        pytest.skip("kubectl is not there: run `make tools`")
+
+    for typed in play(page, tmp_path):
+        assert matches(typed.told, typed.said), typed
+
+
+@pytest.mark.parametrize(
+    ("told", "said", "fits"),
+    [
+        ("node-… is up\n", "node-7 is up", True),
+        ("a  b\n…\n", "a b\nc\nd\n", True),
+        ("", "something", False),
+        ("3 node-0\n", "4 node-0\n", False),
+    ],
+)
+def test_what_differs_is_seen(told: str, said: str, fits: bool):
+    """Only what a page leaves open may differ."""
+    assert fits == matches(told, said)
