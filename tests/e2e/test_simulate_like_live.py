@@ -6,7 +6,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.e2e.liveworld import World, daemon
+from tests.e2e.liveworld import QUIET, World, daemon
+
+# So long that no pod is decided twice, however slowly the machine tells what was decided first.
+NO_RETRY = "podInitialBackoffSeconds: 600\npodMaxBackoffSeconds: 600\n"
 
 ZONE = "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -82,7 +85,9 @@ async def test_the_daemon_does_what_simulate_says(world: World, tmp_path: Path):
     assert 30 == len(foretold)
     assert 5 < sum(not node for node, _ in foretold.values()) < 25
 
-    async with daemon(world, tmp_path):
+    config = tmp_path / "config.yaml"
+    await asyncio.to_thread(config.write_text, QUIET.replace("---", f"{NO_RETRY}---", 1))
+    async with daemon(world, tmp_path, config=config):
 
         async def all_told() -> bool:
             return all(node or text for node, text in (await outcomes(world)).values())
