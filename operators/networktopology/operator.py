@@ -22,7 +22,6 @@ from operators.networktopology.measuring import (
 from operators.networktopology.slicekeeper import SETTLE_S, SliceKeeper, Slices
 from operators.networktopology.slices import slices_of
 from operators.networktopology.status import Observed, merge_patch, status_of
-from operators.networktopology.ways import CalculationError
 from operators.operator import Recipe, Surroundings
 from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.objects.kinds import Kind
@@ -63,7 +62,6 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         self._values: Values = {}
         self._results: dict[Key, Result] = {}
         self._calculations = self._looks = 0
-        self._faults: dict[Key, str] = {}
         self._retry_at: float | None = None
         self._error = ""
 
@@ -74,11 +72,9 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
             await self._measuring.refresh(key, topology)
         if self.objects:
             self._look_at_nodes()
-        self._faults = {}
         for key, topology in list(self.objects.items()):
             await self._calculate(key, topology)
-        error = await self._slices.keep(self._wanted_slices())
-        self._settle_gathering(next(iter(self._faults.values()), error))
+        self._settle_gathering(await self._slices.keep(self._wanted_slices()))
         if any(
             has_capacities(table) for one in self.objects.values() for table in one.spec.weights
         ):
@@ -94,19 +90,19 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
 
     def surroundings(self, key: Key, obj: NetworkTopology) -> Hashable:
         """Return what was measured and what is wrong, nodes, and what is booked if that is shown."""
-        result = self._results.get(key)
+        result, (_, fault) = self._results.get(key), self._measuring.of(key)
         return (
             self.around.view.node_count(),
             self._looks,
             result.number if result else 0,
             self._is_expired(key, obj),
-            self._fault(key),
+            fault,
             self._bookings.version if any(map(has_capacities, obj.spec.weights)) else 0,
         )
 
     def patch(self, key: Key, obj: NetworkTopology) -> dict[str, Any]:
         """Return the fields of status to be written."""
-        result, (measurement, _) = self._results.get(key), self._measuring.of(key)
+        result, (measurement, fault) = self._results.get(key), self._measuring.of(key)
         observed = Observed(
             node_count=self.around.view.node_count(),
             generation=obj.metadata.generation,
@@ -115,7 +111,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
             measured=None if result is None else result.costs,
             measured_at="" if result is None else rfc3339(result.measurement.taken_at),
             source=source_of(obj) or "" if measurement is None else measurement.source,
-            fault=self._fault(key),
+            fault=fault,
             refused=() if measurement is None else measurement.reading.refused,
             expired=self._is_expired(key, obj),
             bookings=self._bookings.totals,
@@ -123,9 +119,6 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         )
         wanted = status_of(obj.spec, observed)
         return merge_patch(obj.status, wanted, legacy=self.around.legacy)
-
-    def _fault(self, key: Key) -> str:
-        return self._measuring.of(key)[1] or self._faults.get(key, "")
 
     async def _calculate(self, key: Key, topology: NetworkTopology) -> None:
         """Turn the newest measurement into costs, once; nodes that nobody has measured change nothing."""
@@ -138,11 +131,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         if known is not None and (known.measurement, known.nodes) == (measurement, measured):
             return
         found = await samples(self._nodes, reading, measurement.taken_at)
-        try:
-            costs = await calculated(found, self.around.calculator, unit_us=reading.unit_us)
-        except CalculationError as error:
-            self._faults[key] = str(error)
-            return
+        costs = await calculated(found, self.around.calculator, unit_us=reading.unit_us)
         at = rfc3339(measurement.taken_at)
         slices = await slices_of(topology, found, self._slices.published(key), at)
         self._calculations += 1

@@ -13,7 +13,7 @@ from scheduler.framework.status import SKIP, Status
 from scheduler.plugins.network.args import NetworkMinCostArgs
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.overhead import cheapest_best
-from scheduler.plugins.network.paths import ClosedTable, NodeGraph
+from scheduler.plugins.network.paths import ClosedTable, NodeGraph, Slices
 from scheduler.plugins.network.prices import UNKNOWN_COST
 from scheduler.plugins.network.ties import TiesState
 
@@ -32,6 +32,7 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         self._lookup = Lookup(self.name, args, handle)
         self._tracker = self._lookup.tracker
         self._closed: ClosedTable | None = None
+        self._slices = Slices()
         self._graph: tuple[int, str, NodeGraph] | None = None
         self._numbers: tuple[NodeGraph, int, Rows] | None = None
 
@@ -103,7 +104,7 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
                 for part in slices.values()
                 if part.topology == meta.name and part.metadata.namespace == meta.namespace
             ]
-            self._graph = (version, key, NodeGraph(own))
+            self._graph = (version, key, NodeGraph(own, self._slices))
         return self._graph[2] or None
 
     def _graph_numbers(self, graph: NodeGraph) -> Rows:

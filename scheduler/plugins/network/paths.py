@@ -21,6 +21,7 @@ from scheduler.plugins.network.places import NOWHERE, Places
 from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST
 
 _FAR = np.inf
+_MOST_GONE = 10_000  # nodes whose numbers may be kept though nobody measures them any more
 
 
 class ClosedTable:
@@ -88,28 +89,74 @@ class Ways(NamedTuple):
     farthest: float
 
 
+class _Part(NamedTuple):
+    """The ways that one slice lists, nodes by their number."""
+
+    source: NetworkTopologySlice
+    origins: Rows
+    targets: Rows
+    costs: FloatColumn
+
+
+class Slices:
+    """Reads slices, and those that are the same as the last time not again: an update changes few."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._parts: dict[int, _Part] = {}
+
+    def read(self, slices: Iterable[NetworkTopologySlice]) -> tuple[list[str], _Directed]:
+        """Return names by number, and all ways: of what is listed twice the first."""
+        held = sum(len(part.origins) for part in self._parts.values())
+        if len(self._numbers) > held + _MOST_GONE:
+            self._numbers, self._parts = {}, {}
+        parts = [self._parts.get(id(one)) or self._read(one) for one in slices]
+        self._parts = {id(part.source): part for part in parts}
+        if not parts:
+            nothing = np.empty(0, dtype=np.intp)
+            return [], _Directed(nothing, nothing, np.empty(0))
+        origins, targets, costs = (
+            np.concatenate([part[field] for part in parts]) for field in (1, 2, 3)
+        )
+        size = len(self._numbers)
+        listed, first = np.unique(origins * size + targets, return_index=True)
+        origins, targets, costs = origins[first], targets[first], costs[first]
+        missing = ~np.isin(targets * size + origins, listed)
+        return list(self._numbers), _Directed(
+            np.concatenate((origins, targets[missing])),
+            np.concatenate((targets, origins[missing])),
+            np.concatenate((costs, costs[missing])),
+        )
+
+    def _read(self, part: NetworkTopologySlice) -> _Part:
+        numbers = self._numbers
+        ends: list[tuple[int, int]] = []
+        costs: list[int] = []
+        for origin in part.origins:
+            one = numbers.setdefault(origin.origin, len(numbers))
+            for way in origin.ways:
+                cost = way.network_cost
+                if cost is not None and cost >= 0:
+                    ends.append((one, numbers.setdefault(way.destination, len(numbers))))
+                    costs.append(min(cost, DEAREST))
+        pairs = np.array(ends, dtype=np.intp).reshape(-1, 2)
+        return _Part(part, pairs[:, 0], pairs[:, 1], np.array(costs, dtype=np.float64))
+
+
 class NodeGraph:
     """The measured ways between nodes; a way measured in one direction serves both."""
 
-    def __init__(self, slices: Iterable[NetworkTopologySlice]) -> None:
-        costs: dict[tuple[str, str], int] = {}
-        for part in slices:
-            for origin in part.origins:
-                for way in origin.ways:
-                    if way.network_cost is not None and way.network_cost >= 0:
-                        ends = (origin.origin, way.destination)
-                        costs.setdefault(ends, min(way.network_cost, DEAREST))
-        for (one, other), cost in list(costs.items()):
-            costs.setdefault((other, one), cost)
-        self.numbers: dict[str, int] = {}
-        for one, _ in costs:
-            self.numbers.setdefault(one, len(self.numbers))
-        ends_of = np.array(
-            [(self.numbers[one], self.numbers[other]) for one, other in costs], dtype=np.intp
-        ).reshape(-1, 2)
-        weights = np.fromiter(costs.values(), np.float64, len(costs))
-        self._to = _Relaxing(ends_of[:, 0], ends_of[:, 1], weights, len(self.numbers))
-        self._from = _Relaxing(ends_of[:, 1], ends_of[:, 0], weights, len(self.numbers))
+    def __init__(
+        self, slices: Iterable[NetworkTopologySlice], reader: Slices | None = None
+    ) -> None:
+        names, ways = (reader or Slices()).read(slices)
+        measured, ends = np.unique(
+            np.concatenate((ways.origins, ways.targets)), return_inverse=True
+        )
+        origins, targets = np.split(ends, 2)
+        self.numbers = {names[one]: number for number, one in enumerate(measured.tolist())}
+        self._to = _Relaxing(origins, targets, ways.costs, len(measured))
+        self._from = _Relaxing(targets, origins, ways.costs, len(measured))
         self._known: dict[tuple[str, bool], Ways] = {}
 
     def __bool__(self) -> bool:
@@ -128,6 +175,14 @@ class NodeGraph:
             found = Ways(costs, lost if lost.any() else None, float(costs.max(initial=0.0)))
             self._known[node, away] = found
         return found
+
+
+class _Directed(NamedTuple):
+    """Ways between numbered nodes."""
+
+    origins: Rows
+    targets: Rows
+    costs: FloatColumn
 
 
 class _Relaxing:

@@ -1,0 +1,114 @@
+"""Cheapest ways: networkx and the calculator's kernel give the same matrix, and nobody fails."""
+
+import asyncio
+import random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from operators.networktopology import ways
+from operators.networktopology.measured import MeasuredNode, calculated, samples
+from operators.networktopology.readings import Reading
+from operators.networktopology.ways import MOST_HERE, MOST_PLACES, NO_WAY, Network, closed
+from scheduler.objects.network import REGION_LABEL, ZONE_LABEL
+from scheduler.workers.jobs import KINDS
+
+
+class Outcome(NamedTuple):
+    ok: bool
+    blob: bytes = b""
+    message: str = ""
+
+
+class Calculator:
+    """The daemon's calculator without its process; it fails when it is told to."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.jobs: list[str] = []
+        self._fails = fails
+
+    async def run(self, kind: str, payload: bytes, limit_s: float) -> Outcome:
+        self.jobs.append(kind)
+        await asyncio.sleep(0)
+        if self._fails:
+            return Outcome(ok=False, message=f"{kind} was stopped after {limit_s:g} s")
+        return Outcome(True, KINDS[kind](payload)[1])
+
+
+def network(places: int, links: int, seed: int = 1) -> Network:
+    rng = random.Random(seed)
+    ends = [rng.sample(range(places), 2) for _ in range(links)]
+    # Of two links with the same ends networkx keeps the last; measurements have none.
+    unique = dict.fromkeys((one, other) for one, other in ends)
+    origins, targets = np.array(list(unique)).reshape(-1, 2).T
+    return Network(places, origins, targets, np.array([rng.randrange(90) for _ in unique]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_here_and_there_agree(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """A network that could be closed in either place has one answer."""
+    calculator, asked = Calculator(), network(60, 90 + 60 * seed, seed)
+    here = await closed(asked, calculator)
+    monkeypatch.setattr(ways, "MOST_HERE", 0)
+    there = await closed(asked, calculator)
+
+    assert here is not None
+    assert there is not None
+    assert np.array_equal(here, there)
+    assert (here == NO_WAY).any() or seed
+    assert ["shortest_paths"] == calculator.jobs
+
+
+async def test_small_networks_stay_and_too_large_ones_are_left():
+    """The limits hold; without a calculator nothing large is closed."""
+    calculator = Calculator()
+    assert (await closed(network(MOST_HERE, 300), calculator)) is not None
+    assert [] == calculator.jobs
+    assert (await closed(network(MOST_HERE + 1, 300), calculator)) is not None
+    assert (await closed(network(MOST_HERE + 1, 300), None)) is None
+    assert (await closed(network(MOST_PLACES + 1, 9), calculator)) is None
+    assert 1 == len(calculator.jobs)
+
+
+def latencies(count: int) -> tuple[list[MeasuredNode], Reading]:
+    """Return nodes of two regions with two zones each, every node measured to the next two."""
+    nodes = [
+        MeasuredNode(f"n{n:03}", {REGION_LABEL: f"r{n % 2}", ZONE_LABEL: f"z{n % 4}"})
+        for n in range(count)
+    ]
+    pairs = {
+        (nodes[n].name, nodes[(n + step) % count].name): 10 * step
+        for n in range(count)
+        for step in (2, 5)
+    }
+    return nodes, Reading(pairs)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_calculator_that_fails_costs_statistics_only(fails: bool):
+    """The costs between regions and zones are there all the same."""
+    nodes, reading = latencies(MOST_HERE + 4)
+    found = await calculated(await samples(nodes, reading, 0.0), Calculator(fails=fails))
+    (regions, zones) = found.table.levels
+
+    told = regions.origins[0].origin_intra_statistics
+    assert [("r1", 50)] == [(w.destination, w.network_cost) for w in regions.origins[0].ways]
+    assert [("z2", 20)] == [(w.destination, w.network_cost) for w in zones.origins[0].ways]
+    assert (told is None) == fails
+    # Inside a region: two steps of 20 are the shortest way there is.
+    assert fails or (told is not None and told.min_cost == 20)
+
+
+async def test_statistics_inside_a_value_go_by_shortest_paths():
+    """Three nodes of a zone in a row: the ends are two steps apart, a lone zone has none."""
+    nodes = [MeasuredNode(n, {ZONE_LABEL: "z"}) for n in "abc"]
+    nodes.append(MeasuredNode("d", {ZONE_LABEL: "y"}))
+    reading: Any = Reading({("a", "b"): 3, ("b", "c"): 4, ("a", "c"): 100})
+    found = await calculated(await samples(nodes, reading, 0.0))
+    (zones,) = found.table.levels
+    lone, row = (origin.origin_intra_statistics for origin in zones.origins)
+
+    assert lone is None
+    assert row is not None
+    assert (3, 4, 7) == (row.min_cost, row.avg_cost, row.max_cost)

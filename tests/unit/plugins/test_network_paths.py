@@ -1,0 +1,74 @@
+"""`NodeGraph`: shortest measured ways as networkx finds them, slice by slice as from scratch."""
+
+import networkx as nx
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.objects.network import Cost, NetworkTopologySlice, Origin
+from scheduler.plugins.network.paths import NodeGraph, Slices
+
+NAMES = "abcde"
+rows = st.dictionaries(
+    st.sampled_from(NAMES), st.dictionaries(st.sampled_from(NAMES), st.integers(-1, 40)), max_size=4
+)
+
+
+def part(listed: dict[str, dict[str, int]]) -> NetworkTopologySlice:
+    """Return a slice from origin → destination → cost."""
+    return NetworkTopologySlice(
+        origins=tuple(
+            Origin(one, tuple(Cost(other, cost) for other, cost in ways.items()))
+            for one, ways in listed.items()
+        )
+    )
+
+
+def by_networkx(slices: list[NetworkTopologySlice]) -> dict[tuple[str, str], int]:
+    """Return the cost of each way that there is: the first listing counts, one direction serves both."""
+    costs: dict[tuple[str, str], int] = {}
+    for origin in (origin for one in slices for origin in one.origins):
+        for way in origin.ways:
+            if way.network_cost is not None and way.network_cost >= 0:
+                costs.setdefault((origin.origin, way.destination), way.network_cost)
+    both = {(other, one): cost for (one, other), cost in costs.items()} | costs
+    graph = nx.DiGraph()
+    graph.add_weighted_edges_from((*ends, cost) for ends, cost in both.items())
+    return {
+        (one, other): cost
+        for one, found in nx.all_pairs_dijkstra_path_length(graph)
+        for other, cost in found.items()
+    }
+
+
+def of_graph(graph: NodeGraph) -> dict[tuple[str, str], int]:
+    """Return the same from the graph, from both of its directions."""
+    found: dict[tuple[str, str], int] = {}
+    for away in (False, True):
+        seen = {}
+        for name in graph.numbers:
+            ways = graph.costs(name, away=away)
+            assert ways is not None
+            lost = np.zeros(len(ways.costs), dtype=np.bool_) if ways.lost is None else ways.lost
+            for other, number in graph.numbers.items():
+                if not lost[number]:
+                    seen[(name, other) if away else (other, name)] = int(ways.costs[number])
+        assert not away or found == seen
+        found = seen
+    return found
+
+
+@settings(max_examples=30)
+@given(st.lists(rows, min_size=1, max_size=3), rows)
+def test_it_is_what_networkx_finds(listed, changed):
+    """For the first slices, and again after one was written anew and another came."""
+    slices = [part(one) for one in listed]
+    reader = Slices()
+    first = NodeGraph(slices, reader)
+    later = [part(changed), *slices[1:], part({"x": {"a": 1}})]
+    second = NodeGraph(later, reader)
+
+    for graph, of in ((first, slices), (second, later)):
+        expected = by_networkx(of)
+        assert expected == of_graph(graph)
+        assert bool(graph) == bool(expected)
