@@ -8,10 +8,12 @@ fit, 4 stopped at a time limit.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -139,10 +141,11 @@ def _words_to_complete() -> list[str]:
 
 
 def _dispatch(argv: list[str], words: Sequence[str], invocation: Invocation) -> int:
-    import typer.main
-
     used = next((word for word in words if not word.startswith("-")), "")
-    command = typer.main.get_command(app_for(used, is_completing=words is not argv))
+    with _no_collector():
+        import typer.main
+
+        command = typer.main.get_command(app_for(used, is_completing=words is not argv))
     answer = command.main(
         args=argv,
         prog_name="trellis",
@@ -151,6 +154,16 @@ def _dispatch(argv: list[str], words: Sequence[str], invocation: Invocation) -> 
         obj=invocation,
     )
     return answer if isinstance(answer, int) else 0
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Import without looking for garbage: what modules make lives as long as the process."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def app_for(used: str, *, is_completing: bool = False) -> typer.Typer:
