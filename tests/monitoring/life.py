@@ -1,0 +1,66 @@
+"""What goes on in the watched cluster: pods that come and go, groups, urgent ones, some that never fit.
+
+Whoever does not fit goes before that would be worth an alert.
+"""
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tests.monitoring.watched import Watched, pause
+
+STAY_S = 8
+ORPHAN = {
+    "appgroup.diktyo.x-k8s.io": "nowhere",
+    "appgroup.diktyo.x-k8s.io.workload": "w",
+}
+GENERAL = {"pool": "general"}
+LAST_NODE = {"kubernetes.io/hostname": "node-17"}
+
+
+async def live(one: Watched) -> None:
+    """Go on until cancelled, in turns of a second."""
+    here: deque[list[str]] = deque()
+    second = 0
+    while True:
+        here.append(await come(one, second))
+        if len(here) > STAY_S:
+            await one.delete(here.popleft())
+        second += 1
+        await pause(1.0)
+
+
+async def come(one: Watched, second: int) -> list[str]:
+    """Create what comes in a second; return the names of the pods."""
+    number = round(9 + 7 * math.sin(second / 7))
+    names = await one.pods(number, nodeSelector=GENERAL, cpu="500m")
+    if second % 3 == 0:
+        names += await one.group(3 + second % 5)
+    turn = second % 24
+    if turn == 0:
+        names += await one.pods(1, nodeSelector=LAST_NODE, cpu="9")
+    elif turn == 2:
+        names += await one.pods(1, nodeSelector=LAST_NODE, cpu="12", priorityClassName="urgent")
+    elif turn == 4:
+        names += await one.pods(2, nodeSelector={"pool": "none"})
+        names += await one.pods(1, labels=ORPHAN, nodeSelector=GENERAL)
+    elif turn == 12:
+        names += await one.pods(2, nodeSelector=LAST_NODE, cpu="6")
+    elif turn == 14:
+        names += await one.group(4, nodeSelector=LAST_NODE, priorityClassName="urgent", cpu="3")
+    return names
+
+
+@asynccontextmanager
+async def lived_in(one: Watched) -> AsyncIterator[None]:
+    """Let life go on until the block ends."""
+    task = asyncio.create_task(live(one))
+    try:
+        yield
+    finally:
+        task.cancel()
+        outcome = (await asyncio.gather(task, return_exceptions=True))[0]
+        if not isinstance(outcome, asyncio.CancelledError) and outcome is not None:
+            raise outcome

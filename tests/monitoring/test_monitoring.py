@@ -1,0 +1,106 @@
+"""A real Prometheus watches a real daemon: alerts fire and clear, every panel has something to show."""
+
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from scheduler.base.clock import RealClock
+from tests.chart.test_alerts import ALERTS
+from tests.monitoring.life import lived_in
+from tests.monitoring.prometheus import PROMETHEUS, Json, Prometheus
+from tests.monitoring.troubles import ROUNDS, Trouble, somebody_holds_the_lease
+from tests.monitoring.watched import Watched, pause, watched
+
+# Only promtool has seen it fire: an operator survives whatever the API server does to it.
+NOT_PROVOKED = {"TrellisOperatorDown"}
+PATIENCE_S = 90.0
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(PROMETHEUS is None, reason="Prometheus is not there (make tools)"),
+    pytest.mark.allow_blocking("programs are started, files written, beside them nothing happens"),
+]
+
+
+class Alarms:
+    """The alerts as they come and go."""
+
+    def __init__(self, prometheus: Prometheus) -> None:
+        self._prometheus = prometheus
+
+    async def have_fired(self, names: Iterable[str]) -> None:
+        """Wait until each of these has fired; some troubles mend themselves meanwhile."""
+        missing = set(names)
+        deadline = RealClock().now() + PATIENCE_S
+        while missing:
+            assert RealClock().now() < deadline, f"did not fire: {missing}"
+            await pause(0.5)
+            missing -= await self._prometheus.firing()
+
+    async def are_silent(self, names: Iterable[str]) -> None:
+        """Wait until none of these fires any more."""
+        deadline = RealClock().now() + PATIENCE_S
+        while loud := set(names) & await self._prometheus.firing():
+            assert RealClock().now() < deadline, f"does not clear: {loud}"
+            await pause(0.5)
+
+
+async def provoke(one: Watched, alarms: Alarms, troubles: dict[str, Trouble]) -> None:
+    """Make the troubles, wait for their alerts, end the troubles, wait for silence."""
+    async with AsyncExitStack() as stack:
+        for trouble in troubles.values():
+            await stack.enter_async_context(trouble(one))
+        await alarms.have_fired(troubles)
+    await alarms.are_silent(troubles)
+
+
+async def empty_panels(
+    one: Watched, prometheus: Prometheus, start: float, end: float
+) -> list[tuple[str, str, str]]:
+    """Return dashboard, panel and legend of each query that has shown no number at all."""
+    found = []
+    for file, dashboard in one.dashboards().items():
+        for panel in dashboard["panels"]:
+            for target in panel["targets"]:
+                series = await prometheus.over(filled_in(target["expr"]), start, end, 1)
+                if not any(numbers(each) for each in series):
+                    found.append((file, panel["title"], target["legendFormat"]))
+    return found
+
+
+def filled_in(query: str) -> str:
+    """Return a query with its variables as a reader would have chosen them."""
+    for name, value in (
+        ("$__rate_interval", "10s"),
+        ("$cluster", ".*"),
+        ("$namespace", "sys"),
+        ("$job", "trellis"),
+    ):
+        query = query.replace(name, value)
+    return query
+
+
+def numbers(series: Json) -> list[float]:
+    """Return the values of a series that are numbers."""
+    return [float(value) for _, value in series["values"] if value != "NaN"]
+
+
+async def test_alerts_fire_and_clear_and_panels_show_what_happens(tmp_path: Path):
+    """Every alert in its own trouble; none before and after; no query of a dashboard stays empty."""
+    provoked = {name for troubles in ROUNDS for name in troubles} | {"TrellisNoLeader"}
+    assert {rule["alert"] for rule in ALERTS} == provoked | NOT_PROVOKED
+    async with watched(tmp_path) as (one, prometheus):
+        alarms, start = Alarms(prometheus), RealClock().now()
+        async with somebody_holds_the_lease(one):
+            await one.start()
+            await alarms.have_fired({"TrellisNoLeader"})
+        await alarms.are_silent({"TrellisNoLeader"})
+        async with lived_in(one):
+            await pause(10)
+            assert set() == await prometheus.firing()
+            for troubles in ROUNDS:
+                await provoke(one, alarms, troubles)
+            await alarms.are_silent(provoked)
+        assert [] == await empty_panels(one, prometheus, start, RealClock().now())

@@ -1,0 +1,241 @@
+"""The situations that alerts are about, made for real: one context each, which ends the trouble."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from random import Random
+
+import yaml
+
+from scheduler.base.clock import RealClock, rfc3339_micro
+from tests.apiserver.processes import free_ports
+from tests.e2e.liveworld import answers
+from tests.monitoring.watched import Watched, pause
+
+MERGE = {"Content-Type": "application/merge-patch+json"}
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/sys/leases"
+Trouble = Callable[[Watched], AbstractAsyncContextManager[None]]
+
+
+@asynccontextmanager
+async def again_and_again(step: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Do something again and again until the block ends."""
+
+    async def work() -> None:
+        while True:
+            await step()
+
+    task = asyncio.create_task(work())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def somebody_holds_the_lease(one: Watched) -> AsyncIterator[None]:
+    """Somebody who is none of us holds our Lease, and does nothing with it."""
+    now = rfc3339_micro(RealClock().now())
+    spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 3600, "renewTime": now}
+    await one.send("POST", LEASES, {"metadata": {"name": "trellis"}, "spec": spec})
+    yield
+    await one.send("DELETE", f"{LEASES}/trellis")
+
+
+@asynccontextmanager
+async def it_is_down(one: Watched) -> AsyncIterator[None]:
+    """The process has ended."""
+    one.stop()
+    yield
+    await one.start()
+
+
+@asynccontextmanager
+async def pods_fit_nowhere(one: Watched) -> AsyncIterator[None]:
+    """A pod asks for more than any node has."""
+    names = await one.pods(1, cpu="400")
+    yield
+    await one.delete(names)
+
+
+@asynccontextmanager
+async def it_is_stopped_again_and_again(one: Watched) -> AsyncIterator[None]:
+    """Something keeps the process from running for most of the time."""
+
+    random = Random(1)
+
+    async def step() -> None:
+        one.signal(signal.SIGSTOP)
+        await pause(random.uniform(0.4, 0.8))
+        one.signal(signal.SIGCONT)
+        await pause(random.uniform(0.1, 0.4))
+
+    async with again_and_again(step):
+        yield
+    one.signal(signal.SIGCONT)
+
+
+@asynccontextmanager
+async def a_plugin_raises(one: Watched) -> AsyncIterator[None]:
+    """Pods come for which a plugin raises."""
+    names: list[str] = []
+
+    async def step() -> None:
+        names.extend(await one.pods(1, labels={"mood": "bad"}))
+        await pause(0.5)
+
+    async with again_and_again(step):
+        yield
+    await one.delete(names)
+
+
+@asynccontextmanager
+async def an_extender_is_away(one: Watched) -> AsyncIterator[None]:
+    """Pods come that an extender has to be asked about, and it is not there."""
+    names: list[str] = []
+
+    async def step() -> None:
+        names.extend(await one.pods(1, limits={"cpu": "100m", "example.com/device": "1"}))
+        await pause(0.5)
+
+    async with again_and_again(step):
+        yield
+    await one.delete(names)
+
+
+@asynccontextmanager
+async def a_rival_binds_our_pods(one: Watched) -> AsyncIterator[None]:
+    """A second scheduler of the same name, with a Lease of its own."""
+    kube, ours = yaml.safe_load_all(one.config.read_text())
+    kube["leaderElection"] = {"leaderElect": False}
+    ours["operators"] = {"enabled": False}
+    file = one.folder / "rival.yaml"
+    file.write_text(yaml.safe_dump_all([kube, ours]))
+    (port,) = free_ports(1)
+    names: list[str] = []
+
+    async def step() -> None:
+        names.extend(await one.pods(12, nodeSelector={"pool": "general"}, cpu="10m"))
+        await pause(0.4)
+
+    with one.daemon(file, port):
+        await one.until(lambda: answers(f"https://127.0.0.1:{port}/readyz"))
+        async with again_and_again(step):
+            yield
+    await one.delete(names)
+
+
+@asynccontextmanager
+async def somebody_overcommits(one: Watched) -> AsyncIterator[None]:
+    """Pods are bound to a node, past every scheduler, that has no room for them."""
+    names = await one.pods(2, cpu="3", scheduler="", nodeName="dead-0")
+    yield
+    await one.delete(names)
+
+
+@asynccontextmanager
+async def the_solver_is_killed(one: Watched) -> AsyncIterator[None]:
+    """The helper process is killed while it has questions to answer."""
+    killed: set[int] = set()
+
+    async def step() -> None:
+        for pid in set(one.helpers()) - killed:
+            one.signal(signal.SIGSTOP, pid)
+            killed.add(pid)
+            await one.group(2)
+            await pause(0.5)
+            one.signal(signal.SIGKILL, pid)
+        await pause(0.05)
+
+    async with again_and_again(step):
+        yield
+
+
+@asynccontextmanager
+async def the_solver_has_no_time(one: Watched) -> AsyncIterator[None]:
+    """Groups of a profile whose solver may search for a thousandth of a second."""
+
+    async def step() -> None:
+        rules = {"rack": {"type": "spread"}, "node": {"type": "spread"}}
+        await one.group(6, rules, scheduler="hasty", cpu="10m")
+        await pause(0.4)
+
+    async with again_and_again(step):
+        yield
+
+
+@asynccontextmanager
+async def a_stranger_takes_a_zone(one: Watched) -> AsyncIterator[None]:
+    """A guaranteed pod of another scheduler is on a node whose agent reports late."""
+    tolerations = [{"key": "pool", "operator": "Exists"}]
+    names = await one.pods(
+        1, limits={"cpu": "3", "memory": "1Gi"}, scheduler="other", nodeName="numa-0",
+        tolerations=tolerations,
+    )  # fmt: skip
+    yield
+    await one.delete(names)
+
+
+@asynccontextmanager
+async def agents_fall_silent(one: Watched) -> AsyncIterator[None]:
+    """A third of the nodes do not report their load any more."""
+    loads = {"off": "agent=off", "on": "cpu=15% memory=10% use=60% every=1s"}
+    for state in ("off", "on"):
+        for number in range(6):
+            notes = {"annotations": {"trellis.dev/simulate-load": loads[state]}}
+            path = f"/api/v1/nodes/node-{number:02}"
+            await one.send("PATCH", path, {"metadata": notes}, headers=MERGE)
+        if state == "off":
+            yield
+
+
+@asynccontextmanager
+async def the_wire_breaks(one: Watched) -> AsyncIterator[None]:
+    """Connections to the API server break off every second."""
+
+    async def step() -> None:
+        one.wire.cut()
+        await pause(1.0)
+
+    async with again_and_again(step):
+        yield
+
+
+@asynccontextmanager
+async def the_file_is_broken(one: Watched) -> AsyncIterator[None]:
+    """Somebody mistypes a field of the configuration."""
+    text = one.config.read_text()
+    one.config.write_text(text.replace("profiles:", "profils:"))
+    yield
+    one.config.write_text(text)
+
+
+@asynccontextmanager
+async def the_certificate_ends_soon(one: Watched) -> AsyncIterator[None]:
+    """The files hold a certificate that is good for three days."""
+    one.certify(3)
+    yield
+    one.certify(300)
+
+
+# What can be wrong at the same time without one hiding the other, in turn.
+ROUNDS: tuple[dict[str, Trouble], ...] = (
+    {
+        "TrellisPodsPending": pods_fit_nowhere,
+        "TrellisOvercommitted": somebody_overcommits,
+        "TrellisNumaStale": a_stranger_takes_a_zone,
+        "TrellisNodeMetricStale": agents_fall_silent,
+        "TrellisConfigReloadFailed": the_file_is_broken,
+        "TrellisCertificateExpires": the_certificate_ends_soon,
+        "TrellisPluginErrors": a_plugin_raises,
+        "TrellisExtenderFails": an_extender_is_away,
+        "TrellisSolverUnproven": the_solver_has_no_time,
+    },
+    {"TrellisSolverFails": the_solver_is_killed},
+    {"TrellisWatchRestarts": the_wire_breaks},
+    {"TrellisLoopLate": it_is_stopped_again_and_again},
+    {"TrellisBindConflicts": a_rival_binds_our_pods},
+    {"TrellisDown": it_is_down},
+)
