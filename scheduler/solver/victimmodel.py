@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,10 +19,11 @@ from ortools.sat.python import cp_model
 from scheduler.solver import variables
 from scheduler.solver.constraints import ALL
 from scheduler.solver.costs import NEVER
+from scheduler.solver.covers import Covers
 from scheduler.solver.cpsat import solver_for
 from scheduler.solver.eviction import Choice, Room
 from scheduler.solver.instance import Limits, Preemption
-from scheduler.solver.tree import Tree, allowed
+from scheduler.solver.tree import Bools, Tree, allowed
 from scheduler.solver.variables import LeafClass, Variables
 from scheduler.solver.yields import Group, Term, Yields
 
@@ -67,20 +68,6 @@ class Decision:
     chosen: dict[int, int] | None
     bound: int
     is_infeasible: bool = False
-
-
-def cheapest(items: Iterable[tuple[int, int, int]], needed: int) -> int:
-    """Return the least cost of (gain, cost, times) items that gain `needed` together, or NEVER."""
-    least = np.full(needed + 1, NEVER, dtype=np.int64)
-    least[0] = 0
-    for gain, cost, times in items:
-        for _ in range(min(times, -(-needed // gain))):
-            moved = np.concatenate(
-                (np.full(min(gain, needed), least[0]), least[: -min(gain, needed)])
-            )
-            moved[:gain] = least[0]
-            least = np.minimum(least, moved + cost)
-    return int(least[needed])
 
 
 class Model:
@@ -214,33 +201,43 @@ class Model:
             below: list[list[int]] = [[] for _ in range(tree.units(level))]
             for leaf, unit in zip(self._rows, unit_of.tolist(), strict=True):
                 below[unit].append(leaf)
+            free = [sum(self._yields.now[leaf] for leaf in leaves) for leaves in below]
+            gained = [self._gained(leaves, self._yields.upper) for leaves in below]
             for unit, pods in enumerate(self._variables.pods[level]):
-                free = sum(self._yields.now[leaf] for leaf in below[unit])
-                used = self._variables.used[level][unit]
-                most = int(tree.room[level][unit])
-                gains = self._gained(below[unit], self._yields.upper)
-                self._cp.add(free * used + self._sum(gains, most) >= pods)
-                if level == 0 or (level == 1 and tree.rule(1).units_per_parent == 1):
-                    self._only_unit((used, pods), tree.size - free, gains)
+                used, most = self._variables.used[level][unit], int(tree.room[level][unit])
+                self._cp.add(free[unit] * used + self._sum(gained[unit], most) >= pods)
+            if level <= 1:
+                self._covered(level, free, gained)
 
-    def _only_unit(self, unit: tuple[Any, Any], missing: int, gains: dict[Group, int]) -> None:
-        """When all pods go into one unit, what it costs to free enough there is a lower limit.
+    def _covered(self, level: int, free: list[int], gained: list[dict[Group, int]]) -> None:
+        """What it costs to free enough in the units that take the whole group is a lower limit.
 
-        The root is such a unit in any case.
+        The root is such a unit; below it they are known to be so many.
         """
-        used, pods = unit
-        weights = self._task.weights
-        if weights is None or missing <= 0:
+        weights, tree = self._task.weights, self._tree
+        together = tree.rule(1).units_per_parent if level else 1
+        if weights is None or together == 0:
             return
-        items = [
-            (gain, weights.get(group[0], 0), self._candidates[group[0]].count)
-            for group, gain in gains.items()
-        ]
-        least = cheapest(items, missing)
-        if least < NEVER:
-            self._cp.add(self._goal >= least * used)
-        else:
-            self._cp.add(pods == 0)
+        counts = {index: one.count for index, one in enumerate(self._candidates)}
+        covers = Covers([{who[0]: gain for who, gain in one.items()} for one in gained], counts)
+        sets = covers.sets(together, tree.size)
+        needed = tree.size - np.array(free, dtype=np.int64)[sets].sum(axis=1)
+        used = self._variables.used[level]
+
+        def rows(these: Bools) -> Iterator[list[Any]]:
+            return (
+                [used[unit] for unit in units] if level else [] for units in sets[these].tolist()
+            )
+
+        open_ones = np.ones(len(sets), dtype=np.bool_)
+        least = np.zeros(len(sets), dtype=np.int64)
+        for kept, value in (*self._task.frozen, (weights, NEVER - 1)):
+            least[open_ones] = covers.least(sets[open_ones], needed[open_ones], kept)
+            open_ones &= least <= value
+        for all_used in rows(~open_ones):
+            self._cp.add_bool_or([~one for one in all_used])
+        for all_used, cost in zip(rows(open_ones), least[open_ones].tolist(), strict=True):
+            self._cp.add(self._goal >= cost).only_enforce_if(all_used)
 
     def _new_goal(self) -> Any:
         """Return the variable that is minimised."""

@@ -4,6 +4,9 @@ Violated budgets come first (or are forbidden), then pods by priority from the h
 down, then groups (a single pod is a group of one). Where budgets play no part, plain feasibility tells the highest priority that
 has to suffer, and everybody below is imagined gone while that one is decided. Then the group is placed
 into the freed room. Nothing here evicts anybody.
+
+All of it shares one deadline. When the search has used up its part, whoever can be spared without asking
+CP-SAT is spared, and what is known then counts, with the bounds that were proven.
 """
 
 from __future__ import annotations
@@ -22,6 +25,13 @@ from scheduler.solver.instance import Leaf, Limits, Preemption
 
 if TYPE_CHECKING:
     from scheduler.solver.victimmodel import Decision
+
+
+# The parts of the whole time after which the stages end, and sparing others afterwards; the rest is left
+# for the placement.
+SEARCH, SPARE = 0.8, 0.9
+STAGE = 0.7  # how much of what is left a stage may take: the next ones need some as well
+MEANINGFUL_S = 0.005
 
 
 def solve(problem: Preemption, limits: Limits | None = None) -> Victims:
@@ -62,8 +72,9 @@ class Search:
             self._nothing_to_do()
             return
         everybody = self._all_of(range(len(self._problem.candidates)))
-        if not self._suffices(everybody):
-            self._is_infeasible = True
+        verdict = self._verdict(everybody)
+        if verdict != "placed":
+            self._is_infeasible = verdict == "infeasible"
             return
         if self._problem.budgets:
             self._with_budgets(everybody)
@@ -75,6 +86,8 @@ class Search:
         for priority in self._priorities():
             self._least_pods(priority)
         self._fewest_groups()
+        if not all(stage.proven for stage in self._stages):
+            self._spare()
 
     def result(self) -> Victims:
         """Return the victims, and where the group goes then."""
@@ -194,6 +207,34 @@ class Search:
                 total += -(-value // max(weights.values()))
         return total
 
+    def _spare(self) -> None:
+        """Spare who is not needed: first the highest priority, many at once as long as that goes."""
+        candidates, known = self._problem.candidates, self._evicted()
+        order = sorted(known, key=lambda i: (-candidates[i].priority, -candidates[i].pods, i))
+        number = len(order)
+        while number:
+            for first in range(0, len(order), number):
+                spared = set(order[first : first + number])
+                if self._left(SPARE) <= 0:
+                    break
+                fewer = {index: times for index, times in known.items() if index not in spared}
+                if len(fewer) < len(known) and self._suffices(fewer):
+                    known = fewer
+            number //= 2
+        self._known = known
+        self._stages = [self._as_known(stage) for stage in self._stages]
+
+    def _as_known(self, stage: Stage) -> Stage:
+        """Return a stage with the value of the evictions that are known now."""
+        problem, known = self._problem, self._evicted()
+        if stage.measure == "pods":
+            value = eviction.pods(problem, known, int(stage.level))
+        elif stage.measure == "groups":
+            value = eviction.groups(known)
+        else:
+            value = eviction.violations(problem, known)
+        return msgspec.structs.replace(stage, value=value, bound=min(stage.bound, value))
+
     def _keep(self, weights: dict[int, int], stage: Stage) -> None:
         self._stages.append(stage)
         self._frozen.append((weights, stage.value))
@@ -202,18 +243,23 @@ class Search:
         self, decided: tuple[int, ...], gone: tuple[int, ...], weights: dict[int, int] | None
     ) -> Decision:
         """Let CP-SAT run one stage within its time."""
-        from scheduler.solver.victimmodel import Task
+        from scheduler.solver.victimmodel import Decision, Task
         from scheduler.solver.victimstage import minimise
 
         task = Task(decided, gone, weights, tuple(self._frozen), self._violations)
-        seconds = max(0.01, min(self._limits.stage_s, self._left()))
+        seconds = min(self._limits.stage_s, self._left(SEARCH) * (STAGE if gone else 1.0))
+        if seconds < MEANINGFUL_S:
+            return Decision(None, 0)
         return minimise(self._room, task, self._limits, seconds, self._evicted())
 
     def _suffices(self, evicted: Choice) -> bool:
-        """Return whether the group fits after these evictions."""
+        return self._verdict(evicted) == "placed"
+
+    def _verdict(self, evicted: Choice) -> Outcome:
+        """Return whether the group fits after these evictions; unknown when there is no time to ask."""
         if not self._problem.instance.domains:
-            return self._room.fits(evicted)
-        return self._placed(evicted).outcome == "placed"
+            return "placed" if self._room.fits(evicted) else "infeasible"
+        return self._placed(evicted).outcome if self._left(SPARE) > 0 else "unknown"
 
     def _placed(self, evicted: Choice) -> Answer:
         """Return the placement after these evictions."""
@@ -223,12 +269,13 @@ class Search:
             for leaf, fits in zip(self._asked.leaves, slots, strict=True)
         )
         after = msgspec.structs.replace(self._asked, leaves=leaves, request=())
-        # The victims are known: their placement gets its share even when the time is nearly over.
-        left = max(self._limits.stage_s / 2, self._left())
+        # Once the victims are known, their placement gets its share even when the time is nearly over.
+        left = max((1.0 - SPARE) * self._limits.total_s, self._left(1.0))
         return placing.solve(after, msgspec.structs.replace(self._limits, total_s=left))
 
-    def _left(self) -> float:
-        return self._started + self._limits.total_s - perf_s()
+    def _left(self, share: float) -> float:
+        """Return the seconds until a share of the whole time is used up."""
+        return self._started + share * self._limits.total_s - perf_s()
 
     def _evicted(self) -> dict[int, int]:
         return self._known or {}

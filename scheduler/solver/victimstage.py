@@ -29,7 +29,7 @@ def minimise(
     alone = set(tree.leaf[tree.held > 0].tolist())
     best: dict[int, int] | None = None
     bound = 0
-    while not room.problem.instance.domains:
+    while not room.problem.instance.domains and perf_s() < until:
         found = Model(room, task, tree, yields, alone).solve(limits, until - perf_s(), hint)
         bound = max(bound, found.bound)
         if found.chosen is None:
@@ -45,7 +45,7 @@ def minimise(
         wrong = {
             leaf for leaf in leaves if yields.said(leaf, chosen) > yields.room_at(leaf, chosen)
         }
-        if not wrong or perf_s() > until:
+        if not wrong:
             break
         alone |= wrong
     if perf_s() < until:

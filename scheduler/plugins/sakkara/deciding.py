@@ -207,8 +207,8 @@ class Decider:
             forbid=self._args.pdb == "Forbid",
         )  # fmt: skip
         limit_s = self._args.preemption_time_limit_seconds
-        limits = Limits(stage_s=limit_s, total_s=2 * limit_s)
-        answer = yield SolverCall(Evict(lineup.problem, limits), 3 * limit_s)
+        limits = Limits(stage_s=limit_s, total_s=limit_s)
+        answer = yield SolverCall(Evict(lineup.problem, limits), 2 * limit_s)
         solution = _solution(answer)
         if solution is None or solution.victims is None:
             return None

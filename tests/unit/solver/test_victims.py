@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from scheduler.base.errors import InputError
-from scheduler.solver import victims
+from scheduler.solver import eviction, victims
 from scheduler.solver.instance import (
     Budget,
     Candidate,
@@ -12,6 +12,7 @@ from scheduler.solver.instance import (
     Instance,
     Leaf,
     Level,
+    Limits,
     Preemption,
     Rule,
 )
@@ -203,3 +204,20 @@ def test_like_single_pods_count_one_by_one_beside_groups():
 
     assert {"group": 1, "single": 2} == names(asked, answer)
     assert ("placed", True) == (answer.outcome, answer.optimal)
+
+
+@pytest.mark.parametrize(("used_up", "hit"), [(victims.SEARCH, 2), (victims.SPARE, 3)])
+def test_a_search_without_time_spares_whom_it_can(monkeypatch, used_up, hit):
+    """Stages that get no time prove nothing; whoever is not needed is spared if there is time for that."""
+    times = iter([0.0])
+    monkeypatch.setattr(victims, "perf_s", lambda: next(times, used_up))
+    others = [gang(f"g{at}", at % 2, {at: 2, (at + 1) % 6: 1}) for at in range(6)]
+    asked = problem([0] * 6, 5, others)
+    answer = victims.solve(asked, Limits(total_s=1.0))
+
+    assert ("placed", False) == (answer.outcome, answer.optimal)
+    assert hit == len(answer.evicted)
+    assert eviction.Room(asked).fits(answer.evicted)
+    values = {(one.level, one.measure): one.value for one in answer.stages}
+    assert {("1", "pods"): 0, ("0", "pods"): 3 * hit, ("", "groups"): hit} == values
+    assert all(one.bound <= one.value for one in answer.stages)
