@@ -51,9 +51,8 @@ class Exact:
         self._scale = scale
         self._late = late
         self._leaves = leafcosts.tables(tree, scale.unit_costs(tree.depth)[self._last_word])
-        rows = 1 + max(rule.units_per_parent for rule in tree.rules)
-        self._space = minplus.workspace(rows, tree.size)
-        self._steps: dict[tuple[int, int], list[Ints]] = {}
+        self._space = minplus.workspace(tree.size)
+        self._steps: dict[tuple[int, int], list[list[Ints]]] = {}
         self._used: dict[tuple[int, int], Ints] = {}
 
     @property
@@ -89,7 +88,8 @@ class Exact:
         tree, wanted = self._tree, self._tree.rule(level + 1).units_per_parent
         most = int(min(tree.room[level][unit], tree.size))
         first, last = tree.starts[level][unit : unit + 2].tolist()
-        acc = minplus.empty(self._scale.words, wanted + 1)
+        words = self._scale.words
+        acc = [minplus.empty(words)] + [minplus.never(words, 0)] * wanted
         steps = self._steps[level, unit] = [acc]
         for child in range(last - 1, first - 1, -1):
             acc = _added(acc, self._used[level + 1, child], most, self._space)
@@ -130,18 +130,16 @@ class Exact:
                 row -= 1 if wanted else 0
 
 
-def _added(acc: Ints, child: Ints, most: int, space: Ints) -> Ints:
-    """Return the tables with one more child; row u stands for u used children when that binds."""
+def _added(acc: list[Ints], child: Ints, most: int, space: Ints) -> list[Ints]:
+    """Return the tables with one more child; table u stands for u used children when that binds."""
     if len(acc) == 1:
-        return minplus.merge(acc, child, most, space)
+        return [minplus.merge(acc[0], child, most, space)]
     used = child.copy()
     used[:, 0] = NEVER
-    more = minplus.merge(acc[:-1], used, most, space)
-    after = minplus.longer(acc, more.shape[2]).copy()
-    if child[0, 0] > NEVER // 2:
-        after[:] = NEVER
-    after[1:] = minplus.least(after[1:], more)
-    return after
+    is_forced = bool(child[0, 0] > NEVER // 2)
+    unused = [minplus.never(len(child), 0)] * len(acc) if is_forced else acc
+    more = (minplus.merge(table, used, most, space) for table in acc[:-1])
+    return unused[:1] + [minplus.least(*both) for both in zip(unused[1:], more, strict=True)]
 
 
 def _share(child: Ints, rests: tuple[Ints, Ints], cost: Ints, pods: int) -> int:

@@ -36,17 +36,27 @@ def by_hand(first, second, most):
 
 @pytest.mark.parametrize("cells", [5, minplus.CELLS])
 @pytest.mark.parametrize("words", [1, 2, 3])
-@pytest.mark.parametrize("rows", [1, 3])
-def test_merged_tables_hold_the_least_sums(monkeypatch, cells, words, rows):
-    """Whatever the number of words and stacked tables, and in however many blocks it is done."""
+def test_merged_tables_hold_the_least_sums(monkeypatch, cells, words):
+    """Whatever the number of words, and in however many blocks it is done."""
     monkeypatch.setattr(minplus, "CELLS", cells)
-    rng = Random(f"{cells} {words} {rows}")
+    rng = Random(f"{cells} {words}")
     for _ in range(20):
         length, width, most = rng.randint(1, 9), rng.randint(1, 9), rng.randint(0, 20)
-        acc = np.stack([table(rng, words, length) for _ in range(rows)])
-        child = table(rng, words, width)
+        first, second = table(rng, words, length), table(rng, words, width)
 
-        merged = minplus.merge(acc, child, most, minplus.workspace(rows, 9))
+        merged = minplus.merge(first, second, most, minplus.workspace(9))
 
-        assert min(most, length + width - 2) + 1 == merged.shape[2]
-        assert [by_hand(each, child, most) for each in acc] == [possible(each) for each in merged]
+        assert min(most, length + width - 2) + 1 == merged.shape[1]
+        assert by_hand(first, second, most) == possible(merged)
+
+
+@pytest.mark.parametrize("words", [1, 2, 3])
+def test_the_smaller_of_two_tables_is_taken_count_by_count(words):
+    """The shorter table ends with counts that cannot be."""
+    rng = Random(words)
+    for _ in range(20):
+        first, second = table(rng, words, rng.randint(1, 6)), table(rng, words, rng.randint(1, 6))
+        one, other = possible(first), possible(second)
+
+        best = {n: min(each[n] for each in (one, other) if n in each) for n in {*one, *other}}
+        assert best == possible(minplus.least(first, second))
