@@ -1,8 +1,9 @@
 """The form of a scenario file.
 
 A scenario is chapters of steps. A step does one thing (`apply`, `delete`, `drain`, `uncordon`,
-`taint`, `scale`), tells something (`say`), or expects something of the pods (`expect`). A new chapter
-is a few lines of YAML; docs/examples/demo/scenario.yaml is the one that `trellis demo` plays.
+`taint`, `scale`), tells something (`say`), or expects something: of the pods (`expect`), or of what
+applications cost on the network (`cost`). A new chapter is a few lines of YAML;
+docs/examples/demo/scenario.yaml is the one that `trellis demo` plays.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class Expectation(_Strict, frozen=True):
 
     `placed` and `pending` count pods with and without a node; `message` must stand in the condition
     of every pending one; `nodes` are labels that the node of every placed one carries; `except_node`
-    is a node that none of them is on, `per_node` says how many are on each node, the others hold none.
-    It has `within` seconds to become true.
+    is a node that none of them is on, `per_node` says how many are on each node, the others hold none;
+    `event` must stand in an event on one of them. It has `within` seconds to become true.
     """
 
     namespace: str = "default"
@@ -37,6 +38,7 @@ class Expectation(_Strict, frozen=True):
     nodes: dict[str, str] = {}
     except_node: str = ""
     per_node: dict[str, int] = {}
+    event: str = ""
     within: float = 30.0
 
 
@@ -57,6 +59,13 @@ class Scale(_Strict, frozen=True):
     namespace: str = "default"
 
 
+class Cost(_Strict, frozen=True):
+    """What all applications may cost, as a share of what they cost placed by the profiles of a file."""
+
+    against: str
+    at_most: float
+
+
 class Step(_Strict, frozen=True):
     """One step; exactly one field is given. Files are named relative to the scenario's."""
 
@@ -68,6 +77,7 @@ class Step(_Strict, frozen=True):
     taint: Taint | None = None
     scale: Scale | None = None
     expect: Expectation | None = None
+    cost: Cost | None = None
 
     def given(self) -> tuple[str, ...]:
         """Return the names of the fields that are given."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from scheduler.base.clock import perf_s
-from scheduler.cli.scenario.form import Chapter, Expectation, Scenario, Step
+from scheduler.cli.scenario.form import Chapter, Cost, Expectation, Scenario, Step
 from scheduler.cli.scenario.show import Show
 from scheduler.cli.scenario.stage import Stage, carries
 from scheduler.objects.node import Node
@@ -44,7 +44,7 @@ async def play(scenario: Scenario, stage: Stage, show: Show, pause_s: float) -> 
         show.chapter(number, chapter.title)
         for step in chapter.steps:
             failure = await _step(step, chapter, stage, show)
-            expectations += step.expect is not None
+            expectations += step.expect is not None or step.cost is not None
             if failure:
                 failures.append(f"{chapter.title}: {failure}")
             show.look(await stage.nodes(), await stage.pods())
@@ -78,6 +78,23 @@ async def _step(step: Step, chapter: Chapter, stage: Stage, show: Show) -> str:
         show.did(f"kubectl scale {step.scale.name} --replicas={step.scale.replicas}")
     elif step.expect is not None:
         return await _expect(step.expect, stage, show)
+    elif step.cost is not None:
+        return await _cost(step.cost, stage, show)
+    return ""
+
+
+async def _cost(wanted: Cost, stage: Stage, show: Show) -> str:
+    """Compare what applications cost with what they would; return what is wrong with it."""
+    found = await stage.costs(wanted.against)
+    text = (
+        f"{found.pods} pods cost {found.placed} on the network as they are placed, "
+        f"{found.otherwise} by {wanted.against}"
+    )
+    if found.placed > wanted.at_most * found.otherwise:
+        wrong = f"{text}: more than {wanted.at_most:.0%}"
+        show.broken(wrong)
+        return wrong
+    show.held(text)
     return ""
 
 
@@ -88,7 +105,7 @@ async def _expect(wanted: Expectation, stage: Stage, show: Show) -> str:
         nodes, pods = await stage.nodes(), await stage.pods()
         show.look(nodes, pods)
         chosen = [pod for pod in pods if _is_meant(pod, wanted)]
-        wrong = _wrong(wanted, chosen, nodes)
+        wrong = _wrong(wanted, chosen, nodes) or await _unsaid(wanted, chosen, stage)
         if not wrong:
             show.held(_summary(wanted, chosen))
             return ""
@@ -96,6 +113,14 @@ async def _expect(wanted: Expectation, stage: Stage, show: Show) -> str:
             show.broken(wrong)
             return wrong
         await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def _unsaid(wanted: Expectation, pods: Sequence[Pod], stage: Stage) -> str:
+    """Return that no event says what is expected, or an empty text."""
+    if not wanted.event:
+        return ""
+    notes = await stage.notes({pod.metadata.uid for pod in pods})
+    return "" if any(wanted.event in note for note in notes) else f'no event says "{wanted.event}"'
 
 
 def _is_meant(pod: Pod, wanted: Expectation) -> bool:
@@ -147,6 +172,8 @@ def _summary(wanted: Expectation, pods: Sequence[Pod]) -> str:
         parts.append(f"none on {wanted.except_node}")
     if wanted.per_node:
         parts.append(", ".join(f"{count} on {node}" for node, count in wanted.per_node.items()))
+    if wanted.event:
+        parts.append(f"an event says: {wanted.event}")
     reasons = {message_of(pod) for pod in pods if not pod.spec.node_name} - {""}
     parts += sorted(reasons)
     return "; ".join(parts)

@@ -6,7 +6,7 @@ Steps go the way a person would go: through the API server, with a kubeconfig.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -19,6 +19,7 @@ from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
 from scheduler.cli.installed import registry
+from scheduler.cli.scenario.cost import Costs, costs
 from scheduler.cli.scenario.form import Scale, Taint
 from scheduler.config import Loaded, default_config, load
 from scheduler.daemon import Daemon, DaemonOptions
@@ -35,7 +36,15 @@ _ROOTS = {
     "deployments": "/apis/apps/v1",
     "statefulsets": "/apis/apps/v1",
     "jobs": "/apis/batch/v1",
+    "networktopologies": "/apis/networktopology.diktyo.x-k8s.io/v1alpha1",
 }
+_FOR_COSTS = (
+    "/api/v1/nodes",
+    "/api/v1/namespaces",
+    "/api/v1/pods",
+    "/apis/appgroup.diktyo.x-k8s.io/v1alpha1/appgroups",
+    "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/networktopologies",
+)
 
 
 class _List(msgspec.Struct, frozen=True):
@@ -53,10 +62,11 @@ class _Nodes(msgspec.Struct, frozen=True):
 class Stage:
     """What a scenario plays on; made by `stage`."""
 
-    def __init__(self, sandbox: Sandbox, client: ApiClient, folder: Path) -> None:
+    def __init__(self, sandbox: Sandbox, client: ApiClient, folder: Path, config: Loaded) -> None:
         self._sandbox = sandbox
         self._client = client
         self._folder = folder
+        self._config = config
 
     @property
     def kubeconfig(self) -> Path:
@@ -81,7 +91,7 @@ class Stage:
         return await self._sandbox.apply(str(self._folder / name))
 
     async def delete(self, what: str) -> None:
-        """Delete `plural/namespace/name` of a core kind, of apps or a job (`pods/shop/giant`)."""
+        """Delete `plural/namespace/name` (`pods/shop/giant`) of a core kind or one in `_ROOTS`."""
         plural, namespace, name = what.split("/")
         root = _ROOTS.get(plural, "/api/v1")
         await self._send("DELETE", f"{root}/namespaces/{namespace}/{plural}/{name}")
@@ -123,10 +133,21 @@ class Stage:
         path = f"/apis/apps/v1/namespaces/{scale.namespace}/deployments/{scale.name}"
         await self._patch(path, {"spec": {"replicas": scale.replicas}})
 
-    async def events(self) -> int:
-        """Return how many events say that a pod was scheduled."""
+    async def costs(self, against: str) -> Costs:
+        """Return what applications cost on the network, and would by the configuration `against`."""
+        objects: list[dict[str, Any]] = []
+        for path in _FOR_COSTS:
+            body = msgspec.json.decode(await self._send("GET", path))
+            kind, api_version = body["kind"].removesuffix("List"), body["apiVersion"]
+            objects += [{"kind": kind, "apiVersion": api_version, **one} for one in body["items"]]
+        other = await asyncio.to_thread(_configured, self._folder / against)
+        return await asyncio.to_thread(costs, objects, self._config, other)
+
+    async def notes(self, uids: Collection[str]) -> list[str]:
+        """Return what the events on some objects say."""
         body = await self._send("GET", "/apis/events.k8s.io/v1/events")
-        return sum(one.get("reason") == "Scheduled" for one in _items(body))
+        found = [one for one in _items(body) if one["regarding"].get("uid") in uids]
+        return [one.get("note", "") for one in found]
 
     async def _patch(self, path: str, body: Mapping[str, Any]) -> None:
         await self._send("PATCH", path, body, MERGE)
@@ -177,7 +198,7 @@ async def stage(shape: Path, folder: Path, config: Path | None = None) -> AsyncI
         )
         running = asyncio.create_task(daemon.run(), name="daemon")
         try:
-            yield Stage(sandbox, client, folder)
+            yield Stage(sandbox, client, folder, loaded)
         finally:
             daemon.stop()
             await running

@@ -18,8 +18,10 @@ def test_each_scenario_of_the_documentation_reads_and_names_files_that_exist(pat
     """A scenario's shape and manifests lie beside it."""
     scenario = read_scenario(path)
 
-    named = [scenario.shape]
-    named += [step.apply for c in scenario.chapters for step in c.steps if step.apply is not None]
+    steps = [step for chapter in scenario.chapters for step in chapter.steps]
+    named = [scenario.shape, *filter(None, [scenario.config])]
+    named += [step.apply for step in steps if step.apply is not None]
+    named += [step.cost.against for step in steps if step.cost is not None]
     assert [] == [name for name in named if not (path.parent / name).is_file()]
     assert any(step.expect for chapter in scenario.chapters for step in chapter.steps)
 

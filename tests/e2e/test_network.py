@@ -1,0 +1,262 @@
+"""Network-aware placement through an API server: the documentation's shop, by operators and daemon.
+
+Pods are put up before the daemon starts, so that all of them wait in one queue and its order shows.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from operators.api import Connection
+from operators.health import OperatorsHealth
+from operators.run import run_operators
+from operators.settings import OperatorsSettings
+from scheduler.base.clock import RealClock
+from scheduler.base.meters import Meters
+from scheduler.cli.installed import registry
+from scheduler.cli.scenario.cost import costs
+from scheduler.config import Loaded, load
+from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.engine.decision import Decision
+from scheduler.engine.queues import QueuedPod
+from scheduler.kube.client import ApiClient
+from scheduler.kube.credentials import Credentials
+from scheduler.objects.groups import WORKLOAD_LABEL
+from scheduler.serve.app import Address
+from scheduler.state.view import ClusterView
+from tests.e2e.operatorworld import DEFINITIONS, LIMIT_S, real, sandbox, until_ok
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs" / "examples" / "network"
+PODS = "/api/v1/namespaces/shop/pods"
+GROUP = "/apis/appgroup.diktyo.x-k8s.io/v1alpha1/namespaces/shop/appgroups"
+TOPOLOGY = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
+ZONES = {"z1": "us-west-1", "z2": "us-west-1", "z3": "us-east-1", "z4": "us-east-1"}
+SECONDS = 5.0
+MERGE = "application/merge-patch+json"
+SETTINGS = OperatorsSettings(status_interval_s=0.1, definition_poll_s=0.1)
+SERVERS = (
+    pytest.param("sandbox", marks=pytest.mark.long),
+    pytest.param("real", marks=pytest.mark.real),
+)
+Json = dict[str, Any]
+
+
+class World:
+    """A server, and the daemon with its operators while `running`."""
+
+    def __init__(self, kubeconfig: Path, client: ApiClient) -> None:
+        self._kubeconfig = kubeconfig
+        self._client = client
+        self.config = configured("scheduler.yaml")
+        self.placed: list[str] = []
+
+    async def send(self, method: str, path: str, body: Any = None, **more: Any) -> Json:
+        data = b"" if body is None else json.dumps(body).encode()
+        response = await self._client.request(method, path, data, **more)
+        assert response.ok, f"{method} {path}: {response.code} {response.message}"
+        answer: Json = json.loads(response.body)
+        return answer
+
+    async def define(self) -> None:
+        """Create the kinds and wait until their objects can be listed."""
+        for name in ("appgroups", "networktopologies"):
+            crd = yaml.safe_load((ROOT / "crds" / f"{name}.yaml").read_text())
+            await self.send("POST", DEFINITIONS, crd)
+        for path in (GROUP, TOPOLOGY):
+            await until_ok(self._client, path)
+
+    async def nodes(self) -> None:
+        """Create four nodes in each zone, each with room for eight pods of the shop."""
+        amounts = {"cpu": "800m", "memory": "4Gi", "pods": "110"}
+        for zone, region in ZONES.items():
+            labels = {
+                "topology.kubernetes.io/zone": zone,
+                "topology.kubernetes.io/region": region,
+            }
+            for number in range(4):
+                meta = {"name": f"{zone}-{number}", "labels": labels}
+                await self.send("POST", "/api/v1/nodes", {"metadata": meta})
+                status = {"status": {"capacity": amounts, "allocatable": amounts}}
+                path = f"/api/v1/nodes/{zone}-{number}/status"
+                await self.send("PATCH", path, status, content_type=MERGE)
+
+    async def pods(self) -> list[Json]:
+        found: list[Json] = (await self.send("GET", PODS))["items"]
+        return found
+
+    async def put_up(self, deployments: list[Json]) -> None:
+        """Create the pods of Deployments, as their controller would."""
+        for deployment in deployments:
+            for number in range(deployment["spec"]["replicas"]):
+                await self.pod(f"{deployment['metadata']['name']}-{number}", deployment)
+
+    async def pod(self, name: str, deployment: Json) -> None:
+        template = deployment["spec"]["template"]
+        meta = {"name": name, "labels": template["metadata"]["labels"]}
+        await self.send("POST", PODS, {"metadata": meta, "spec": template["spec"]})
+
+    async def until_bound(self, *names: str) -> list[Json]:
+        """Wait until all pods, or those named, have a node."""
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                pods = await self.pods()
+                asked = [p for p in pods if not names or p["metadata"]["name"] in names]
+                if all("nodeName" in pod["spec"] for pod in asked):
+                    return asked
+
+    async def order(self, other_than: list[str] | None = None) -> list[str]:
+        """Wait for an order of the shop's workloads, or for another one."""
+        async with asyncio.timeout(SECONDS):
+            while True:
+                group = await self.send("GET", f"{GROUP}/shop")
+                entries = group.get("status", {}).get("topologyOrder", ())
+                found = sorted(entries, key=lambda entry: entry["index"])
+                names = [entry["workload"]["selector"] for entry in found]
+                if names and names != other_than:
+                    return names
+
+    async def note(self, pod: str, reason: str) -> str:
+        """Wait for an event on a pod and return what it says."""
+        where = f"regarding.name={pod},reason={reason}"
+        path = f"/apis/events.k8s.io/v1/namespaces/shop/events?fieldSelector={where}"
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                for event in (await self.send("GET", path))["items"]:
+                    return str(event["note"])
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the daemon; `placed` are the workloads of the pods in the order of their decisions."""
+        clock, meters = RealClock(), Meters()
+        credentials = await Credentials.load(clock, str(self._kubeconfig))
+        connection = Connection(self._client, credentials)
+        health = OperatorsHealth(meters, clock)
+
+        def operators(view: ClusterView) -> Coroutine[Any, Any, None]:
+            return run_operators(SETTINGS, view, connection, health, clock)
+
+        daemon = Daemon(
+            self.config,
+            registry(),
+            await ApiClient.connect(str(self._kubeconfig), clock=clock, meters=meters),
+            clock=clock,
+            random=Random(0),
+            meters=meters,
+            options=DaemonOptions("test", address=Address(port=0), operators=operators),
+        )
+        observation = daemon.engine.observation
+        told, self.placed = observation.on_decision, []
+
+        def note(queued: QueuedPod, decision: Decision) -> None:
+            told(queued, decision)
+            assert decision.node, decision
+            self.placed.append(queued.pod.metadata.labels[WORKLOAD_LABEL])
+
+        observation.on_decision = note
+        task = asyncio.create_task(daemon.run())
+        try:
+            yield
+        finally:
+            daemon.stop()
+            await task
+
+
+def zone_of(pod: Json) -> str:
+    name: str = pod["spec"]["nodeName"]
+    return name.partition("-")[0]
+
+
+def configured(name: str) -> Loaded:
+    path = EXAMPLES / name
+    return load(path.read_text(), file=str(path), registry=registry())
+
+
+@pytest.fixture(params=SERVERS)
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    opened = real if request.param == "real" else sandbox
+    async with opened(tmp_path) as kubeconfig:
+        client = await ApiClient.connect(str(kubeconfig), clock=RealClock(), meters=Meters())
+        yield World(kubeconfig, client)
+        await client.close()
+
+
+@pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
+async def test_the_examples_go_the_way_that_the_documentation_says(world: World):
+    """In order, near each other; in another order seconds after an edit; on without costs."""
+    namespace, group, *deployments = yaml.safe_load_all((EXAMPLES / "shop.yaml").read_text())
+    (topology,) = yaml.safe_load_all((EXAMPLES / "topology.yaml").read_text())
+    count = sum(one["spec"]["replicas"] for one in deployments)
+    cart = next(one for one in deployments if one["metadata"]["name"] == "cart")
+    await world.define()
+    await world.nodes()
+    await world.send("POST", "/api/v1/namespaces", namespace)
+    await world.send("POST", TOPOLOGY, topology)
+    await world.send("POST", GROUP, group)
+    async with world.running():
+        order = await world.order()
+
+    await world.put_up(deployments)
+    async with world.running():
+        pods = await world.until_bound()
+        assert len(world.placed) == count
+        assert world.placed == sorted(world.placed, key=order.index)
+        assert world.placed[0] == "frontend"
+        nodes = (await world.send("GET", "/api/v1/nodes"))["items"]
+        objects = [
+            *({"kind": "Node", "apiVersion": "v1", **one} for one in nodes),
+            *({"kind": "Pod", "apiVersion": "v1", **one} for one in pods),
+            group,
+            topology,
+        ]
+        found = costs(objects, world.config, configured("defaults.yaml"))
+        assert found.pods == count
+        assert found.placed <= 0.8 * found.otherwise
+
+        turned = {"spec": {"topologySortingAlgorithm": "ReverseKahn"}}
+        await world.send("PATCH", f"{GROUP}/shop", turned, content_type=MERGE)
+        assert await world.order(other_than=order) == order[::-1]
+
+        await world.send("DELETE", f"{TOPOLOGY}/nt-default")
+        await world.pod("cart-blind", cart)
+        await world.until_bound("cart-blind")
+        said = await world.note("cart-blind", "MissingObject")
+        assert 'NetworkTopology "nt-default" was not found in namespace(s) default' in said
+
+        await world.send("POST", TOPOLOGY, topology)
+        await world.pod("cart-late", cart)
+        (late,) = await world.until_bound("cart-late")
+        # Without the costs it goes to an empty node, which is in another zone.
+        assert zone_of(late) in {zone_of(pod) for pod in pods}
+
+    for pod in await world.pods():
+        await world.send("DELETE", f"{PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")
+    await world.put_up(deployments)
+    async with world.running():
+        await world.until_bound()
+        assert world.placed == sorted(world.placed, key=order[::-1].index)
+
+
+@pytest.mark.long
+def test_the_chapter_on_the_network_comes_as_told():
+    """A shop far cheaper than by the defaults, a full link, and costs that are gone."""
+    command = "from scheduler.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", command, "demo", "--once", "--scenario", "network"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "5 of 5 expectations came true" in done.stdout.splitlines()[-1]
