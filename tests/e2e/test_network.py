@@ -26,6 +26,7 @@ from scheduler.cli.installed import registry
 from scheduler.cli.scenario.cost import costs
 from scheduler.config import Loaded, load
 from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.daemon.solving import Solving
 from scheduler.engine.decision import Decision
 from scheduler.engine.queues import QueuedPod
 from scheduler.kube.client import ApiClient
@@ -142,8 +143,8 @@ class World:
         connection = Connection(self._client, credentials)
         health = OperatorsHealth(meters, clock)
 
-        def operators(view: ClusterView) -> Coroutine[Any, Any, None]:
-            return run_operators(SETTINGS, view, connection, health, clock)
+        def operators(view: ClusterView, solving: Solving) -> Coroutine[Any, Any, None]:
+            return run_operators(SETTINGS, view, connection, health, clock, solving)
 
         daemon = Daemon(
             self.config,
