@@ -25,6 +25,16 @@ class NodeMetricSettings(msgspec.Struct, frozen=True):
     expires_s: float = 180.0
 
 
+class FiguresSettings(msgspec.Struct, frozen=True):
+    """Whom the risk plugins' figures come from: `load-watcher`, `Prometheus` or `metrics.k8s.io`."""
+
+    source: str
+    http: HttpSettings = HttpSettings("")
+    every_s: float = 30.0
+    # Figures measured longer ago are no figures any more.
+    expires_s: float = 300.0
+
+
 class AppGroupSettings(msgspec.Struct, frozen=True):
     """By which table the placed cost of an application is summed up."""
 

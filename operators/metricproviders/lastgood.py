@@ -1,16 +1,41 @@
 """`LastGood`: a provider whose last good answer holds until it expires.
 
-A failure is no news about the nodes: it leaves the last snapshot in place and is told. What counts for
+A failure is no news about the nodes: it leaves the last answer in place and is told. What counts for
 expiry is when figures were measured, so an answer that repeats old figures ages like no answer.
 """
 
 from __future__ import annotations
 
+from typing import Generic, Protocol, TypeVar
+
 import msgspec
 
-from operators.metricproviders.provider import MetricProvider, ProviderError
-from operators.metricproviders.snapshot import Snapshot
+from operators.metricproviders.provider import ProviderError
 from scheduler.base.clock import Clock
+
+
+class Answer(Protocol):
+    """What a provider answered: when, and when the newest of it was measured."""
+
+    @property
+    def taken_at(self) -> float: ...
+    @property
+    def newest(self) -> float: ...
+
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)
+
+
+class Provider(Protocol[AnswerT_co]):
+    """Who can be asked."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def fetch(self) -> AnswerT_co:
+        """Ask once; ProviderError when there is no usable answer."""
+        ...
 
 
 class ProviderRecord(msgspec.Struct, frozen=True):
@@ -23,14 +48,14 @@ class ProviderRecord(msgspec.Struct, frozen=True):
     error: str
 
 
-class LastGood:
-    """Asks a provider and keeps its last good snapshot for `expires_s` seconds."""
+class LastGood(Generic[AnswerT]):
+    """Asks a provider and keeps its last good answer for `expires_s` seconds."""
 
-    def __init__(self, provider: MetricProvider, clock: Clock, expires_s: float) -> None:
+    def __init__(self, provider: Provider[AnswerT], clock: Clock, expires_s: float) -> None:
         self._provider = provider
         self._clock = clock
         self._expires_s = expires_s
-        self._last: Snapshot | None = None
+        self._last: AnswerT | None = None
         self._failures = 0
         self._error = ""
 
@@ -45,8 +70,8 @@ class LastGood:
             self._failures, self._error = 0, ""
         return self._error
 
-    def current(self) -> Snapshot | None:
-        """Return the last good snapshot; None when there is none or all of it has expired."""
+    def current(self) -> AnswerT | None:
+        """Return the last good answer; None when there is none or all of it has expired."""
         last = self._last
         if last is None or self._clock.now() - last.newest >= self._expires_s:
             return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from random import SystemRandom
 from typing import Annotated, Any, NamedTuple
 
@@ -16,11 +16,22 @@ import msgspec
 import structlog
 import typer
 
-from operators.api import Connection
+from operators.api import Api, Connection
+from operators.figures import keep_figures
 from operators.health import OperatorsHealth
 from operators.metricproviders import HttpSettings
+from operators.metricproviders.watcher import (
+    LoadWatcher,
+    MetricsServerWatcher,
+    PrometheusWatcher,
+)
 from operators.run import run_operators
-from operators.settings import AppGroupSettings, NodeMetricSettings, OperatorsSettings
+from operators.settings import (
+    AppGroupSettings,
+    FiguresSettings,
+    NodeMetricSettings,
+    OperatorsSettings,
+)
 from scheduler.base import logs
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import InputError
@@ -35,10 +46,19 @@ from scheduler.daemon.decisionfile import DecisionFile
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.supervisor import Supervisor
 from scheduler.engine.decisionlog import Header
+from scheduler.engine.effects import Event, Watched
 from scheduler.kube.client import ApiClient
+from scheduler.objects.watchermetrics import WatcherMetrics
+from scheduler.plugins.network.risks import (
+    CheckRiskNodeBandwidth,
+    LoadVariationRiskBalancing,
+    RiskArgs,
+)
 from scheduler.serve.app import Address
 from scheduler.serve.certificates import Files
 from scheduler.state.view import ClusterView
+
+REQUEST_LIMIT_S = 10.0
 
 _log = structlog.get_logger()
 
@@ -181,8 +201,21 @@ class Building(NamedTuple):
             qps=connection.qps or 0.0,
             burst=connection.burst,
         )
+        health = OperatorsHealth(self.meters, self.clock)
+        wanted_figures = figures_settings(loaded)
+        if wanted_figures is not None:
+
+            def figures(
+                view: ClusterView, put: Callable[[Event], None]
+            ) -> Coroutine[Any, Any, None]:
+                def show(verb: str, metrics: WatcherMetrics) -> None:
+                    put(Watched("WatcherMetrics", verb, metrics))
+
+                api, told = Api(client, REQUEST_LIMIT_S), health.sources.told
+                return keep_figures(wanted_figures, view, api, show, self.clock, told)
+
+            options = options._replace(figures=figures)
         if loaded.trellis.operators.enabled:
-            health = OperatorsHealth(self.meters, self.clock)
 
             def operators(view: ClusterView, solving: Solving) -> Coroutine[Any, Any, None]:
                 where, wanted = Connection(client, client.credentials), _operators_settings(loaded)
@@ -233,6 +266,34 @@ def _operators_settings(loaded: Loaded) -> OperatorsSettings:
         ),
         node_metric=_node_metric_settings(loaded),
     )
+
+
+def figures_settings(loaded: Loaded) -> FiguresSettings | None:
+    """Return where the figures of the risk plugins come from; None when no profile has one."""
+    asked = [
+        profile.args.get(name) or RiskArgs()
+        for profile in loaded.profiles
+        for name in (CheckRiskNodeBandwidth.__name__, LoadVariationRiskBalancing.__name__)
+        if any(one.name == name for listed in profile.plugins.values() for one in listed)
+    ]
+    found = list(dict.fromkeys(_source_of(args) for args in asked if isinstance(args, RiskArgs)))
+    if len(found) > 1:
+        _log.warning("more than one source of figures, the first is asked", sources=len(found))
+    return found[0] if found else None
+
+
+def _source_of(args: RiskArgs) -> FiguresSettings:
+    provider = args.metric_provider
+    if args.watcher_address:
+        return FiguresSettings(LoadWatcher.name, HttpSettings(args.watcher_address))
+    if provider is None or provider.type != PrometheusWatcher.name:
+        return FiguresSettings(MetricsServerWatcher.name)
+    http = HttpSettings(
+        provider.address,
+        token=provider.token,
+        insecure_skip_verify=provider.insecure_skip_verify,
+    )
+    return FiguresSettings(PrometheusWatcher.name, http)
 
 
 def _node_metric_settings(loaded: Loaded) -> NodeMetricSettings:

@@ -32,7 +32,7 @@ from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, Record
 from scheduler.daemon.solving import Solving
 from scheduler.engine.backoff import Backoff
-from scheduler.engine.effects import AskExtender, Effect, Leading, Solve
+from scheduler.engine.effects import AskExtender, Effect, Event, Leading, Solve
 from scheduler.engine.engine import Engine, EngineSettings
 from scheduler.engine.extenders import extenders_of
 from scheduler.framework.registry import Registry
@@ -59,6 +59,8 @@ LAG_EVERY_S = 1.0
 _log = structlog.get_logger()
 
 Operators = Callable[[ClusterView, Solving], Coroutine[Any, Any, None]]
+# Asks for measured load and puts the answers in.
+Figures = Callable[[ClusterView, Callable[[Event], None]], Coroutine[Any, Any, None]]
 
 
 class DaemonOptions(NamedTuple):
@@ -71,6 +73,7 @@ class DaemonOptions(NamedTuple):
     set_verbosity: Callable[[int], None] = lambda _level: None
     operators: Operators | None = None
     operators_check: Callable[[], str | None] | None = None
+    figures: Figures | None = None
     seed: int = 0
     record: Record | None = None
 
@@ -170,6 +173,9 @@ class Daemon:
             self._start("loop", self._loop.run())
             self._start("lag", self._measure_lag())
             self._start("events", self._tick_events())
+            if self._options.figures is not None:
+                view = self.engine.intake.view
+                self._start("figures", self._options.figures(view, self._inbox.put))
             if self._election is not None:
                 self._start("election", self._election.run())
             return await self._live()

@@ -27,12 +27,13 @@ from scheduler.plugins.network.usage import (
     UsageTracker,
 )
 
+PROVIDERS = ("KubernetesMetricsServer", "Prometheus")
 _BITS_PER_BYTE = 8
 _MEGA = 1.0 / 1024.0 / 1024.0
 
 
 class WatcherProvider(Object, frozen=True):
-    """Where load-watcher's library would get its figures; the daemon's provider reads this."""
+    """Whom the daemon asks: KubernetesMetricsServer (also when absent) or Prometheus."""
 
     type: str = ""
     address: str = ""
@@ -41,12 +42,25 @@ class WatcherProvider(Object, frozen=True):
 
 
 class RiskArgs(Args):
-    """`safe_variance_margin` multiplies the deviation, `safe_variance_sensitivity` is its root power."""
+    """`safe_variance_margin` multiplies the deviation, `safe_variance_sensitivity` is its root power.
+
+    Figures come from load-watcher at `watcher_address`, else from the `metric_provider`.
+    """
 
     safe_variance_margin: float = 1.0
     safe_variance_sensitivity: float = 1.0
     watcher_address: str = ""
     metric_provider: WatcherProvider | None = None
+
+    def validate(self) -> Iterator[tuple[str, str]]:
+        """Yield what cannot work."""
+        provider = self.metric_provider
+        if provider is None:
+            return
+        if provider.type and provider.type not in PROVIDERS:
+            yield "metricProvider.type", f"must be one of {', '.join(PROVIDERS)}"
+        elif provider.type == PROVIDERS[1] and not provider.address:
+            yield "metricProvider.address", "must say where Prometheus is"
 
 
 class LoadVariationRiskBalancingArgs(RiskArgs):
@@ -67,6 +81,7 @@ class CheckRiskNodeBandwidthArgs(RiskArgs):
 
     def validate(self) -> Iterator[tuple[str, str]]:
         """Yield what cannot work."""
+        yield from super().validate()
         if not 0 <= self.risk_threshold <= 1:
             yield "riskThreshold", "must be between 0 and 1"
         if self.safe_variance_margin < 0:

@@ -1,0 +1,114 @@
+"""`keep_figures`: polls a source for the risk plugins and hands its answers to the scheduler.
+
+An answer goes the way of every watched object, so it is in the decision log and a decision sees one
+state. A source that fails leaves the last answer in place until that expires; then it is taken away, and
+the plugins do what they do without figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import structlog
+
+from operators.api import Api
+from operators.metricproviders.http import HttpSource
+from operators.metricproviders.lastgood import LastGood
+from operators.metricproviders.provider import Fetch, ProviderError
+from operators.metricproviders.watcher import (
+    Capacities,
+    Figures,
+    LoadWatcher,
+    MetricsServerWatcher,
+    PrometheusWatcher,
+)
+from operators.settings import FiguresSettings
+from scheduler.base.clock import Clock
+from scheduler.base.errors import ApiError, ObjectError
+from scheduler.objects.quantity import milli_quantity, quantity
+from scheduler.objects.watchermetrics import WatcherMetrics
+from scheduler.state.view import ClusterView
+
+_log = structlog.get_logger("operators.figures")
+
+# "MODIFIED" or "DELETED", and the object.
+Put = Callable[[str, WatcherMetrics], None]
+Told = Callable[[str, float | None, str], None]
+Watcher = LoadWatcher | PrometheusWatcher | MetricsServerWatcher
+
+
+class Feed:
+    """One source, and what the scheduler has been shown of it."""
+
+    def __init__(self, kept: LastGood[Figures], put: Put, told: Told) -> None:
+        self._kept = kept
+        self._put = put
+        self._told = told
+        self._shown: Figures | None = None
+        self._error = ""
+
+    async def round(self) -> None:
+        """Ask once and show what is new; nothing that a source does ends the feed."""
+        error = await self._kept.refresh()
+        if error != self._error:
+            self._error = error
+            if error:
+                _log.warning("no new figures", error=error)
+        record = self._kept.statistics()
+        current = self._kept.current()
+        self._told(record.name, None if current is None else record.measured_at, error)
+        if current is self._shown:
+            return
+        if current is not None:
+            self._put("MODIFIED", current.metrics)
+        elif self._shown is not None:
+            self._put("DELETED", self._shown.metrics)
+            _log.warning("the figures have expired", source=record.name)
+        self._shown = current
+
+
+async def keep_figures(
+    settings: FiguresSettings, view: ClusterView, api: Api, put: Put, clock: Clock, told: Told
+) -> None:
+    """Poll until cancelled."""
+    async with AsyncExitStack() as stack:
+        if settings.source == MetricsServerWatcher.name:
+            source: Watcher = MetricsServerWatcher(_fetch_of(api), clock, capacities(view))
+        else:
+            fetch = await stack.enter_async_context(HttpSource(settings.http))
+            is_watcher = settings.source == LoadWatcher.name
+            source = LoadWatcher(fetch, clock) if is_watcher else PrometheusWatcher(fetch, clock)
+        feed = Feed(LastGood(source, clock, settings.expires_s), put, told)
+        while True:
+            await feed.round()
+            await asyncio.sleep(settings.every_s)
+
+
+def capacities(view: ClusterView) -> Capacities:
+    """Return what tells the cores and bytes of all nodes; those whose amounts make no sense are left out."""
+
+    def known() -> dict[str, tuple[float, float]]:
+        found = {}
+        for node in view.nodes():
+            amounts = node.status.allocatable
+            try:
+                cores = milli_quantity(amounts.get("cpu", 0)) / 1000
+                found[node.metadata.name] = cores, float(quantity(amounts.get("memory", 0)))
+            except ObjectError:
+                continue
+        return found
+
+    return known
+
+
+def _fetch_of(api: Api) -> Fetch:
+    async def fetch(path: str, query: dict[str, str]) -> bytes:
+        del query
+        try:
+            return await api.send("GET", path)
+        except ApiError as error:
+            raise ProviderError(str(error)) from error
+
+    return fetch

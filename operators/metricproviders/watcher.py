@@ -1,0 +1,148 @@
+"""Sources of `WatcherMetrics`, the figures that the risk plugins go by: load-watcher and stand-ins.
+
+load-watcher's own JSON is taken as it is. Where it does not run, Prometheus is asked for the same
+recording rules, or the metrics server for the latest use. One answer is one frozen object, so that a
+decision sees one state of figures, and it says when it was measured.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from operators.metricproviders.metricsserver import MetricsServer
+from operators.metricproviders.prometheus import Prometheus
+from operators.metricproviders.provider import Fetch, ProviderError
+from operators.metricproviders.snapshot import CPU, MEMORY, Measure
+from operators.turns import in_turns
+from scheduler.base.clock import Clock
+from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.watchermetrics import (
+    WATCHER_METRICS_NAME,
+    WatcherData,
+    WatcherMetric,
+    WatcherMetrics,
+    WatcherNode,
+    WatcherWindow,
+)
+
+PATH: Final = "/watcher"
+WINDOW: Final = "15m"
+PERCENT: Final = 100.0
+_MILLISECONDS: Final = 10**11  # a time above this is no number of seconds
+_AVG, _STD, _LATEST = "AVG", "STD", "Latest"
+RULES: Final = (
+    ("CPU", "instance:node_cpu:ratio"),
+    ("Memory", "instance:node_memory_utilisation:ratio"),
+    ("Bandwidth", "instance:node_network_transmit_bytes:rate:sum"),
+    ("Bandwidth", "instance:node_network_receive_bytes:rate:sum"),
+)
+
+# Cores and bytes that nodes have, by name.
+Capacities = Callable[[], Mapping[str, tuple[float, float]]]
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """One answer: when it came, when what it tells was measured."""
+
+    taken_at: float
+    newest: float
+    metrics: WatcherMetrics
+
+
+class LoadWatcher:
+    """load-watcher as a service: one GET for all nodes."""
+
+    name = "load-watcher"
+
+    def __init__(self, fetch: Fetch, clock: Clock) -> None:
+        self._fetch = fetch
+        self._clock = clock
+
+    async def fetch(self) -> Figures:
+        """Ask once; ProviderError when the answer is none of load-watcher's."""
+        body = await self._fetch(PATH, {})
+        try:
+            found = msgspec.json.decode(body, type=WatcherMetrics)
+        except msgspec.MsgspecError as error:
+            raise ProviderError(f"{self.name} does not answer with metrics: {error}") from error
+        if not found.data.node_metrics_map:
+            raise ProviderError(f"{self.name} knows no node")
+        now = self._clock.now()
+        measured = _seconds(found.window.end or found.timestamp)
+        return Figures(now, min(measured, now) if measured else now, _named(found))
+
+
+class PrometheusWatcher:
+    """The recording rules that load-watcher asks Prometheus for."""
+
+    name = "Prometheus"
+
+    def __init__(self, fetch: Fetch, clock: Clock) -> None:
+        self._asking = Prometheus(fetch, clock, ())
+        self._clock = clock
+
+    async def fetch(self) -> Figures:
+        """Ask for averages and deviations of all rules; those that nobody records are absent."""
+        nodes: dict[str, list[WatcherMetric]] = defaultdict(list)
+        newest = float("-inf")
+        for kind, rule in RULES:
+            for operator, over in ((_AVG, "avg_over_time"), (_STD, "stddev_over_time")):
+                found = await self._asking.instant(f"{over}({rule}[{WINDOW}])", ("instance",))
+                async for handful in in_turns(found.items()):
+                    for node, (_, value) in handful:
+                        figure = WatcherMetric(kind, rule, operator, WINDOW, PERCENT * value)
+                        nodes[node].append(figure)
+            times = await self._asking.instant(f"max(timestamp({rule}))", ())
+            newest = max([newest, *(value for _, value in times.values())])
+        if not nodes:
+            rules = ", ".join(rule for _, rule in RULES)
+            raise ProviderError(f"{self.name} has none of the recording rules {rules}")
+        return _answer(nodes, self._clock.now(), newest)
+
+
+class MetricsServerWatcher:
+    """The latest CPU and memory of metrics.k8s.io, as parts of what nodes have."""
+
+    name = MetricsServer.name
+
+    def __init__(self, fetch: Fetch, clock: Clock, capacities: Capacities) -> None:
+        self._server = MetricsServer(fetch, clock)
+        self._capacities = capacities
+
+    async def fetch(self) -> Figures:
+        """Ask once; nodes whose capacity is not known are left out."""
+        snapshot = await self._server.fetch()
+        nodes: dict[str, list[WatcherMetric]] = {}
+        known = self._capacities()
+        for name in snapshot.nodes.keys() & known.keys():
+            figures = snapshot.nodes[name]
+            nodes[name] = [
+                WatcherMetric(kind, "", _LATEST, "", PERCENT * figures[measure].value / whole)
+                for kind, measure, whole in zip(
+                    ("CPU", "Memory"), (Measure(CPU), Measure(MEMORY)), known[name], strict=True
+                )
+                if whole > 0
+            ]
+        if not nodes:
+            raise ProviderError(f"{self.name} knows no node of this cluster")
+        return _answer(nodes, snapshot.taken_at, snapshot.newest)
+
+
+def _answer(nodes: Mapping[str, list[WatcherMetric]], now: float, newest: float) -> Figures:
+    newest = now if newest == float("-inf") else min(newest, now)
+    listed = {name: WatcherNode(tuple(metrics)) for name, metrics in sorted(nodes.items())}
+    window = WatcherWindow(WINDOW, end=int(newest))
+    found = WatcherMetrics(timestamp=int(now), window=window, data=WatcherData(listed))
+    return Figures(now, newest, _named(found))
+
+
+def _named(found: WatcherMetrics) -> WatcherMetrics:
+    return msgspec.structs.replace(found, metadata=ObjectMeta(name=WATCHER_METRICS_NAME))
+
+
+def _seconds(time: int) -> float:
+    return time / 1000 if time > _MILLISECONDS else float(time)
