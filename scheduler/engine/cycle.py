@@ -91,8 +91,6 @@ def filter_all(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Re
     nodes = attempt.nodes
     among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
     outside = _promise_outside(attempt, pre)
-    if pre.rows is not None and not among.any():
-        return among, tuple(outside)  # no plugin is asked about no node: one could fail
     feasible, rejections = filter_rows(attempt, among)
     rejections += outside
     if attempt.percentage < 100:

@@ -134,6 +134,8 @@ class Runner:
     ) -> tuple[BoolColumn, list[Rejection]]:
         """Return the rows of `feasible` that pass all filters, and who rejected the others."""
         rejections: list[Rejection] = []
+        if not np.count_nonzero(feasible):
+            return feasible, rejections  # no plugin is asked about no node: one could fail
 
         def step(bound: Bound) -> bool:
             nonlocal feasible

@@ -55,7 +55,12 @@ class Recorder:
         decisions = self._fewest()
         lines = [msgspec.json.encode(one) + b"\n" for one in decisions]
         (folder / "decisions.jsonl").write_bytes(b"".join(lines))
-        used = {(one.configuration, one.pod["spec"]["schedulerName"]) for one in decisions}
+        used = {
+            (one.configuration, pod["spec"]["schedulerName"])
+            for one in decisions
+            # The nominations of pods count only where their profile is known.
+            for pod in (one.pod, *(obj for obj in one.objects if obj["kind"] == "Pod"))
+        }
         configurations = {}
         for name in sorted({name for name, _ in used}):
             whole = msgspec.json.decode((source / name).read_bytes())

@@ -258,6 +258,17 @@ class TestFilter:
         assert not feasible.any()
         assert 0 == stage.plugin(after).calls
 
+    def test_nobody_is_asked_about_nothing(self):
+        """Without a row in the beginning, a plugin that would fail does not."""
+        cls = made("A", pre_filter=lambda *_: 1, filter=lambda *_: None)
+        stage = Stage(cls, points={"filter": ["A"]})
+
+        nothing = np.zeros(stage.nodes.size, dtype=np.bool_)
+        feasible, rejections = stage.runner.filter(stage.cycle, stage.nodes, stage.states, nothing)
+
+        assert not feasible.any()
+        assert [] == rejections
+
     def test_a_disabled_pre_filter_is_an_error(self):
         """A plugin that needs its state says so in kube-scheduler's words."""
         cls = made("A", pre_filter=lambda *_: 1, filter=lambda *_: None)
