@@ -214,6 +214,10 @@ def _percent(part: IntMatrix, whole: IntMatrix) -> IntMatrix:
 
 def _mean(scores: IntMatrix, counts: NDArray[np.bool_], weights: Sequence[int]) -> IntColumn:
     """Return the weighted mean, rounded down, of the scores that count; 0 where none does."""
+    if weights and counts.all():
+        # As nearly always; dividing by one number is several times cheaper than by a column.
+        every: IntColumn = (scores * _standing(weights)).sum(axis=0) // sum(weights)
+        return every
     shares = counts * _standing(weights)
     mean: IntColumn = (scores * shares).sum(axis=0) // np.maximum(shares.sum(axis=0), 1)
     return mean

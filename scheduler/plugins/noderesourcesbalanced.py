@@ -64,7 +64,8 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         super().__init__(args, handle)
         self._requested = PerShape(self._requests)
         self._pre_scored = PerShape(self._requests_or_skip)
-        self._scores = RowCache(_columns, _cells)
+        self._scores = RowCache(self._columns, _cells)
+        self._before = RowCache(_evenness_before, _cells_before)
 
     def pre_score(self, cycle: Cycle, _nodes: Nodes) -> Status | Requested:
         """Return what the pod requests of the listed resources; Skip if nothing."""
@@ -86,16 +87,30 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
             if spec.name in _ALWAYS_COUNTED or (is_counted(spec.name) and requests.get(spec.name))
         )
 
+    def _columns(self, requested: Requested, nodes: Nodes) -> Columns:
+        names = tuple(name for name, _ in requested)
+        (before,) = self._before.columns(names, nodes)
+        held = nodes.requests(names)
+        held += np.array([[amount] for _, amount in requested], dtype=np.int64)
+        gain = 50 + _evenness(held, nodes.offers(names)) - before
+        # kube-scheduler: integer division that truncates towards zero.
+        return (50 + ((gain + (gain < 0)) >> 1),)
 
-def _columns(requested: Requested, nodes: Nodes) -> Columns:
-    names = [name for name, _ in requested]
-    offered = nodes.offers(names)
-    held = nodes.requests(names)
-    before = _evenness(held, offered)
-    after = _evenness(held + np.array([[a] for _, a in requested], dtype=np.int64), offered)
-    gain = 50 + after - before
-    # kube-scheduler: integer division that truncates towards zero.
-    return (50 + np.where(gain < 0, -(-gain // 2), gain // 2),)
+
+def _evenness_before(names: tuple[str, ...], nodes: Nodes) -> Columns:
+    return (_evenness(nodes.requests(names), nodes.offers(names)),)
+
+
+def _cells_before(names: tuple[str, ...], nodes: Nodes) -> Cell:
+    """Return what `_evenness_before` says of one row."""
+    columns = [(nodes.allocatable(name).item, nodes.requested(name).item) for name in names]
+
+    def cell(row: int) -> tuple[int]:
+        pairs = [(offered(row), held(row)) for offered, held in columns]
+        shares = [_share(held, offer) for offer, held in pairs if offer > 0]
+        return (int((1 - _deviation(shares)) * 100),)
+
+    return cell
 
 
 def _cells(requested: Requested, nodes: Nodes) -> Cell:
@@ -111,13 +126,16 @@ def _cells(requested: Requested, nodes: Nodes) -> Cell:
         for offered, held, amount in columns:
             offer, used = offered(row), held(row)
             if offer > 0:
-                before.append(1.0 if used >= offer else float(used) / float(offer))
-                used += amount
-                after.append(1.0 if used >= offer else float(used) / float(offer))
+                before.append(_share(used, offer))
+                after.append(_share(used + amount, offer))
         gain = 50 + int((1 - _deviation(after)) * 100) - int((1 - _deviation(before)) * 100)
         return (50 + int(gain / 2),)
 
     return cell
+
+
+def _share(used: int, offered: int) -> float:
+    return 1.0 if used >= offered else float(used) / float(offered)
 
 
 def _deviation(shares: list[float]) -> float:

@@ -175,12 +175,17 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
 def _room(wanted: Wanted, nodes: Nodes) -> Columns:
     """Return the rows without room, those where that is final, and those of each reason."""
-    names = (PODS, *(name for name, _ in wanted))
-    needed = np.array([[1], *([amount] for _, amount in wanted)], dtype=np.int64)
-    offered = nodes.offers(names)
-    lacking = needed > offered - nodes.requests(names)
-    final = (needed[1:] > offered[1:]).any(axis=0)
-    return lacking.any(axis=0), final, *lacking
+    short = nodes.allocatable(PODS) - nodes.requested(PODS) < 1
+    final = np.zeros(nodes.size, dtype=np.bool_)
+    lacking = [short]
+    for name, amount in wanted:
+        offered = nodes.allocatable(name)
+        lacks = offered - nodes.requested(name) < amount
+        lacking.append(lacks)
+        short = short | lacks
+        final |= offered < amount
+    # Of a pod that wants nothing both would be one column, which is to be written to twice.
+    return short if wanted else short.copy(), final, *lacking
 
 
 def _without_devices(wanted: Wanted, devices: Container[str], nodes: Nodes) -> Columns:
