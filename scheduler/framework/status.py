@@ -142,4 +142,5 @@ class Rejected(msgspec.Struct, frozen=True):
 
 def reject(rows: BoolColumn, text: str, *, final: bool = False) -> Rejected:
     """Reject `rows` for one reason; `final` says that evicting pods would not help."""
-    return Rejected(rows, rows if final else np.zeros_like(rows), (Reason(rows, text),))
+    never = np.zeros(len(rows), dtype=np.bool_)
+    return Rejected(rows, rows if final else never, (Reason(rows, text),))

@@ -2,6 +2,10 @@
 
 Run as `python -m tests.perf.numa`; prints one JSON document. CPU time of this process, medians;
 `atReference` multiplies by the machine's factor: a hint, no measurement (see `machine.speed`).
+
+A figure is for pods of shapes never seen, of which nothing is kept; with `Alike`, for pods of a shape
+seen before, each of which landed on a node. `Odd` are amounts with more digits than a float32 has.
+The worst pods fit into no fewer than all eight zones.
 """
 
 import gc
@@ -97,6 +101,20 @@ def far_apart(_random: Random) -> dict[str, list[int]]:
     }
 
 
+def each_elsewhere(_random: Random) -> dict[str, list[int]]:
+    """Return zones of which any two might do for each resource, but only all eight do for all four."""
+
+    def in_two(first: int, amount: int) -> list[int]:
+        return [amount if zone in (first, first + 1) else 0 for zone in range(ZONES)]
+
+    return {
+        "cpu": in_two(0, 9),
+        "memory": in_two(2, 36 * GIB),
+        PAGES: in_two(4, 9 * GIB),
+        DEVICE: in_two(6, 9),
+    }
+
+
 def build(args: dict[str, Any], room: Any, scope: str) -> tuple[Scene, float]:
     """Return a scene of 5,000 nodes with reports, and the MiB that the reports took."""
     random = Random(5)
@@ -117,9 +135,12 @@ def build(args: dict[str, Any], room: Any, scope: str) -> tuple[Scene, float]:
     return scene, resident_mib() - before
 
 
-def pod(name: str, *, cpus: int, gib: int = 4, nics: int = 1) -> dict[str, Any]:
+def pod(
+    name: str, *, cpus: int, gib: int = 4, nics: int = 1, less_bytes: int = 0
+) -> dict[str, Any]:
     """Return a Guaranteed pod that asks for four resources."""
-    amounts = {"cpu": str(cpus), "memory": f"{gib}Gi", PAGES: f"{gib // 4}Gi", DEVICE: str(nics)}
+    memory = str(gib * GIB - less_bytes)
+    amounts = {"cpu": str(cpus), "memory": memory, PAGES: f"{gib // 4}Gi", DEVICE: str(nics)}
     container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
     return {
         "kind": "Pod",
@@ -128,13 +149,14 @@ def pod(name: str, *, cpus: int, gib: int = 4, nics: int = 1) -> dict[str, Any]:
     }
 
 
-def filter_us(scene: Scene, *, is_alike: bool) -> float:
-    """Return the CPU time of pre-filter and filter for one pod, of a kind seen before or not."""
+def filter_us(scene: Scene, *, is_alike: bool = False, is_odd: bool = False) -> float:
+    """Return the CPU time of pre-filter and filter for one pod."""
     found = []
     for number in range(TIMES):
         gib = 4 if is_alike else 4 + number
-        name = f"p{number}-{is_alike}"
-        cycle = scene.cycle(read_pod(pod(name, cpus=8, gib=gib)))
+        name = f"p{number}-{is_alike}-{is_odd}"
+        raw = pod(name, cpus=8, gib=gib, less_bytes=1 + number if is_odd else 0)
+        cycle = scene.cycle(read_pod(raw))
         nodes, states = scene.nodes(), States()
         started = process_time()
         scene.runner.pre_filter(cycle, nodes, states)
@@ -145,18 +167,19 @@ def filter_us(scene: Scene, *, is_alike: bool) -> float:
     return median(found)
 
 
-def score_ms(scene: Scene, raw: dict[str, Any]) -> float:
+def score_ms(scene: Scene, *, is_alike: bool = False, **asked: int) -> float:
     """Return the CPU time of score for one pod on all nodes."""
     found = []
     for number in range(TIMES // 3):
-        cycle = scene.cycle(
-            read_pod({**raw, "metadata": {**raw["metadata"], "name": f"s{number}"}})
-        )
+        less = 0 if is_alike else 4096 * (1 + number)
+        cycle = scene.cycle(read_pod(pod(f"s{number}-{is_alike}", less_bytes=less, **asked)))
         nodes, states = scene.nodes(), States()
         scene.runner.pre_filter(cycle, nodes, states)
         started = process_time()
         scene.runner.score(cycle, nodes, states)
         found.append((process_time() - started) * 1e3)
+        if is_alike:
+            scene.follow(scene.cluster.assume(cycle.pod, f"node-{number}"))
     return median(found)
 
 
@@ -192,19 +215,27 @@ def resident_mib() -> float:
 
 def measure() -> dict[str, Any]:
     """Return the figures."""
-    cached, memory = build({"cacheResyncPeriodSeconds": 5}, some_room, "pod")
-    plain, plain_memory = build({}, some_room, "pod")
+    reserving = {"cacheResyncPeriodSeconds": 5}
     least = {"scoringStrategy": {"type": "LeastNUMANodes"}}
-    counting, _ = build(least, some_room, "pod")
-    worst, _ = build(least, far_apart, "pod")
+    cached, memory = build(reserving, some_room, "pod")
+    plain, plain_memory = build({}, some_room, "pod")
+    counting, _ = build(reserving | least, some_room, "pod")
+    worst = [build(least, room, "pod")[0] for room in (far_apart, each_elsewhere)]
     figures = {
-        "filterUs": filter_us(plain, is_alike=False),
+        "filterUs": filter_us(plain),
+        "filterOddUs": filter_us(plain, is_odd=True),
         "filterAlikeUs": filter_us(plain, is_alike=True),
-        "filterReservingUs": filter_us(cached, is_alike=False),
+        "filterReservingUs": filter_us(cached),
+        "filterReservingAlikeUs": filter_us(cached, is_alike=True),
         "reportUs": report_us(cached, Random(6)),
-        "leastAllocatedMs": score_ms(plain, pod("l", cpus=8)),
-        "leastNumaNodesMs": score_ms(counting, pod("n", cpus=8)),
-        "leastNumaNodesWorstMs": score_ms(worst, pod("w", cpus=40, gib=40, nics=40)),
+        "leastAllocatedMs": score_ms(plain, cpus=8),
+        "leastAllocatedAlikeMs": score_ms(cached, cpus=8, is_alike=True),
+        "leastNumaNodesMs": score_ms(counting, cpus=8),
+        "leastNumaNodesAlikeMs": score_ms(counting, cpus=8, is_alike=True),
+        "leastNumaNodesWorstMs": max(
+            score_ms(worst[0], cpus=40, gib=40, nics=40),
+            score_ms(worst[1], cpus=18, gib=72, nics=18),
+        ),
         "memoryMib": memory,
         "memoryWithoutCacheMib": plain_memory,
     }

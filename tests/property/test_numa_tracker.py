@@ -143,7 +143,8 @@ def test_what_is_kept_never_exceeds_what_was_reported(seed):
     for name, book in plugin._reserving.books.items():
         row = town.cluster.table.rows[name]
         assert board.known[row]
-        for resource, reported in board._given.items():
+        for resource in board._amounts.names:
+            reported = board._amounts.of(board._amounts.given, resource)
             left, most = board.free(resource)[:, row], board.offered(resource)[:, row]
             assert (left <= np.maximum(reported[:, row], most)).all()
             assert (left >= -1).all()

@@ -141,10 +141,13 @@ def _check_set(case, expect):
     (raw,) = case["objects"]
     zones = read_zones(read_object(raw)[1])
     asked = demand.demand_of(read_pod(case["pod"]))
-    free = {name: np.array([row]).T for name, row in zones.available.items()}
-    for name, _ in asked.whole:
-        free.setdefault(name, np.full((len(zones.layout.ids), 1), -1))
-    served = leastnuma.serve(zones.layout, free, asked.whole, 1)
+    scene = Scene(NAME)
+    node = {"kind": "Node", "metadata": {"name": raw["metadata"]["name"]}}
+    scene.fill([node], (), (), [raw])
+    plugin: Any = scene.plugin
+    sight = plugin._sight(scene.nodes())
+    stock = leastnuma.Stock(sight, zones.layout, np.array([0]))
+    served = leastnuma.serve(stock, asked.whole)
     chosen = sorted(zones.layout.ids[slot] for slot in leastnuma.chosen(served, 0))
 
     assert sorted(expect["numaSet"] or []) == chosen

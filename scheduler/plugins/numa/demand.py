@@ -42,15 +42,10 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What a pod asks for; `parts` are its containers in the order in which they start.
-
-    `assigned` is the part of the whole that the kubelet assigns: without overhead, and without the
-    CPUs of containers that ask for a fraction of one, which share what nobody has.
-    """
+    """What a pod asks for; `parts` are its containers in the order in which they start."""
 
     qos: str
     whole: Needs
-    assigned: Needs
     parts: tuple[Part, ...]
     asks_devices: bool
 
@@ -64,6 +59,15 @@ class Demand(msgspec.Struct, frozen=True):
         """Whether no zone matters to the pod."""
         return self.qos == BEST_EFFORT and not self.asks_devices
 
+    @property
+    def assigned(self) -> Needs:
+        """Return the part of the whole that the kubelet assigns.
+
+        That is without overhead, and without the CPUs of containers that ask for a fraction of one,
+        which share what nobody has.
+        """
+        return _assigned(self.parts)
+
 
 def demand_of(pod: Pod) -> Demand:
     """Return what a pod asks for; ObjectError on a bad quantity."""
@@ -73,14 +77,14 @@ def demand_of(pod: Pod) -> Demand:
         kind = SIDECAR if container.restart_policy == "Always" else INIT
         parts.append(Part(_needs(amounts(container.resources.requests)), kind))
     parts += [Part(_needs(amounts(c.resources.requests)), APP) for c in spec.containers]
-    whole = _needs(pod_requests(pod))
-    names = {name for needs in (whole, *(part.needs for part in parts)) for name, _ in needs}
+    is_one = len(parts) == 1 and not spec.overhead and spec.resources is None
+    whole = parts[0].needs if is_one else _needs(pod_requests(pod))
+    everything = (whole,) if is_one else (whole, *(part.needs for part in parts))
     return Demand(
         qos=qos_of(pod),
         whole=whole,
-        assigned=_assigned(parts),
         parts=tuple(parts),
-        asks_devices=any(not is_native(name) for name in names),
+        asks_devices=any(not is_native(name) for needs in everything for name, _ in needs),
     )
 
 

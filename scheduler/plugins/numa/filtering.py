@@ -30,38 +30,48 @@ class Fit(msgspec.Struct, frozen=True):
 
     def misfits(self, size: int) -> BoolColumn:
         """Return the rows where nothing fits."""
-        lost = np.zeros(size, dtype=np.bool_) if self.lost is None else self.lost
         if self.zones is None:
-            return lost
-        some: BoolColumn = np.logical_or.reduce(self.zones, axis=0)
-        return lost | ~some
+            return np.zeros(size, dtype=np.bool_) if self.lost is None else self.lost
+        none: BoolColumn = ~np.logical_or.reduce(self.zones, axis=0)
+        return none if self.lost is None else none | self.lost
 
 
-def fit(sight: Sight, needs: Needs, *, is_guaranteed: bool) -> Fit:
-    """Return the zones that hold all of `needs` alone."""
+class Room:
+    """Two matrices [slot, row] to work in; to write to fresh ones takes longer than to work out what."""
+
+    def __init__(self) -> None:
+        self._pair = np.zeros((2, 0, 0), dtype=np.bool_)
+
+    def of(self, sight: Sight) -> BoolColumn:
+        """Return the two matrices for a view, with whatever the last user left in them."""
+        _, slots, size = self._pair.shape
+        if slots < sight.slots or size < sight.size:
+            self._pair = np.zeros((2, sight.slots, sight.size), dtype=np.bool_)
+        return self._pair[:, : sight.slots, : sight.size]
+
+
+def fit(sight: Sight, needs: Needs, *, is_guaranteed: bool, room: BoolMatrix | None = None) -> Fit:
+    """Return the zones that hold all of `needs` alone; they lie in `room`, if that is given."""
     zones: BoolMatrix | None = None
     lost: BoolColumn | None = None
     for name, amount in needs:
         if amount <= 0:
             continue
         offers = sight.offers(name)
-        if offers is not None and not offers.all():
+        if offers is not None:
             lost = ~offers if lost is None else lost | ~offers
-        free = sight.free(name)
-        if free is None:
+        shares = is_affine(name) and not is_guaranteed
+        out = None if room is None else room[int(zones is not None)]
+        good = sight.at_least(name, 0 if shares else amount, out)
+        if good is None:
             if not may_be_host_level(name):
                 return Fit(zones, np.ones(sight.size, dtype=np.bool_))
             continue
-        shares = is_affine(name) and not is_guaranteed
-        good = free >= 0 if shares else free >= amount
         if may_be_host_level(name):
-            listed = sight.listed(name)
-            if listed is not None:
-                good |= ~listed
-        if zones is None:
-            zones = good
-        else:
-            zones &= good
+            unlisted = sight.unlisted(name)
+            if unlisted is not None:
+                good |= unlisted
+        zones = good if zones is None else np.logical_and(zones, good, out=zones)
     return Fit(zones, lost)
 
 

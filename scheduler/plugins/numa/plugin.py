@@ -24,15 +24,15 @@ from scheduler.plugins.numa.args import (
     LEAST_NUMA_NODES,
     NodeResourceTopologyMatchArgs,
 )
-from scheduler.plugins.numa.demand import Demand, demand_of
+from scheduler.plugins.numa.demand import Demand, Needs, demand_of
 from scheduler.plugins.numa.eviction import Rehearsed, rehearse
 from scheduler.plugins.numa.exact import hidden_splits
+from scheduler.plugins.numa.kept import Kept
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.settings import ALL, RESTRICTED, SINGLE
 from scheduler.plugins.numa.sight import Sight
 from scheduler.plugins.numa.states import figures, why_stale
 from scheduler.plugins.numa.tracker import KIND, Topologies, is_same
-from scheduler.plugins.numa.verdicts import Verdicts
 from scheduler.state.change import Change
 
 STALE = "invalid node topology data"
@@ -56,7 +56,9 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             following = Following(handle.profiles, cache.resync_method, follows)
             self._reserving = self._topologies.reserve(following)
         self._demand = PerShape(demand_of)
-        self._verdicts = Verdicts()
+        self._room = filtering.Room()
+        self._misfits = Kept(self._no_zone)
+        self._scores = Kept(self._worth)
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Demand:
         """Return what the pod asks for; Skip for one that no zone matters to."""
@@ -98,10 +100,9 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         stale = self._stale(sight, cycle)
         if stale is not None:
             rows = rows & ~stale
-        strategy = self.args.scoring_strategy
-        if strategy.type == LEAST_NUMA_NODES:
-            return leastnuma.score_by_count(sight, demand, rows)
-        return scoring.score_by_zone(sight, demand, strategy, rows & sight.has_policy(SINGLE))
+        if not np.count_nonzero(rows):
+            return nodes.constant(0)
+        return np.where(rows, self._scores.column(sight, nodes, demand, rows), 0)
 
     def reserve(self, cycle: Cycle, node: str, _state: Demand | None) -> None:
         """Keep others off the node until the pod is bound, if nodes with reservations are discarded.
@@ -188,30 +189,48 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         return rejected
 
     def _unfit_single(self, sight: Sight, nodes: Nodes, demand: Demand) -> Rejected | None:
-        rows = sight.has_policy(SINGLE)
-        whole, alone = rows & sight.pod_scope, rows & ~sight.pod_scope
-        guaranteed = demand.is_guaranteed
         rejected = None
-        if np.count_nonzero(whole):
-            misfits = whole & self._verdicts.misfits(
-                sight, nodes, demand.whole, is_guaranteed=guaranteed
-            )
-            if np.count_nonzero(misfits):
-                rejected = reject(misfits, f"{filtering.CANNOT} pod")
-        if not np.count_nonzero(alone):
+        whole = self._single(sight, by_pod=True)
+        if whole is not None:
+            rejected = self._without_zone(sight, nodes, demand, whole, demand.whole, "pod")
+        alone = self._single(sight, by_pod=False)
+        if alone is None:
             return rejected
         if len(demand.parts) == 1:
             (part,) = demand.parts
-            misfits = alone & self._verdicts.misfits(
-                sight, nodes, part.needs, is_guaranteed=guaranteed
-            )
-            if not np.count_nonzero(misfits):
-                return rejected
-            return _first(rejected, reject(misfits, f"{filtering.CANNOT} {part.kind}"))
+            found = self._without_zone(sight, nodes, demand, alone, part.needs, part.kind)
+            return _first(rejected, found)
         found = filtering.unfit_by_container(sight, demand, alone)
         if found is not None and self.args.alignment == EXACT:
             found = hidden_splits(sight, demand, found)
         return _first(rejected, found)
+
+    def _single(self, sight: Sight, *, by_pod: bool) -> BoolColumn | None:
+        """Return the rows that align by single-numa-node in one of the scopes; None if there are none."""
+        if not sight.aligns(SINGLE, by_pod=by_pod):
+            return None
+        rows = sight.aligned(SINGLE, by_pod=by_pod)
+        return rows if np.count_nonzero(rows) else None
+
+    def _without_zone(
+        self, sight: Sight, nodes: Nodes, demand: Demand, rows: BoolColumn, needs: Needs, what: str
+    ) -> Rejected | None:
+        """Return those of `rows` on which no zone holds all of `needs`."""
+        misfits = rows & self._misfits.column(sight, nodes, (needs, demand.is_guaranteed))
+        return reject(misfits, f"{filtering.CANNOT} {what}") if np.count_nonzero(misfits) else None
+
+    def _no_zone(self, sight: Sight, key: tuple[Needs, bool]) -> BoolColumn:
+        needs, is_guaranteed = key
+        room = self._room.of(sight)
+        return filtering.fit(sight, needs, is_guaranteed=is_guaranteed, room=room).misfits(
+            sight.size
+        )
+
+    def _worth(self, sight: Sight, demand: Demand) -> IntColumn:
+        strategy = self.args.scoring_strategy
+        if strategy.type == LEAST_NUMA_NODES:
+            return leastnuma.score_by_count(sight, demand, sight.known)
+        return scoring.score_by_zone(sight, demand, strategy, sight.has_policy(SINGLE))
 
 
 def _first(one: Rejected | None, other: Rejected | None) -> Rejected | None:

@@ -7,7 +7,7 @@ that is theirs; the full view gets them without a copy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ class Sight:
         self._topologies = topologies
         self._nodes = nodes
         self._changed = changed or {}
+        # Whether rows of the view are those of the table.
+        self._is_whole = nodes.amounts_touched is not None
         self.size = nodes.size
 
     def over(self, changed: Mapping[str, IntMatrix]) -> Sight:
@@ -62,7 +64,15 @@ class Sight:
 
     def has_policy(self, policy: str) -> BoolColumn:
         """Return the rows whose kubelet aligns by `policy`."""
-        return self._column(self._board.has_policy(policy))
+        return self.aligned(policy, by_pod=True) | self.aligned(policy, by_pod=False)
+
+    def aligned(self, policy: str, *, by_pod: bool) -> BoolColumn:
+        """Return the rows whose kubelet aligns by `policy`, pods as a whole or each container."""
+        return self._column(self._board.aligned(policy, by_pod=by_pod))
+
+    def aligns(self, policy: str, *, by_pod: bool) -> bool:
+        """Whether any kubelet, of this view or not, aligns by `policy` in this way."""
+        return self._board.aligns(policy, by_pod=by_pod)
 
     @property
     def pod_scope(self) -> BoolColumn:
@@ -94,13 +104,25 @@ class Sight:
             return self._changed[resource]
         return self._matrix(self._board.free(resource))
 
+    def at_least(
+        self, resource: str, amount: int, out: BoolColumn | None = None
+    ) -> BoolColumn | None:
+        """Return which zones have so much free, [slot, row], in `out` if given; None as for `free`.
+
+        With an amount of 0, those that list the resource.
+        """
+        matrix: NDArray[Any] | None = self._changed.get(resource)
+        if matrix is None:
+            matrix = self._matrix(self._board.comparable(resource, amount))
+        return None if matrix is None else np.greater_equal(matrix, amount, out=out)
+
     def offered(self, resource: str) -> IntMatrix | None:
         """Return what the zones have in all, [slot, row]; None if no node ever listed it."""
         return self._matrix(self._board.offered(resource))
 
-    def listed(self, resource: str) -> BoolColumn | None:
-        """Return the rows on which some zone lists the resource; None if no node ever did."""
-        column = self._board.listed(resource)
+    def unlisted(self, resource: str) -> BoolColumn | None:
+        """Return the rows on which no zone lists the resource; None if every topology does."""
+        column = self._board.unlisted(resource)
         return None if column is None else self._column(column)
 
     def offers(self, resource: str) -> BoolColumn | None:
@@ -120,7 +142,7 @@ class Sight:
         part = self._nodes.part(column)
         return part if len(part) == self.size else part[: self.size]
 
-    def _matrix(self, matrix: IntMatrix | None) -> IntMatrix | None:
-        if matrix is None:
-            return None
+    def _matrix(self, matrix: NDArray[ScalarT] | None) -> NDArray[ScalarT] | None:
+        if matrix is None or self._is_whole:
+            return None if matrix is None else matrix[:, : self.size]
         return self._column(matrix.T).T

@@ -44,6 +44,8 @@ class Topologies:
         self._cluster: Cluster | None = None
         self._rows: dict[str, int] = {}
         self._offers: dict[str, Column[np.bool_]] = {}
+        # How many rows those are, and the generation of the column for which that is so.
+        self._offering: dict[str, tuple[int, int]] = {}
         # uid → node, of pods between reserve and the end of their binding
         self._in_flight: dict[str, str] = {}
 
@@ -55,6 +57,7 @@ class Topologies:
         self._cluster = cluster
         self._rows = {}
         self._offers = {}
+        self._offering = {}
         if self.reserving is not None:
             self.reserving.clear(cluster)
         self.latest.grow(cluster.table.size)
@@ -107,7 +110,7 @@ class Topologies:
         return self._cluster.store.of(KIND).get(name)
 
     def offers(self, resource: str, size: int) -> BoolColumn | None:
-        """Return the rows whose node names a resource among what it offers; None for all."""
+        """Return the rows whose node names a resource among what it offers; None if every one does."""
         if resource in ALWAYS_OFFERED:
             return None
         column = self._offers.get(resource)
@@ -117,7 +120,11 @@ class Topologies:
             for node, row in self._nodes():
                 column.set(row, resource in node.status.allocatable)
         column.grow(size)
-        return column.values[:size]
+        number, generation = self._offering.get(resource, (0, -1))
+        if generation != column.generation:
+            number = int(np.count_nonzero(column.values))
+            self._offering[resource] = number, column.generation
+        return None if number == len(self._rows) else column.values[:size]
 
     def names(self) -> list[str]:
         """Return the names of all nodes."""

@@ -1,0 +1,68 @@
+"""Amounts of zones: the quick comparison and the sums of sets are exact, whatever the digits."""
+
+from itertools import combinations
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.plugins.numa.amounts import Amounts
+from scheduler.plugins.numa.demand import LIMIT
+from scheduler.plugins.numa.leastnuma import Stock, serve
+from scheduler.plugins.numa.zones import UNLISTED, Layout
+
+NEAR = [0, 2**24, 2**30 * 1000, 2**53, LIMIT]
+# Round numbers, their neighbours, and any others.
+AMOUNTS = st.one_of(
+    st.integers(0, LIMIT - 1),
+    st.builds(
+        lambda near, more: max(0, min(near + more, LIMIT - 1)),
+        st.sampled_from(NEAR),
+        st.integers(-70, 70),
+    ),
+    st.builds(lambda cpus: cpus * 1000, st.integers(0, 128)),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(held=st.lists(AMOUNTS, min_size=1, max_size=20), asked=AMOUNTS)
+def test_the_quick_comparison_is_exact(held, asked):
+    """Every amount is on the side of every other on which it is in whole numbers."""
+    amounts = Amounts(deducts=False)
+    amounts.put(0, {"cpu": held}, {"cpu": held})
+    for limit in (asked, *held):
+        quick = amounts.comparable("cpu", limit)
+        assert quick is not None
+        got = (quick[: len(held), 0] >= limit).tolist()
+
+        assert got == [one >= limit for one in held]
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    rows=st.lists(st.tuples(*[st.one_of(st.just(UNLISTED), AMOUNTS)] * 4), min_size=1, max_size=6),
+    asked=AMOUNTS.map(lambda one: one + 1),
+)
+def test_the_fewest_zones_are_found_exactly(rows, asked):
+    """No set of zones is thought too small or large enough by a rounded sum."""
+    free = np.array(rows, dtype=np.int64).T
+    sight: Any = SimpleNamespace(
+        size=len(rows), free=lambda _: free, at_least=lambda _, amount: free >= amount
+    )
+    layout = Layout((0, 1, 2, 3), (0, 1, 2, 3), ((10,) * 4,) * 4)
+    served = serve(Stock(sight, layout, np.arange(len(rows))), (("memory", asked),))
+
+    assert served.count.tolist() == [_fewest(row, asked) for row in rows]
+
+
+def _fewest(row, asked):
+    """Return the smallest number of zones that hold an amount, 0 for none, -1 where none is listed."""
+    listed = [one for one in row if one >= 0]
+    if not listed:
+        return UNLISTED
+    for number in range(1, len(listed) + 1):
+        if any(sum(some) >= asked for some in combinations(listed, number)):
+            return number
+    return 0
