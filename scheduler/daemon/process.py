@@ -30,6 +30,7 @@ from scheduler.daemon.ages import show_ages
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, Record
+from scheduler.daemon.network import show_network
 from scheduler.daemon.solving import Solving
 from scheduler.engine.backoff import Backoff
 from scheduler.engine.effects import AskExtender, Effect, Event, Leading, Solve
@@ -104,6 +105,7 @@ class Daemon:
             stopwatch=perf_s,
         )
         show_ages(self.engine, clock, meters)
+        show_network(self.engine, clock, meters)
         self._trail = DecisionTrail(self.engine, clock)
         self._inbox = Inbox()
         self._fence = Fence(clock)

@@ -214,6 +214,18 @@ class OwnRows:
         "Nodes by their load figures: fresh, expired (too old to count), missing.",
     )
 
+    # -- the network
+    network_cost = gauge(
+        "trellis_network_cost",
+        "What placed pods that talk to each other cost on the network, all pairs together. "
+        "A scrape looks again at up to 64 applications that have moved.",
+    )
+    network_weights_age = gauges(
+        "trellis_network_weights_age_seconds",
+        "topology",
+        "Age of the calculated costs that decide, by NetworkTopology; none for costs that a user wrote.",
+    )
+
     # -- the endpoints
     endpoint_requests = counters(
         "trellis_endpoint_requests_total", "path code", "Requests served, by route and status."

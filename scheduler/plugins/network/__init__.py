@@ -9,6 +9,7 @@ from scheduler.plugins.network.mincost import NetworkMinCost
 from scheduler.plugins.network.overhead import NetworkOverhead
 from scheduler.plugins.network.risks import CheckRiskNodeBandwidth, LoadVariationRiskBalancing
 from scheduler.plugins.network.sort import TopologicalSort
+from scheduler.plugins.network.total import TotalCost
 
 __all__ = [
     "Bill",
@@ -18,4 +19,5 @@ __all__ = [
     "NetworkOverhead",
     "Tie",
     "TopologicalSort",
+    "TotalCost",
 ]

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import IntColumn, Rows
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import Plugin
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
@@ -24,11 +23,9 @@ from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.dependencies import GroupNeeds, Need
 from scheduler.plugins.network.grouppods import GroupPods
 from scheduler.plugins.network.lookup import Lookup
-from scheduler.plugins.network.places import NOWHERE
-from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST, Prices
+from scheduler.plugins.network.prices import Prices
+from scheduler.plugins.network.total import group_cost
 from scheduler.plugins.network.tracker import NetworkTracker
-
-_On = tuple[Rows, IntColumn]  # rows, and the pods on each
 
 
 class Tie(msgspec.Struct, frozen=True, rename="camel"):
@@ -62,13 +59,11 @@ class Bill:
         tracker = self._tracker
         if matrices is None or tracker is None:
             return 0
-        total = 0
-        for name in tracker.groups():
-            needs, pods = self._needs(name), tracker.pods(name)
-            for workload in pods.numbers if needs is not None else ():
-                for need in needs.of(workload, both=False) if needs is not None else ():
-                    total += self._between(pods.of(workload), pods.of(need.workload), matrices)
-        return total
+        return sum(
+            group_cost(tracker.pods(name), needs, matrices, tracker.places)
+            for name in tracker.groups()
+            if (needs := self._needs(name)) is not None
+        )
 
     def ties(self, pod: Pod, node: str) -> tuple[Tie, ...]:
         """Return what a pod is tied to, both ends, as it is from a node; () when nothing is known."""
@@ -108,18 +103,6 @@ class Bill:
             kept,
             broken,
         )
-
-    def _between(self, own: _On, other: _On, prices: Prices) -> int:
-        """Return what the ways from pods to others cost, all pairs; those on one node cost nothing."""
-        assert self._tracker is not None  # noqa: S101 - `total` has looked
-        place_of = self._tracker.places.rows
-        (here, counts), (there, numbers) = own, other
-        _, cost = prices.columns(place_of[there])
-        total = float((counts @ cost[place_of[here]]) @ numbers)
-        _, mine, theirs = np.intersect1d(here, there, return_indices=True)
-        is_nowhere = place_of[here[mine]] == NOWHERE
-        beside = counts[mine] * numbers[theirs]
-        return round(total - float(beside @ np.where(is_nowhere, UNKNOWN_COST, SAME_PLACE_COST)))
 
     def _prices(self) -> Prices | None:
         """Return the prices between places, None without a group or a topology."""

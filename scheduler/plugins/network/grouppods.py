@@ -6,7 +6,7 @@ all pods of a group is a few operations on columns. Where a row stands is not ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class Wanted:
 class GroupPods:
     """Counts pods by workload and row; workloads are numbered as they appear."""
 
-    __slots__ = ("_at", "_cells", "_counts", "_size", "_wanted", "numbers", "totals")
+    __slots__ = ("_at", "_cells", "_counts", "_size", "_wanted", "numbers", "totals", "version")
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -84,6 +84,7 @@ class GroupPods:
         self._counts: FloatColumn = np.zeros(_FEW)
         self._size = 0
         self._wanted: dict[tuple[str, bool], Wanted] = {}
+        self.version = 0
 
     def __bool__(self) -> bool:
         return bool(self._size)
@@ -105,6 +106,7 @@ class GroupPods:
 
     def add(self, workload: str, row: int, count: int) -> None:
         """Count pods of a workload on a row; `count` is negative for those that go."""
+        self.version += 1
         number = self.numbers.get(workload)
         if number is None:
             number = self.numbers[workload] = len(self.numbers)
@@ -143,6 +145,21 @@ class GroupPods:
         height = len(self.numbers)
         counts = np.bincount(self.works * size + bins, self.counts, height * size)
         return counts.astype(np.float64, copy=False).reshape(height, size)
+
+    def beside(self, edges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, float]]:
+        """Yield row and number of pairs for pods on one row whose workloads an edge connects.
+
+        An edge is two numbers of workloads; a row may be yielded several times.
+        """
+        ends: dict[int, list[int]] = {}
+        for origin, destination in edges:
+            ends.setdefault(origin, []).append(destination)
+        counts = self.counts.tolist()
+        for (number, row), at in self._at.items():
+            for other in ends.get(number, ()):
+                there = self._at.get((other, row))
+                if there is not None:
+                    yield row, counts[at] * counts[there]
 
     def cells(self) -> Iterator[tuple[str, int, int]]:
         """Yield workload, row and number of pods."""

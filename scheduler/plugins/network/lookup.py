@@ -92,6 +92,14 @@ class Lookup:
                 return found
         return None
 
+    def measured_at(self) -> str | None:
+        """Return when the table of costs in use was calculated; None for one that a user wrote."""
+        topology = self.topology()
+        name = self._args.weights_name
+        if topology is None or any(one.name == name for one in topology.spec.weights):
+            return None
+        return topology.status.weight_calculation_time
+
     def _group(self, name: str, own_namespace: str) -> AppGroup | None:
         known = self._handle.objects("AppGroup")
         for namespace in (own_namespace, *self._args.namespaces):

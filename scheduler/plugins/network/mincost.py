@@ -29,8 +29,8 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
 
     def __init__(self, args: NetworkMinCostArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._lookup = Lookup(self.name, args, handle)
-        self._tracker = self._lookup.tracker
+        self.lookup = Lookup(self.name, args, handle)
+        self._tracker = self.lookup.tracker
         self._closed: ClosedTable | None = None
         self._slices = Slices()
         self._graph: tuple[int, str, NodeGraph] | None = None
@@ -38,7 +38,7 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
 
     def pre_score(self, cycle: Cycle, nodes: Nodes) -> Status | TiesState:
         """Find the placed pods that the pod is tied to; Skip when there are none."""
-        ties = self._lookup.ties(cycle.pod, both=True)
+        ties = self.lookup.ties(cycle.pod, both=True)
         state = None if ties is None else TiesState.on(nodes, ties, self._tracker)
         return SKIP if state is None else state
 
@@ -92,7 +92,7 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
 
     def _node_graph(self) -> NodeGraph | None:
         """Return the measured ways between nodes of the topology in use, None if there are none."""
-        topology = self._lookup.topology()
+        topology = self.lookup.topology()
         slices = self.handle.objects("NetworkTopologySlice")
         if topology is None or not slices:
             return None

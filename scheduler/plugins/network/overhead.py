@@ -66,15 +66,15 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
 
     def __init__(self, args: NetworkOverheadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._lookup = Lookup(self.name, args, handle)
-        self._tracker = self._lookup.tracker
+        self.lookup = Lookup(self.name, args, handle)
+        self._tracker = self.lookup.tracker
         self._both = args.dependents is Dependents.COUNT
         self._enforces = args.bandwidth is Bandwidth.ENFORCE
         self._room: LinkRoom | None = None
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | TiesState:
         """Find the placed pods that the pod is tied to; Skip when there are none."""
-        ties = self._lookup.ties(cycle.pod, both=self._both)
+        ties = self.lookup.ties(cycle.pod, both=self._both)
         state = None if ties is None else TiesState.on(nodes, ties, self._tracker)
         return SKIP if state is None else state
 

@@ -39,6 +39,7 @@ class Places:
         self._links: FloatMatrix | None = None
         self._numbers: dict[Place, int] = {("", ""): NOWHERE}
         self._of: Column[np.intp] = Column(np.intp, NOWHERE)
+        self.version = 0
 
     def __len__(self) -> int:
         return len(self.names)
@@ -83,6 +84,7 @@ class Places:
             self._add(place)
         self._of.grow(row + 1)
         self._of.set(row, number)
+        self.version += 1
 
     def _add(self, place: Place) -> None:
         self.names.append(place)

@@ -1,0 +1,134 @@
+"""The gauges of the network: what is placed now costs that much, and the costs are that old."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from scheduler.base.clock import ManualClock, rfc3339
+from scheduler.base.meters import Meters
+from scheduler.config import load
+from scheduler.daemon.network import show_network
+from scheduler.engine.effects import Watched
+from scheduler.engine.engine import Engine
+from scheduler.framework.registry import Registry
+from scheduler.objects.plain import read_node, read_object, read_pod
+from scheduler.plugins.intree import IN_TREE
+from scheduler.plugins.network import TotalCost
+from scheduler.testing.scene import NOW
+from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
+from tests.unit.whatif.asking import HEAD
+
+PLACES = [("r1", "z1"), ("r1", "z2"), ("r2", "z3"), ("", "")]
+GROUP = app_group({"a": {"b": (10, None), "c": (5, None)}, "b": {"c": (5, None)}, "c": {}})
+COSTS = topology([("r1", "r2", 20)], [("z1", "z2", 5)])
+PLUGINS = {"with": "enabled: [{name: NetworkOverhead}]", "without": 'disabled: [{name: "*"}]'}
+
+
+class Setting:
+    """An engine that watches, and the gauges over it."""
+
+    def __init__(self, plugins: str = "with") -> None:
+        registry = Registry(IN_TREE)
+        needed = ", enabled: [{name: DefaultBinder}, {name: PrioritySort}]"
+        wanted = PLUGINS[plugins] + (needed if plugins == "without" else "")
+        config = f"{HEAD}profiles: [{{plugins: {{multiPoint: {{{wanted}}}}}}}]"
+        self.engine = Engine(load(config, file="test", registry=registry).profiles, registry)
+        self.clock, self.meters = ManualClock(NOW), Meters()
+        show_network(self.engine, self.clock, self.meters)
+        for number, place in enumerate(PLACES):
+            self.see(read_node(placed_node(f"n{number}", *place)))
+
+    def see(self, thing: Any, verb: str = "ADDED") -> None:
+        kind = thing.metadata and type(thing).__name__
+        self.engine.handle(Watched(kind, verb, thing), NOW)
+
+    def put(self, name: str, workload: str, node: str) -> None:
+        self.see(read_pod(member(name, workload, node)))
+
+    def gauge(self, name: str) -> dict[tuple[str, ...], Any]:
+        for spec, samples in self.meters.collect():
+            if spec.name == name:
+                return {one.labels: one.value for one in samples}
+        return {}
+
+    @property
+    def cost(self) -> float:
+        (value,) = self.gauge("trellis_network_cost").values()
+        return float(value)
+
+
+def test_the_cost_is_that_of_what_is_placed():
+    """Nothing on one node, 1 in a zone, the listed cost beyond; it follows pods and costs."""
+    world = Setting()
+    assert world.cost == 0
+    for raw in (GROUP, COSTS):
+        world.see(read_object(raw)[1])
+    world.put("a0", "a", "n0")
+    world.put("b0", "b", "n0")
+    assert world.cost == 0
+    world.put("c0", "c", "n1")
+    assert world.cost == 5 + 5
+    world.put("c1", "c", "n2")
+    assert world.cost == 5 + 5 + 20 + 20
+    world.see(read_object(topology([("r1", "r2", 7)], [("z1", "z2", 5)]))[1], "MODIFIED")
+    assert world.cost == 5 + 5 + 7 + 7
+    world.see(read_node(placed_node("n2", "r1", "z1")), "MODIFIED")
+    assert world.cost == 5 + 5 + 1 + 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_remembered_costs_are_those_worked_out_anew(seed: int):
+    """Whatever pods come, go and move, and whatever their application says."""
+    world, random = Setting(), Random(seed)
+    world.see(read_object(COSTS)[1])
+    (profile,) = world.engine.profiles.values()
+    lookup: Any = profile.plugins["NetworkOverhead"]
+    for number in range(80):
+        group = random.choice(("app", "shop"))
+        raw = member(f"p{random.randrange(12)}", random.choice("abc"), f"n{random.randrange(4)}")
+        raw["metadata"]["labels"]["appgroup.diktyo.x-k8s.io"] = group
+        pod = read_pod(raw)
+        world.see(pod, "DELETED" if random.random() < 0.3 else "ADDED")
+        if number % 10 == 0:
+            edges = {"a": {random.choice("bc"): (5, None)}, "b": {"c": (1, None)}, "c": {}}
+            world.see(read_object(app_group(edges, name=group))[1])
+        assert world.cost == TotalCost(lookup.lookup).now()
+
+
+def test_a_scrape_works_out_only_so_much():
+    """The rest counts as it was, and follows at the next scrapes."""
+    world = Setting()
+    world.see(read_object(COSTS)[1])
+    for name in ("one", "two", "three"):
+        world.see(read_object(app_group({"a": {"b": (10, None)}, "b": {}}, name=name))[1])
+        world.see(read_pod(member(f"{name}-a", "a", "n0", group=name)))
+        world.see(read_pod(member(f"{name}-b", "b", "n1", group=name)))
+    (profile,) = world.engine.profiles.values()
+    plugin: Any = profile.plugins["NetworkOverhead"]
+    total = TotalCost(plugin.lookup)
+
+    assert [total.now(most=2) for _ in range(3)] == [10, 15, 15]
+
+
+def test_only_calculated_costs_have_an_age():
+    """A table in spec is the user's, however old; one in status was calculated some time."""
+    world = Setting()
+    world.see(read_object(COSTS)[1])
+    assert world.gauge("trellis_network_weights_age_seconds") == {}
+    calculated = {**COSTS, "spec": {}, "status": {"weights": COSTS["spec"]["weights"]}}
+    calculated["status"]["weightCalculationTime"] = rfc3339(NOW)
+    world.see(read_object(calculated)[1], "MODIFIED")
+    world.clock.advance(30)
+
+    assert world.gauge("trellis_network_weights_age_seconds") == {("default/nt-default",): 30}
+
+
+def test_nothing_is_shown_that_nobody_decides_by():
+    """Without a plugin of the network there is no age, and no cost."""
+    world = Setting("without")
+    for raw in (GROUP, COSTS):
+        world.see(read_object(raw)[1])
+
+    assert world.cost == 0
+    assert world.gauge("trellis_network_weights_age_seconds") == {}
