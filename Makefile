@@ -17,7 +17,7 @@ RUN := $(VENV)/.run-$(call key,requirements.lock)
 DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup check tools test-real differential long fuzz bench docs image chart clean
+.PHONY: help demo test setup check tools test-real differential long fuzz bench docs image image-check chart clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,9 +74,16 @@ docs: $(DEV) ## build the site into site/; run the documentation's snippets, fol
 	@$(PYTEST) $(PARALLEL) -q -m "not real and not perf" tests/docs $(ARGS)
 	@echo "open site/index.html"
 
-image: ## build the container image (docker or podman)
+image: ## build the container image (docker or podman; BASE_DIGEST=sha256:... pins the base)
 	@engine=$$(command -v docker || command -v podman) || \
-	  { echo "image needs docker or podman" >&2; exit 1; }; $$engine build -t trellis-scheduler .
+	  { echo "image needs docker or podman" >&2; exit 1; }; \
+	$$engine build -t trellis-scheduler --build-arg BASE_DIGEST=$(BASE_DIGEST) \
+	  --build-arg VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml) \
+	  --build-arg REVISION=$$(git rev-parse HEAD) \
+	  --build-arg CREATED=$$(git log -1 --format=%cI) .
+
+image-check: $(DEV) ## rehearse the image's build without an engine, and run what comes out
+	@$(PYTEST) -q -rP -m "long and not perf" tests/release/test_image.py $(ARGS)
 
 chart: ## lint the Helm chart and pack it into dist/ (after `make tools`)
 	@PATH="$(TOOLS):$$PATH"; command -v helm >/dev/null || \
