@@ -130,6 +130,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         + "; see [ClusterTopologyPlacementGroup](plugin-args.md#clustertopologyplacementgroup)",
         "page": _NO_EFFECT,
         "decisionLog": "a log for `trellis replay`",
+        "tracing": "spans of decisions; needs the extra `otel`",
         "metricProviders": "who measures load, by name",
         "featureGates": "gates of kube-scheduler that are not at their default",
     },
@@ -154,6 +155,10 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "SolverLimits": {"timeLimitSeconds": _NO_EFFECT, "workers": _NO_EFFECT},
     "Page": {"enabled": _NO_EFFECT, "bindAddress": _NO_EFFECT, "port": _NO_EFFECT},
     "DecisionLog": {"path": "where it is written; empty: nowhere"},
+    "Tracing": {
+        "endpoint": "where spans of decisions are sent by OTLP over HTTP, a whole URL; empty: nowhere",
+        "samplingRatePerMillion": "how many decisions in a million have a span",
+    },
     "MetricProvider": {
         "name": "by which others refer to it",
         "type": "what answers there",

@@ -80,6 +80,16 @@ class DecisionLog(TrellisStruct, frozen=True):
     path: str = ""
 
 
+class Tracing(TrellisStruct, frozen=True):
+    """Where spans of decisions go, by OTLP over HTTP, and how many in a million; empty: nowhere.
+
+    The endpoint is a whole URL, mostly ending in `/v1/traces`. It needs the extra `otel`.
+    """
+
+    endpoint: str = ""
+    sampling_rate_per_million: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 10_000
+
+
 class MetricProvider(TrellisStruct, frozen=True):
     """A source of measured load, by the name that plugins refer to."""
 
@@ -99,5 +109,6 @@ class TrellisConfiguration(TrellisStruct, frozen=True):
     solver: SolverLimits = SolverLimits()
     page: Page = Page()
     decision_log: DecisionLog = DecisionLog()
+    tracing: Tracing = Tracing()
     metric_providers: list[MetricProvider] = msgspec.field(default_factory=list)
     feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)

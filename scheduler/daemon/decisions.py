@@ -15,6 +15,7 @@ import structlog
 
 from scheduler.base.clock import Clock, rfc3339
 from scheduler.daemon.kept import KeptDecision, keep
+from scheduler.daemon.traces import Traces
 from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
 from scheduler.engine.queues import QueuedPod
@@ -56,9 +57,10 @@ class Verdict(msgspec.Struct, frozen=True, rename="camel"):
 class DecisionTrail:
     """Keeps the last verdict of each of the last `KEPT` pods, and logs how attempts end."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, traces: Traces | None = None) -> None:
         self._engine = engine
         self._clock = clock
+        self._traces = traces
         self._verdicts: OrderedDict[tuple[str, str], Verdict] = OrderedDict()
         self._whole: OrderedDict[tuple[str, str], KeptDecision] = OrderedDict()
         self._whole_bytes = 0
@@ -78,6 +80,8 @@ class DecisionTrail:
 
     def _decided(self, queued: QueuedPod, decision: Decision) -> None:
         # Only numbers are kept: the columns of a decision would keep megabytes alive.
+        if self._traces is not None:
+            self._traces.decided(queued, decision)
         meta = queued.pod.metadata
         key = (meta.namespace, meta.name)
         now = self._clock.now()
@@ -149,6 +153,8 @@ class DecisionTrail:
         }
 
     def _ended(self, queued: QueuedPod, result: str, text: str) -> None:
+        if self._traces is not None:
+            self._traces.ended(queued, result, text)
         pod = queued.pod.key
         if result == "scheduled":
             _log.info("scheduled", pod=pod, node=text, attempts=queued.attempts)

@@ -32,6 +32,7 @@ from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, Record
 from scheduler.daemon.network import show_network
 from scheduler.daemon.solving import Solving
+from scheduler.daemon.traces import Traces
 from scheduler.engine.backoff import Backoff
 from scheduler.engine.effects import AskExtender, Effect, Event, Leading, Solve
 from scheduler.engine.engine import Engine, EngineSettings
@@ -106,7 +107,8 @@ class Daemon:
         )
         show_ages(self.engine, clock, meters)
         show_network(self.engine, clock, meters)
-        self._trail = DecisionTrail(self.engine, clock)
+        self._traces = Traces.wanted(loaded.trellis.tracing, options.version, clock)
+        self._trail = DecisionTrail(self.engine, clock, self._traces)
         self._inbox = Inbox()
         self._fence = Fence(clock)
         configured = loaded.scheduler.extenders
@@ -236,6 +238,8 @@ class Daemon:
         if self._extenders is not None:
             await self._extenders.close()
         await self._solving.close()
+        if self._traces is not None:
+            await self._traces.close()
         await self._server.stop()
         await self._client.close()
 

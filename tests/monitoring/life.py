@@ -17,7 +17,7 @@ ORPHAN = {
     "appgroup.diktyo.x-k8s.io.workload": "w",
 }
 GENERAL = {"pool": "general"}
-LAST_NODE = {"kubernetes.io/hostname": "node-17"}
+STAGE = {"pool": "stage"}
 
 
 async def live(one: Watched) -> None:
@@ -40,16 +40,16 @@ async def come(one: Watched, second: int) -> list[str]:
         names += await one.group(3 + second % 5)
     turn = second % 24
     if turn == 0:
-        names += await one.pods(1, nodeSelector=LAST_NODE, cpu="9")
+        names += await one.pods(1, nodeSelector=STAGE, cpu="9")
     elif turn == 2:
-        names += await one.pods(1, nodeSelector=LAST_NODE, cpu="12", priorityClassName="urgent")
+        names += await one.pods(1, nodeSelector=STAGE, cpu="8", priorityClassName="urgent")
     elif turn == 4:
         names += await one.pods(2, nodeSelector={"pool": "none"})
         names += await one.pods(1, labels=ORPHAN, nodeSelector=GENERAL)
     elif turn == 12:
-        names += await one.pods(2, nodeSelector=LAST_NODE, cpu="6")
+        names += await one.pods(2, nodeSelector=STAGE, cpu="5500m")
     elif turn == 14:
-        names += await one.group(4, nodeSelector=LAST_NODE, priorityClassName="urgent", cpu="3")
+        names += await one.group(4, nodeSelector=STAGE, priorityClassName="urgent", cpu="2500m")
     return names
 
 

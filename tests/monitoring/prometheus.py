@@ -104,3 +104,15 @@ def hurried(rules: str) -> str:
     """Return rules in which seconds stand for minutes; amounts of seconds shrink with them."""
     text = re.sub(r"(?<=\d)m\b", "s", rules)
     return text.replace("> 900", "> 15")
+
+
+def filled_in(query: str) -> str:
+    """Return a query with its variables as a reader would have chosen them."""
+    for name, value in (
+        ("$__rate_interval", "10s"),
+        ("$cluster", ".*"),
+        ("$namespace", "sys"),
+        ("$job", "trellis"),
+    ):
+        query = query.replace(name, value)
+    return query

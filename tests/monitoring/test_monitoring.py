@@ -9,7 +9,7 @@ import pytest
 from scheduler.base.clock import RealClock
 from tests.chart.test_alerts import ALERTS
 from tests.monitoring.life import lived_in
-from tests.monitoring.prometheus import PROMETHEUS, Json, Prometheus
+from tests.monitoring.prometheus import PROMETHEUS, Json, Prometheus, filled_in
 from tests.monitoring.troubles import ROUNDS, Trouble, somebody_holds_the_lease
 from tests.monitoring.watched import Watched, pause, watched
 
@@ -68,18 +68,6 @@ async def empty_panels(
                 if not any(numbers(each) for each in series):
                     found.append((file, panel["title"], target["legendFormat"]))
     return found
-
-
-def filled_in(query: str) -> str:
-    """Return a query with its variables as a reader would have chosen them."""
-    for name, value in (
-        ("$__rate_interval", "10s"),
-        ("$cluster", ".*"),
-        ("$namespace", "sys"),
-        ("$job", "trellis"),
-    ):
-        query = query.replace(name, value)
-    return query
 
 
 def numbers(series: Json) -> list[float]:

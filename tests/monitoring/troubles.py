@@ -139,31 +139,35 @@ async def somebody_overcommits(one: Watched) -> AsyncIterator[None]:
 async def the_solver_is_killed(one: Watched) -> AsyncIterator[None]:
     """The helper process is killed while it has questions to answer."""
     killed: set[int] = set()
+    names: list[str] = []
 
     async def step() -> None:
         for pid in set(one.helpers()) - killed:
             one.signal(signal.SIGSTOP, pid)
             killed.add(pid)
-            await one.group(2)
+            names.extend(await one.group(2))
             await pause(0.5)
             one.signal(signal.SIGKILL, pid)
         await pause(0.05)
 
     async with again_and_again(step):
         yield
+    await one.delete(names)
 
 
 @asynccontextmanager
 async def the_solver_has_no_time(one: Watched) -> AsyncIterator[None]:
     """Groups of a profile whose solver may search for a thousandth of a second."""
+    names: list[str] = []
 
     async def step() -> None:
         rules = {"rack": {"type": "spread"}, "node": {"type": "spread"}}
-        await one.group(6, rules, scheduler="hasty", cpu="10m")
+        names.extend(await one.group(6, rules, scheduler="hasty", cpu="10m"))
         await pause(0.4)
 
     async with again_and_again(step):
         yield
+    await one.delete(names)
 
 
 @asynccontextmanager

@@ -44,6 +44,14 @@ SHAPE = {
             "annotations": {"trellis.dev/simulate-load": "cpu=15% memory=10% use=60% every=1s"},
         },
         {
+            "name": "stage-0",
+            "count": 1,
+            "cpu": 16,
+            "memory": "64Gi",
+            "labels": {"pool": "stage"},
+            "annotations": {"trellis.dev/simulate-load": "cpu=2% memory=2% use=5% every=1s"},
+        },
+        {
             "name": "numa-{index}",
             "count": 3,
             "cpu": 16,
@@ -378,7 +386,7 @@ async def _furnish(one: Watched) -> None:
     lists = [{"topologyKey": "topology.kubernetes.io/zone", "originList": costs}]
     spec = {"configmapName": "none", "weights": [{"name": "UserDefined", "topologyList": lists}]}
     await one.send("POST", root, {"metadata": {"name": "nt-default"}, "spec": spec})
-    tree: dict[str, Json] = {}
+    tree: dict[str, Json] = {"stage": {"stage-0": {}}}
     for number in range(18):
         tree.setdefault(f"rack-{number // 3}", {})[f"node-{number:02}"] = {}
     data = {"level-names": '["rack", "node"]', "tree": json.dumps(tree), "name": "tree"}

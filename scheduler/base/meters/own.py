@@ -1,6 +1,7 @@
 """The rows that Trellis alone has, `trellis_*`: what kube-scheduler has no counterpart for.
 
-No label takes a value that pods, nodes or users name, so that the number of series stays bounded.
+No label takes a value that pods or nodes bear, so that the number of series stays bounded; topologies of
+the network are as many as the configuration names.
 Read as a part of `Meters` (table.py).
 """
 

@@ -1,0 +1,90 @@
+"""Draw docs/images/dashboard-*.svg: the chart's dashboards over some minutes of a busy sandbox.
+
+Run `python -m docs.generate.dashboard_pictures` from the project's root with Prometheus and helm in
+.tools/bin (`make tools`). The cluster, the daemon and the Prometheus are those of the test
+tests/monitoring; each line of a picture is the answer to a query of the dashboard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from docs.generate.panel_svg import Json, Line, legend, picture
+from scheduler.base import logs
+from scheduler.base.clock import RealClock
+from tests.monitoring.life import lived_in
+from tests.monitoring.prometheus import Prometheus, filled_in
+from tests.monitoring.troubles import (
+    a_plugin_raises,
+    a_rival_binds_our_pods,
+    a_stranger_takes_a_zone,
+    agents_fall_silent,
+    somebody_overcommits,
+    the_solver_has_no_time,
+    the_wire_breaks,
+)
+from tests.monitoring.watched import pause, watched
+
+IMAGES = Path("docs/images")
+STEP_S = 2
+# Some troubles, so that panels about them are not empty: when each begins, and for how long.
+TROUBLES = (
+    (8, 22, a_stranger_takes_a_zone),
+    (35, 12, a_plugin_raises),
+    (50, 14, the_solver_has_no_time),
+    (70, 12, somebody_overcommits),
+    (85, 14, agents_fall_silent),
+    (105, 3, the_wire_breaks),
+    (115, 14, a_rival_binds_our_pods),
+)
+ALL_S = 140
+
+
+async def lines_of(prometheus: Prometheus, panel: Json, start: float, end: float) -> list[Line]:
+    """Return what a panel shows."""
+    found = []
+    moments = round((end - start) / STEP_S)
+    for target in panel["targets"]:
+        for series in await prometheus.over(filled_in(target["expr"]), start, end, STEP_S):
+            known = {
+                round((moment - start) / STEP_S): float(value)
+                for moment, value in series["values"]
+                if value not in ("NaN", "+Inf")
+            }
+            values = tuple(known.get(place) for place in range(moments + 1))
+            if known:
+                found.append(Line(legend(target["legendFormat"], series["metric"]), values))
+    return found
+
+
+async def main() -> None:
+    """Let the sandbox live, ask every query, write the pictures."""
+    logs.configure(level="error")
+    clock = RealClock()
+    with tempfile.TemporaryDirectory() as folder:
+        async with watched(Path(folder)) as (one, prometheus), AsyncExitStack() as stack:
+            await one.start()
+            await stack.enter_async_context(lived_in(one))
+            await pause(15)
+            start = clock.now()
+            for begins, lasts, trouble in TROUBLES:
+                await pause(max(0.0, start + begins - clock.now()))
+                async with trouble(one):
+                    await pause(lasts)
+            await pause(max(0.0, start + ALL_S - clock.now()))
+            end = start + ALL_S
+            for file, dashboard in one.dashboards().items():
+                lines = {
+                    panel["id"]: await lines_of(prometheus, panel, start, end)
+                    for panel in dashboard["panels"]
+                }
+                name = file.removeprefix("trellis-").removesuffix(".json")
+                path = IMAGES / f"dashboard-{name}.svg"
+                path.write_text(picture(dashboard, lines, ALL_S), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

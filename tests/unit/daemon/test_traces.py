@@ -1,0 +1,114 @@
+"""Spans of decisions: what they say, what is sampled away, and that they are an extra."""
+
+import sys
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from scheduler.base.clock import ManualClock
+from scheduler.base.errors import ConfigError
+from scheduler.config import default_config
+from scheduler.config.trellis import Tracing
+from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.traces import Traces
+from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Answer, Bind, Leading, Watched
+from scheduler.engine.engine import Engine
+from scheduler.engine.queues import QueuedPod
+from scheduler.framework.registry import Registry
+from scheduler.plugins.intree import IN_TREE
+from tests.property.making import make_node, make_pod
+
+REGISTRY = Registry(IN_TREE)
+PROFILES = default_config(REGISTRY).profiles
+NOW = 1_767_225_600.0
+
+
+def spans(sampler: str = "ALWAYS_ON") -> list[Any]:
+    """Return the spans of one pod that is placed and one that fits nowhere."""
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    sending = pytest.importorskip("opentelemetry.sdk.trace.export")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    sampling = pytest.importorskip("opentelemetry.sdk.trace.sampling")
+    exporter = memory.InMemorySpanExporter()
+    provider = sdk.TracerProvider(sampler=getattr(sampling, sampler), shutdown_on_exit=False)
+    provider.add_span_processor(sending.SimpleSpanProcessor(exporter))
+    clock = ManualClock(NOW)
+    engine = Engine(PROFILES, REGISTRY)
+    DecisionTrail(engine, clock, Traces(provider, "1", clock))
+    for event in (
+        Leading(active=True),
+        Watched("Node", "ADDED", make_node("n0")),
+        Watched("Pod", "ADDED", make_pod("fits")),
+        Watched("Pod", "ADDED", make_pod("giant", cpu=99)),
+    ):
+        engine.handle(event, NOW)
+    clock.advance(2)
+    for effect in engine.run(NOW + 1, 10):
+        if isinstance(effect, Bind):
+            clock.advance(1)
+            engine.handle(Answer(effect.id, 201), NOW + 3)
+    return list(exporter.get_finished_spans())
+
+
+def test_a_span_tells_of_a_decision_from_the_pods_turn_to_its_end():
+    """Who, which attempt, how many nodes, what came out; when it began and ended."""
+    found = {span.attributes["k8s.pod.name"]: span for span in spans()}
+    fits, giant = found["fits"], found["giant"]
+
+    assert ("scheduled", "n0") == (
+        fits.attributes["trellis.result"],
+        fits.attributes["k8s.node.name"],
+    )
+    assert (1, 1, 1) == tuple(
+        fits.attributes[f"trellis.{name}"] for name in ("attempt", "nodes.all", "nodes.feasible")
+    )
+    assert (NOW + 1, NOW + 3) == (fits.start_time / 1e9, fits.end_time / 1e9)
+    assert ["decided"] == [event.name for event in fits.events]
+    assert "unschedulable" == giant.attributes["trellis.result"]
+    assert ("NodeResourcesFit",) == giant.attributes["trellis.rejected_by"]
+    assert "Insufficient cpu" in giant.attributes["trellis.message"]
+
+
+def test_what_is_sampled_away_leaves_nothing():
+    """No span, and nothing kept."""
+    assert [] == spans("ALWAYS_OFF")
+
+
+def test_they_are_off_until_somebody_says_where_to(monkeypatch: pytest.MonkeyPatch):
+    """Nothing is imported then; without the extra the message names it."""
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    assert Traces.wanted(Tracing(), "1", ManualClock(NOW)) is None
+
+    with pytest.raises(ConfigError, match=r"trellis-scheduler\[otel\]"):
+        Traces.wanted(Tracing("http://traces:4318/v1/traces"), "1", ManualClock(NOW))
+
+
+@pytest.mark.allow_blocking(
+    "the library looks at the machine when it is built, before the daemon runs"
+)
+async def test_a_collector_receives_what_is_sampled():
+    """By OTLP over HTTP, when the daemon ends at the latest."""
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+    received = []
+
+    async def collect(request: web.Request) -> web.Response:
+        received.append(await request.read())
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_post("/v1/traces", collect)
+    async with TestServer(app) as server:
+        clock = ManualClock(NOW)
+        traces = Traces.wanted(Tracing(str(server.make_url("/v1/traces")), 1_000_000), "1", clock)
+        assert traces is not None
+        queued = QueuedPod(make_pod("fits"), 1, NOW)
+        traces.decided(queued, Decision(node="n0"))
+        traces.ended(queued, "error", "the binding failed")
+        await traces.close()
+
+    (body,) = received
+    for text in (b"schedule pod", b"service.name", b"uid-fits", b"the binding failed"):
+        assert text in body
