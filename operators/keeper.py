@@ -109,9 +109,13 @@ class StatusKeeper(Generic[ObjectT]):
         failed = ""
         await self.gather()
         for key, known in list(self.objects.items()):
+            await asyncio.sleep(0)  # with many objects others get their turn
+            if self.objects.get(key) is not known:
+                continue  # changed meanwhile, and so comes back
             around = self.surroundings(key, known)
             if self._judged.get(key) == (_version(known), around):
                 continue
+            await asyncio.sleep(0)
             try:
                 now = await self._write(key, known)
             except ApiError as error:

@@ -6,17 +6,18 @@ zones and regions, 100 where nobody knows. Pure; the operator hands in nodes and
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from operators.appgroup.status import ObservedPod
+from operators.appgroup.status import MOST_WORKLOADS, ObservedPod
 from scheduler.objects.groups import AppGroupSpec
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology, Statistics
 from scheduler.objects.node import Node
 
 SAME_NODE, SAME_ZONE, UNKNOWN = 0, 1, 100
+FEW = 64  # pairs of nodes that are looked at one by one
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -28,8 +29,10 @@ class Places(msgspec.Struct, frozen=True):
 
     def cost(self, node: str, other: str) -> int:
         """Return the cost from one node to another."""
-        if node == other:
-            return SAME_NODE
+        return SAME_NODE if node == other else self.apart(node, other)
+
+    def apart(self, node: str, other: str) -> int:
+        """Return the cost from one node to another one that is where `other` is."""
         here, there = self.of_node.get(node), self.of_node.get(other)
         if here is None or there is None or not any(there):
             return UNKNOWN
@@ -70,24 +73,55 @@ def statistics(
     spec: AppGroupSpec, pods: Iterable[ObservedPod], at: Places
 ) -> tuple[dict[str, Statistics], Statistics | None]:
     """Return the cost of each workload's placed pods to what they depend on, and of all together."""
-    nodes: dict[str, list[str]] = defaultdict(list)
+    nodes: dict[str, Counter[str]] = defaultdict(Counter)
     for pod in pods:
         if pod.node:
-            nodes[pod.workload].append(pod.node)
+            nodes[pod.workload][pod.node] += 1
     by_workload: dict[str, Statistics] = {}
-    everything: list[int] = []
-    for entry in spec.members:
-        costs = [
-            at.cost(node, other)
-            for dependency in entry.dependencies
-            for node in nodes.get(entry.workload.label, ())
-            for other in nodes.get(dependency.workload.label, ())
-        ]
+    everything: Counter[int] = Counter()
+    for entry in spec.members[:MOST_WORKLOADS]:
+        costs: Counter[int] = Counter()
+        here = nodes.get(entry.workload.label)
+        for dependency in entry.dependencies if here else ():
+            there = nodes.get(dependency.workload.label)
+            if here and there:
+                costs.update(_pairs(here, there, at))
         if costs:
             by_workload[entry.workload.label] = _of(costs)
-            everything += costs
+            everything.update(costs)
     return by_workload, _of(everything) if everything else None
 
 
-def _of(costs: list[int]) -> Statistics:
-    return Statistics(min_cost=min(costs), avg_cost=sum(costs) // len(costs), max_cost=max(costs))
+def _pairs(here: Counter[str], there: Counter[str], at: Places) -> Counter[int]:
+    """Return how many pairs of pods have which cost; pods of one place are alike but on one node."""
+    found: Counter[int] = Counter()
+    if len(here) * len(there) <= FEW:
+        for node, count in here.items():
+            for second, number in there.items():
+                found[at.cost(node, second)] += count * number
+        return found
+    sides = [_by_place(side, at) for side in (here, there)]
+    for place, (count, node) in sides[0].items():
+        for other, (number, second) in sides[1].items():
+            cost = at.apart(node, second) if place == other else at.cost(node, second)
+            found[cost] += count * number
+    for node in here.keys() & there.keys():
+        together = here[node] * there[node]
+        found[at.apart(node, node)] -= together
+        found[SAME_NODE] += together
+    return +found
+
+
+def _by_place(nodes: Counter[str], at: Places) -> dict[object, tuple[int, str]]:
+    """Return the number of pods by place, with one of its nodes."""
+    found: dict[object, tuple[int, str]] = {}
+    for node, count in nodes.items():
+        place = at.of_node.get(node)
+        before, first = found.get(place, (0, node))
+        found[place] = before + count, first
+    return found
+
+
+def _of(costs: Counter[int]) -> Statistics:
+    mean = sum(cost * number for cost, number in costs.items()) // costs.total()
+    return Statistics(min_cost=min(costs), avg_cost=mean, max_cost=max(costs))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 from operators.appgroup import costs
-from operators.appgroup.pods import by_group, oddities
+from operators.appgroup.pods import by_group, misspelt, oddities
 from operators.appgroup.status import Observed, ObservedPod, merge_patch, status_of
 from operators.keeper import Key, StatusKeeper
 from operators.operator import Recipe, Surroundings
+from operators.turns import in_turns
 from scheduler.base.clock import rfc3339
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.kinds import Kind
-from scheduler.objects.network import NetworkTopology
+from scheduler.objects.network import NetworkTopology, Statistics
 
 APP_GROUP = Kind(
     "AppGroup", "appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup, required=False
@@ -31,13 +33,20 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
         self._pods: Mapping[Key, list[ObservedPod]] = {}
         self._odd: Mapping[Key, tuple[str, ...]] = {}
         self._at = costs.Places()
+        # What the last look at a group came to: its patch is made from the same.
+        self._summed: dict[Key, tuple[Mapping[str, Statistics], Statistics | None]] = {}
 
     async def gather(self) -> None:
         """Sort the placed pods by group, and look up where nodes stand."""
         view = self.around.view
-        placed = list(view.pods())
-        self._pods = by_group(placed, self.objects)
-        self._odd = oddities(placed, self.objects)
+        pods: dict[Key, list[ObservedPod]] = defaultdict(list)
+        odd: Counter[tuple[Key, str]] = Counter()
+        async for handful in in_turns(list(view.pods()) if self.objects else ()):
+            for key, some in by_group(handful, self.objects).items():
+                pods[key] += some
+            odd.update(misspelt(handful, self.objects))
+        self._pods, self._odd = pods, oddities(odd)
+        self._summed = {}
         wanted = self.around.settings.app_group
         topologies: Mapping[str, NetworkTopology] = view.objects("NetworkTopology")
         named = [
@@ -49,14 +58,14 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
 
     def surroundings(self, key: Key, obj: AppGroup) -> Hashable:
         """Return the group's pods, what is odd about others, and what they cost each other."""
-        by_workload, total = costs.statistics(obj.spec, self._pods.get(key, ()), self._at)
         pods = tuple(self._pods.get(key, ()))
+        by_workload, total = self._summed[key] = costs.statistics(obj.spec, pods, self._at)
         return pods, self._odd.get(key, ()), tuple(by_workload.items()), total
 
     def patch(self, key: Key, obj: AppGroup) -> dict[str, Any]:
         """Return the fields of status to be written."""
         pods = tuple(self._pods.get(key, ()))
-        by_workload, total = costs.statistics(obj.spec, pods, self._at)
+        by_workload, total = self._summed[key]
         observed = Observed(
             generation=obj.metadata.generation,
             previous=obj.status,

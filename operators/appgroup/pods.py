@@ -6,7 +6,7 @@ namespace, and where there is none to those of that name elsewhere (D8).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -61,16 +61,21 @@ def by_group(pods: Iterable[OnNode], groups: Iterable[Key]) -> Mapping[Key, list
     return found
 
 
-def oddities(pods: Iterable[OnNode], groups: Iterable[Key]) -> Mapping[Key, tuple[str, ...]]:
-    """Return what is odd about pods that seem to belong to a group: labels of other spelling."""
+def misspelt(pods: Iterable[OnNode], groups: Iterable[Key]) -> Counter[tuple[Key, str]]:
+    """Count pods that seem to belong to a group, by that group and the label of other spelling."""
     names = {name: (namespace, name) for namespace, name in groups}
-    counts: dict[tuple[Key, str], int] = defaultdict(int)
+    counts: Counter[tuple[Key, str]] = Counter()
     for placed in pods:
         labels = placed.pod.metadata.labels
         for label in () if GROUP_LABEL in labels else MISSPELT:
             meant = names.get(labels.get(label, ""))
             if meant is not None:
                 counts[meant, label] += 1
+    return counts
+
+
+def oddities(counts: Mapping[tuple[Key, str], int]) -> Mapping[Key, tuple[str, ...]]:
+    """Return what is odd about pods that seem to belong to a group."""
     found: dict[Key, list[str]] = defaultdict(list)
     for (key, label), count in sorted(counts.items()):
         found[key].append(

@@ -32,6 +32,7 @@ READY, CYCLIC, UNKNOWN_WORKLOADS = "Ready", "Cyclic", "UnknownWorkloads"
 SHOWN = 3  # faults that a message names before it only counts them
 LISTED_PODS = 500
 MOST_WORKLOADS = 1000
+MOST_COMPARED = 200
 HIGHEST_COST = 10_000
 
 
@@ -133,12 +134,13 @@ def faults(spec: AppGroupSpec) -> Iterator[str]:
         )
     count = len(spec.members)
     if count > MOST_WORKLOADS:
-        yield f"spec.workloads: {count} entries, only the first {MOST_WORKLOADS} are ordered"
-    twice = Counter(entry.workload.label for entry in spec.members)
+        yield f"spec.workloads: {count} entries, only the first {MOST_WORKLOADS} are looked at"
+    members = spec.members[:MOST_WORKLOADS]
+    twice = Counter(entry.workload.label for entry in members)
     for label, times in twice.items():
         if times > 1:
             yield f'spec.workloads: selector "{label}" is listed {times} times; read as one'
-    for number, entry in enumerate(spec.members):
+    for number, entry in enumerate(members):
         where = f"spec.workloads[{number}]"
         if not entry.workload.label:
             yield f"{where}.workload.selector: is missing, so that no pod belongs to it"
@@ -148,16 +150,23 @@ def faults(spec: AppGroupSpec) -> Iterator[str]:
 def unknown_workloads(spec: AppGroupSpec, pods: Iterable[ObservedPod]) -> Iterator[str]:
     """Yield who is depended on, or named by a pod's label, without being a workload of the group."""
     find = finder(spec.members)
-    for number, entry in enumerate(spec.members):
+    for number, entry in enumerate(spec.members[:MOST_WORKLOADS]):
         for place, dependency in enumerate(entry.dependencies):
             if find(dependency.workload) is None:
                 where = f"spec.workloads[{number}].dependencies[{place}].workload"
                 yield f'{where}: "{dependency.workload.label}" is no workload of the group'
-    known = {entry.workload.label for entry in spec.members}
+    labels = [entry.workload.label for entry in spec.members]
+    known = set(labels)
     astray = Counter(pod.workload for pod in pods if pod.workload not in known)
-    for label, times in sorted(astray.items()):
-        named = f'"{label}"{did_you_mean(label, known)}' if label else "nothing"
+    for number, (label, times) in enumerate(sorted(astray.items())):
+        # A hint is dear: for as many as a message shows, among names of like length.
+        near = _alike(label, labels[:MOST_WORKLOADS]) if number < SHOWN else ()
+        named = f'"{label}"{did_you_mean(label, near)}' if label else "nothing"
         yield f"{times} pod(s) name {named} as their workload, which is none of the group"
+
+
+def _alike(label: str, known: Iterable[str]) -> list[str]:
+    return sorted(known, key=lambda name: (abs(len(name) - len(label)), name))[:MOST_COMPARED]
 
 
 def _dependency_faults(entry: Workload, where: str) -> Iterator[str]:

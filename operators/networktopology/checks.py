@@ -80,8 +80,12 @@ def _of_level(
     level: TopologyCosts, where: str, values: Collection[str] | None, unknown: _Unknown
 ) -> Iterator[str]:
     listed: dict[tuple[str, str], int | None] = {}
+    origins: dict[str, int] = {}
     for number, origin in enumerate(level.origins):
         at = f"{where}.originList[{number}]"
+        first = origins.setdefault(origin.origin, number)
+        if first != number:
+            yield f'{at}.origin: "{origin.origin}" stands in originList[{first}] too; read as one'
         if values is not None and origin.origin not in values:
             yield f"{at}.origin: {unknown.text(origin.origin, values)}"
         for place, way in enumerate(origin.ways):

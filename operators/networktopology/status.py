@@ -229,7 +229,7 @@ def _told(doubtful: list[Way]) -> str:
     )
     more = len(doubtful) - SHOWN
     rest = f"; and {more} more" if more > 0 else ""
-    return f"listed more than once, so that the cost is in doubt: {named}{rest}"
+    return f"spec.weights: listed more than once, so that the cost is in doubt: {named}{rest}"
 
 
 def _with(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
