@@ -7,6 +7,7 @@ pod: both directions are summed per topology key and domain, over all nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +18,9 @@ from scheduler.state.domains import Domains
 from scheduler.state.rowcounts import RowCounts
 
 MOST = 100
+
+# Up to so many different scores are worked out beforehand.
+_FEW = 4096
 
 Weights: TypeAlias = Mapping[str, IntColumn]
 
@@ -69,17 +73,30 @@ def raw(nodes: Nodes, weights: Weights) -> IntColumn:
 def normalized(nodes: Nodes, scores: IntColumn) -> IntColumn:
     """Stretch scores onto 0..100; all 0 when they are equal."""
     feasible = nodes.feasible
-    kept = scores[feasible]
+    kept = scores if np.count_nonzero(feasible) == len(feasible) else scores[feasible]
     if not len(kept):
         return nodes.constant(0)
     least, most = int(kept.min()), int(kept.max())
     if least == most:
         return nodes.constant(0)
-    # As kube-scheduler computes it: a share as a float, times 100, cut.
-    shares = (scores - least) / (most - least)
-    shares *= MOST
+    above = scores - least
+    if most - least <= _FEW:
+        # Looking numbers up is several times cheaper than dividing; those out of range are clipped.
+        return _shares(most - least).take(above, mode="clip")
     # Rows that are not in the running may lie anywhere; the framework wants 0..100 on all.
-    return np.where(feasible, shares.astype(np.int64), 0)
+    return np.where(feasible, _share(above, most - least), 0)
+
+
+@lru_cache(maxsize=64)
+def _shares(span: int) -> IntColumn:
+    return _share(np.arange(span + 1, dtype=np.int64), span)
+
+
+def _share(above: IntColumn, span: int) -> IntColumn:
+    """Return `above` as hundredths of `span` as kube-scheduler does: as a float, times 100, cut."""
+    shares = above / span
+    shares *= MOST
+    return shares.astype(np.int64)
 
 
 def _nothing(domains: Domains) -> IntColumn:

@@ -1,11 +1,16 @@
 """InterPodAffinity against a slow reference, while pods, nodes and namespaces come and go."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 
 from scheduler.base.errors import ConfigError
+from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Code
 from scheduler.plugins.affinity import InterPodAffinity
+from scheduler.plugins.affinity.scoring import normalized
+from scheduler.state.podindex import PodIndex
+from scheduler.state.table import NodeTable
 from scheduler.testing import check_plugin, evaluate, node, pod
 from tests.unit.plugins import towns
 from tests.unit.plugins.comparing import (
@@ -218,3 +223,23 @@ def test_the_weight_has_its_range():
     """hardPodAffinityWeight lies in 0..100."""
     with pytest.raises(ConfigError, match=r"hardPodAffinityWeight: .*not in valid range \[0-100\]"):
         evaluate(InterPodAffinity, args={"hardPodAffinityWeight": 101}, nodes=[], pod=pod())
+
+
+@pytest.mark.parametrize("span", [1, 3, 7, 100, 4096, 4097, 10**12])
+@pytest.mark.parametrize("least", [-50, 0, 3])
+def test_scores_are_stretched_as_kube_schedulers_floats_do(span, least):
+    """Whether looked up or divided; rows out of the running may lie anywhere."""
+    scores = [
+        least,
+        least + span // 3,
+        least + span // 2,
+        least + span,
+        least - 9,
+        least + 2 * span,
+    ]
+    feasible = np.array([True] * 4 + [False] * 2)
+    nodes = Nodes(NodeTable(), PodIndex(), feasible)
+    got = normalized(nodes, np.array(scores, dtype=np.int64)).tolist()
+
+    assert [int((one - least) / span * 100) for one in scores[:4]] == got[:4]
+    assert all(0 <= one <= 100 for one in got)
