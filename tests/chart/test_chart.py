@@ -1,5 +1,6 @@
 """The Helm chart: what it renders, what it refuses, what the daemon makes of its configuration."""
 
+import functools
 import json
 import os
 import shutil
@@ -8,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 import yaml
 
+from scheduler.cli.agent import app
 from scheduler.config import load
 from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
@@ -23,6 +26,12 @@ REGISTRY = Registry(IN_TREE)
 pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not installed (make tools)")
 Json = dict[str, Any]
 
+AGENTS = (
+    "agents.load.enabled=true", "agents.netperf.enabled=true", "agents.netperf.keySecret.name=key",
+    "agents.netperf.pushgateway=http://push:9091", "agents.bandwidth.enabled=true",
+    "agents.bandwidth.assume=10G", "agents.bandwidth.interface=eth0",
+    "networkPolicy.enabled=true", "serviceMonitor.enabled=true", "imagePullSecrets[0].name=pull",
+)  # fmt: skip
 COMBINATIONS: tuple[tuple[str, ...], ...] = (
     (),
     *(("profile=" + name,) for name in PROFILES),
@@ -30,6 +39,7 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     ("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "networkPolicy.enabled=true"),
     ("grafanaDashboard.enabled=true",),
     ("agents.load.enabled=true", "profile=load"),
+    AGENTS,
     ("serviceAccount.create=false", "rbac.create=false", "crds.install=false"),
     ("fullnameOverride=sched", "image.registry=r.example", "image.digest=sha256:" + "a" * 64),
     ("rbac.secrets[0].namespace=shop", "rbac.secrets[0].name=token"),
@@ -41,10 +51,12 @@ REFUSED = (
     "prometheusRule.runbookUrl=ftp://x", "podDisruptionBudget.minAvailable=half",
     "grafanaDashboard.enabled=yes please", "grafanaDashboard.folder=x",
     "crds.instal=true", "agents.load.enable=true", "agents.netperf.enabled=true",
+    "agents.bandwidth.assume=fast",
     "rbac.secrets[0].name=x", "extraArgs=--v", "replicas=3",
 )  # fmt: skip
 
 
+@functools.cache
 def render(*values: str) -> list[Json]:
     """Render the chart; its documents."""
     done = helm("template", "x", str(CHART), "--namespace", "sys", *sets(values))
@@ -108,6 +120,46 @@ def test_rights_follow_the_profile():
     for rule in (*plain, *groups):
         assert "*" not in (*rule["verbs"], *rule["resources"], *rule["apiGroups"])
         assert "secrets" not in rule["resources"]
+
+
+def test_agents_may_do_what_they_need_and_no_more():
+    """Netperf lists endpoints of its namespace, bandwidth writes the status of nodes; no secrets."""
+    found = {
+        (one["kind"], one["metadata"]["name"]): [
+            (rule["resources"], rule["verbs"]) for rule in one["rules"]
+        ]
+        for one in render(*AGENTS)
+        if one["kind"] in ("Role", "ClusterRole") and "-agent" in one["metadata"]["name"]
+    }
+
+    assert found.pop(("ClusterRole", "x-trellis-load-agent"))
+    assert found == {
+        ("Role", "x-trellis-netperf-agent"): [(["endpointslices"], ["list"])],
+        ("ClusterRole", "x-trellis-bandwidth-agent"): [
+            (["nodes"], ["get"]),
+            (["nodes/status"], ["patch"]),
+        ],
+    }
+
+
+@pytest.mark.parametrize("agent", ["netperf", "bandwidth", "load"])
+def test_the_command_line_knows_the_words_of_the_agents(agent: str):
+    """What the DaemonSet says to the program is what the program understands."""
+    (found,) = (
+        one
+        for one in render(*AGENTS)
+        if one["kind"] == "DaemonSet" and one["metadata"]["name"] == f"x-trellis-{agent}-agent"
+    )
+    pod = found["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    word, name, *flags = container["args"]
+    command: Any = typer.main.get_command(app)
+    known = {flag for one in command.commands[name].params for flag in one.opts}
+
+    assert (word, name) == ("agent", agent)
+    assert {flag.partition("=")[0] for flag in flags if flag.startswith("--")} <= known
+    assert pod["imagePullSecrets"] == [{"name": "pull"}]
+    assert not container["securityContext"]["allowPrivilegeEscalation"]
 
 
 def rules(documents: list[Json]) -> list[Json]:

@@ -101,3 +101,16 @@ operators:
     enabled: {{ .Values.agents.load.enabled }}
 {{- end -}}
 {{- end }}
+
+{{- /* What the pods of all agents share: the root and the agent's values. */ -}}
+{{- define "trellis.agentPod" -}}
+{{- $root := index . 0 -}}{{- $agent := index . 1 -}}
+priorityClassName: system-node-critical
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+tolerations: {{- toYaml $agent.tolerations | nindent 2 }}
+{{- with $agent.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
