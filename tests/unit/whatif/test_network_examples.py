@@ -48,9 +48,13 @@ def simulated(config):
     ]
     group = [raw for raw in documents("shop.yaml") if raw["kind"] == "AppGroup"]
     line = {"objects": [*nodes, *group, *documents("topology.yaml")], "pending": pods()}
-    line["config"] = config
+    return answered(line, config)
+
+
+def answered(line, config):
+    """Return the simulation of a case."""
     batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
-    answer = json.loads(batch.answer(json.dumps(line).encode()))
+    answer = json.loads(batch.answer(json.dumps({**line, "config": config}).encode()))
 
     assert "error" not in answer, answer["error"]
     return answer["simulation"]
@@ -64,3 +68,39 @@ def test_the_shop_stays_together(config):
 
     assert len(pods()) == ours["summary"]["scheduled"] == usual["summary"]["scheduled"]
     assert ours["summary"]["networkCost"] <= 0.5 * usual["summary"]["networkCost"]
+
+
+@pytest.mark.parametrize(
+    ("config", "fit", "balanced"),
+    [
+        # Fit: the mean of what cpu (100m), memory (200Mi) and the link keep free, in percent.
+        (documents("bandwidth/config.yaml")[0], {"fast": 98, "slow": 95}, {"fast": 74, "slow": 72}),
+        # Without the lists in the configuration the scores see cpu and memory only.
+        (None, {"fast": 97, "slow": 97}, {}),
+    ],
+)
+def test_bandwidth_is_a_resource_like_others(config, fit, balanced):
+    """The pod of the design text: filtered by its request, scored by what links have left."""
+    line = {
+        "objects": documents("bandwidth/cluster.yaml"),
+        "pending": documents("bandwidth/pod.yaml"),
+        "details": True,
+    }
+    simulation = answered(line, config)
+    (one,) = simulation["pods"]
+    nodes = {found["name"]: found for found in one["nodes"]}
+    scores = {
+        plugin: {
+            name: nodes[name]["scores"][plugin]["raw"]
+            for name in ("fast", "slow")
+            if plugin in nodes[name]["scores"]
+        }
+        for plugin in ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
+    }
+
+    assert one["result"] == "Scheduled"
+    assert config is None or one["node"] == "fast"
+    for name in ("full", "old"):
+        assert nodes[name]["rejectedBy"] == "NodeResourcesFit"
+        assert nodes[name]["reasons"] == ["Insufficient network.aware.com/bandwidth"]
+    assert scores == {"NodeResourcesFit": fit, "NodeResourcesBalancedAllocation": balanced}
