@@ -35,14 +35,15 @@ class Keys:
         except ConfigError:
             return
 
-    def prove(self, text: bytes, number: int = 0) -> bytes:
-        """Return the proof that whoever wrote `text` has a key; 0 is the first one."""
-        return hmac.digest(self._keys[number], text, "sha256")
+    def prove(self, text: bytes, key: bytes | None = None) -> bytes:
+        """Return the proof that whoever wrote `text` has a key; without one, the first is used."""
+        return hmac.digest(self._keys[0] if key is None else key, text, "sha256")
 
-    def which(self, text: bytes, proof: bytes) -> int | None:
-        """Return the number of the key that made a proof, None for none; in constant time."""
-        fits = [hmac.compare_digest(hmac.digest(key, text, "sha256"), proof) for key in self._keys]
-        return fits.index(True) if any(fits) else None
+    def which(self, text: bytes, proof: bytes) -> bytes | None:
+        """Return the key that made a proof, None for none; in constant time."""
+        keys = self._keys
+        fits = [hmac.compare_digest(self.prove(text, key), proof) for key in keys]
+        return keys[fits.index(True)] if any(fits) else None
 
     def _read(self) -> None:
         try:

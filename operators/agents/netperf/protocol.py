@@ -105,11 +105,11 @@ def signed(hello: Hello, challenge: bytes, keys: Keys) -> bytes:
     return text + keys.prove(_CLAIM + challenge + text)
 
 
-def read_hello(data: bytes, challenge: bytes, keys: Keys) -> tuple[Hello, int]:
-    """Return a hello and the number of the key behind it; ProtocolError if there is none."""
+def read_hello(data: bytes, challenge: bytes, keys: Keys) -> tuple[Hello, bytes]:
+    """Return a hello and the key behind it; ProtocolError if there is none."""
     text, proof = data[:-PROOF_BYTES], data[-PROOF_BYTES:]
-    number = keys.which(_CLAIM + challenge + text, proof)
-    if number is None:
+    key = keys.which(_CLAIM + challenge + text, proof)
+    if key is None:
         raise ProtocolError("no proof of the key")
     version, mode, amount, limit_ms, nonce, origin, _ = _HEAD.unpack_from(text)
     if version != VERSION or mode not in tuple(Mode):
@@ -121,13 +121,13 @@ def read_hello(data: bytes, challenge: bytes, keys: Keys) -> tuple[Hello, int]:
         )
     except UnicodeDecodeError as error:
         raise ProtocolError("a name is not text") from error
-    return hello, number
+    return hello, key
 
 
-def answer(verdict: Verdict, hello: Hello, challenge: bytes, keys: Keys, number: int) -> bytes:
+def answer(verdict: Verdict, hello: Hello, challenge: bytes, keys: Keys, key: bytes) -> bytes:
     """Return the answer to a hello, proved with the key that the asker used."""
     said = bytes([verdict])
-    return said + keys.prove(_REPLY + challenge + hello.encoded() + said, number)
+    return said + keys.prove(_REPLY + challenge + hello.encoded() + said, key)
 
 
 def read_answer(data: bytes, hello: Hello, challenge: bytes, keys: Keys) -> Verdict:

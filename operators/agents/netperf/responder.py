@@ -144,9 +144,9 @@ class Responder:
         head = await _exactly(connection, HEAD_BYTES)
         rest = await _exactly(connection, rest_of(head))
         await asyncio.to_thread(self._keys.refresh)
-        hello, number = read_hello(head + rest, challenge, self._keys)
+        hello, key = read_hello(head + rest, challenge, self._keys)
         verdict = self._judge(hello)
-        await loop.sock_sendall(connection, answer(verdict, hello, challenge, self._keys, number))
+        await loop.sock_sendall(connection, answer(verdict, hello, challenge, self._keys, key))
         return verdict, hello
 
     def _judge(self, hello: Hello) -> Verdict:

@@ -57,19 +57,19 @@ def cluster(*sizes: int) -> list[Peer]:
 def test_both_sides_prove_the_key(keys: Keys):
     """What was asked arrives as it was, and the answer with it."""
     data = signed(HELLO, CHALLENGE, keys)
-    hello, number = read_hello(data, CHALLENGE, keys)
+    hello, key = read_hello(data, CHALLENGE, keys)
 
     assert hello == HELLO
     assert len(data) == HEAD_BYTES + rest_of(data[:HEAD_BYTES])
     for verdict in Verdict:
-        said = answer(verdict, hello, CHALLENGE, keys, number)
+        said = answer(verdict, hello, CHALLENGE, keys, key)
         assert read_answer(said, HELLO, CHALLENGE, keys) is verdict
 
 
 def test_whoever_changes_or_repeats_anything_has_no_proof(keys: Keys, tmp_path: Path):
     """Any bit of a hello or an answer, another challenge, another nonce, another key."""
     data = signed(HELLO, CHALLENGE, keys)
-    said = answer(Verdict.YES, HELLO, CHALLENGE, keys, 0)
+    said = answer(Verdict.YES, HELLO, CHALLENGE, keys, b"0123456789abcdef")
     other = keys_of(tmp_path / "other", "fedcba9876543210")
     for place in range(len(data)):
         changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
@@ -132,7 +132,7 @@ def test_a_key_is_replaced_without_a_gap(tmp_path: Path):
         )
     path.unlink()
     keys.refresh()
-    assert read_hello(signed(HELLO, CHALLENGE, keys), CHALLENGE, new) == (HELLO, 0)
+    assert read_hello(signed(HELLO, CHALLENGE, keys), CHALLENGE, new) == (HELLO, second.encode())
     assert second not in repr(keys)
 
 
