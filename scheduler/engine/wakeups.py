@@ -8,6 +8,7 @@ that no wake-up is lost.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -126,11 +127,15 @@ def _held_by(queued: QueuedPod) -> tuple[str, ...]:
 
 
 class InFlightChanges:
-    """The changes since each in-flight pod's attempt began; kept only while somebody needs them."""
+    """The changes since each in-flight pod's attempt began; kept only while somebody needs them.
+
+    A group is in flight with a thousand members: each finds its own changes without looking at theirs.
+    """
 
     def __init__(self) -> None:
-        self._since: dict[str, int] = {}
-        self._changes: deque[tuple[int, Change, str]] = deque()
+        self._since: dict[str, int] = {}  # whoever came later stands later
+        self._changes: deque[tuple[int, Change]] = deque()
+        self._own: dict[str, list[tuple[int, Change]]] = {}
         self._number = 0
 
     def enter(self, uid: str) -> None:
@@ -139,24 +144,30 @@ class InFlightChanges:
 
     def note(self, change: Change, uid: str = "") -> None:
         """Keep a change for whoever is in flight, or for one pod alone (its own update)."""
-        if self._since:
-            self._number += 1
-            self._changes.append((self._number, change, uid))
+        if not self._since:
+            return
+        self._number += 1
+        if not uid:
+            self._changes.append((self._number, change))
+        elif uid in self._since:
+            self._own.setdefault(uid, []).append((self._number, change))
 
     def count(self) -> dict[str, int]:
         """Return how many changes are kept, by label."""
-        return Counter(change.label for _, change, *_ in self._changes)
+        own = itertools.chain.from_iterable(self._own.values())
+        return Counter(change.label for _, change in (*self._changes, *own))
 
     def leave(self, uid: str) -> list[Change]:
-        """Return the changes that a pod missed, and stop keeping them for it."""
+        """Return the changes that a pod missed in their order, and stop keeping them for it."""
         since = self._since.pop(uid, None)
         if since is None:
             return []
-        missed = [c for number, c, only in self._changes if number > since and only in ("", uid)]
-        oldest = min(self._since.values(), default=self._number)
+        recent = itertools.takewhile(lambda one: one[0] > since, reversed(self._changes))
+        missed = sorted((*recent, *self._own.pop(uid, ())), key=lambda one: one[0])
+        oldest = next(iter(self._since.values()), self._number)
         while self._changes and self._changes[0][0] <= oldest:
             self._changes.popleft()
-        return missed
+        return [change for _, change in missed]
 
 
 def _readers(profiles: Mapping[str, Profile]) -> dict[str, tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """Ordinary pods beside a group that is decided over and over again: what they lose by it.
 
-    python -m tests.perf.groupload --nodes 1000 --pods 3000
+    python -m tests.perf.groupload --nodes 1000 --pods 3000 --members 1024
 
 Runs the embedded cluster twice, with and without the group, and writes JSON: pods bound per second in
 both, their ratio, how long the solver worked, how long the engine held the loop at most (a bucket's
@@ -36,8 +36,7 @@ from tests.perf.embedded import CREATORS, RESULTS, pod
 from tests.perf.machine import speed
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-SIZE = 256
-# 256 is no multiple of seven: the solver has to prove that there is no placement, and to find what is
+# Neither 256 nor 1,024 is a multiple of seven: the solver has to prove that there is no placement, and to find what is
 # in the way.
 RULES = {"node": {"factor": 7}}
 
@@ -47,27 +46,27 @@ def config_map(name: str, label: str, data: dict[str, str]) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {label: ""}}, "data": data}
 
 
-def group(turn: int) -> dict[str, str]:
+def group(turn: int, size: int) -> dict[str, str]:
     """Return the group's data; each turn it is another version, which is decided anew."""
     rules = json.dumps(RULES) + " " * (turn % 7)
-    return {"name": "g", "size": str(SIZE), "priority": "0", "constraints": rules}
+    return {"name": "g", "size": str(size), "priority": "0", "constraints": rules}
 
 
-async def keep_asking(client: ApiClient, sandbox: Sandbox) -> None:
+async def keep_asking(client: ApiClient, sandbox: Sandbox, size: int) -> None:
     """Describe a tree and a group, make its members, and touch its rules all the time."""
     names = [stored.name for stored in sandbox.store.list(NODES)]
     racks: dict[str, Any] = {f"r{n}": {name: {} for name in names[n::20]} for n in range(20)}
     tree = {"tree": json.dumps(racks), "level-names": '["rack", "node"]'}
     await send(client, "POST", MAPS, config_map("tree", "sakkara.topology", tree))
-    await send(client, "POST", MAPS, config_map("g", "sakkara.group", group(0)))
-    for number in range(SIZE):
+    await send(client, "POST", MAPS, config_map("g", "sakkara.group", group(0, size)))
+    for number in range(size):
         member = json.loads(pod(100_000 + number))
         member["metadata"]["labels"] = {"sakkara.group.name": "g"}
         await send(client, "POST", "/api/v1/namespaces/default/pods", member)
     turn = 0
     while True:
         turn += 1
-        body = msgspec.json.encode({"data": group(turn)})
+        body = msgspec.json.encode({"data": group(turn, size)})
         await client.request(
             "PATCH", f"{MAPS}/g", body, content_type="application/merge-patch+json"
         )
@@ -95,8 +94,8 @@ async def lateness(worst: list[float]) -> None:
         worst.append(loop.time() - due)
 
 
-async def measure(nodes: int, pods: int, *, groups: bool) -> dict[str, float]:
-    """Bind ordinary pods and return how fast it went."""
+async def measure(nodes: int, pods: int, members: int) -> dict[str, float]:
+    """Bind ordinary pods beside a group of so many (0: none) and return how fast it went."""
     clock, meters = RealClock(), Meters()
     async with Sandbox(Options(shape=plain_shape(nodes))) as sandbox:
         path = str(sandbox.kubeconfig_path)
@@ -112,8 +111,8 @@ async def measure(nodes: int, pods: int, *, groups: bool) -> dict[str, float]:
         )
         gc.freeze()
         running = asyncio.create_task(daemon.run())
-        asking = asyncio.create_task(keep_asking(creator, sandbox)) if groups else None
-        if groups:
+        asking = asyncio.create_task(keep_asking(creator, sandbox, members)) if members else None
+        if members:
             await asyncio.sleep(5.0)  # until the helper process is there and warm
         gc.collect()
         gc.freeze()
@@ -153,21 +152,22 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--nodes", type=int, default=1000)
     options.add_argument("--pods", type=int, default=3000)
+    options.add_argument("--members", type=int, default=256)
     given = options.parse_args()
     logs.configure(level="error", form="json")
-    alone = asyncio.run(measure(given.nodes, given.pods, groups=False))
-    beside = asyncio.run(measure(given.nodes, given.pods, groups=True))
+    alone = asyncio.run(measure(given.nodes, given.pods, 0))
+    beside = asyncio.run(measure(given.nodes, given.pods, given.members))
     figures = {
         "nodes": given.nodes,
         "pods": given.pods,
-        "groupSize": SIZE,
+        "groupSize": given.members,
         "alone": alone,
         "besideGroups": beside,
         "ratio": round(beside["podsPerSecond"] / alone["podsPerSecond"], 2),
         "machineFactor": round(speed()["factor"], 2),
     }
     RESULTS.mkdir(exist_ok=True)
-    Path(RESULTS / f"groupload-{given.nodes}-{given.pods}.json").write_text(
+    Path(RESULTS / f"groupload-{given.nodes}-{given.pods}-{given.members}.json").write_text(
         json.dumps(figures, indent=2) + "\n"
     )
     print(json.dumps(figures, indent=2))
