@@ -194,6 +194,7 @@ class Engine:
         self.deliberations.expire(now)
         self.queues.flush(now)
         self.groups.settle(now)
+        self.groups.go_on(now)
         if self.is_leading:
             for _ in range(cycles):
                 queued = self.queues.pop(now, self.deliberations.blocked)
@@ -216,7 +217,9 @@ class Engine:
         return min(times, default=None)
 
     def has_work(self) -> bool:
-        """Whether `run` would try a pod now."""
+        """Whether `run` would try a pod now, or let one of a group go."""
+        if self.groups.has_staying():
+            return True
         return self.is_leading and self.queues.has_next(self.deliberations.blocked)
 
     def attempt(self, pod: Pod, now: float) -> Attempt:

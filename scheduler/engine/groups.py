@@ -35,6 +35,7 @@ from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
 PERMIT_TIMEOUT_S = 60.0
+AT_A_TIME = 128  # how many members are let go in one turn of the engine: others want theirs as well
 
 
 class _Run(msgspec.Struct):
@@ -53,13 +54,18 @@ class _Run(msgspec.Struct):
 
 
 class _Flight(msgspec.Struct):
-    """The members of a group between decision and bind; `is_held` until all are let go."""
+    """The members of a group between decision and bind; `is_held` until all may go.
+
+    `staying` may go and have not been let go yet.
+    """
 
     planner: GroupPlanner
     attempt: GroupAttempt
     uids: set[str]
     is_held: bool = True
     is_broken: bool = False
+    staying: list[str] = []
+    permitted_at: float = 0.0
 
 
 class Groups:
@@ -149,7 +155,14 @@ class Groups:
         self._held_back.clear()
         for key, flight in list(self._flights.items()):
             if flight.is_held and self._is_complete(flight):
-                self._let_go(key, flight, now)
+                self._permit(key, flight, now)
+
+    def go_on(self, now: float) -> None:
+        """Let some of the members go that may; the engine is asked for another turn for the rest."""
+        for flight in list(self._flights.values()):
+            some, flight.staying = flight.staying[:AT_A_TIME], flight.staying[AT_A_TIME:]
+            for uid in some:
+                self._bindings.allow(uid, flight.planner.name, now)
 
     def leads(self, now: float) -> None:
         """Take note that this process begins or ceases to lead."""
@@ -160,8 +173,14 @@ class Groups:
         return self._writing.answer(answer, now)
 
     def next_deadline(self) -> float | None:
-        """Return when `settle` will next have something to write, or None."""
-        return self._writing.next_deadline()
+        """Return when there is next something to write, or somebody to let go; or None."""
+        times = [one.permitted_at for one in self._flights.values() if one.staying]
+        written = self._writing.next_deadline()
+        return min(times if written is None else [*times, written], default=None)
+
+    def has_staying(self) -> bool:
+        """Whether members may go and have not been let go yet."""
+        return any(flight.staying for flight in self._flights.values())
 
     # An attempt
 
@@ -315,13 +334,12 @@ class Groups:
         if flight.is_broken:
             return
         if self._is_complete(flight):
-            self._let_go(run.key, flight, now)
+            self._permit(run.key, flight, now)
 
-    def _let_go(self, key: str, flight: _Flight, now: float) -> None:
+    def _permit(self, key: str, flight: _Flight, now: float) -> None:
         flight.is_held = False
+        flight.staying, flight.permitted_at = sorted(flight.uids), now
         self._writing.tell(flight.planner, key, Stage.PERMITTED, now)
-        for uid in sorted(flight.uids):
-            self._bindings.allow(uid, flight.planner.name, now)
 
     def _refuse(self, members: Sequence[QueuedPod], status: Status, now: float) -> None:
         for member in members:
