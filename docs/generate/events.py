@@ -12,9 +12,8 @@ from scheduler.engine import failure
 from scheduler.engine.effects import Record
 from scheduler.engine.groupdoors import WAITING_FOR_GROUP
 from scheduler.kube.lease import LEADER_ELECTION
-from scheduler.objects.meta import ObjectMeta
-from scheduler.objects.node import Node
-from scheduler.objects.pod import Pod, PodSpec
+from scheduler.objects.node import Node, NodeMeta
+from scheduler.objects.pod import Pod, PodMeta, PodSpec
 from scheduler.plugins.loadaware.plugin import EVENT_EXPIRED
 from scheduler.plugins.loadaware.telling import silence
 from scheduler.plugins.numa.plugin import STALE_EVENT
@@ -39,10 +38,10 @@ What REASONS may be: each stands behind the number of its nodes. `trellis explai
 """
 
 _POD: Final = Pod(
-    metadata=ObjectMeta(namespace="NAMESPACE", name="NAME", uid="UID"),
+    metadata=PodMeta(namespace="NAMESPACE", name="NAME", uid="UID"),
     spec=PodSpec(scheduler_name="PROFILE"),
 )
-_NODE: Final = Node(metadata=ObjectMeta(name="NODE"))
+_NODE: Final = Node(metadata=NodeMeta(name="NODE"))
 _STARTS: Final = ("node(s) ", "Insufficient ", "Too many ")
 
 

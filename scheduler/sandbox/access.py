@@ -1,17 +1,17 @@
 """Who is asking: bearer tokens, users, and the reviews that other programs send to ask the same.
 
-Every known user may do everything; a request without a token is the anonymous user, who may only see health and
-version; an unknown token is 401. TokenReview and the access reviews answer accordingly. The server owns
-one `Access` per cluster.
+What a known user may do is decided by `rbac`: users are of `system:masters` unless said otherwise and may do
+everything, ServiceAccounts what roles grant them. A request without a token is the anonymous user, who may
+only see health and version; an unknown token is 401. TokenReview and the access reviews answer
+accordingly. The server owns one `Access` per cluster.
 """
 
 import math
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.base.clock import Clock
 from scheduler.sandbox.kinds import (
     LOCALSUBJECTACCESSREVIEWS,
     SELFSUBJECTACCESSREVIEWS,
@@ -21,12 +21,12 @@ from scheduler.sandbox.kinds import (
     TOKENREVIEWS,
     Resource,
 )
+from scheduler.sandbox.rbac import AUTHENTICATED, MASTERS, Rbac, Wish
 from scheduler.sandbox.request import Call
 from scheduler.sandbox.status import Object, StatusError, failure
+from scheduler.sandbox.store import Store
 
 ANONYMOUS: Final = "system:anonymous"
-MASTERS: Final = "system:masters"
-_AUTHENTICATED: Final = "system:authenticated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class User:
 
     def info(self) -> Object:
         """The user as reviews show it."""
-        groups = list(dict.fromkeys((*self.groups, _AUTHENTICATED)))
+        groups = list(dict.fromkeys((*self.groups, AUTHENTICATED)))
         shown: Object = {"username": self.name, "groups": groups}
         if self.uid:
             shown["uid"] = self.uid
@@ -47,10 +47,11 @@ class User:
 
 
 class Access:
-    """The tokens of one cluster; `clock` decides when one has expired."""
+    """The tokens and rights of one cluster; the store's clock decides when a token has expired."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, store: Store) -> None:
+        self._clock = store.clock
+        self._rbac = Rbac(store)
         self._users: dict[str, User] = {}
         self._names: dict[str, User] = {}
         self._ends: dict[str, float] = {}
@@ -85,9 +86,25 @@ class Access:
             del self._users[token], self._ends[token]
         return self._users.get(token)
 
-    def knows(self, name: object) -> bool:
-        """Whether a user of this name was added."""
-        return name in self._names
+    def check(self, user: User | None, call: Call) -> User:
+        """Let a request through and return whose it is; 403 when the user may not do that."""
+        wish = _wish(call)
+        if user is None or not self._rbac.allows(user.name, user.groups, wish):
+            raise _refused(ANONYMOUS if user is None else user.name, call, wish)
+        return user
+
+    def allows(self, user: User, wish: Wish) -> bool:
+        """Whether a user may do something."""
+        return self._rbac.allows(user.name, user.groups, wish)
+
+    def rules(self, user: User, namespace: str) -> list[Object]:
+        """What a user may do in a namespace."""
+        return self._rbac.rules(user.name, user.groups, namespace)
+
+    def described(self, name: str, groups: Sequence[str]) -> User:
+        """A user as a review names one; who was added here brings their groups along."""
+        known = self._names.get(name)
+        return User(name, (*groups, *(known.groups if known else ())))
 
     def review(self, resource: Resource, body: Object, user: User) -> Object:
         """Answer a review; the object comes back with its status."""
@@ -110,24 +127,34 @@ def _token(access: Access, spec: Object, _user: User) -> Object:
 
 
 def _subject(access: Access, spec: Object, _user: User) -> Object:
-    known = access.knows(spec.get("user")) or MASTERS in (spec.get("groups") or ())
-    if known:
-        return {
-            "allowed": True,
-            "reason": "the sandbox allows everything to the users it knows",
-        }
-    return {"allowed": False}
+    user = access.described(str(spec.get("user", "")), spec.get("groups") or ())
+    return _decided(access, spec, user)
 
 
-def _self_access(_access: Access, _spec: Object, _user: User) -> Object:
-    return {"allowed": True}
+def _self_access(access: Access, spec: Object, user: User) -> Object:
+    return _decided(access, spec, user)
 
 
-def _self_rules(_access: Access, _spec: Object, _user: User) -> Object:
-    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+def _decided(access: Access, spec: Object, user: User) -> Object:
+    asked = spec.get("resourceAttributes")
+    if asked is None:  # a path: only those who may do everything may see more than is public
+        return {"allowed": MASTERS in user.groups}
+    resource, part = str(asked.get("resource", "")), str(asked.get("subresource", ""))
+    wish = Wish(
+        str(asked.get("verb", "")),
+        str(asked.get("group", "")),
+        f"{resource}/{part}" if part else resource,
+        str(asked.get("namespace", "")),
+        str(asked.get("name", "")),
+    )
+    return {"allowed": access.allows(user, wish)}
+
+
+def _self_rules(access: Access, spec: Object, user: User) -> Object:
+    is_master = MASTERS in user.groups
     return {
-        "resourceRules": [everything],
-        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "resourceRules": access.rules(user, str(spec.get("namespace", ""))),
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}] if is_master else [],
         "incomplete": False,
     }
 
@@ -154,15 +181,19 @@ def new_token() -> str:
 REVIEWS: Final = frozenset(_REVIEWS)
 
 
-def refused(call: Call) -> StatusError:
-    """403: what anonymous callers get."""
+def _wish(call: Call) -> Wish:
+    resource = call.resource
+    which = resource.plural + (f"/{call.subresource}" if call.subresource else "")
+    return Wish(verb_of(call), resource.group, which, call.namespace, call.name)
+
+
+def _refused(name: str, call: Call, wish: Wish) -> StatusError:
     resource = call.resource
     where = f' in the namespace "{call.namespace}"' if call.namespace else " at the cluster scope"
-    which = resource.plural + (f"/{call.subresource}" if call.subresource else "")
     target = f' "{call.name}"' if call.name else ""
     text = (
-        f'{resource.qualified}{target} is forbidden: User "{ANONYMOUS}" cannot {verb_of(call)} resource '
-        f'"{which}" in API group "{resource.group}"{where}'
+        f'{resource.qualified}{target} is forbidden: User "{name}" cannot {wish.verb} resource '
+        f'"{wish.resource}" in API group "{resource.group}"{where}'
     )
     details: Object = {"name": call.name} if call.name else {}
     if resource.group:

@@ -58,7 +58,7 @@ class ApiServer:
     ) -> None:
         self.store = store
         self.token = token or new_token()
-        self.access = Access(store.clock)
+        self.access = Access(store)
         self.access.add(self.token, _ADMIN)
         self._host = host
         self._port = port
@@ -155,8 +155,7 @@ class ApiServer:
                 raise access.refused_path(path)
             return answer(200, found[0], found[1])
         call = parse(self.kinds, method, path, request.query)
-        if user is None:
-            raise access.refused(call)
+        user = self.access.check(user, call)
         call.accept = accept
         if method == "GET":
             if call.is_watch and not call.subresource:
