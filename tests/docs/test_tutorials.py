@@ -1,4 +1,4 @@
-"""The tutorials about pods and groups do, command by command, what they say."""
+"""The pages to follow do, command by command, what they say."""
 
 import shutil
 from pathlib import Path
@@ -10,8 +10,10 @@ from tests.docs.console import environment, matches, play
 
 @pytest.mark.long
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("page", ["tutorial/first-pod.md", "tutorial/first-group.md"])
-def test_a_tutorial_comes_out_as_told(page: str, tmp_path: Path):
+@pytest.mark.parametrize(
+    "page", ["tutorial/first-pod.md", "tutorial/first-group.md", "howto/network.md"]
+)
+def test_a_page_comes_out_as_told(page: str, tmp_path: Path):
     """From an empty folder, in one shell."""
     if not shutil.which("kubectl", path=environment(tmp_path)["PATH"]):
         pytest.skip("kubectl is not there: run `make tools`")
