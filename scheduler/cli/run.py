@@ -290,7 +290,7 @@ def _source_of(args: RiskArgs) -> FiguresSettings:
         return FiguresSettings(MetricsServerWatcher.name)
     http = HttpSettings(
         provider.address,
-        token=provider.token,
+        token_file=provider.token_file,
         insecure_skip_verify=provider.insecure_skip_verify,
     )
     return FiguresSettings(PrometheusWatcher.name, http)

@@ -33,11 +33,16 @@ _MEGA = 1.0 / 1024.0 / 1024.0
 
 
 class WatcherProvider(Object, frozen=True):
-    """Whom the daemon asks: KubernetesMetricsServer (also when absent) or Prometheus."""
+    """Whom the daemon asks: KubernetesMetricsServer (also when absent) or Prometheus.
+
+    A `token` is refused: configurations are shown by /configz and stand in decision logs. `token_file`
+    names the file that holds it.
+    """
 
     type: str = ""
     address: str = ""
     token: str = ""
+    token_file: str = ""
     insecure_skip_verify: bool = False
 
 
@@ -61,6 +66,9 @@ class RiskArgs(Args):
             yield "metricProvider.type", f"must be one of {', '.join(PROVIDERS)}"
         elif provider.type == PROVIDERS[1] and not provider.address:
             yield "metricProvider.address", "must say where Prometheus is"
+        if provider.token:
+            text = "must not stand in a configuration: name a file, such as a mounted Secret, in tokenFile"
+            yield "metricProvider.token", text
 
 
 class LoadVariationRiskBalancingArgs(RiskArgs):

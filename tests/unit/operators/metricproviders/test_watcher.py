@@ -247,7 +247,7 @@ profiles:
         ("{watcherAddress: 'http://w:2020'}", "load-watcher", "http://w:2020"),
         ("{metricProvider: {type: KubernetesMetricsServer}}", "metrics.k8s.io", ""),
         (
-            "{metricProvider: {type: Prometheus, address: 'http://p', token: t}}",
+            "{metricProvider: {type: Prometheus, address: 'http://p', tokenFile: t}}",
             "Prometheus",
             "http://p",
         ),

@@ -1,0 +1,166 @@
+"""Limits on what anybody may write into a cluster: each is in force, and stands in the security page."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+import yaml
+
+from operators.appgroup import status as appgroup
+from scheduler.base.errors import ConfigError, ObjectError, TrellisError
+from scheduler.base.meters.values import MAX_CHILDREN
+from scheduler.cli.installed import registry
+from scheduler.config import document, load
+from scheduler.engine.effects import Record
+from scheduler.kube import eventbody, http1, recorder, watch
+from scheduler.objects.groups import AppGroupSpec
+from scheduler.objects.quantity import quantity
+from scheduler.plugins.numa import zones
+from scheduler.plugins.sakkara import args, group, inputs, topology
+from scheduler.serve.app import LARGEST_BODY_BYTES
+from scheduler.whatif import yamltext
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/explanation/security.md").read_text()
+
+
+class Limit(NamedTuple):
+    """A limit, what just exceeds it, and what that ends in."""
+
+    what: str
+    value: int
+    exceed: Callable[[], object]
+    error: type[Exception]
+
+
+def tree(depth: int) -> dict[str, object]:
+    return {"u": tree(depth - 1)} if depth else {}
+
+
+def read_group(size: object) -> group.GroupSpec:
+    return group.from_config_map("ns", {"name": "g", "size": str(size)}, "a ConfigMap")
+
+
+def read_tree(units: dict[str, object]) -> topology.Topology:
+    return topology.from_config_map({"tree": json.dumps(units)}, "a ConfigMap")
+
+
+def read_yaml(text: str) -> list[object]:
+    return list(yamltext.parse(text.encode(), "f.yaml"))
+
+
+def read_config(text: str) -> object:
+    return load(text, file="f.yaml", registry=registry())
+
+
+LIMITS = [
+    Limit("bytes of a configuration file", document.MAX_BYTES,
+          lambda: read_config("#" * (document.MAX_BYTES + 1)), ConfigError),
+    Limit("levels of a configuration file", document.MAX_DEPTH,
+          lambda: read_config("[" * (document.MAX_DEPTH + 1)), ConfigError),
+    Limit("characters of a key in a group's ConfigMap", inputs.LONGEST_TEXT,
+          lambda: inputs.parsed({"tree": " " * inputs.LONGEST_TEXT + "{}"}, "tree"), ObjectError),
+    Limit("pods of a group", group.LARGEST_GROUP,
+          lambda: read_group(group.LARGEST_GROUP + 1), ObjectError),
+    Limit("any number in a group's ConfigMap", inputs.LARGEST_NUMBER,
+          lambda: read_group(inputs.LARGEST_NUMBER + 1), ObjectError),
+    Limit("levels of a tree of units", topology.DEEPEST,
+          lambda: read_tree(tree(topology.DEEPEST + 1)), ObjectError),
+    Limit("characters of a quantity", 64, lambda: quantity("1" * 65), ObjectError),
+    Limit("bytes of the head of an answer", http1.MAX_HEAD_BYTES,
+          lambda: http1.AnswerReader().feed(b"HTTP/1.1 200 OK\r\nx: " + b"y" * http1.MAX_HEAD_BYTES),
+          http1.ProtocolError),
+    Limit("bytes of an answer", http1.MAX_BODY_BYTES,
+          lambda: http1.AnswerReader().feed(
+              b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (http1.MAX_BODY_BYTES + 1)),
+          http1.ProtocolError),
+    Limit("levels of a snapshot in YAML", yamltext.MAX_DEPTH,
+          lambda: read_yaml("[" * (yamltext.MAX_DEPTH + 1)), TrellisError),
+    Limit("bytes of a snapshot in YAML", yamltext.MAX_BYTES,
+          lambda: read_yaml("#" * (yamltext.MAX_BYTES + 1)), TrellisError),
+]  # fmt: skip
+
+
+def leaves(count: int) -> dict[str, str]:
+    """Return a topology ConfigMap's data with so many nodes in one level."""
+    units: dict[str, object] = {str(number): {} for number in range(count)}
+    return {"tree": json.dumps(units), "level-names": '["node"]'}
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.what)
+def test_more_than_the_limit_is_refused(limit: Limit):
+    """With an error of ours, which holds one object or one file and nothing else."""
+    with pytest.raises(limit.error):
+        limit.exceed()
+
+
+def test_a_tree_of_too_many_nodes_is_refused(monkeypatch):
+    """While it is read: the rest is not looked at."""
+    monkeypatch.setattr(topology, "MOST_UNITS", 50)
+
+    assert 50 == len(topology.from_config_map(leaves(50), "c").leaves)
+    with pytest.raises(ObjectError, match="more than 50 nodes"):
+        topology.from_config_map(leaves(51), "c")
+
+
+def test_nesting_beyond_the_decoder_is_refused():
+    """Endless brackets in a ConfigMap end in an error that names the key."""
+    with pytest.raises(ObjectError, match=r"data\.tree"):
+        inputs.parsed({"tree": "[" * 100_000}, "tree")
+
+
+def test_a_long_note_is_cut():
+    """However long the message, an event is one that the API server takes."""
+    record = Record("ns", "p", "u", "1", "s", "Warning", "R", "A", "ä" * 5000, 0.0)
+    body = msgspec.json.decode(eventbody.EventBodies("host").event(record, "e", 1, 0.0))
+
+    assert eventbody.NOTE_BYTES >= len(body["note"].encode()) > eventbody.NOTE_BYTES - 4
+
+
+def test_workloads_beyond_the_most_are_told_of():
+    """An AppGroup that got past its definition is not ordered without end."""
+    entry = {"workload": {"kind": "Deployment", "name": "w", "selector": "w"}}
+    many = {"workloads": [entry] * (appgroup.MOST_WORKLOADS + 1)}
+    spec = msgspec.convert(many, AppGroupSpec, strict=False)
+
+    assert f"only the first {appgroup.MOST_WORKLOADS}" in " ".join(appgroup.faults(spec))
+
+
+def test_lists_in_our_kinds_are_bounded():
+    """Every list that a user writes into one of our specs has a largest size."""
+
+    def unbounded(schema: dict[str, object], path: str) -> list[str]:
+        found = [path] if schema.get("type") == "array" and "maxItems" not in schema else []
+        for name, inner in (schema.get("properties") or {}).items():  # type: ignore[attr-defined]
+            found += unbounded(inner, f"{path}.{name}")
+        items = schema.get("items")
+        return found + (unbounded(items, f"{path}[]") if isinstance(items, dict) else [])
+
+    for file in sorted((ROOT / "crds").glob("*.yaml")):
+        definition = yaml.load(file.read_text(), Loader=yaml.CSafeLoader)
+        if "koordinator" in file.read_text() or "topology.node.k8s.io" in file.read_text():
+            continue  # kinds of others, written by agents
+        for version in definition["spec"]["versions"]:
+            spec = version["schema"]["openAPIV3Schema"]["properties"].get("spec", {})
+            assert [] == unbounded(spec, f"{file.stem}.spec")
+
+
+def test_the_page_tells_every_limit():
+    """The table of docs/explanation/security.md has each with its number."""
+    told = {
+        "bytes of a line of a watch": watch.MAX_LINE_BYTES,
+        "bytes of a request to us": LARGEST_BODY_BYTES,
+        "bytes of an event's note": eventbody.NOTE_BYTES,
+        "events that are remembered": recorder.MAX_SERIES,
+        "series of one metric": MAX_CHILDREN,
+        "workloads of an AppGroup": appgroup.MOST_WORKLOADS,
+        "zones of a node": zones.MOST_ZONES,
+        "nodes in a tree of units": topology.MOST_UNITS,
+        "seconds of a group's solve": int(args.LONGEST_SOLVE_S),
+        **{limit.what: limit.value for limit in LIMITS},
+    }
+
+    assert [] == [what for what, number in told.items() if f"| {what} | {number:,} |" not in PAGE]
