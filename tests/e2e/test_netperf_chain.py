@@ -1,0 +1,289 @@
+"""From a slow link to another decision: agents, a real Prometheus, the operator, the daemon."""
+
+import asyncio
+import os
+import shutil
+import threading
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.apiserver.processes import free_ports, running
+from tests.e2e.liveworld import World, daemon
+
+ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
+SERVER = shutil.which("prometheus", path=f"{ASSETS}{os.pathsep}{os.environ.get('PATH', '')}")
+POLL_S = 0.5
+FREQUENCY_S = 60.0  # the shortest freqUpdate
+CRDS = Path(__file__).parents[2] / "crds"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GROUPS = "/apis/appgroup.diktyo.x-k8s.io/v1alpha1"
+TOPOLOGIES = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1"
+SLICES = "/apis/discovery.k8s.io/v1"
+NEAR_US, FAR_US, SLOW_US = 4000, 7000, 150_000
+NOISE_US = 1400  # of a busy machine: less than what makes the two zones differ
+ZONES = ("here", "near", "far")
+LABEL = "topology.kubernetes.io"
+Json = dict[str, Any]
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(SERVER is None, reason="needs a prometheus server: run `make tools`"),
+    pytest.mark.allow_blocking("starts programs"),
+]
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+profiles:
+- schedulerName: trellis
+  plugins:
+    multiPoint: {enabled: [{name: NetworkOverhead}]}
+    # What one zone costs more than another decides, not what a busy machine adds to both.
+    filter: {disabled: [{name: NetworkOverhead}]}
+    score: {disabled: [{name: "*"}], enabled: [{name: NetworkOverhead}]}
+  pluginConfig:
+  - name: NetworkOverhead
+    args: {networkTopologyName: measured, weightsName: NetperfCosts, namespaces: [NAMESPACE]}
+"""
+
+
+def workload(name: str, *needs: str) -> Json:
+    """Return a workload of the application and what it depends on."""
+    whole = {"kind": "Deployment", "apiVersion": "apps/v1", "name": name, "selector": name}
+    ways = [
+        {"workload": {**whole, "name": one, "selector": one}, "maxNetworkCost": 10000}
+        for one in needs
+    ]
+    return {"workload": whole, "dependencies": ways}
+
+
+async def send(world: World, method: str, path: str, body: Json | None = None) -> Json:
+    async with world.session.request(method, world.url + path, json=body) as answer:
+        assert answer.status < 300 or answer.status == 409, await answer.text()
+        found: Json = await answer.json()
+        return found
+
+
+class Cluster:
+    """Three nodes, each in a zone with an agent; the links between them stand in a file."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world = world
+        self.folder = folder
+        self.nodes = [f"{zone}-{world.ns}" for zone in ZONES]
+        self.ports = free_ports(3)
+        self.pages = free_ports(3)
+        (self.prometheus,) = free_ports(1)
+        (folder / "key").write_text("a key for the agents of a test")
+
+    def links(self, **delays: int) -> None:
+        """Say how many microseconds the way from `here` to each other zone takes."""
+        links: list[Json] = [
+            {
+                "origin": self.nodes[0],
+                "destination": f"{zone}-{self.world.ns}",
+                "delayMicroseconds": us,
+            }
+            for zone, us in delays.items()
+        ]
+        # Costs are shortest paths: a quick way between the others would be a detour.
+        links.append({"delayMicroseconds": 30_000})
+        # Replaced at once: no agent may see half of it.
+        (self.folder / "next").write_text(yaml.safe_dump({"links": links}))
+        (self.folder / "next").replace(self.folder / "links")
+
+    async def fill(self) -> None:
+        """Create definitions, nodes, the agents' endpoints and the application."""
+        for kind in ("appgroups", "networktopologies", "networktopologyslices"):
+            definition = yaml.safe_load((CRDS / f"{kind}.yaml").read_text())
+            await send(self.world, "POST", DEFINITIONS, definition)
+        for name, zone, port in zip(self.nodes, ZONES, self.ports, strict=True):
+            labels = {"case": self.world.ns, f"{LABEL}/zone": zone, f"{LABEL}/region": "r"}
+            await self.world.node(name, labels=labels, pods="1000")
+            body = {
+                "metadata": {"name": zone, "labels": {"kubernetes.io/service-name": "agents"}},
+                "addressType": "IPv4",
+                "ports": [{"name": "netperf", "port": port, "protocol": "TCP"}],
+                "endpoints": [{"addresses": ["127.0.0.1"], "nodeName": name, "zone": zone}],
+            }
+            path = f"{SLICES}/namespaces/{self.world.ns}/endpointslices"
+            await send(self.world, "POST", path, body)
+        group = {
+            "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
+            "kind": "AppGroup",
+            "metadata": {"name": "app"},
+            "spec": {
+                "numMembers": 2,
+                "topologySortingAlgorithm": "KahnSort",
+                "workloads": [workload("front", "back"), workload("back")],
+            },
+        }
+        await send(self.world, "POST", f"{GROUPS}/namespaces/{self.world.ns}/appgroups", group)
+
+    @asynccontextmanager
+    async def agents(self) -> AsyncIterator[None]:
+        """Run the three agents and a Prometheus that scrapes them."""
+        jobs = [
+            {
+                "job_name": "netperf",
+                "static_configs": [{"targets": [f"127.0.0.1:{p}" for p in self.pages]}],
+            }
+        ]
+        config = self.folder / "prometheus.yml"
+        config.write_text(
+            yaml.safe_dump({"global": {"scrape_interval": "500ms"}, "scrape_configs": jobs})
+        )
+        command = [
+            str(SERVER),
+            f"--config.file={config}",
+            f"--storage.tsdb.path={self.folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{self.prometheus}",
+        ]
+        async with AsyncExitStack() as stack:
+            for place in range(3):
+                await stack.enter_async_context(self._agent(place))
+            # What the first probes say while everything starts would stay in the average.
+            await self.world.until(self.are_settled)
+            stack.enter_context(running("prometheus", command, self.folder / "prometheus.log"))
+            await self.world.until(self.is_quiet)
+            yield
+
+    async def are_settled(self) -> bool:
+        """Whether the agents together know three pairs, each from at least three probes."""
+        pages = ""
+        for port in self.pages:
+            try:
+                async with self.world.session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+                    pages += await answer.text()
+            except OSError:
+                return False
+        lines = pages.splitlines()
+        pairs = [one for one in lines if one.startswith("netperf_p90_latency_microseconds{")]
+        probes = [
+            one for one in lines if one.startswith('trellis_netperf_probes_total{result="ok"}')
+        ]
+        return len(pairs) == 3 and sum(int(one.split()[-1]) for one in probes) >= 9
+
+    @asynccontextmanager
+    async def _agent(self, place: int) -> AsyncIterator[None]:
+        words = ["agent", "netperf", "--node-name", self.nodes[place], "-n", self.world.ns]
+        words += ["--service", "agents", "--key-file", str(self.folder / "key")]
+        words += ["--port", str(self.ports[place]), "--metrics-port", str(self.pages[place])]
+        words += ["--bind-address", "127.0.0.1", "--simulate-links", str(self.folder / "links")]
+        words += ["--probes-per-minute", "240", "--least-seconds", "0.25", "--round-trips", "4"]
+        process = await self.world.start(words)
+        drain = asyncio.create_task(process.communicate())
+        try:
+            yield
+        finally:
+            process.terminate()
+            await drain
+            assert process.returncode == 0
+
+    async def is_quiet(self) -> bool:
+        """Whether Prometheus knows three pairs, and the start of the programs is out of its averages."""
+        query = "avg_over_time(netperf_p50_latency_microseconds[1m])"
+        url = f"http://127.0.0.1:{self.prometheus}/api/v1/query"
+        try:
+            async with self.world.session.get(url, params={"query": query}) as answer:
+                if not answer.ok:
+                    return False
+                result = (await answer.json())["data"]["result"]
+        except OSError:
+            return False
+        averages = sorted(float(one["value"][1]) for one in result)
+        most = (NEAR_US + NOISE_US, FAR_US + NOISE_US)
+        return len(averages) == 3 and all(
+            average < limit for average, limit in zip(averages, most, strict=False)
+        )
+
+    async def measure(self) -> None:
+        """Let the operator ask Prometheus, and wait for the first costs."""
+        body = {
+            "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
+            "kind": "NetworkTopology",
+            "metadata": {"name": "measured"},
+            "spec": {
+                "metricProvider": {
+                    "type": "Prometheus",
+                    "address": f"http://127.0.0.1:{self.prometheus}",
+                    "percentile": 50,
+                },
+                "freqUpdate": 1,
+                "timeRangeInMinutes": 1,
+            },
+        }
+        path = f"{TOPOLOGIES}/namespaces/{self.world.ns}/networktopologies"
+        await send(self.world, "POST", path, body)
+
+        async def has_costs() -> bool:
+            return bool(await self.costs())
+
+        await self.world.until(has_costs)
+
+    async def costs(self) -> dict[str, int]:
+        """Return what the operator wrote for the ways out of the zone `here`."""
+        path = f"{TOPOLOGIES}/namespaces/{self.world.ns}/networktopologies/measured"
+        tables = (await send(self.world, "GET", path)).get("status", {}).get("weights", [])
+        return {
+            way["destination"]: way["networkCost"]
+            for table in tables
+            for level in table["topologyList"]
+            if level["topologyKey"] == f"{LABEL}/zone"
+            for origin in level["originList"]
+            if origin["origin"] == "here"
+            for way in origin["costList"]
+        }
+
+    async def place(self, name: str, of: str, *zones: str) -> str:
+        """Create a pod of a workload that may use these zones; return the zone it got."""
+        app = "appgroup.diktyo.x-k8s.io"
+        term = {"key": f"{LABEL}/zone", "operator": "In", "values": list(zones)}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        labels = {app: "app", f"{app}.workload": of}
+        await self.world.pod(name, labels=labels, spec={"affinity": affinity})
+        await self.world.until(lambda: self.world.is_bound(name))
+        path = f"/api/v1/namespaces/{self.world.ns}/pods/{name}"
+        node: str = (await send(self.world, "GET", path))["spec"]["nodeName"]
+        return node.partition("-")[0]
+
+
+@pytest.mark.parametrize("kubeconfig", ["sandbox"], indirect=True)
+async def test_a_zone_that_becomes_slow_is_avoided(
+    world: World, tmp_path: Path, record_property: Any
+):
+    """Costs are the simulated delays; a change shows in a decision within freqUpdate and 5 s."""
+    cluster = Cluster(world, tmp_path)
+    cluster.links(near=NEAR_US, far=FAR_US)
+    await cluster.fill()
+    config = tmp_path / "network.yaml"
+    config.write_text(CONFIG.replace("NAMESPACE", world.ns))
+    async with daemon(world, tmp_path, config=config), cluster.agents():
+        await cluster.measure()
+        before = await cluster.costs()
+        assert NEAR_US <= before["near"] < NEAR_US + NOISE_US
+        assert FAR_US <= before["far"] < FAR_US + NOISE_US
+        assert await cluster.place("back", "back", "here") == "here"
+        for number in range(3):
+            assert await cluster.place(f"before-{number}", "front", "near", "far") == "near"
+
+        cluster.links(near=SLOW_US, far=FAR_US)
+        began, number = monotonic(), 0
+        while await cluster.place(f"after-{number}", "front", "near", "far") != "far":
+            number += 1
+            assert monotonic() - began < FREQUENCY_S + 5
+            await asyncio.to_thread(threading.Event().wait, POLL_S)
+        passed, costs = monotonic() - began, await cluster.costs()
+        record_property("secondsToChangedDecision", passed)
+        print(f"a changed decision {passed:.1f} s after the change, costs {costs}")
+        assert costs["near"] > costs["far"]
+        assert passed <= FREQUENCY_S + 5
