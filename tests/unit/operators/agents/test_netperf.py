@@ -240,6 +240,31 @@ async def test_agents_measure_each_other_over_a_simulated_link(keys: Keys, slow:
         await until(agents[:1], "netperf_p50_latency_microseconds{", there=False)
 
 
+class LoopClock:
+    """The time of the test's loop."""
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("doubt_s", "least_s", "most_s"), [(None, 0, 300), (5, 0, 60), (120, 120, 120)]
+)
+async def test_agents_that_moved_are_looked_for_sooner(keys: Keys, doubt_s, least_s, most_s):
+    """Every five minutes; with a probe that found nobody at once, but not twice in a minute."""
+    agent = NetperfAgent(NetperfSettings("n1", refresh_s=300), keys, Told(), LoopClock())
+    await agent._pause(300)
+    began = asyncio.get_running_loop().time()
+    if doubt_s is not None:
+        asyncio.get_running_loop().call_later(doubt_s, agent._doubts.set)
+    await agent._pause(300)
+    passed = asyncio.get_running_loop().time() - began
+
+    assert least_s <= passed <= most_s
+    assert doubt_s is not None or passed == pytest.approx(300)
+
+
 async def test_a_push_replaces_and_takes_back():
     """PUT for the group of this node, DELETE in the end; a gateway that fails is asked again."""
     seen: list[tuple[str, str, str]] = []
