@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from scheduler.config import default_config
+from scheduler.engine import groups
 from scheduler.engine.effects import Answer, Bind, Effects, Leading, SetStatus, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queues import Where
@@ -71,6 +72,21 @@ def test_other_pods_go_on_while_the_solver_works():
     assert {"s"} == bound(meanwhile)
     floor.solve(question)
     assert {f"g-{n}" for n in range(6)} == bound(floor.run())
+
+
+def test_a_large_group_goes_in_turns_and_others_in_between(monkeypatch):
+    """Its room is booked at once; the binds come some in a turn, and the engine asks for the next one."""
+    monkeypatch.setattr(groups, "AT_A_TIME", 3)
+    floor = Floor(nodes=2, size=8)
+    floor.solve(the_solve(floor.run()))
+    floor.single("s")
+
+    assert floor.engine.next_wakeup() == floor.now
+    turns = [bound(floor.run()) for _ in range(3)]
+    assert [3, 3, 2] == [len(turn) for turn in turns]
+    assert {f"g-{n}" for n in range(8)} == set().union(*turns)
+    assert not floor.engine.has_work()
+    assert floor.engine.next_wakeup() != floor.now
 
 
 def test_a_busy_cluster_cannot_keep_a_group_waiting_beyond_its_second_answer():
