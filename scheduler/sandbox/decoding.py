@@ -196,6 +196,8 @@ class _Walk:
             self.struct(value, shape, path)
             return value
         if shape.inner is None:
+            if value is None and shape.name == "string":
+                return ""  # kube-apiserver: in a map or list null leaves a text empty
             check = _CHECKS[shape.name]
             try:
                 return check(value)
