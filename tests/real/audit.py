@@ -1,6 +1,7 @@
 """The API server's audit log: every write of the schedulers, with user, time and outcome."""
 
 import json
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,11 @@ def named(entry: Json) -> str:
     resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
     name = f"{ref.get('namespace', '')}/{ref.get('name', '')}"
     return f"{entry['verb']} {resource} {name} {code_of(entry)}"
+
+
+def binds_per_pod(bindings: list[Json]) -> Counter[str]:
+    """Return how often each pod was bound, by its name."""
+    return Counter(entry["objectRef"]["name"] for entry in bindings if 200 <= code_of(entry) < 300)
 
 
 async def let_schedule(api: Api, user: str) -> None:

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from tests.real import load
-from tests.real.api import Api, Json
-from tests.real.audit import code_of
+from tests.real.api import Api
+from tests.real.audit import binds_per_pod, code_of
 from tests.real.background import background
 from tests.real.history import History
 from tests.real.schedulers import LEASE, leading, pause, until
@@ -101,8 +101,3 @@ async def test_sigterm_finishes_what_is_under_way(audited_cluster, audit, schedu
         # kube-scheduler leaves some events unwritten when it ends.
         assert len(bound) == events
         assert {201} == {code_of(entry) for entry in audit.bindings()}
-
-
-def binds_per_pod(bindings: list[Json]) -> Counter[str]:
-    """Return how often each pod was bound, by its name."""
-    return Counter(entry["objectRef"]["name"] for entry in bindings if 200 <= code_of(entry) < 300)

@@ -1,6 +1,8 @@
 """Two schedulers, one lease: the standby takes over in time, and who lost the lease writes nothing."""
 
+import asyncio
 import signal
+from collections import Counter
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
@@ -10,7 +12,15 @@ from scheduler.base.clock import RealClock
 from tests.apiserver.realcluster import RealCluster
 from tests.real import load
 from tests.real.api import Api
-from tests.real.audit import NOBODY, SCHEDULER_USER, code_of, let_schedule, named, received_at
+from tests.real.audit import (
+    NOBODY,
+    SCHEDULER_USER,
+    binds_per_pod,
+    code_of,
+    let_schedule,
+    named,
+    received_at,
+)
 from tests.real.background import background
 from tests.real.history import History
 from tests.real.schedulers import LEASE, Running, Scheduler, leading, pause, until
@@ -25,8 +35,11 @@ NODES = 20
 class Pair:
     """A leader under the scheduler's own user, a standby under another, and some nodes."""
 
-    def __init__(self, api: Api, cluster: RealCluster, scheduler: Scheduler) -> None:
+    def __init__(
+        self, api: Api, cluster: RealCluster, scheduler: Scheduler, nodes: int = NODES
+    ) -> None:
         self.api = api
+        self._nodes = nodes
         self._cluster = cluster
         self._scheduler = scheduler
         self._created = 0
@@ -35,7 +48,7 @@ class Pair:
     async def __aenter__(self) -> Self:
         self._stack = await AsyncExitStack().__aenter__()
         await let_schedule(self.api, NOBODY)
-        self.history = History(await load.create_nodes(self.api, NODES))
+        self.history = History(await load.create_nodes(self.api, self._nodes))
         _, version = await self.api.list("/api/v1/pods")
         await self._stack.enter_async_context(background(self.history.follow(self.api, version)))
         self.leader = await self._start(leading(LEASE_S, RENEW_S, RETRY_S))
@@ -88,6 +101,55 @@ async def test_standby_takes_over_from_a_killed_leader(audited_cluster, audit, s
     assert [] == problems
     assert 100 == len(audit.bindings(SCHEDULER_USER))
     assert [201] == [code_of(entry) for entry in audit.bindings(NOBODY)]
+
+
+async def test_standby_takes_over_in_the_middle_of_a_load(
+    audited_cluster, audit, scheduler, report
+):
+    """Kill -9 of the leader while 3,000 pods come in that fill all nodes: none is lost or bound twice.
+
+    The binds under way at the kill are in nobody's memory any more; the standby has to find them on
+    the API server. Each node has exactly as many slots as pods need, so a bind that it overlooks
+    leaves a pod without a place.
+    """
+    pods = 3000
+    nodes = pods // load.PODS_PER_NODE
+    async with (
+        Api(audited_cluster) as api,
+        Pair(api, audited_cluster, scheduler, nodes) as pair,
+    ):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(pair.create(pods))
+            await until(lambda: pair.history.bound >= pods // 10, 60, "a tenth to be bound")
+            await pair.leader.kill()
+            killed_at = pair.clock.now()
+        everything_s = await pair.all_bound(120)
+        history = pair.history
+        listed, _ = await api.list(load.PODS)
+    before, after = audit.bindings(SCHEDULER_USER), audit.bindings(NOBODY)
+    binds = binds_per_pod([*before, *after])
+    taken_s = min(map(received_at, after)) - killed_at
+    report(
+        "takeover-load",
+        {
+            "pods": pods,
+            "leaseSeconds": LEASE_S,
+            "bindsOfTheLeader": len(before),
+            "bindsOfTheStandby": len(after),
+            "answersToTheStandby": dict(Counter(map(code_of, after))),
+            "boundTwice": sum(count > 1 for count in binds.values()),
+            "firstBindAfterSeconds": round(taken_s, 2),
+            "allBoundAfterSeconds": round(everything_s, 2),
+        },
+    )
+
+    assert pods // 10 <= len(before) < pods // 2, "the kill did not strike in the middle"
+    assert taken_s <= LEASE_S + GRACE_S
+    assert [] == history.problems
+    assert [] == history.gone
+    assert {f"pod-{n:05d}" for n in range(pods)} == set(binds)
+    assert {1} == set(binds.values())
+    assert history.nodes == {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in listed}
 
 
 async def test_standby_takes_over_from_a_leader_that_ends(audited_cluster, scheduler, report):
