@@ -17,7 +17,7 @@ RUN := $(VENV)/.run-$(call key,requirements.lock)
 DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup check tools test-real differential long fuzz bench docs image image-check chart clean
+.PHONY: help demo test setup check tools test-real differential long fuzz bench docs image image-check chart changelog dist release-check clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -78,7 +78,7 @@ image: ## build the container image (docker or podman; BASE_DIGEST=sha256:... pi
 	@engine=$$(command -v docker || command -v podman) || \
 	  { echo "image needs docker or podman" >&2; exit 1; }; \
 	$$engine build -t trellis-scheduler --build-arg BASE_DIGEST=$(BASE_DIGEST) \
-	  --build-arg VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml) \
+	  --build-arg VERSION=$$(sed -n 's/^VERSION.*"\(.*\)"/\1/p' scheduler/cli/about.py) \
 	  --build-arg REVISION=$$(git rev-parse HEAD) \
 	  --build-arg CREATED=$$(git log -1 --format=%cI) .
 
@@ -89,6 +89,16 @@ chart: ## lint the Helm chart and pack it into dist/ (after `make tools`)
 	@PATH="$(TOOLS):$$PATH"; command -v helm >/dev/null || \
 	  { echo "chart needs helm: run 'make tools'" >&2; exit 1; }; \
 	helm lint --strict charts/trellis && helm package charts/trellis -d dist
+
+changelog: $(DEV) ## show what the next release will say is new
+	@$(BIN)/towncrier build --draft --version next
+
+dist: $(DEV) ## wheel and sdist into dist/; the same commit gives the same bytes
+	@$(BIN)/python .ci/dist.py dist
+
+release-check: $(DEV) ## versions agree, archives are whole and reproducible, wheels exist for arm64
+	@PATH="$(TOOLS):$$PATH" $(PYTEST) -q -rP -m "not perf and not real" tests/release $(ARGS)
+	@$(BIN)/towncrier build --draft --version next >/dev/null
 
 clean: ## remove build results and caches (keeps .venv and .tools)
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

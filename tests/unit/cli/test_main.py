@@ -2,23 +2,14 @@
 
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from scheduler.cli import main as frame
-from scheduler.cli.about import VERSION
 from scheduler.cli.main import VERBS, Verb, run
 
 PROJECT = Path(__file__).parents[3]
-
-
-def test_the_version_is_the_projects():
-    """The text that needs no import says what pyproject.toml says."""
-    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-
-    assert project["project"]["version"] == VERSION
 
 
 @pytest.mark.parametrize("argv", [["version"], ["--help"], []])
