@@ -32,15 +32,15 @@ IMAGES = Path("docs/images")
 STEP_S = 2
 # Some troubles, so that panels about them are not empty: when each begins, and for how long.
 TROUBLES = (
-    (8, 22, a_stranger_takes_a_zone),
-    (35, 12, a_plugin_raises),
-    (50, 14, the_solver_has_no_time),
-    (70, 12, somebody_overcommits),
-    (85, 14, agents_fall_silent),
-    (105, 3, the_wire_breaks),
-    (115, 14, a_rival_binds_our_pods),
+    (4, 14, a_stranger_takes_a_zone),
+    (20, 8, a_plugin_raises),
+    (32, 10, the_solver_has_no_time),
+    (45, 8, somebody_overcommits),
+    (56, 11, agents_fall_silent),
+    (70, 3, the_wire_breaks),
+    (77, 9, a_rival_binds_our_pods),
 )
-ALL_S = 140
+ALL_S = 96
 
 
 async def lines_of(prometheus: Prometheus, panel: Json, start: float, end: float) -> list[Line]:
@@ -68,7 +68,7 @@ async def main() -> None:
         async with watched(Path(folder)) as (one, prometheus), AsyncExitStack() as stack:
             await one.start()
             await stack.enter_async_context(lived_in(one))
-            await pause(15)
+            await pause(11)
             start = clock.now()
             for begins, lasts, trouble in TROUBLES:
                 await pause(max(0.0, start + begins - clock.now()))

@@ -12,10 +12,8 @@ from contextlib import asynccontextmanager
 from tests.monitoring.watched import Watched, pause
 
 STAY_S = 8
-ORPHAN = {
-    "appgroup.diktyo.x-k8s.io": "nowhere",
-    "appgroup.diktyo.x-k8s.io.workload": "w",
-}
+APPLICATION = "appgroup.diktyo.x-k8s.io"
+ORPHAN = {APPLICATION: "nowhere", f"{APPLICATION}.workload": "w"}
 GENERAL = {"pool": "general"}
 STAGE = {"pool": "stage"}
 
@@ -38,18 +36,22 @@ async def come(one: Watched, second: int) -> list[str]:
     names = await one.pods(number, nodeSelector=GENERAL, cpu="500m")
     if second % 3 == 0:
         names += await one.group(3 + second % 5)
+    if second % 4 == 0:
+        for workload in ("front", "back"):
+            labels = {APPLICATION: "shop", f"{APPLICATION}.workload": workload}
+            names += await one.pods(1, labels=labels, nodeSelector=GENERAL)
     turn = second % 24
     if turn == 0:
-        names += await one.pods(1, nodeSelector=STAGE, cpu="9")
+        names += await one.pods(1, nodeSelector=STAGE, memory="40Gi")
     elif turn == 2:
-        names += await one.pods(1, nodeSelector=STAGE, cpu="8", priorityClassName="urgent")
+        names += await one.pods(1, nodeSelector=STAGE, memory="30Gi", priorityClassName="urgent")
     elif turn == 4:
         names += await one.pods(2, nodeSelector={"pool": "none"})
         names += await one.pods(1, labels=ORPHAN, nodeSelector=GENERAL)
     elif turn == 12:
-        names += await one.pods(2, nodeSelector=STAGE, cpu="5500m")
+        names += await one.pods(2, nodeSelector=STAGE, memory="22Gi")
     elif turn == 14:
-        names += await one.group(4, nodeSelector=STAGE, priorityClassName="urgent", cpu="2500m")
+        names += await one.group(4, nodeSelector=STAGE, priorityClassName="urgent", memory="8Gi")
     return names
 
 

@@ -11,9 +11,8 @@ import yaml
 from scheduler.base.clock import RealClock, rfc3339_micro
 from tests.apiserver.processes import free_ports
 from tests.e2e.liveworld import answers
-from tests.monitoring.watched import Watched, pause
+from tests.monitoring.watched import MERGE, Watched, pause
 
-MERGE = {"Content-Type": "application/merge-patch+json"}
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/sys/leases"
 Trouble = Callable[[Watched], AbstractAsyncContextManager[None]]
 
@@ -47,7 +46,7 @@ async def somebody_holds_the_lease(one: Watched) -> AsyncIterator[None]:
 @asynccontextmanager
 async def it_is_down(one: Watched) -> AsyncIterator[None]:
     """The process has ended."""
-    one.stop()
+    await one.stop()
     yield
     await one.start()
 
@@ -120,10 +119,11 @@ async def a_rival_binds_our_pods(one: Watched) -> AsyncIterator[None]:
         names.extend(await one.pods(12, nodeSelector={"pool": "general"}, cpu="10m"))
         await pause(0.4)
 
-    with one.daemon(file, port):
+    with one.daemon(file, port) as rival:
         await one.until(lambda: answers(f"https://127.0.0.1:{port}/readyz"))
         async with again_and_again(step):
             yield
+        await asyncio.to_thread(rival.stop)
     await one.delete(names)
 
 
@@ -183,6 +183,14 @@ async def a_stranger_takes_a_zone(one: Watched) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def nobody_measures_the_network(one: Watched) -> AsyncIterator[None]:
+    """The costs that decide were calculated two hours ago."""
+    await one.measured(2)
+    yield
+    await one.measured(0)
+
+
+@asynccontextmanager
 async def agents_fall_silent(one: Watched) -> AsyncIterator[None]:
     """A third of the nodes do not report their load any more."""
     loads = {"off": "agent=off", "on": "cpu=15% memory=10% use=60% every=1s"}
@@ -231,6 +239,7 @@ ROUNDS: tuple[dict[str, Trouble], ...] = (
         "TrellisOvercommitted": somebody_overcommits,
         "TrellisNumaStale": a_stranger_takes_a_zone,
         "TrellisNodeMetricStale": agents_fall_silent,
+        "TrellisNetworkCostsOld": nobody_measures_the_network,
         "TrellisConfigReloadFailed": the_file_is_broken,
         "TrellisCertificateExpires": the_certificate_ends_soon,
         "TrellisPluginErrors": a_plugin_raises,

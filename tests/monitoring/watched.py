@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from scheduler.base.clock import RealClock
+from scheduler.base.clock import RealClock, rfc3339
 from scheduler.sandbox.sandbox import Options, Sandbox
 from scheduler.sandbox.shape import shape_of
 from scheduler.serve.certificates import self_signed
@@ -99,6 +99,9 @@ VALUES = (
 DEADLINE_S = 60.0
 DEFAULT = "/api/v1/namespaces/default"
 GROUP = "group-"
+TOPOLOGIES = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
+APPLICATIONS = "/apis/appgroup.diktyo.x-k8s.io/v1alpha1/namespaces/default/appgroups"
+MERGE = {"Content-Type": "application/merge-patch+json"}
 PACKED = {"rack": {"type": "pack"}}
 
 
@@ -193,8 +196,10 @@ class Watched:
         self._program = self._stack.enter_context(self.daemon(self.config, self.port))
         await self.until(lambda: answers(f"https://127.0.0.1:{self.port}/livez"))
 
-    def stop(self) -> None:
-        """End the daemon."""
+    async def stop(self) -> None:
+        """End the daemon, while its API server in this process goes on."""
+        if self._program is not None:
+            await asyncio.to_thread(self._program.stop)
         self._stack.close()
 
     @contextmanager
@@ -257,6 +262,12 @@ class Watched:
         await self.send("POST", f"{DEFAULT}/configmaps", {"metadata": meta, "data": data})
         return [*await self.pods(size, labels={"sakkara.group.name": name}, **how), name]
 
+    async def measured(self, hours_ago: float) -> None:
+        """Let the network's costs have been calculated some time ago."""
+        at = rfc3339(RealClock().now() - 3600 * hours_ago)
+        path = f"{TOPOLOGIES}/nt-default/status"
+        await self.send("PATCH", path, {"status": {"weightCalculationTime": at}}, headers=MERGE)
+
     async def delete(self, names: list[str]) -> None:
         """Delete pods and descriptions of groups."""
         for name in names:
@@ -281,13 +292,14 @@ def pod(
     name: str,
     *,
     cpu: str = "100m",
+    memory: str = "64Mi",
     scheduler: str = "trellis",
     labels: dict[str, str] | None = None,
     limits: Json | None = None,
     **spec: Any,
 ) -> Json:
     """Return a pod; with `limits` it is guaranteed."""
-    resources: Json = {"requests": {"cpu": cpu, "memory": "64Mi"}}
+    resources: Json = {"requests": {"cpu": cpu, "memory": memory}}
     if limits:
         resources = {"requests": limits, "limits": limits}
     container = {"name": "main", "image": "registry.example/app:1", "resources": resources}
@@ -316,7 +328,7 @@ async def watched(folder: Path) -> AsyncIterator[tuple[Watched, Prometheus]]:
                 try:
                     yield one, watcher
                 finally:
-                    one.stop()
+                    await one.stop()
         finally:
             await wire.close()
 
@@ -351,6 +363,9 @@ def configuration(one: Watched) -> str:
             {"name": "NodeResourceTopologyMatch", "args": {"cacheResyncPeriodSeconds": 2}},
         ]
     )
+    for each in profile["pluginConfig"]:
+        if each["name"] == "NetworkOverhead":
+            each["args"]["weightsName"] = "NetperfCosts"
     hasty = json.loads(json.dumps(profile)) | {"schedulerName": "hasty"}
     hasty["pluginConfig"].append(
         {
@@ -372,7 +387,6 @@ def configuration(one: Watched) -> str:
 
 async def _furnish(one: Watched) -> None:
     """Create what placement reads: a network with an application, a class of priority."""
-    root = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
     zones = [f"zone-{letter}" for letter in "abc"]
     costs = [
         {
@@ -384,8 +398,20 @@ async def _furnish(one: Watched) -> None:
         for here in zones
     ]
     lists = [{"topologyKey": "topology.kubernetes.io/zone", "originList": costs}]
-    spec = {"configmapName": "none", "weights": [{"name": "UserDefined", "topologyList": lists}]}
-    await one.send("POST", root, {"metadata": {"name": "nt-default"}, "spec": spec})
+    spec: Json = {
+        "configmapName": "none",
+        "weights": [{"name": "UserDefined", "topologyList": lists}],
+    }
+    spec["timeRangeInMinutes"] = 600  # what was calculated two hours ago has not expired
+    await one.send("POST", TOPOLOGIES, {"metadata": {"name": "nt-default"}, "spec": spec})
+    await one.measured(0)
+    front, back = (
+        {"kind": "Deployment", "apiVersion": "apps/v1", "name": name, "selector": name}
+        for name in ("front", "back")
+    )
+    workloads = [{"workload": front, "dependencies": [{"workload": back}]}, {"workload": back}]
+    shop = {"numMembers": 2, "topologySortingAlgorithm": "KahnSort", "workloads": workloads}
+    await one.send("POST", APPLICATIONS, {"metadata": {"name": "shop"}, "spec": shop})
     tree: dict[str, Json] = {"stage": {"stage-0": {}}}
     for number in range(18):
         tree.setdefault(f"rack-{number // 3}", {})[f"node-{number:02}"] = {}
