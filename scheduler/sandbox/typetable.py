@@ -29,6 +29,9 @@ PRIMITIVES: Final = frozenset(
     }
 )
 
+# Kinds that every group and version has.
+_EVERYWHERE: Final = {"DeleteOptions": "meta.v1.DeleteOptions"}
+
 
 @dataclass(slots=True)
 class Shape:
@@ -84,7 +87,7 @@ class TypeTable:
 
     def of_kind(self, group: str, version: str, kind: str) -> Shape | None:
         """The type of a kind, None when the table has none."""
-        name = self.kinds.get(f"{group}/{version}/{kind}")
+        name = self.kinds.get(f"{group}/{version}/{kind}") or _EVERYWHERE.get(kind)
         return self.shape(name) if name else None
 
     def shape(self, code: str) -> Shape:
