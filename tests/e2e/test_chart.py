@@ -32,11 +32,11 @@ HELM = shutil.which(
     "helm", path=os.environ.get("KUBEBUILDER_ASSETS", "") + os.pathsep + os.environ["PATH"]
 )
 RELEASE, NAMESPACE = "trellis", "trellis-system"
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 # Both need helm, which is built with the tools of the real cluster.
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(HELM is None, reason="helm is not installed (make tools)"),
     pytest.mark.allow_blocking("servers and clients are set up on the test's loop"),
 ]
