@@ -53,7 +53,7 @@ WITHOUT_FILE: Final = {
     "preScore": (("NetworkOverhead", 0),),
     "score": (("NetworkOverhead", 5),),
 }
-WITHOUT_FILE_ARGS: Final = {"NetworkOverhead": {"dependents": "Count"}}
+WITHOUT_FILE_ARGS: Final = {"NetworkOverhead": {"dependents": "Count", "indirect": "Count"}}
 KUBE_SCHEDULER: Final = frozenset(name for name, _ in DEFAULT_MULTI_POINT) | {
     "GangScheduling",
     "TopologyPlacementGenerator",

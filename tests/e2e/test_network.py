@@ -42,7 +42,7 @@ PODS = "/api/v1/namespaces/shop/pods"
 GROUP = "/apis/appgroup.diktyo.x-k8s.io/v1alpha1/namespaces/shop/appgroups"
 TOPOLOGY = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
 ZONES = {"z1": "us-west-1", "z2": "us-west-1", "z3": "us-east-1", "z4": "us-east-1"}
-SECONDS = 5.0
+SECONDS = 10.0
 MERGE = "application/merge-patch+json"
 SETTINGS = OperatorsSettings(status_interval_s=0.1, definition_poll_s=0.1)
 SERVERS = (

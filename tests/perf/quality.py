@@ -67,7 +67,7 @@ RULES: dict[str, Manifest | None] = {
         ("NetworkOverhead", 5),
         ("NetworkMinCost", 5),
         sort="TopologicalSort",
-        NetworkOverhead={"dependents": "Count"},
+        NetworkOverhead={"dependents": "Count", "indirect": "Count"},
     ),
 }
 BASIS, PEERS = "kube-scheduler's defaults", "the peer's rule"

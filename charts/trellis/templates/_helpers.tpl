@@ -91,7 +91,7 @@ profiles:
   {{- if $network }}
   pluginConfig:
   - name: NetworkOverhead
-    args: {dependents: Count}
+    args: {dependents: Count, indirect: Count}
   {{- end }}
 ---
 apiVersion: trellis.dev/v1alpha1

@@ -23,6 +23,13 @@ class Dependents(StrEnum):
     COUNT = "Count"
 
 
+class Indirect(StrEnum):
+    """Whether pods count that talk to the same workloads, while nobody is placed whom the pod talks to."""
+
+    IGNORE = "Ignore"
+    COUNT = "Count"
+
+
 class TopologyArgs(Args):
     """Where to look for the AppGroup (after the pod's own namespace) and the NetworkTopology.
 
@@ -46,12 +53,14 @@ class TopologyArgs(Args):
 class NetworkOverheadArgs(TopologyArgs):
     """As the peer's, and: `strict` rejects when any known limit does not hold, not only most.
 
-    `bandwidth` decides about links without room, `dependents` whether both ends of a tie count.
+    `bandwidth` decides about links without room, `dependents` whether both ends of a tie count,
+    `indirect` whether the first pods of an application are scored by who else talks to the same workloads.
     """
 
     strict: bool = False
     bandwidth: Bandwidth = Bandwidth.ENFORCE
     dependents: Dependents = Dependents.IGNORE
+    indirect: Indirect = Indirect.IGNORE
 
 
 class NetworkMinCostArgs(TopologyArgs):

@@ -17,6 +17,7 @@ from scheduler.objects.quantity import quantity
 
 _MOST = 16_384
 HIGHEST_LIMIT = 10**12
+MOST_INDIRECT = 1000
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -47,10 +48,28 @@ class GroupNeeds(msgspec.Struct, frozen=True):
     both: Mapping[str, tuple[Need, ...]]
     edges: tuple[BandwidthEdge, ...]
     asked: Mapping[str, int]
+    known_indirect: dict[str, tuple[Need, ...]] = msgspec.field(default_factory=dict)
 
     def of(self, workload: str, *, both: bool) -> tuple[Need, ...]:
         """Return a workload's needs, with `both` also those of its dependents; always the same tuple."""
         return (self.both if both else self.own).get(workload, ())
+
+    def indirect(self, workload: str) -> tuple[Need, ...]:
+        """Return ties, without limit, to all who have a tie to the same workloads, replicas included.
+
+        None where that would be more than `MOST_INDIRECT` ways; always the same tuple.
+        """
+        found = self.known_indirect.get(workload)
+        if found is None:
+            between = self.both.get(workload, ())
+            ways = sum(len(self.both.get(need.workload, ())) for need in between)
+            others = (
+                other.workload for need in between for other in self.both.get(need.workload, ())
+            )
+            names = dict.fromkeys(others) if ways <= MOST_INDIRECT else ()
+            found = tuple(Need(name, HIGHEST_LIMIT) for name in names)
+            self.known_indirect[workload] = found
+        return found
 
 
 class Dependencies:

@@ -83,7 +83,7 @@ class GroupPods:
         self._cells: IntMatrix = np.zeros((2, _FEW), dtype=np.int64)
         self._counts: FloatColumn = np.zeros(_FEW)
         self._size = 0
-        self._wanted: dict[tuple[str, bool], Wanted] = {}
+        self._wanted: dict[tuple[str, str], Wanted] = {}
         self.version = 0
 
     def __bool__(self) -> bool:
@@ -133,11 +133,11 @@ class GroupPods:
         cells = np.flatnonzero(self.works == self.numbers.get(workload, -1))
         return self.rows[cells], self.counts[cells].astype(np.int64)
 
-    def wanted(self, workload: str, needs: Sequence[Need], *, both: bool) -> Wanted:
-        """Return the needs of a workload by number; `needs` must be those of `both`."""
-        found = self._wanted.get((workload, both))
+    def wanted(self, workload: str, needs: Sequence[Need], *, kind: str) -> Wanted:
+        """Return the needs of a workload by number; those of one kind are remembered."""
+        found = self._wanted.get((workload, kind))
         if found is None or found.needs is not needs or found.width != len(self.numbers):
-            found = self._wanted[workload, both] = Wanted(needs, self)
+            found = self._wanted[workload, kind] = Wanted(needs, self)
         return found
 
     def by_workload(self, bins: Rows, size: int) -> FloatMatrix:

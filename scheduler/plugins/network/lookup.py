@@ -23,14 +23,14 @@ from scheduler.plugins.network.tracker import NetworkTracker
 class Ties(NamedTuple):
     """A pod of a group that has ties, and what is known of the network.
 
-    `both` says that the needs are those of both ends.
+    `kind` tells needs of one workload apart.
     """
 
     group: str
     workload: str
     needs: tuple[Need, ...]
     table: CostTable
-    both: bool
+    kind: str
 
 
 class Lookup:
@@ -67,7 +67,18 @@ class Lookup:
             name = self._args.network_topology_name
             self._missing(pod, "NetworkTopology", name, self._args.namespaces)
             return None
-        return Ties(group, workload, needs, table, both)
+        return Ties(group, workload, needs, table, "both" if both else "own")
+
+    def indirect_ties(self, pod: Pod) -> Ties | None:
+        """Return whom else the pod's counterparts are tied to, None when that cannot be told."""
+        labels = pod.metadata.labels
+        group, workload = labels.get(GROUP_LABEL, ""), labels.get(WORKLOAD_LABEL, "")
+        found = self._group(group, pod.metadata.namespace) if group else None
+        table = self.table() if found is not None else None
+        if found is None or table is None:
+            return None
+        needs = self.tracker.dependencies.of(found).indirect(workload)
+        return Ties(group, workload, needs, table, "indirect") if needs else None
 
     def table(self) -> CostTable | None:
         """Return the table of costs in use, None without a NetworkTopology."""

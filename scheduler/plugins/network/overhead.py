@@ -15,7 +15,7 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SKIP, Reason, Rejected, Status
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.pod import Pod
-from scheduler.plugins.network.args import Bandwidth, Dependents, NetworkOverheadArgs
+from scheduler.plugins.network.args import Bandwidth, Dependents, Indirect, NetworkOverheadArgs
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.places import NOWHERE
 from scheduler.plugins.network.room import LinkRoom
@@ -97,10 +97,13 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         return NetworkRejected(rows, np.zeros_like(rows), tuple(reasons), nodes.name, counts)
 
     def pre_score(
-        self, _cycle: Cycle, _nodes: Nodes, state: TiesState | None = None
-    ) -> Status | None:
-        """Skip when the pod has no ties to placed pods."""
-        return SKIP if state is None else None
+        self, cycle: Cycle, nodes: Nodes, state: TiesState | None = None
+    ) -> Status | TiesState:
+        """Find pods that the pod is tied to indirectly, if to none directly; Skip when there are none."""
+        if state is None and self.args.indirect is Indirect.COUNT:
+            ties = self.lookup.indirect_ties(cycle.pod)
+            state = None if ties is None else TiesState.on(nodes, ties, self._tracker)
+        return SKIP if state is None else state
 
     def score(self, cycle: Cycle, nodes: Nodes, state: TiesState | None) -> IntColumn:
         """Return the accumulated cost of the pod's ties."""

@@ -67,7 +67,7 @@ class TiesState:
     def wanted(self) -> Wanted:
         """Return what the pod needs of the workloads that are there."""
         ties = self.ties
-        return self.pods.wanted(ties.workload, ties.needs, both=ties.both)
+        return self.pods.wanted(ties.workload, ties.needs, kind=ties.kind)
 
     def move(self, pod: Pod, row: int, sign: int) -> None:
         """Count a pod that lands on (1) or leaves (-1) a row, hypothetically; any pod of any group."""

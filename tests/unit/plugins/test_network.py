@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler.framework.status import Code
+from scheduler.objects.plain import read_object
 from scheduler.plugins.groupsort import QOSSort
 from scheduler.plugins.network import (
     CheckRiskNodeBandwidth,
@@ -11,6 +12,7 @@ from scheduler.plugins.network import (
     NetworkOverhead,
     TopologicalSort,
 )
+from scheduler.plugins.network.dependencies import needs_of
 from scheduler.testing import check_plugin, evaluate, less, node, pod
 from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
 
@@ -37,7 +39,7 @@ SHOP = {"front": {"cart": (5, "100M")}, "cart": {"store": (10, "50M")}, "store":
     ("plugin", "args"),
     [
         (NetworkOverhead, None),
-        (NetworkOverhead, {"dependents": "Count", "strict": True}),
+        (NetworkOverhead, {"dependents": "Count", "indirect": "Count", "strict": True}),
         (NetworkMinCost, None),
         (CheckRiskNodeBandwidth, {"riskThreshold": 0.4}),
         (LoadVariationRiskBalancing, None),
@@ -169,6 +171,36 @@ def test_the_pods_own_namespace_comes_first():
     )
 
     assert 0 == got.raw["a2x"]
+
+
+def test_the_first_pods_of_an_application_go_near_to_one_another():
+    """Who talks to the same workloads counts for the score, until somebody is there to talk to."""
+    args = {"dependents": "Count", "indirect": "Count"}
+    placed = [member("f1", "front", "a1x")]
+    got = overhead(args, "front", placed)
+
+    assert (0, 1, 5, 20) == tuple(got.raw[name] for name in ("a1x", "a1y", "a2x", "b1x"))
+    assert all(status.is_success for status in got.filter.values())
+    assert 100 == got.normalized["a1x"]
+    assert not any(overhead({"dependents": "Count"}, "front", placed).raw.values())
+    settled = [*placed, member("c1", "cart", "b1x")]
+    direct = overhead({"dependents": "Count"}, "front", settled)
+    assert direct.raw == overhead(args, "front", settled).raw
+
+
+def test_indirect_ties_are_told_only_where_they_are_few():
+    """Ten thousand leaves round one hub have a hundred million pairs, which nobody works out."""
+    few, many = (
+        app_group({"hub": dict.fromkeys((f"leaf{n}" for n in range(count)), 5)})
+        for count in (10, 10_000)
+    )
+
+    found = [
+        needs_of(read_object(group)[1].spec.members).indirect("leaf0") for group in (few, many)
+    ]
+    assert [{f"leaf{n}" for n in range(10)}, set()] == [
+        {need.workload for need in n} for n in found
+    ]
 
 
 def test_a_link_fills_until_the_next_pod_is_refused():
