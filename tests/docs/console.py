@@ -25,19 +25,25 @@ class Typed(NamedTuple):
     said: str
 
 
-def play(page: str, folder: Path) -> list[Typed]:
-    """Run all commands of a page, in order, in one shell; what it left running ends with it."""
+def play(page: str, folder: Path, *, installed: Path | None = None, until: str = "") -> list[Typed]:
+    """Run all commands of a page, in order, in one shell; what it left running ends with it.
+
+    `installed` is a folder of programs to take instead of ours; `until` is how the last command begins.
+    """
     for block in blocks(page):
         if block.file:
             (folder / block.file).write_text(block.text)
     typed = [one for block in blocks(page, "console") for one in commands(block)]
+    if until:
+        last = next(place for place, (one, _) in enumerate(typed) if one.startswith(until))
+        del typed[last + 1 :]
     script = "".join(f"{command}\necho '{_MARK}'\n" for command, _ in typed)
     output = folder / "output"
     with output.open("w") as file:  # and no pipe, which background processes would hold open
         subprocess.run(
             ["bash", "-c", f"{_CLEAN_UP}\n{script}"],
             cwd=folder,
-            env=environment(folder),
+            env=environment(folder, installed),
             stdout=file,
             stderr=subprocess.STDOUT,
             timeout=TIMEOUT_S,
@@ -48,16 +54,16 @@ def play(page: str, folder: Path) -> list[Typed]:
     return [Typed(command, told, out) for (command, told), out in zip(typed, said, strict=False)]
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path, installed: Path | None = None) -> dict[str, str]:
     """Return a shell's environment in which `trellis` is ours and state stays in the folder."""
     programs = [
-        Path(sys.executable).parent,
+        installed or Path(sys.executable).parent,
         ROOT / ".tools/bin",
         *os.environ["PATH"].split(os.pathsep),
     ]
     return os.environ | {
         "PATH": os.pathsep.join(map(str, programs)),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": "" if installed else str(ROOT),
         "XDG_RUNTIME_DIR": str(folder),
         "HOME": str(folder),
         "PYTHONDONTWRITEBYTECODE": "1",

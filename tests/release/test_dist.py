@@ -1,7 +1,5 @@
 """Wheel and sdist: reproducible, whole, installable, and with wheels of all dependencies for arm64."""
 
-import os
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -11,32 +9,11 @@ from sysconfig import get_path
 import pytest
 
 from scheduler.cli.about import VERSION
+from tests.release.trees import ROOT, copied, run
 
-ROOT = Path(__file__).parents[2]
 EPOCH = "1700000000"
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
-
-
-def run(*words: str, cwd: Path, **environment: str) -> str:
-    """Run a command and return what it printed; it must succeed."""
-    done = subprocess.run(
-        words, cwd=cwd, env=os.environ | environment, capture_output=True, text=True, check=False
-    )
-    assert 0 == done.returncode, done.stdout + done.stderr
-    return done.stdout
-
-
-def copied(folder: Path) -> Path:
-    """Return a copy of what is committed, with times of its own."""
-    archive = folder.with_suffix(".tar")
-    run("git", "archive", "-o", str(archive), "HEAD", cwd=ROOT)
-    with tarfile.open(archive) as files:
-        files.extractall(folder, filter="data")
-    when = len(folder.name) * 10**8
-    for file in folder.rglob("*"):
-        os.utime(file, (when, when), follow_symlinks=False)
-    return folder
 
 
 @pytest.fixture(scope="module")
