@@ -386,3 +386,11 @@ async def test_methods_that_a_resource_lacks(api: Api):
     assert 405 == (await api.delete("namespaces")).code
     assert 405 == (await api.post("configmaps/c", config())).code
     assert 405 == (await api.put("configmaps", config())).code
+
+
+async def test_null_in_a_map_of_texts_is_an_empty_text(api: Api):
+    """A label written with nothing behind its colon is there, and empty."""
+    body = {"metadata": {"name": "c", "labels": {"a": None}}, "data": {"k": None}}
+    made = await api.post("configmaps", body)
+
+    assert ({"a": ""}, {"k": ""}) == (made.meta["labels"], made.body["data"])

@@ -112,3 +112,19 @@ async def test_statistics_inside_a_value_go_by_shortest_paths():
     assert lone is None
     assert row is not None
     assert (3, 4, 7) == (row.min_cost, row.avg_cost, row.max_cost)
+
+
+async def test_the_five_node_graph_of_the_design():
+    """The shortest ways between its workers, of which the example adds up two columns."""
+    links = [(1, 2, 1), (1, 3, 4), (2, 4, 6), (3, 4, 5), (3, 5, 3), (4, 5, 2)]
+    names = [f"worker-{n}" for n in range(1, 6)]
+    reading: Any = Reading({(f"worker-{a}", f"worker-{b}"): cost for a, b, cost in links})
+    nodes = [MeasuredNode(name, {"topology.kubernetes.io/segment": name}) for name in names]
+    found = await calculated(await samples(nodes, reading, 0.0))
+    (level,) = found.table.levels
+    rows = {
+        origin.origin[-1]: [way.network_cost for way in origin.ways] for origin in level.origins
+    }
+
+    assert {"1": [1, 4, 7, 7], "2": [1, 5, 6, 8], "3": [4, 5, 5, 3]} == {n: rows[n] for n in "123"}
+    assert {"4": [7, 6, 5, 2], "5": [7, 8, 3, 2]} == {n: rows[n] for n in "45"}
