@@ -35,7 +35,7 @@ def test_the_quick_comparison_is_exact(held, asked):
     for limit in (asked, *held):
         quick = amounts.comparable("cpu", limit)
         assert quick is not None
-        got = (quick[: len(held), 0] >= limit).tolist()
+        got = (quick[0, : len(held)] >= limit).tolist()
 
         assert got == [one >= limit for one in held]
 
@@ -47,9 +47,9 @@ def test_the_quick_comparison_is_exact(held, asked):
 )
 def test_the_fewest_zones_are_found_exactly(rows, asked):
     """No set of zones is thought too small or large enough by a rounded sum."""
-    free = np.array(rows, dtype=np.int64).T
+    free = np.array(rows, dtype=np.int64)
     sight: Any = SimpleNamespace(
-        size=len(rows), free=lambda _: free, at_least=lambda _, amount: free >= amount
+        size=len(rows), slots=4, free=lambda _: free, at_least=lambda _, amount: free >= amount
     )
     layout = Layout((0, 1, 2, 3), (0, 1, 2, 3), ((10,) * 4,) * 4)
     served = serve(Stock(sight, layout, np.arange(len(rows))), (("memory", asked),))

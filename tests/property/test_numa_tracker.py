@@ -145,7 +145,7 @@ def test_what_is_kept_never_exceeds_what_was_reported(seed):
         assert board.known[row]
         for resource in board._amounts.names:
             reported = board._amounts.of(board._amounts.given, resource)
-            left, most = board.free(resource)[:, row], board.offered(resource)[:, row]
-            assert (left <= np.maximum(reported[:, row], most)).all()
+            left, most = board.free(resource)[row], board.offered(resource)[row]
+            assert (left <= np.maximum(reported[row], most)).all()
             assert (left >= -1).all()
         assert set(book.owed) <= set(town.cluster.pods.on(name))

@@ -364,7 +364,7 @@ def run_assumed(case, expect):
     got = {}
     for slot, number in enumerate(zones.layout.ids):
         for resource in zones.available:
-            amount = board.free(resource)[slot, row]
+            amount = board.free(resource)[row, slot]
             if amount >= 0:
                 got[f"node-{number}", resource] = int(amount)
     wanted = dict(_zone_amounts(expect))

@@ -1,9 +1,11 @@
-"""`Amounts`: what the zones of all nodes hold, as arrays [resource, slot, row] of thousandths.
+"""`Amounts`: what the zones of all nodes hold, as arrays [resource, row, slot] of thousandths.
 
 `UNLISTED` stands where there is no such zone or it does not list the resource. Beside the exact
 amounts available stand the same rounded down to the digits of a float32: they take a third of the time
 to compare, and lie on the same side of every number that has no more digits. Whole CPUs, devices
 and nearly all sizes that people write are such numbers; for the others there are the exact ones.
+The slots of a row lie side by side, 2, 4, 8 or a multiple of 8 of them: eight flags are one machine
+word, and whether any of them is set is one comparison.
 """
 
 from __future__ import annotations
@@ -26,6 +28,20 @@ _DIGITS = 24
 # Up to here a float64 holds every whole number; its last 29 digits are those that a float32 lacks.
 _LARGEST = 2**53
 _KEPT_BITS = -(2**29)
+_WORDS = {2: np.uint16, 4: np.uint32}
+
+
+# The zones of all rows that serve a purpose, [row, slot], with all slots that there is room for.
+ZoneFlags = NDArray[np.bool_]
+
+
+def any_zone(zones: ZoneFlags) -> BoolColumn:
+    """Return the rows on which a zone is set."""
+    first, *others = zones.view(_WORDS.get(zones.shape[1], np.uint64)).T
+    found: BoolColumn = first != 0
+    for more in others:
+        found |= more != 0
+    return found
 
 
 class Amounts:
@@ -36,7 +52,7 @@ class Amounts:
 
     def __init__(self, *, deducts: bool) -> None:
         self.slots = 2
-        self.given = _unlisted(0, self.slots, 64)
+        self.given = _unlisted(0, 64, self.slots)
         self.available = self.given.copy() if deducts else self.given
         self.allocatable = self.given.copy()
         self._rounded = self.given.astype(np.float32)
@@ -44,7 +60,7 @@ class Amounts:
         self._counts: list[int] = []
         self._places: dict[str, int] = {}
 
-    # Reading: matrices [slot, row] over all rows that there is room for, None if nobody ever listed.
+    # Reading: matrices [row, slot] over all rows that there is room for, None if nobody ever listed.
 
     @property
     def names(self) -> Sequence[str]:
@@ -84,17 +100,17 @@ class Amounts:
         self.make_room(row + 1, max((len(one) for one in available.values()), default=0))
         self._list(row, available)
         for cells, amounts in ((self.given, available), (self.allocatable, most)):
-            cells[:, :, row] = UNLISTED
+            cells[:, row] = UNLISTED
             for name, values in amounts.items():
-                cells[self._places[name], : len(values), row] = values
-        self._show(row, self.given[:, :, row])
+                cells[self._places[name], row, : len(values)] = values
+        self._show(row, self.given[:, row])
 
     def clear(self, row: int) -> None:
         """Forget the amounts of a row."""
         self._list(row, ())
-        self.given[:, :, row] = UNLISTED
-        self.allocatable[:, :, row] = UNLISTED
-        self._show(row, self.given[:, :, row])
+        self.given[:, row] = UNLISTED
+        self.allocatable[:, row] = UNLISTED
+        self._show(row, self.given[:, row])
 
     def deduct(
         self, row: int, taken: Mapping[str, int], freed: Freed | None, ids: Sequence[int]
@@ -104,7 +120,7 @@ class Amounts:
         `freed` is added before, zone by zone (`ids` are their numbers), as far as the zone can
         allocate it.
         """
-        cells = self.given[:, :, row]
+        cells = self.given[:, row]
         if freed:
             cells = cells.copy()
             for slot, number in enumerate(ids):
@@ -119,19 +135,20 @@ class Amounts:
 
     def make_room(self, rows: int, slots: int = 0) -> None:
         """Make room for the resources known, and for `rows` rows of `slots` zones."""
-        held, _, capacity = self.given.shape
+        held, capacity, _ = self.given.shape
         if len(self._places) <= held and slots <= self.slots and rows <= capacity:
             return
-        self.slots = max(slots, self.slots)
+        while self.slots < slots:
+            self.slots += min(self.slots, 8)
         if rows > capacity:
             rows = max(rows, 2 * capacity)
-        shape = (len(self._places), self.slots, max(rows, capacity))
+        shape = (len(self._places), max(rows, capacity), self.slots)
         deducts = self.available is not self.given
         self.given = _grown(self.given, shape)
         self.available = _grown(self.available, shape) if deducts else self.given
         self.allocatable = _grown(self.allocatable, shape)
         self._rounded = _grown(self._rounded, shape)
-        listed = np.zeros((shape[0], shape[2]), dtype=np.bool_)
+        listed = np.zeros(shape[:2], dtype=np.bool_)
         listed[:held, :capacity] = self._listed
         self._listed = listed
 
@@ -139,7 +156,7 @@ class Amounts:
         place = self._places.get(name)
         if place is None or cells[place, slot] < 0:
             return
-        most = self.allocatable[place, slot, row]
+        most = self.allocatable[place, row, slot]
         cells[place, slot] = max(cells[place, slot], min(cells[place, slot] + more, most))
 
     def _list(self, row: int, names: Collection[str]) -> None:
@@ -150,8 +167,8 @@ class Amounts:
 
     def _show(self, row: int, cells: IntMatrix) -> None:
         if self.available is not self.given:
-            self.available[:, :, row] = cells
-        self._rounded[:, :, row] = _rounded_down(cells)
+            self.available[:, row] = cells
+        self._rounded[:, row] = _rounded_down(cells)
 
 
 def _is_short(amount: int) -> bool:
@@ -168,10 +185,10 @@ def _rounded_down(cells: IntMatrix) -> NDArray[np.float64]:
 
 def _grown(cells: NDArray[ScalarT], shape: tuple[int, int, int]) -> NDArray[ScalarT]:
     bigger = np.full(shape, UNLISTED, dtype=cells.dtype)
-    resources, slots, rows = cells.shape
-    bigger[:resources, :slots, :rows] = cells
+    resources, rows, slots = cells.shape
+    bigger[:resources, :rows, :slots] = cells
     return bigger
 
 
-def _unlisted(resources: int, slots: int, rows: int) -> IntMatrix:
-    return np.full((resources, slots, rows), UNLISTED, dtype=np.int64)
+def _unlisted(resources: int, rows: int, slots: int) -> IntMatrix:
+    return np.full((resources, rows, slots), UNLISTED, dtype=np.int64)

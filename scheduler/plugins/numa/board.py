@@ -90,7 +90,7 @@ class Board:
         return self._layout.values
 
     def free(self, resource: str) -> IntMatrix | None:
-        """Return what is available, [slot, row]; None if no node ever listed the resource."""
+        """Return what is available, [row, slot]; None if no node ever listed the resource."""
         return self._amounts.of(self._amounts.available, resource)
 
     def comparable(self, resource: str, amount: int) -> NDArray[np.float32] | IntMatrix | None:
@@ -98,7 +98,7 @@ class Board:
         return self._amounts.comparable(resource, amount)
 
     def offered(self, resource: str) -> IntMatrix | None:
-        """Return what the zones have in all, [slot, row]; None if no node ever listed it."""
+        """Return what the zones have in all, [row, slot]; None if no node ever listed it."""
         return self._amounts.of(self._amounts.allocatable, resource)
 
     def unlisted(self, resource: str) -> BoolColumn | None:
@@ -122,7 +122,7 @@ class Board:
         for resource in held.names:
             for name, cells in (("available", held.available), ("allocatable", held.allocatable)):
                 matrix = held.of(cells, resource)
-                for slot, column in enumerate([] if matrix is None else matrix[:, : self.rows]):
+                for slot, column in enumerate([] if matrix is None else matrix[: self.rows].T):
                     if (column != UNLISTED).any():
                         yield f"{prefix} {name} {resource} {slot}", column.copy()
         if self.count:

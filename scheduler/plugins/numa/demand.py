@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from scheduler.objects.pod import Pod, ResourceList, ResourceRequirements
-from scheduler.objects.quantity import milli_quantity
+from scheduler.objects.quantity import milli_quantity, resource_amount
 from scheduler.state.resources import CPU, EPHEMERAL, MEMORY, PODS, amounts, pod_requests
 
 LIMIT = 2**56
@@ -100,6 +100,10 @@ def qos_of(pod: Pod) -> str:
 def _class_of(all_resources: Iterable[ResourceRequirements]) -> str:
     is_guaranteed, asks = True, False
     for resources in all_resources:
+        if resources.requests == resources.limits:
+            number = _number_counted(resources.limits)
+            is_guaranteed, asks = is_guaranteed and number == 2, asks or number > 0
+            continue
         requests, limits = _counted(resources.requests), _counted(resources.limits)
         asks = asks or bool(requests or limits)
         if len(limits) < 2 or {**limits, **requests} != limits:
@@ -107,6 +111,13 @@ def _class_of(all_resources: Iterable[ResourceRequirements]) -> str:
     if not asks:
         return BEST_EFFORT
     return GUARANTEED if is_guaranteed else BURSTABLE
+
+
+def _number_counted(resources: ResourceList) -> int:
+    """Return how many of cpu and memory are named and not 0."""
+    named = (name for name in (CPU, MEMORY) if name in resources)
+    # Rounded up as they are for requests, and read for these already.
+    return sum(resource_amount(name, resources[name]) != 0 for name in named)
 
 
 def _counted(resources: ResourceList) -> dict[str, int]:

@@ -86,8 +86,8 @@ class _Changing:
             for name, amount in asked.whole:
                 matrix = self._matrix(name) if amount else None
                 if matrix is not None:
-                    cells = matrix[:, place]
-                    matrix[:, place] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
+                    cells = matrix[place]
+                    matrix[place] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
 
     def give(self, place: int, freed: Freed) -> bool:
         """Add amounts to zones of a row; False if a zone would exceed what it can allocate."""
@@ -99,11 +99,11 @@ class _Changing:
             slot = ids.index(zone) if zone in ids else -1
             for name, amount in amounts.items():
                 matrix, offered = self._matrix(name), self._most(name)
-                if matrix is None or offered is None or slot < 0 or matrix[slot, place] < 0:
+                if matrix is None or offered is None or slot < 0 or matrix[place, slot] < 0:
                     continue
-                if matrix[slot, place] + amount > offered[slot, place]:
+                if matrix[place, slot] + amount > offered[place, slot]:
                     return False
-                matrix[slot, place] += amount
+                matrix[place, slot] += amount
         return True
 
     def _most(self, name: str) -> IntMatrix | None:

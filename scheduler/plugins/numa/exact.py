@@ -52,7 +52,7 @@ class _Search:
         for part in demand.parts:
             found = fit(sight, part.needs, is_guaranteed=demand.is_guaranteed)
             lost = found.lost is not None and bool(found.lost[row])
-            zones = None if found.zones is None else np.flatnonzero(found.zones[:, row]).tolist()
+            zones = None if found.zones is None else np.flatnonzero(found.zones[row]).tolist()
             self._is_possible = self._is_possible and not lost and zones != []
             if part.stays and zones is not None:
                 self._suits.append(zones)
@@ -60,7 +60,7 @@ class _Search:
             for name, _ in part.needs:
                 free = sight.free(name)
                 if free is not None:
-                    self._free[name] = free[:, row].tolist()
+                    self._free[name] = free[row].tolist()
 
     def succeeds(self) -> bool:
         """Whether all containers fit somehow."""

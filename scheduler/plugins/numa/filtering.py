@@ -11,48 +11,47 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntMatrix, Rows
 from scheduler.framework.status import Reason, Rejected
+from scheduler.plugins.numa.amounts import ZoneFlags, any_zone
 from scheduler.plugins.numa.demand import Demand, Needs, held_by_zones, is_affine, may_be_host_level
 from scheduler.plugins.numa.sight import Sight
 
 CANNOT = "cannot align"
 
-BoolMatrix = BoolColumn
-
 
 class Fit(msgspec.Struct, frozen=True):
-    """Where a request fits: `zones` is [slot, row], None where no zone matters on any row.
+    """Where a request fits: `zones` is [row, slot], None where no zone matters on any row.
 
     `lost` are rows where it cannot fit whatever the zones hold, None for no row.
     """
 
-    zones: BoolMatrix | None
+    zones: ZoneFlags | None
     lost: BoolColumn | None
 
     def misfits(self, size: int) -> BoolColumn:
         """Return the rows where nothing fits."""
         if self.zones is None:
             return np.zeros(size, dtype=np.bool_) if self.lost is None else self.lost
-        none: BoolColumn = ~np.logical_or.reduce(self.zones, axis=0)
+        none = ~any_zone(self.zones)
         return none if self.lost is None else none | self.lost
 
 
 class Room:
-    """Two matrices [slot, row] to work in; to write to fresh ones takes longer than to work out what."""
+    """Two matrices [row, slot] to work in; to write to fresh ones takes longer than to work out what."""
 
     def __init__(self) -> None:
         self._pair = np.zeros((2, 0, 0), dtype=np.bool_)
 
-    def of(self, sight: Sight) -> BoolColumn:
+    def of(self, sight: Sight) -> ZoneFlags:
         """Return the two matrices for a view, with whatever the last user left in them."""
-        _, slots, size = self._pair.shape
-        if slots < sight.slots or size < sight.size:
-            self._pair = np.zeros((2, sight.slots, sight.size), dtype=np.bool_)
-        return self._pair[:, : sight.slots, : sight.size]
+        _, size, slots = self._pair.shape
+        if slots != sight.slots or size < sight.size:
+            self._pair = np.zeros((2, sight.size, sight.slots), dtype=np.bool_)
+        return self._pair[:, : sight.size]
 
 
-def fit(sight: Sight, needs: Needs, *, is_guaranteed: bool, room: BoolMatrix | None = None) -> Fit:
+def fit(sight: Sight, needs: Needs, *, is_guaranteed: bool, room: ZoneFlags | None = None) -> Fit:
     """Return the zones that hold all of `needs` alone; they lie in `room`, if that is given."""
-    zones: BoolMatrix | None = None
+    zones: ZoneFlags | None = None
     lost: BoolColumn | None = None
     for name, amount in needs:
         if amount <= 0:
@@ -70,9 +69,30 @@ def fit(sight: Sight, needs: Needs, *, is_guaranteed: bool, room: BoolMatrix | N
         if may_be_host_level(name):
             unlisted = sight.unlisted(name)
             if unlisted is not None:
-                good |= unlisted
+                good |= unlisted[:, None]
         zones = good if zones is None else np.logical_and(zones, good, out=zones)
     return Fit(zones, lost)
+
+
+def misfits_row(sight: Sight, needs: Needs, row: int, *, is_guaranteed: bool) -> bool:
+    """Whether nothing fits on one row of the table: `fit` in plain numbers."""
+    zones: list[int] | None = None
+    for name, amount in needs:
+        if amount <= 0:
+            continue
+        offers = sight.offers(name)
+        if offers is not None and not offers[row]:
+            return True
+        free = sight.free(name)
+        held = [] if free is None else free[row].tolist()
+        if may_be_host_level(name) and all(most < 0 for most in held):
+            continue
+        least = 0 if is_affine(name) and not is_guaranteed else amount
+        among = range(len(held)) if zones is None else zones
+        zones = [slot for slot in among if held[slot] >= least]
+        if not zones:
+            return True
+    return False
 
 
 def unfit_by_container(sight: Sight, demand: Demand, rows: BoolColumn) -> Rejected | None:
@@ -98,21 +118,21 @@ def unfit_by_container(sight: Sight, demand: Demand, rows: BoolColumn) -> Reject
 
 
 def _take(
-    sight: Sight, taken: dict[str, IntMatrix], zones: BoolMatrix, demand: Demand, needs: Needs
+    sight: Sight, taken: dict[str, IntMatrix], zones: ZoneFlags, demand: Demand, needs: Needs
 ) -> None:
     """Deduct a container from the lowest zone that fits, on every row at once."""
-    slots, columns = lowest(zones)
+    rows, slots = lowest(zones)
     for name, amount in held_by_zones(demand, needs):
         if name not in taken:
             free = sight.free(name)
             if free is None:
                 continue
             taken[name] = free.copy()
-        cells = taken[name][slots, columns]
-        taken[name][slots, columns] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
+        cells = taken[name][rows, slots]
+        taken[name][rows, slots] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
 
 
-def lowest(zones: BoolMatrix) -> tuple[Rows, Rows]:
-    """Return (slots, rows): the lowest slot that is set, for the rows that have one."""
-    rows = np.flatnonzero(np.logical_or.reduce(zones, axis=0))
-    return zones.argmax(axis=0)[rows], rows
+def lowest(zones: ZoneFlags) -> tuple[Rows, Rows]:
+    """Return (rows, slots): the rows that have a slot set, and the lowest one."""
+    rows = np.flatnonzero(any_zone(zones))
+    return rows, zones[rows].argmax(axis=1)

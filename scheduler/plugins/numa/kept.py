@@ -1,7 +1,8 @@
 """`Kept`: what was worked out for a pod row by row, kept for its likes.
 
 Replicas ask for the same, and between two of them a few rows changed: one where a pod landed, some
-with new reports. Those are looked at again, by the same rule on a view of just them.
+with new reports. Those are looked at again: a few one by one in plain numbers, if there is a rule for
+that, and else on a view of just them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 ScalarT = TypeVar("ScalarT", np.bool_, np.int64)
 
 _MOST_KEPT = 64
+_MOST_ALONE = 16
 _MOST_CHANGED = 256
 # Of so small a part of all rows nothing is kept: it is quicker to work out just these.
 _FEW = 0.1
@@ -37,10 +39,16 @@ class Kept(Generic[KeyT, ScalarT]):
     """The columns of the keys asked about of late.
 
     `work` returns a column for a key; an entry may depend on the key and on that row of the view.
+    `alone` returns the entry of one row.
     """
 
-    def __init__(self, work: Callable[[Sight, KeyT], NDArray[ScalarT]]) -> None:
+    def __init__(
+        self,
+        work: Callable[[Sight, KeyT], NDArray[ScalarT]],
+        alone: Callable[[Sight, KeyT, int], bool] | None = None,
+    ) -> None:
         self._work: Callable[[Sight, KeyT], NDArray[ScalarT]] = work
+        self._alone = alone
         self._entries: dict[KeyT, _Entry[ScalarT]] = {}
 
     def column(
@@ -74,10 +82,13 @@ class Kept(Generic[KeyT, ScalarT]):
         changed = log.since(entry.mark)
         if changed is None or len(changed) > _MOST_CHANGED:
             return False
-        if changed:
+        if self._alone is not None and len(changed) <= _MOST_ALONE:
+            for row in changed:
+                entry.column[row] = self._alone(sight, key, row)
+        elif changed:
             rows = np.array(changed, dtype=np.intp)
             entry.column[rows] = self._work(sight.only(nodes.only(rows)), key)
-            entry.mark = log.mark
+        entry.mark = log.mark
         return True
 
     def _few(self, sight: Sight, nodes: Nodes, key: KeyT, among: BoolColumn) -> NDArray[ScalarT]:

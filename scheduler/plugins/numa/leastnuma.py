@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
+from scheduler.plugins.numa.amounts import ZoneFlags, any_zone
 from scheduler.plugins.numa.demand import Demand, Needs
 from scheduler.plugins.numa.sight import Sight
 from scheduler.plugins.numa.zones import UNKNOWN_DISTANCE, UNLISTED, Layout, sets_of
@@ -85,37 +86,40 @@ class Stock:
     def free(self, resource: str, some: Rows) -> IntMatrix:
         """Return what is free in some of the rows, [slot, row]."""
         if resource in self._left:
-            return self._left[resource][:, some]
-        matrix = self._sight.free(resource)
-        if matrix is None:
-            return np.full((len(self.layout.ids), len(some)), UNLISTED, dtype=np.int64)
-        return matrix[: len(self.layout.ids), self._rows[some]]
+            found = self._left[resource][some]
+        else:
+            matrix = self._sight.free(resource)
+            found = self._nothing(len(some)) if matrix is None else matrix[self._rows[some]]
+        return np.ascontiguousarray(found[:, : len(self.layout.ids)].T)
 
-    def at_least(self, resource: str, amount: int) -> BoolColumn:
-        """Return which zones have so much free, [slot, row]."""
+    def at_least(self, resource: str, amount: int) -> ZoneFlags:
+        """Return which zones have so much free, [row, slot]."""
         if resource in self._left:
             return self._left[resource] >= amount
         found = self._sight.at_least(resource, amount)
         if found is None:
-            return np.zeros((len(self.layout.ids), self.size), dtype=np.bool_)
-        found = found[: len(self.layout.ids)]
-        return found if self._is_whole else found[:, self._rows]
+            return self._nothing(self.size) >= amount
+        return found if self._is_whole else found[self._rows]
 
     def take(self, needs: Needs, served: Served) -> None:
         """Deduct a request from the zones that serve it, the lowest ids first."""
-        every = np.arange(self.size)
         for name, _ in needs:
             if name not in self._left:
-                self._left[name] = self.free(name, every)
+                matrix = self._sight.free(name)
+                left = self._nothing(self.size) if matrix is None else matrix[self._rows]
+                self._left[name] = left
         for place in np.unique(served.sets[served.count > 0]).tolist():
             rows = np.flatnonzero((served.sets == place) & (served.count > 0))
             for name, amount in needs:
                 left = self._left[name]
                 rest = np.full(len(rows), amount, dtype=np.int64)
                 for slot in sorted(served.tried[place]):
-                    part = np.minimum(rest, np.maximum(left[slot, rows], 0))
-                    left[slot, rows] -= part
+                    part = np.minimum(rest, np.maximum(left[rows, slot], 0))
+                    left[rows, slot] -= part
                     rest -= part
+
+    def _nothing(self, size: int) -> IntMatrix:
+        return np.full((size, self._sight.slots), UNLISTED, dtype=np.int64)
 
 
 def _score(stock: Stock, requests: Sequence[Needs], most: IntColumn) -> IntColumn:
@@ -175,11 +179,11 @@ class _Finding:
         for name, amount in others:
             alone &= self._stock.at_least(name, amount)
         single = sets_by_distance(self._stock.layout, 1)
-        rows = np.flatnonzero(np.logical_or.reduce(alone, axis=0))
+        rows = np.flatnonzero(any_zone(alone))
         places = np.zeros(len(rows), dtype=np.intp)
         if names_sets or not single.are_nearest.all():
             in_order = [slots[0] for slots in single.slots]
-            places = alone[in_order].argmax(axis=0)[rows]
+            places = alone[rows][:, in_order].argmax(axis=1)
         self._serve(rows, places, single)
         self.tried += single.slots
 

@@ -57,7 +57,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             self._reserving = self._topologies.reserve(following)
         self._demand = PerShape(demand_of)
         self._room = filtering.Room()
-        self._misfits = Kept(self._no_zone)
+        self._misfits = Kept(self._no_zone, self._no_zone_on)
         self._scores = Kept(self._worth)
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Demand:
@@ -166,7 +166,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         return sight.of_table(stale)
 
     def _rehearse(self, sight: Sight, nodes: Nodes) -> Rehearsed | None:
-        if self._reserving is None:
+        if self._reserving is None or nodes.amounts_touched is not None:
             return None
         frees = self.args.preemption_mode == ENABLED
         return rehearse(sight, nodes, self._reserving, self._demand, frees=frees)
@@ -225,6 +225,10 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         return filtering.fit(sight, needs, is_guaranteed=is_guaranteed, room=room).misfits(
             sight.size
         )
+
+    def _no_zone_on(self, sight: Sight, key: tuple[Needs, bool], row: int) -> bool:
+        needs, is_guaranteed = key
+        return filtering.misfits_row(sight, needs, row, is_guaranteed=is_guaranteed)
 
     def _worth(self, sight: Sight, demand: Demand) -> IntColumn:
         strategy = self.args.scoring_strategy

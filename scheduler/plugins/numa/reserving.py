@@ -82,7 +82,7 @@ class Reserving:
 
         `now`, in seconds, is noted for those who ask since when.
         """
-        if detect not in (ALL, ONLY_EXCLUSIVE):
+        if detect not in (ALL, ONLY_EXCLUSIVE) or not self._stale:
             return None
         column = self._foreign if detect == ALL else self._foreign_exclusive
         self._note_time(now)

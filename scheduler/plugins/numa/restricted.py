@@ -64,7 +64,7 @@ def _unfit_rows(
         if free is None or total is None:
             bad |= not may_be_host_level(name)
             continue
-        wanted.append((free[:, rows], total[:, rows], amount, name))
+        wanted.append((free[rows], total[rows], amount, name))
     masks: dict[int, tuple[int, ...]] = {}
     for place, row in enumerate(rows.tolist()):
         if bad[place]:
@@ -83,7 +83,7 @@ def _mask(
     """Return the slots that all resources agree on for one row; () if none of them cares."""
     columns = []
     for free, total, amount, name in wanted:
-        now, most = free[:, place].tolist(), total[:, place].tolist()
+        now, most = free[place].tolist(), total[place].tolist()
         slots = [slot for slot, value in enumerate(most) if value >= 0]
         if not slots:
             if not may_be_host_level(name):
@@ -133,9 +133,9 @@ def _take(
         for row, mask in masks.items():
             rest = amount
             for slot in mask:
-                part = min(rest, max(int(matrix[slot, row]), 0))
+                part = min(rest, max(int(matrix[row, slot]), 0))
                 if part:
-                    matrix[slot, row] -= part
+                    matrix[row, slot] -= part
                     rest -= part
 
 

@@ -7,10 +7,12 @@ are left out as long as others are worth something. Scores are 0..100, amounts c
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, IntMatrix
+from scheduler.plugins.numa.amounts import any_zone
 from scheduler.plugins.numa.args import BALANCED_ALLOCATION, LEAST_ALLOCATED, ZoneScoring
 from scheduler.plugins.numa.demand import Demand, Needs
 from scheduler.plugins.numa.sight import Sight
@@ -42,8 +44,8 @@ def score_by_zone(
 def _of_node(sight: Sight, needs: Needs, scoring: ZoneScoring, exists: BoolColumn) -> IntColumn:
     zones = _of_zones(sight, needs, scoring, exists.shape)
     worth = exists & (zones > 0)
-    lowest: IntColumn = np.where(worth, zones, HIGHEST).min(axis=0, initial=HIGHEST)
-    return np.where(worth.any(axis=0), lowest, 0)
+    lowest: IntColumn = reduce(np.minimum, np.where(worth, zones, HIGHEST).T)
+    return np.where(any_zone(worth), lowest, 0)
 
 
 def _of_zones(
@@ -72,7 +74,7 @@ def _weighted(
             continue
         fits = (free > 0) & (free >= amount)
         part = of_resource(np.maximum(_units(free), 1), _unit(amount))
-        total[: len(free)] += np.where(fits, part, 0) * weight
+        total += np.where(fits, part, 0) * weight
     return total // max(weights, 1)
 
 
@@ -104,18 +106,18 @@ def _share(free: IntMatrix | None, amount: int, shape: tuple[int, ...]) -> Float
     share = np.ones(shape)
     if free is not None:
         units = np.maximum(_units(free), 0)
-        np.divide(_unit(amount), units, out=share[: len(free)], where=units > 0)
+        np.divide(_unit(amount), units, out=share, where=units > 0)
     return share
 
 
 def _existing(sight: Sight) -> BoolColumn:
-    """Return which slots are zones, [slot, row]."""
+    """Return which slots are zones, [row, slot]."""
     ids = sight.layout_ids
     numbers = np.unique(ids)
     counts = np.zeros(sight.size, dtype=np.int64)
     for number in numbers[numbers >= 0].tolist():
         counts[ids == number] = len(sight.layout(number).ids)
-    return np.arange(sight.slots)[:, None] < counts
+    return np.arange(sight.slots) < counts[:, None]
 
 
 def _units(thousandths: IntMatrix) -> IntMatrix:

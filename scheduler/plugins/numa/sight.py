@@ -39,8 +39,6 @@ class Sight:
         self._topologies = topologies
         self._nodes = nodes
         self._changed = changed or {}
-        # Whether rows of the view are those of the table.
-        self._is_whole = nodes.amounts_touched is not None
         self.size = nodes.size
 
     def over(self, changed: Mapping[str, IntMatrix]) -> Sight:
@@ -99,7 +97,7 @@ class Sight:
         return self._board.slots
 
     def free(self, resource: str) -> IntMatrix | None:
-        """Return what is available, [slot, row]; None if no node ever listed the resource."""
+        """Return what is available, [row, slot]; None if no node ever listed the resource."""
         if resource in self._changed:
             return self._changed[resource]
         return self._matrix(self._board.free(resource))
@@ -107,7 +105,7 @@ class Sight:
     def at_least(
         self, resource: str, amount: int, out: BoolColumn | None = None
     ) -> BoolColumn | None:
-        """Return which zones have so much free, [slot, row], in `out` if given; None as for `free`.
+        """Return which zones have so much free, [row, slot], in `out` if given; None as for `free`.
 
         With an amount of 0, those that list the resource.
         """
@@ -117,7 +115,7 @@ class Sight:
         return None if matrix is None else np.greater_equal(matrix, amount, out=out)
 
     def offered(self, resource: str) -> IntMatrix | None:
-        """Return what the zones have in all, [slot, row]; None if no node ever listed it."""
+        """Return what the zones have in all, [row, slot]; None if no node ever listed it."""
         return self._matrix(self._board.offered(resource))
 
     def unlisted(self, resource: str) -> BoolColumn | None:
@@ -143,6 +141,4 @@ class Sight:
         return part if len(part) == self.size else part[: self.size]
 
     def _matrix(self, matrix: NDArray[ScalarT] | None) -> NDArray[ScalarT] | None:
-        if matrix is None or self._is_whole:
-            return None if matrix is None else matrix[:, : self.size]
-        return self._column(matrix.T).T
+        return None if matrix is None else self._column(matrix)

@@ -140,7 +140,7 @@ class Topologies:
         for resource in board.resources_of(row):
             matrix = board.free(resource)
             if matrix is not None:
-                found[resource] = tuple(matrix[:zones, row].tolist())
+                found[resource] = tuple(matrix[row, :zones].tolist())
         return found
 
     def measure(self, meters: Meters) -> None:
