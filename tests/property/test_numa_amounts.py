@@ -9,9 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.plugins.numa.amounts import Amounts
+from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.demand import LIMIT
+from scheduler.plugins.numa.filtering import fit, misfits_row
 from scheduler.plugins.numa.leastnuma import Stock, serve
-from scheduler.plugins.numa.zones import UNLISTED, Layout
+from scheduler.plugins.numa.settings import KubeletSettings
+from scheduler.plugins.numa.sight import Sight
+from scheduler.plugins.numa.zones import UNLISTED, Layout, Zones
 
 NEAR = [0, 2**24, 2**30 * 1000, 2**53, LIMIT]
 # Round numbers, their neighbours, and any others.
@@ -55,6 +59,47 @@ def test_the_fewest_zones_are_found_exactly(rows, asked):
     served = serve(Stock(sight, layout, np.arange(len(rows))), (("memory", asked),))
 
     assert served.count.tolist() == [_fewest(row, asked) for row in rows]
+
+
+NAMES = ["cpu", "memory", "hugepages-2Mi", "example.com/nic", "ephemeral-storage"]
+# So few amounts that many are just enough.
+FEW = st.integers(0, 3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.lists(
+        st.dictionaries(
+            st.sampled_from(NAMES),
+            st.tuples(*[st.one_of(st.just(UNLISTED), FEW)] * 3).filter(lambda held: max(held) >= 0),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    needs=st.lists(st.tuples(st.sampled_from([*NAMES, "new"]), FEW), unique_by=lambda one: one[0]),
+    lacking=st.booleans(),
+    is_guaranteed=st.booleans(),
+)
+def test_one_row_is_judged_as_all_are(rows, needs, lacking, is_guaranteed):
+    """Where nothing fits is the same in plain numbers as in columns."""
+    board = Board()
+    layout = Layout((0, 1, 2), (0, 1, 2), ((10,) * 3,) * 3)
+    for row, amounts in enumerate(rows):
+        held = {name: list(one) for name, one in amounts.items()}
+        board.put(row, Zones(layout, held, held), KubeletSettings())
+    offered = np.arange(len(rows)) % 2 == 0
+    topologies: Any = SimpleNamespace(
+        offers=lambda name, _: offered if lacking and name == NAMES[3] else None
+    )
+    nodes: Any = SimpleNamespace(size=len(rows), part=lambda column: column)
+    sight = Sight(board, topologies, nodes)
+    asked = tuple(needs)
+    everywhere = fit(sight, asked, is_guaranteed=is_guaranteed).misfits(sight.size).tolist()
+
+    alone = [
+        misfits_row(sight, asked, row, is_guaranteed=is_guaranteed) for row in range(len(rows))
+    ]
+    assert alone == everywhere
 
 
 def _fewest(row, asked):
