@@ -50,6 +50,10 @@ class CostTable:
         self._size = 0
         self._ends: dict[tuple[str, str, bool], dict[str, int]] = {}
 
+    def is_same(self, other: CostTable) -> bool:
+        """Whether another table lists the same costs and capacities."""
+        return self.costs == other.costs and self.capacities == other.capacities
+
     def cost(self, level: str, origin: str, destination: str) -> int | None:
         """Return the listed cost of a way, None if it is not known."""
         found = self.costs[level].get((origin, destination))

@@ -86,10 +86,10 @@ class Lookup:
         if topology is None:
             return None
         if self._known is None or self._known[0] is not topology:
-            if self._known is not None and _same_costs(self._known[0], topology):
-                self._known = (topology, self._known[1])
-            else:
-                self._known = (topology, CostTable(topology, self._args.weights_name))
+            known, table = self._known, CostTable(topology, self._args.weights_name)
+            # The operator's notes on nodes and bookings change no cost: what was worked out stays.
+            is_same = known is not None and known[1].is_same(table)
+            self._known = (topology, known[1] if known is not None and is_same else table)
         return self._known[1]
 
     def topology(self) -> NetworkTopology | None:
@@ -126,11 +126,6 @@ class Lookup:
             f"{self._plugin} treats all nodes alike"
         )
         self._handle.missing(pod, self._plugin, kind, text)
-
-
-def _same_costs(old: NetworkTopology, new: NetworkTopology) -> bool:
-    """Whether only what does not matter here changed, as the operator's notes on nodes."""
-    return old.spec.weights == new.spec.weights and old.status.weights == new.status.weights
 
 
 def _unique(*names: str) -> tuple[str, ...]:

@@ -1,12 +1,17 @@
 """`NodeGraph`: shortest measured ways as networkx finds them, slice by slice as from scratch."""
 
+import json
+
+import msgspec
 import networkx as nx
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.objects.network import Cost, NetworkTopologySlice, Origin
+from scheduler.objects.network import Cost, NetworkTopology, NetworkTopologySlice, Origin
+from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.paths import NodeGraph, Slices
+from tests.unit.plugins.networkworld import topology
 
 NAMES = "abcde"
 rows = st.dictionaries(
@@ -72,3 +77,19 @@ def test_it_is_what_networkx_finds(listed, changed):
         expected = by_networkx(of)
         assert expected == of_graph(graph)
         assert bool(graph) == bool(expected)
+
+
+def test_bookings_in_the_status_change_no_table_of_costs():
+    """What the operator notes beside costs leaves everything that was worked out from them in place."""
+    raw = topology([("a", "b", 5, "1G")], table="NetperfCosts")
+    spec = raw.pop("spec")
+    tables = []
+    for booked, cost in ((0, 5), (7, 5), (7, 6)):
+        weights = json.loads(json.dumps(spec["weights"]))
+        for origin in weights[0]["topologyList"][0]["originList"]:
+            origin["costList"][0] |= {"bandwidthAllocated": booked, "networkCost": cost}
+        found = msgspec.convert(raw | {"status": {"weights": weights}}, NetworkTopology)
+        tables.append(CostTable(found, "NetperfCosts"))
+
+    assert tables[0].is_same(tables[1])
+    assert not tables[0].is_same(tables[2])
