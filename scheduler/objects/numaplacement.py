@@ -9,6 +9,7 @@ What is not understood or does not add up is nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 from scheduler.objects.xxh64 import xxh64
 
@@ -101,5 +102,7 @@ def _metadata(text: str) -> dict[str, int] | None:
     return numbers if {"cc", "nn", "bn"} <= numbers.keys() else None
 
 
+@lru_cache(maxsize=65536)
 def _hash(name: Name) -> int:
+    # The same containers are in report after report of their node.
     return xxh64("\0".join(name).encode())

@@ -66,8 +66,9 @@ def rehearse(
         place = places[row]
         if not freed:
             refused[NOTHING_TO_ADD][place] = True
-        elif not changing.give(place, freed):
-            refused[TOO_MUCH][place] = True
+        else:
+            changing.give(place, freed)
+    refused[TOO_MUCH][changing.too_full()] = True
     return Rehearsed(sight.over(changing.matrices), refused)
 
 
@@ -77,8 +78,12 @@ class _Changing:
     def __init__(self, sight: Sight) -> None:
         self.matrices: dict[str, IntMatrix] = {}
         self._sight = sight
-        self._offered: dict[str, IntMatrix | None] = {}
         self._ids = sight.layout_ids
+        # By layout, the slot of each zone; by resource, (row, slot, amount) to be given.
+        self._slots: dict[int, dict[int, int]] = {}
+        self._given: dict[str, list[tuple[int, int, int]]] = {}
+        # Rows whose zones nobody knows any more.
+        self._unknown: list[int] = []
 
     def take(self, place: int, demands: Iterable[Demand]) -> None:
         """Deduct pods from every zone of a row."""
@@ -89,27 +94,35 @@ class _Changing:
                     cells = matrix[place]
                     matrix[place] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
 
-    def give(self, place: int, freed: Freed) -> bool:
-        """Add amounts to zones of a row; False if a zone would exceed what it can allocate."""
+    def give(self, place: int, freed: Freed) -> None:
+        """Add amounts to zones of a row, once per row; `too_full` works out what comes of it."""
         number = int(self._ids[place])
         if number < 0:
-            return False
-        ids = self._sight.layout(number).ids
+            self._unknown.append(place)
+            return
+        slots = self._slots.get(number)
+        if slots is None:
+            ids = self._sight.layout(number).ids
+            slots = self._slots[number] = {zone: slot for slot, zone in enumerate(ids)}
         for zone, amounts in freed.items():
-            slot = ids.index(zone) if zone in ids else -1
-            for name, amount in amounts.items():
-                matrix, offered = self._matrix(name), self._most(name)
-                if matrix is None or offered is None or slot < 0 or matrix[place, slot] < 0:
-                    continue
-                if matrix[place, slot] + amount > offered[place, slot]:
-                    return False
-                matrix[place, slot] += amount
-        return True
+            if zone in slots:
+                slot = slots[zone]
+                for name, amount in amounts.items():
+                    self._given.setdefault(name, []).append((place, slot, amount))
 
-    def _most(self, name: str) -> IntMatrix | None:
-        if name not in self._offered:
-            self._offered[name] = self._sight.offered(name)
-        return self._offered[name]
+    def too_full(self) -> list[int]:
+        """Give what there is to give; return the rows where a zone would exceed what it can allocate."""
+        rows = self._unknown
+        for name, given in self._given.items():
+            matrix, offered = self._matrix(name), self._sight.offered(name)
+            if matrix is None or offered is None:
+                continue
+            places, slots, amounts = np.array(given, dtype=np.int64).T
+            held = matrix[places, slots]
+            more = np.where(held < 0, held, held + amounts)
+            rows += places[more > offered[places, slots]].tolist()
+            matrix[places, slots] = more
+        return rows
 
     def _matrix(self, name: str) -> IntMatrix | None:
         if name not in self.matrices:

@@ -6,12 +6,13 @@ Known only where the agent publishes it, and for the pods that its last accepted
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from scheduler.framework.pershape import PerShape
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.numaplacement import METADATA, VECTOR, Name, zones_of
 from scheduler.plugins.numa.book import Book
-from scheduler.plugins.numa.demand import APP, Demand, exclusive_needs
+from scheduler.plugins.numa.demand import APP, Demand, Needs, exclusive_needs
 from scheduler.plugins.numa.settings import attribute
 from scheduler.plugins.numa.zones import zone_id
 from scheduler.state.podindex import Placed
@@ -48,7 +49,7 @@ def whereabouts(book: Book, demand: PerShape[Demand]) -> Mapping[Name, int] | No
                 name = _name(placed, container.name)
                 if part.stays:
                     every.add(name)
-                if part.stays and exclusive_needs(part.needs, asked.qos, listed):
+                if part.stays and _own_needs(part.needs, asked.qos, listed):
                     own.add(name)
         book.placement = _decoded(book.taken, own) or _decoded(book.taken, every) or {}
     return book.placement or None
@@ -56,29 +57,39 @@ def whereabouts(book: Book, demand: PerShape[Demand]) -> Mapping[Name, int] | No
 
 def freed_by(pods: Iterable[Placed], book: Book, demand: PerShape[Demand]) -> Freed | None:
     """Return by zone what pods hold of their own; None if nobody says where they run."""
-    if whereabouts(book, demand) is None:
+    zone_of = whereabouts(book, demand)
+    if zone_of is None:
         return None
+    listed: frozenset[str] | None = None
     freed: Freed = {}
     for placed in pods:
         shares = book.shares.get(placed.pod.metadata.uid)
         if shares is None:
-            shares = book.shares[placed.pod.metadata.uid] = tuple(_shares(placed, book, demand))
+            listed = listed_by(book.taken) if listed is None else listed
+            shares = tuple(_shares(placed, demand.of(placed), zone_of, listed))
+            book.shares[placed.pod.metadata.uid] = shares
         for zone, name, amount in shares:
             amounts = freed.setdefault(zone, {})
             amounts[name] = amounts.get(name, 0) + amount
     return freed
 
 
-def _shares(placed: Placed, book: Book, demand: PerShape[Demand]) -> Iterator[tuple[int, str, int]]:
+def _shares(
+    placed: Placed, asked: Demand, zone_of: Mapping[Name, int], listed: frozenset[str]
+) -> Iterator[tuple[int, str, int]]:
     """Yield (zone, resource, thousandths) for what a pod's containers hold of their own."""
-    zone_of, listed = whereabouts(book, demand) or {}, listed_by(book.taken)
-    asked = demand.of(placed)
     apps = [part for part in asked.parts if part.kind == APP]
     for container, part in zip(placed.pod.spec.containers, apps, strict=True):
         zone = zone_of.get(_name(placed, container.name))
         if zone is not None:
-            for name, amount in exclusive_needs(part.needs, asked.qos, listed):
+            for name, amount in _own_needs(part.needs, asked.qos, listed):
                 yield zone, name, amount
+
+
+@lru_cache(maxsize=4096)
+def _own_needs(needs: Needs, qos: str, listed: frozenset[str]) -> Needs:
+    # Nodes list the same resources, and replicas need the same of them.
+    return exclusive_needs(needs, qos, listed)
 
 
 def _decoded(topology: NodeResourceTopology, names: Collection[Name]) -> dict[Name, int] | None:
