@@ -38,7 +38,7 @@ class Zone:
 
 @dataclass(slots=True)
 class Taken:
-    """What one container holds: zone number → amounts."""
+    """What one container holds: zone number → amounts; no name for what only init steps need."""
 
     container: str
     amounts: dict[int, Amounts] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Aligner:
         ]
         # All containers run where the pod does; what they hold is accounted for once.
         others = {number: Amounts() for number in amounts}
-        return [Taken(name, others if at else amounts) for at, name in enumerate(names)]
+        return [Taken(name, others if at else amounts) for at, name in enumerate(names or [""])]
 
     def _by_container(self, pod: Object) -> list[Taken] | None:
         found = []

@@ -57,7 +57,7 @@ class Numa:
             (*self.pods[uid], taken.container): min(taken.amounts)
             for uid, all_taken in aligner.held.items()
             for taken in all_taken
-            if taken.amounts
+            if taken.container and taken.amounts
         }
         metadata, vectors = encode(zone_of, len(aligner.zones))
         zones = [_zone(aligner, number) for number in range(len(aligner.zones))]

@@ -168,6 +168,20 @@ def compare(policy, scope, pairs, seed):
 
 
 @pytest.mark.parametrize("scope", ["pod", "container"])
+def test_a_pod_that_goes_gives_all_back(scope):
+    """Zones hold after a pod what they held before it, also if only its init container asked."""
+    gpus = {"example.com/gpu": "2"}
+    aligner = Aligner([{"cpu": 8000, "example.com/gpu": 4000}], "single-numa-node", scope)
+    step = {"name": "step", "resources": {"requests": gpus, "limits": gpus}}
+    assert aligner.admit(
+        "p", {"spec": {"initContainers": [step], "containers": [{"name": "main"}]}}
+    )
+    aligner.release("p")
+
+    assert aligner.zones[0].capacity == aligner.zones[0].free
+
+
+@pytest.mark.parametrize("scope", ["pod", "container"])
 @pytest.mark.parametrize("policy", ["single-numa-node", "restricted"])
 def test_the_filter_says_what_the_kubelet_would(policy, scope):
     """Both agree, but for fractions of CPUs."""
