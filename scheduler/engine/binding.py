@@ -106,6 +106,10 @@ class Bindings:
         """Return a pod in flight, or None."""
         return self._pods.get(uid)
 
+    def enter(self, pod: InFlight) -> None:
+        """Know of an assumed pod that will `begin` in a later turn."""
+        self._pods[pod.uid] = pod
+
     def begin(self, pod: InFlight, now: float, hold: tuple[str, float] | None = None) -> None:
         """Reserve and ask for permission; the pod is assumed already.
 
@@ -141,6 +145,12 @@ class Bindings:
         if self._leave_permit(uid, Code.UNSCHEDULABLE, now):
             status = Status(Code.UNSCHEDULABLE, (reason,), plugin)
             self._end(self._pods[uid], status, now)
+
+    def recall(self, uid: str, status: Status, now: float) -> None:
+        """End a pod that has not left permit; one whose binding has begun goes on."""
+        pod = self._pods.get(uid)
+        if pod is not None and pod.steps is None:
+            self._end(pod, status, now)
 
     def _leave_permit(self, uid: str, code: Code, now: float) -> bool:
         waiting = self.waiting.drop(uid)

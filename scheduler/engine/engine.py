@@ -217,8 +217,8 @@ class Engine:
         return min(times, default=None)
 
     def has_work(self) -> bool:
-        """Whether `run` would try a pod now, or let one of a group go."""
-        if self.groups.has_staying():
+        """Whether `run` would try a pod now, or take one of a group further."""
+        if self.groups.has_work():
             return True
         return self.is_leading and self.queues.has_next(self.deliberations.blocked)
 
@@ -292,9 +292,7 @@ class Engine:
             self.intake.follow,
             doors.set_aside,
         )
-        groups = Groups(
-            planners(self.profiles), tools, self.queues, self.bindings, self.deliberations, doors
-        )
+        groups = Groups(planners(self.profiles), tools, self.queues, self.deliberations, doors)
         if groups.is_needed:
             gates.on_answer = groups.entered
             self.preemptions.whole = groups.whole

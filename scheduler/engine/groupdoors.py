@@ -11,7 +11,6 @@ import msgspec
 
 from scheduler.engine import failure
 from scheduler.engine.binding import Bindings, InFlight
-from scheduler.engine.cycle import Attempt
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Evict
 from scheduler.engine.intake import Intake, room_freed
@@ -40,19 +39,19 @@ class Doors(msgspec.Struct, frozen=True):
     intake: Intake
     give_up: GiveUp
 
-    def carry_out(
-        self, member: QueuedPod, attempt: Attempt, node: str, hold: tuple[str, float], now: float
-    ) -> None:
-        """Take an assumed member on to reserve and permit, where `hold` keeps it."""
-        started_s = self.observation.now_s()
-        decision = Decision(node=node, node_count=attempt.nodes.count)
-        self.observation.decided(member, decision, started_s)
+    def enter(self, member: InFlight, now: float) -> None:
+        """Book an assumed member in: it counts where it goes, no longer where it was promised room."""
         promised = self.nominations.drop(member.uid)
-        if promised not in ("", node):
-            self.intake.announce(room_freed(member.pod), now)
-        in_flight = InFlight(member, attempt.cycle, attempt.runner, attempt.states, node)
-        in_flight.started_s = started_s
-        self.bindings.begin(in_flight, now, hold)
+        if promised not in ("", member.node):
+            self.intake.announce(room_freed(member.queued.pod), now)
+        self.bindings.enter(member)
+
+    def carry_out(self, member: InFlight, nodes: int, hold: tuple[str, float], now: float) -> None:
+        """Take a member on to reserve and permit, where `hold` keeps it."""
+        member.started_s = self.observation.now_s()
+        decision = Decision(node=member.node, node_count=nodes)
+        self.observation.decided(member.queued, decision, member.started_s)
+        self.bindings.begin(member, now, hold)
 
     def refuse(self, member: QueuedPod, decision: Decision, now: float) -> None:
         """Tell why a member is not placed, and let it wait."""
@@ -60,16 +59,16 @@ class Doors(msgspec.Struct, frozen=True):
         self.observation.decided(member, decision, started_s)
         self.give_up(member, decision, started_s, now)
 
-    def evict(
+    def nominate(
         self,
         nominated: Sequence[tuple[QueuedPod, str]],
         victims: tuple[Placed, ...],
         status: Status,
-        now: float,
-    ) -> None:
-        """Let victims go and promise their room to all members."""
+    ) -> list[tuple[QueuedPod, Decision]]:
+        """Promise the victims' room to all members; return what is to be told to each of them."""
         for member, node in nominated:
             self.nominations.put(member.pod, node)
+        decisions = []
         for number, (member, node) in enumerate(nominated):
             decision = Decision(
                 status=msgspec.structs.replace(status, code=Code.UNSCHEDULABLE),
@@ -78,7 +77,8 @@ class Doors(msgspec.Struct, frozen=True):
                 # The first speaks for all: evictions are counted and answered once.
                 victims=victims if number == 0 else (),
             )
-            self.refuse(member, decision, now)
+            decisions.append((member, decision))
+        return decisions
 
     def dissolve(self, profile: str, bound: Sequence[Placed], key: str) -> None:
         """Let the bound members of a group go that cannot become whole."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from scheduler.objects.pod import Pod
 
 
@@ -24,6 +26,15 @@ class Present:
         if self._tuple is None:
             self._tuple = tuple(self.pods.values())
         return self._tuple
+
+    def is_new_version(self, pod: Pod) -> bool:
+        """Whether a member is known, but not as it is now."""
+        return self.pods.get(pod.metadata.uid, pod) is not pod
+
+    def renew(self, pods: Iterable[Pod]) -> None:
+        """Take known members in as they are now."""
+        self.pods.update({pod.metadata.uid: pod for pod in pods})
+        self._tuple = None
 
     def drop(self, uid: str) -> None:
         """Forget a member."""

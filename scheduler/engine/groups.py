@@ -2,8 +2,8 @@
 
 A pod of a group is popped like any other; its group is then taken out of the queue as a whole and
 planned by its plugin, which may ask the solver and waits for the answer while other pods go on. A plan
-is carried out for all members at once: they are assumed, reserved and held at permit until each of
-them is there, then let go together. If one of them fails before that, all are released.
+is carried out for all members or for none: their room is booked at once, the rest is `groupflights`'.
+Many members are told in several turns of the engine that they have to wait.
 
 Knows nothing of trees, rules or ConfigMaps: that is the plugin's business (framework.groups); what is
 written about groups is `groupwriting`'s.
@@ -11,18 +11,20 @@ written about groups is `groupwriting`'s.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from scheduler.base.errors import PluginError
-from scheduler.engine.binding import Bindings
+from scheduler.engine.binding import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.deliberation import CycleSteps, Deliberations
 from scheduler.engine.effects import Answer
 from scheduler.engine.groupcounts import GroupAttempt
 from scheduler.engine.groupdoors import Doors
+from scheduler.engine.groupflights import AT_A_TIME, Flight, Flights
 from scheduler.engine.grouppresence import Present
 from scheduler.engine.grouproom import Room, Tools
 from scheduler.engine.groupwriting import Writing
@@ -33,9 +35,6 @@ from scheduler.framework.profile import Profile
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
-
-PERMIT_TIMEOUT_S = 60.0
-AT_A_TIME = 128  # how many members are let go in one turn of the engine: others want theirs as well
 
 
 class _Run(msgspec.Struct):
@@ -53,21 +52,6 @@ class _Run(msgspec.Struct):
         return f"group {self.key}"
 
 
-class _Flight(msgspec.Struct):
-    """The members of a group between decision and bind; `is_held` until all may go.
-
-    `staying` may go and have not been let go yet.
-    """
-
-    planner: GroupPlanner
-    attempt: GroupAttempt
-    uids: set[str]
-    is_held: bool = True
-    is_broken: bool = False
-    staying: list[str] = []
-    permitted_at: float = 0.0
-
-
 class Groups:
     """All groups with members that are to be placed, by key."""
 
@@ -76,25 +60,23 @@ class Groups:
         planners: Mapping[str, GroupPlanner],
         tools: Tools,
         queues: Queues,
-        bindings: Bindings,
         deliberations: Deliberations,
         doors: Doors,
     ) -> None:
         self._planners = planners
         self._tools = tools
         self._queues = queues
-        self._bindings = bindings
         self._deliberations = deliberations
         self._doors = doors
         self._members: dict[str, Present] = {}
         self._opened: set[str] = set()
         self._held_back: dict[str, tuple[str, str]] = {}
         self._runs: dict[str, _Run] = {}
-        self._flights: dict[str, _Flight] = {}
-        self._group_in_flight: dict[str, str] = {}
+        self._refused: deque[tuple[str, QueuedPod, Decision]] = deque()
         self._counts = doors.observation.groups
         self._counts.watch(self.planners)
         self._writing = Writing(self.planners, doors)
+        self._flights = Flights(doors, self._writing.tell)
 
     @property
     def is_needed(self) -> bool:
@@ -122,6 +104,9 @@ class Groups:
             gone = [uid for uid in crowd.pods if uid != pod.metadata.uid and not self._is_here(uid)]
             for uid in gone:
                 crowd.drop(uid)
+        if crowd.is_new_version(pod):
+            # The others were told the same, mostly: taken in now, they change nothing later.
+            crowd.renew(one.pod for uid in crowd.pods if (one := self._queues.get(uid)))
         return crowd.with_one(pod)
 
     def entered(self, pod: Pod, status: Status | None) -> None:
@@ -153,16 +138,12 @@ class Groups:
                     told.add(key)
                     self._writing.tell(planner, key, Stage.HELD, now)
         self._held_back.clear()
-        for key, flight in list(self._flights.items()):
-            if flight.is_held and self._is_complete(flight):
-                self._permit(key, flight, now)
+        self._flights.settle(now)
 
     def go_on(self, now: float) -> None:
-        """Let some of the members go that may; the engine is asked for another turn for the rest."""
-        for flight in list(self._flights.values()):
-            some, flight.staying = flight.staying[:AT_A_TIME], flight.staying[AT_A_TIME:]
-            for uid in some:
-                self._bindings.allow(uid, flight.planner.name, now)
+        """Take some members further; the engine is asked for another turn for the rest."""
+        self._flights.go_on(now)
+        self._refuse_some(now)
 
     def leads(self, now: float) -> None:
         """Take note that this process begins or ceases to lead."""
@@ -173,14 +154,15 @@ class Groups:
         return self._writing.answer(answer, now)
 
     def next_deadline(self) -> float | None:
-        """Return when there is next something to write, or somebody to let go; or None."""
-        times = [one.permitted_at for one in self._flights.values() if one.staying]
-        written = self._writing.next_deadline()
-        return min(times if written is None else [*times, written], default=None)
+        """Return when there is next something to write or to do, or None."""
+        if self._refused:
+            return self._tools.now()
+        times = (self._flights.next_deadline(), self._writing.next_deadline())
+        return min((time for time in times if time is not None), default=None)
 
-    def has_staying(self) -> bool:
-        """Whether members may go and have not been let go yet."""
-        return any(flight.staying for flight in self._flights.values())
+    def has_work(self) -> bool:
+        """Whether members wait for nothing but the next turn."""
+        return bool(self._refused) or self._flights.has_work()
 
     # An attempt
 
@@ -190,10 +172,14 @@ class Groups:
         key = self._key(planner, queued.pod) if planner is not None else ""
         if planner is None or not key:
             return False
+        if any(key == refused for refused, _, _ in self._refused):
+            # Its siblings are still being told; the last of them hears of what has woken this one.
+            self._queues.rejected(queued, (planner.name,), now)
+            return True
         wanted = planner.group_wanted(key, self.present(key, queued.pod))
         if isinstance(wanted, Status) or queued.uid not in wanted:
             status = wanted if isinstance(wanted, Status) else unschedulable("not needed now")
-            self._refuse([queued], msgspec.structs.replace(status, plugin=planner.name), now)
+            self._refuse(key, [queued], msgspec.structs.replace(status, plugin=planner.name), now)
             return True
         members = [queued]
         for uid in wanted:
@@ -232,26 +218,12 @@ class Groups:
     # What becomes of members
 
     def landed(self, uid: str, now: float, *, is_bound: bool) -> None:
-        """Note how a member ended after it was decided.
-
-        When one fails, those that are still held are released with it.
-        """
-        key = self._group_in_flight.pop(uid, "")
-        flight = self._flights.get(key)
-        if flight is None:
-            return
-        flight.uids.discard(uid)
+        """Note how a member ended after it was decided."""
+        key = self._flights.key_of(uid)
         if key in self._members:
             self._members[key].drop(uid)
-        if not is_bound:
-            flight.is_broken = True
-            if flight.is_held:
-                flight.is_held = False
-                text = f"another member of the group {key} failed"
-                for other in sorted(flight.uids):
-                    self._bindings.reject(other, flight.planner.name, text, now)
-        if not flight.uids and self._flights.get(key) is flight:
-            del self._flights[key]
+        flight = self._flights.landed(uid, now, is_bound=is_bound)
+        if flight is not None:
             self._opened.add(key)  # those who came too late for it may be let in one by one
             stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
             self._counts.ended(flight.attempt, "error" if flight.is_broken else "scheduled", now)
@@ -288,7 +260,7 @@ class Groups:
         if isinstance(outcome, Exception):
             run.room.release()
             self._doors.fault(run.planner.name, "PlanGroup", outcome)
-            self._refuse(run.members, Status(Code.ERROR, (str(outcome),)), now)
+            self._refuse(run.key, run.members, Status(Code.ERROR, (str(outcome),)), now)
             self._counts.ended(run.attempt, "error", now)
         elif outcome is None:
             self._put_back(run, now)
@@ -302,13 +274,13 @@ class Groups:
         if isinstance(outcome, Status):
             run.room.release()
             status = msgspec.structs.replace(outcome, plugin=run.planner.name)
-            self._refuse(run.members, status, now)
+            self._refuse(run.key, run.members, status, now)
             self._writing.tell(run.planner, run.key, Stage.REFUSED, now)
         elif isinstance(outcome, GroupRelease):
             run.room.release()
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
-            self._refuse(run.members, status, now)
+            self._refuse(run.key, run.members, status, now)
             self._doors.dissolve(run.members[0].profile, outcome.bound, run.key)
             self._writing.tell(run.planner, run.key, Stage.RELEASED, now)
         elif outcome.victims:
@@ -316,35 +288,37 @@ class Groups:
             nominated = [(member, outcome.nodes[member.uid]) for member in run.members]
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
-            self._doors.evict(nominated, outcome.victims, status, now)
+            decisions = self._doors.nominate(nominated, outcome.victims, status)
+            self._refused.extend((run.key, *told) for told in decisions)
+            self._refuse_some(now)
             self._writing.tell(run.planner, run.key, Stage.PREEMPTING, now)
         else:
             self._carry_out(run, outcome, now)
 
     def _carry_out(self, run: _Run, plan: GroupPlan, now: float) -> None:
-        attempts = run.room.attempts
+        attempts, count = run.room.attempts, run.room.nodes.count
         run.room.keep()
         self._writing.tell(run.planner, run.key, Stage.ASSIGNED, now)
-        flight = _Flight(run.planner, run.attempt, {member.uid for member in run.members})
-        self._flights[run.key] = flight
-        self._group_in_flight.update(dict.fromkeys(flight.uids, run.key))
+        members = []
         for member in run.members:
-            hold = (run.planner.name, PERMIT_TIMEOUT_S)
-            self._doors.carry_out(member, attempts[member.uid], plan.nodes[member.uid], hold, now)
-        if flight.is_broken:
-            return
-        if self._is_complete(flight):
-            self._permit(run.key, flight, now)
+            one = attempts[member.uid]
+            members.append(
+                InFlight(member, one.cycle, one.runner, one.states, plan.nodes[member.uid])
+            )
+        uids = [member.uid for member in run.members]
+        flight = Flight(run.key, run.planner, run.attempt, count, set(uids), uids, now)
+        self._flights.begin(flight, members, now)
 
-    def _permit(self, key: str, flight: _Flight, now: float) -> None:
-        flight.is_held = False
-        flight.staying, flight.permitted_at = sorted(flight.uids), now
-        self._writing.tell(flight.planner, key, Stage.PERMITTED, now)
+    def _refuse(self, key: str, members: Sequence[QueuedPod], status: Status, now: float) -> None:
+        decision = Decision(status=status, message=status.message)
+        self._refused.extend((key, member, decision) for member in members)
+        self._refuse_some(now)
 
-    def _refuse(self, members: Sequence[QueuedPod], status: Status, now: float) -> None:
-        for member in members:
-            decision = Decision(status=status, message=status.message)
-            self._doors.refuse(member, decision, now)
+    def _refuse_some(self, now: float) -> None:
+        for _ in range(min(AT_A_TIME, len(self._refused))):
+            _, member, decision = self._refused.popleft()
+            if self._is_waiting(member):
+                self._doors.refuse(member, decision, now)
 
     def _key(self, planner: GroupPlanner, pod: Pod) -> str:
         try:
@@ -380,11 +354,6 @@ class Groups:
         if not self._is_waiting(member) or member.pod.is_terminating:
             return False
         return self._key(run.planner, member.pod) == run.key
-
-    def _is_complete(self, flight: _Flight) -> bool:
-        """Whether all members stand at permit and wait for each other alone."""
-        waiting = self._bindings.waiting
-        return all(waiting.waits_only_for(uid, flight.planner.name) for uid in flight.uids)
 
 
 def planners(profiles: Mapping[str, Profile]) -> dict[str, GroupPlanner]:

@@ -29,7 +29,7 @@ from scheduler.plugins.sakkara.topology import Topology
 from scheduler.solver.instance import Limits
 from scheduler.solver.questions import Evict, Place, Solution
 from scheduler.state.podindex import Placed
-from scheduler.state.resources import PODS, counted, pod_requests
+from scheduler.state.resources import PODS
 
 ROUNDS = 8
 Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
@@ -74,7 +74,7 @@ class Decider:
             if spec is None:
                 return unresolvable(f"no ConfigMap or PodGroup describes the group {key}")
             check_levels(spec, tree.levels)
-            requests = {pod.metadata.uid: counted(pod_requests(pod)) for pod in room.members}
+            requests = planning.requests(room.members)
         except ObjectError as error:
             self.hold(key, error.message)
             return unresolvable(f"the group {key} is held: {error.message}")

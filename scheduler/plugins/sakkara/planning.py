@@ -17,6 +17,7 @@ from scheduler.plugins.sakkara.placement import Seat, in_order
 from scheduler.plugins.sakkara.topology import Topology
 from scheduler.solver.instance import Instance, Leaf, Level, Rule
 from scheduler.state.podindex import Placed
+from scheduler.state.resources import Amounts, counted, pod_requests
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -92,12 +93,26 @@ def seats(tree: Topology, placed: Iterable[Placed]) -> list[Seat]:
     ]
 
 
+def requests(members: Sequence[Pod]) -> dict[str, Amounts]:
+    """Return what each member requests by uid; ObjectError on a bad quantity."""
+    found: dict[str, Amounts] = {}
+    before = members[0]
+    amounts = counted(pod_requests(before))
+    for pod in members:
+        if pod.spec != before.spec:
+            before, amounts = pod, counted(pod_requests(pod))
+        found[pod.metadata.uid] = amounts
+    return found
+
+
 def unlike(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) -> str:
     """Return how the first member that asks for something else differs, or an empty text."""
     first = members[0]
     wanted = requests[first.metadata.uid]
     for other in members[1:]:
         got = requests[other.metadata.uid]
+        if got is wanted:
+            continue
         for resource in sorted({*wanted, *got}):
             if wanted.get(resource, 0) != got.get(resource, 0):
                 return (

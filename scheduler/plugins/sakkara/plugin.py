@@ -166,7 +166,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if spec is None:
             text = f"no ConfigMap or PodGroup describes the group {key}"
             return unresolvable(text)
-        waiting = [pod for pod in pods if self.handle.pods.get(pod.metadata.uid) is None]
+        known = self.handle.pods.get
+        waiting = [pod for pod in pods if known(pod.metadata.uid) is None]
         if any(self.handle.is_preempting(pod.metadata.uid) for pod in waiting):
             return unschedulable(f"the group {key} waits for evictions")
         if self._decider.leaving(key):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
+import msgspec
+import pytest
+
 from scheduler.config import default_config
-from scheduler.engine import groups
+from scheduler.engine import groupflights, groups
 from scheduler.engine.effects import Answer, Bind, Effects, Leading, SetStatus, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queues import Where
@@ -19,6 +22,7 @@ from tests.property.making import make_node, make_pod
 REGISTRY = Registry(IN_TREE)
 PROFILES = default_config(REGISTRY).profiles
 NOW = 1_767_225_600.0
+LABELS = {"sakkara.group.name": "g"}
 
 
 class Floor:
@@ -35,8 +39,7 @@ class Floor:
         meta = ObjectMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
         self.hear(Watched("GroupConfigMap", "ADDED", ConfigMap(meta, data)))
         for number in range(size):
-            labels = {"sakkara.group.name": "g"}
-            self.hear(Watched("Pod", "ADDED", make_pod(f"g-{number}", labels=labels)))
+            self.hear(Watched("Pod", "ADDED", make_pod(f"g-{number}", labels=LABELS)))
 
     def hear(self, event: object) -> None:
         self.engine.handle(event, self.now)  # type: ignore[arg-type]
@@ -74,19 +77,96 @@ def test_other_pods_go_on_while_the_solver_works():
     assert {f"g-{n}" for n in range(6)} == bound(floor.run())
 
 
-def test_a_large_group_goes_in_turns_and_others_in_between(monkeypatch):
-    """Its room is booked at once; the binds come some in a turn, and the engine asks for the next one."""
+def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a turn of the engine take three members further."""
+    monkeypatch.setattr(groupflights, "AT_A_TIME", 3)
     monkeypatch.setattr(groups, "AT_A_TIME", 3)
-    floor = Floor(nodes=2, size=8)
+
+
+def test_a_large_group_goes_in_turns_and_others_in_between(monkeypatch):
+    """Its room is booked at once; no bind comes before all are reserved, then some in each turn."""
+    in_turns(monkeypatch)
+    floor = Floor(nodes=2, size=7)
     floor.solve(the_solve(floor.run()))
-    floor.single("s")
+    for number in range(2):
+        floor.single(f"s-{number}")
 
     assert floor.engine.next_wakeup() == floor.now
-    turns = [bound(floor.run()) for _ in range(3)]
-    assert [3, 3, 2] == [len(turn) for turn in turns]
-    assert {f"g-{n}" for n in range(8)} == set().union(*turns)
+    turns = [bound(floor.run()) for _ in range(5)]
+    # Two nodes of four have room for one pod beside the group, wherever its members stand by then.
+    assert {"s-0"} == turns[0]
+    assert [0, 3, 3, 1] == [len(turn) for turn in turns[1:]]
+    assert {f"g-{n}" for n in range(7)} == set().union(*turns[1:])
     assert not floor.engine.has_work()
     assert floor.engine.next_wakeup() != floor.now
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_member_that_fails_recalls_all_that_have_not_been_let_go(monkeypatch, turns):
+    """Before the first bind nobody is bound; later nobody else is, and the rest come back to the queue."""
+    in_turns(monkeypatch)
+    floor = Floor(nodes=2, size=8)
+    floor.solve(the_solve(floor.run()))
+    gone = set().union(*(bound(floor.run()) for _ in range(turns)))
+    assert min(8, max(0, 3 * (turns - 2))) == len(gone)
+
+    floor.hear(Watched("Pod", "DELETED", make_pod("g-7", labels=LABELS)))
+    assert set() == set().union(*(bound(floor.run()) for _ in range(5)))
+    for number in range(7):
+        queued = floor.engine.queues.get(f"uid-g-{number}")
+        assert queued is not None
+        assert (f"g-{number}" in gone) == (queued.where is Where.IN_FLIGHT)
+    assert len(gone) == len(floor.engine.cluster.pods)
+
+
+def test_a_member_that_is_asked_to_go_before_its_reserve_recalls_the_others(monkeypatch):
+    """It is known only when its turn comes; nothing was bound by then."""
+    in_turns(monkeypatch)
+    floor = Floor(nodes=2, size=8)
+    floor.solve(the_solve(floor.run()))
+    leaving = make_pod("g-7", labels=LABELS)
+    meta = msgspec.structs.replace(leaving.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    floor.hear(Watched("Pod", "MODIFIED", msgspec.structs.replace(leaving, metadata=meta)))
+
+    assert set() == set().union(*(bound(floor.run()) for _ in range(6)))
+    assert 0 == len(floor.engine.cluster.pods)
+
+
+def test_a_large_group_is_refused_in_turns_and_comes_back_whole(monkeypatch):
+    """Who is told first waits with the others; what happens meanwhile wakes all of them."""
+    in_turns(monkeypatch)
+    floor = Floor(nodes=1, size=8)
+    floor.solve(the_solve(floor.run()))
+    floor.hear(Watched("Node", "ADDED", make_node("n1")))
+    turns = [floor.run() for _ in range(2)]
+
+    told = [[one for one in turn if isinstance(one, SetStatus)] for turn in turns]
+    assert [6, 2] == [len(one) for one in told]  # the first three had their word with the answer
+    floor.solve(the_solve(turns[1]))
+    assert {f"g-{n}" for n in range(8)} == set().union(*(bound(floor.run()) for _ in range(7)))
+
+
+def test_the_gate_looks_at_a_group_once_when_all_its_members_have_news(monkeypatch):
+    """A thousand members that were told why they wait would otherwise be counted a thousand times."""
+    floor = Floor(nodes=1, size=8)
+    floor.solve(the_solve(floor.run()))
+    for number in range(8):
+        floor.hear(Watched("Pod", "MODIFIED", make_pod(f"g-{number}", labels=LABELS)))
+    (planner,) = floor.engine.groups.planners
+    asked: list[str] = []
+    wanted = planner.group_wanted
+
+    def counted(key, pods):
+        asked.append(key)
+        return wanted(key, pods)
+
+    monkeypatch.setattr(planner, "group_wanted", counted)
+    floor.hear(Watched("Node", "ADDED", make_node("n1")))
+    floor.now += 20.0
+    floor.solve(the_solve(floor.run()))
+
+    assert {f"g-{n}" for n in range(8)} == bound(floor.run())
+    assert len(asked) <= 3
 
 
 def test_a_busy_cluster_cannot_keep_a_group_waiting_beyond_its_second_answer():
@@ -142,13 +222,13 @@ def test_a_member_that_goes_while_the_solver_works_ends_the_attempt():
     """The others wait for a replacement; nothing is placed."""
     floor = Floor(nodes=2, size=3)
     question = the_solve(floor.run())
-    floor.hear(Watched("Pod", "DELETED", make_pod("g-1", labels={"sakkara.group.name": "g"})))
+    floor.hear(Watched("Pod", "DELETED", make_pod("g-1", labels=LABELS)))
     floor.solve(question)
 
     assert set() == bound(floor.run())
     queued = floor.engine.queues.get("uid-g-0")
     assert queued is not None
     assert queued.where is Where.GATED
-    floor.hear(Watched("Pod", "ADDED", make_pod("g-9", labels={"sakkara.group.name": "g"})))
+    floor.hear(Watched("Pod", "ADDED", make_pod("g-9", labels=LABELS)))
     floor.solve(the_solve(floor.run()))
     assert {"g-0", "g-2", "g-9"} == bound(floor.run())
