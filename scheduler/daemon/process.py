@@ -78,6 +78,7 @@ class DaemonOptions(NamedTuple):
     figures: Figures | None = None
     seed: int = 0
     record: Record | None = None
+    on_listed: Callable[[], None] = lambda: None
 
 
 class Daemon:
@@ -248,6 +249,7 @@ class Daemon:
         if self._is_elected and not self.engine.is_leading and not self._is_stopping.is_set():
             if self._unsynced():
                 return
+            self._options.on_listed()
             _log.info("scheduling", nodes=len(self.engine.cluster.table))
             self._inbox.put(Leading(active=True))
             if self._options.operators is not None and "operators" not in self._tasks:

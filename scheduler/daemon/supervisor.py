@@ -58,11 +58,8 @@ class Supervisor:
             self._daemon, successor = successor, None
 
     async def _run_one(self, daemon: Daemon) -> int:
-        # The one before is garbage by now. What is there lives as long as this daemon: the collector
-        # need not look at it again.
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
+        gc.unfreeze()  # the one before is garbage by now
+        keep()
         following = asyncio.create_task(self._follow(daemon), name="configuration")
         try:
             if self._is_stopping:
@@ -99,3 +96,9 @@ class Supervisor:
             daemon.announce(RELOADED, "the configuration file has changed and is used from now on")
             daemon.stop()
             return
+
+
+def keep() -> None:
+    """Let the collector never look again at what is there: it lives as long as the daemon, mostly."""
+    gc.collect()
+    gc.freeze()
