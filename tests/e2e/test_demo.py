@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 COMMAND = "from scheduler.cli.main import main; main()"
 
 
@@ -35,6 +37,7 @@ def test_an_unknown_scenario_is_wrong_usage():
     assert ['error: --scenario: there is no scenario "nope"'] == done.stderr.splitlines()
 
 
+@pytest.mark.long
 def test_the_chapter_on_groups_comes_as_told():
     """User stories A and B as drawn, a refusal with its reason, a preemption, and the victims' return."""
     done = subprocess.run(

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from scheduler.base.clock import RealClock, rfc3339
@@ -99,6 +100,7 @@ async def test_a_burst_avoids_hot_and_silent_nodes(world: World, tmp_path: Path)
         assert (await placed(world))[silent] == 1
 
 
+@pytest.mark.long
 def test_the_chapter_on_load_comes_as_told():
     """Simulated agents, the daemon, hot nodes: `trellis demo --scenario load-aware`."""
     command = "from scheduler.cli.main import main; main()"
