@@ -18,12 +18,15 @@ Json = dict[str, Any]
 
 
 class Audit:
-    """Make it before the cluster, pass `flags` to the API server, read `writes` at any time."""
+    """Make it before the cluster, pass `flags` to the API server, read the log at any time.
 
-    def __init__(self, folder: Path) -> None:
+    `of` are the fields of the policy's rule; without it the writes of the schedulers' users are kept.
+    """
+
+    def __init__(self, folder: Path, of: Json | None = None) -> None:
         self._log = folder / "audit.log"
         policy = folder / "audit-policy.yaml"
-        rule = {"level": "Metadata", "users": [SCHEDULER_USER, NOBODY], "verbs": WRITES}
+        rule = {"level": "Metadata"} | (of or {"users": [SCHEDULER_USER, NOBODY], "verbs": WRITES})
         policy.write_text(
             yaml.safe_dump(
                 {
@@ -40,11 +43,14 @@ class Audit:
             "--audit-log-mode=blocking",
         ]
 
+    def entries(self) -> list[Json]:
+        """Return all that is written down so far, in order; a watch comes when it begins and ends."""
+        lines = self._log.read_text().splitlines() if self._log.exists() else []
+        return [json.loads(line) for line in lines]
+
     def writes(self, user: str | None = None) -> list[Json]:
         """Return all finished writes in order of their end, of one user or of all schedulers."""
-        lines = self._log.read_text().splitlines() if self._log.exists() else []
-        entries = [json.loads(line) for line in lines]
-        return [e for e in entries if user is None or e["user"]["username"] == user]
+        return [e for e in self.entries() if user is None or e["user"]["username"] == user]
 
     def bindings(self, user: str | None = None) -> list[Json]:
         """Return the writes that bind a pod, whatever became of them."""

@@ -97,6 +97,10 @@ profiles:
 apiVersion: trellis.dev/v1alpha1
 kind: TrellisConfiguration
 operators:
+  appGroup:
+    enabled: {{ not (empty $network) }}
+  networkTopology:
+    enabled: {{ not (empty $network) }}
   nodeMetric:
     enabled: {{ .Values.agents.load.enabled }}
 {{- end -}}

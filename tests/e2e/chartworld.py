@@ -1,0 +1,295 @@
+"""The chart by helm on a server, and its programs as their pods say: configuration, arguments, rights.
+
+A program gets the arguments, the file and the ServiceAccount's token that a kubelet would give it,
+and nothing else. For each profile there is something that only works when all of that is right.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.base.clock import RealClock, rfc3339
+from scheduler.base.meters import Meters
+from scheduler.kube.api import MERGE
+from scheduler.kube.client import ApiClient
+from scheduler.testing import node, pod
+from tests.apiserver.processes import free_ports
+from tests.e2e.liveworld import answers
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
+HELM = shutil.which(
+    "helm", path=os.environ.get("KUBEBUILDER_ASSETS", "") + os.pathsep + os.environ["PATH"]
+)
+RELEASE, NAMESPACE = "trellis", "trellis-system"
+LIMIT_S = 120.0
+# For tests that take helm, which is built with the tools of the real cluster.
+MARKS = [
+    pytest.mark.real,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(HELM is None, reason="helm is not installed (make tools)"),
+    pytest.mark.allow_blocking("servers and clients are set up on the test's loop"),
+]
+Json = dict[str, Any]
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Server:
+    """A client of the administrator's, and helm and daemons beside it."""
+
+    def __init__(self, kubeconfig: Path, client: ApiClient, folder: Path) -> None:
+        self._kubeconfig = kubeconfig
+        self._client = client
+        self.folder = folder
+
+    async def get(self, path: str) -> Json:
+        """Return an object or a list."""
+        response = await self._client.request("GET", path)
+        assert response.ok, f"GET {path}: {response.code} {response.message}"
+        found: Json = json.loads(response.body)
+        return found
+
+    async def post(self, path: str, body: Json) -> Json:
+        """Create an object."""
+        response = await self._client.request("POST", path, json.dumps(body).encode())
+        assert response.ok, f"POST {path}: {response.code} {response.message}"
+        made: Json = json.loads(response.body)
+        return made
+
+    async def put(self, path: str, body: Json) -> None:
+        """Replace an object, or its status."""
+        response = await self._client.request("PUT", path, json.dumps(body).encode())
+        assert response.ok, f"PUT {path}: {response.code} {response.message}"
+
+    async def patch(self, path: str, body: Json) -> None:
+        """Change an object by a merge patch."""
+        response = await self._client.request(
+            "PATCH", path, json.dumps(body).encode(), content_type=MERGE
+        )
+        assert response.ok, f"PATCH {path}: {response.code} {response.message}"
+
+    async def helm(self, *words: str) -> str:
+        """Run helm as the administrator; return what it prints."""
+        process = await asyncio.create_subprocess_exec(
+            str(HELM),
+            *words,
+            "--namespace",
+            NAMESPACE,
+            env=os.environ | {"KUBECONFIG": str(self._kubeconfig), "HOME": str(self.folder)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        assert 0 == process.returncode, err.decode()
+        return out.decode()
+
+    async def chart(self, verb: str, *values: str, dry: bool = False) -> str:
+        """Install or upgrade the release."""
+        sets = [word for value in values for word in ("--set", value)]
+        more = ["--create-namespace"] if verb == "install" else []
+        more += ["--dry-run=server"] if dry else []
+        return await self.helm(verb, RELEASE, str(ROOT / "charts" / "trellis"), *more, *sets)
+
+    async def until(self, path: str, holds: Any) -> Json:
+        """Ask for an object or a list until it is as wanted."""
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                found = await self.get(path)
+                if holds(found):
+                    return found
+
+    async def bound(self, *names: str) -> None:
+        """Wait until pods have a node."""
+        for name in names:
+            await self.until(f"{PODS}/{name}", lambda found: found["spec"].get("nodeName"))
+
+    async def template(self, plural: str, name: str) -> Json:
+        """Return what the pods of a workload of the release are."""
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/{plural}/{name}"
+        found: Json = (await self.get(path))["spec"]["template"]["spec"]
+        return found
+
+    @asynccontextmanager
+    async def daemon(self) -> AsyncIterator[None]:
+        """Run the daemon as the Deployment says; nothing that it asks may be forbidden."""
+        spec = await self.template("deployments", RELEASE)
+        (volume,) = (one for one in spec["volumes"] if one["name"] == "config")
+        maps = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{volume['configMap']['name']}"
+        mounted = self.folder / "config.yaml"
+        mounted.write_text((await self.get(maps))["data"]["config.yaml"])
+        (port,) = free_ports(1)
+        more = ("--bind-address", "127.0.0.1", "--secure-port", str(port))
+        places = {"/etc/trellis": str(self.folder)}
+        async with self.program(spec, *more, places=places) as process:
+            async with asyncio.timeout(LIMIT_S):
+                while not await answers(f"https://127.0.0.1:{port}/readyz"):
+                    assert process.returncode is None
+            yield
+
+    @asynccontextmanager
+    async def program(
+        self, spec: Json, *more: str, places: dict[str, str], node: str = ""
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
+        """Run the only container of a pod; `places` says where its mounts are here."""
+        (container,) = spec["containers"]
+        accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+        token = await self.post(f"{accounts}/{spec['serviceAccountName']}/token", {"spec": {}})
+        config = yaml.safe_load(self._kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": token["status"]["token"]}
+        kubeconfig = self.folder / spec["serviceAccountName"]
+        kubeconfig.write_text(yaml.safe_dump(config))
+        words = list(container["args"])
+        for mounted, here in places.items():
+            words = [word.replace(mounted, here) for word in words]
+        told = {"POD_NAMESPACE": NAMESPACE, "POD_NAME": "trellis-0", "NODE_NAME": node}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "scheduler.cli.main", *words, *more),
+            env=os.environ | {"KUBECONFIG": str(kubeconfig)} | told,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said = asyncio.create_task(process.communicate())
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            out, _ = await asyncio.wait_for(said, LIMIT_S)
+        assert [] == [line for line in out.decode().splitlines() if "orbidden" in line]
+
+
+@asynccontextmanager
+async def six_nodes(kubeconfig: Path, folder: Path) -> AsyncIterator[Server]:
+    """Make nodes on a new server."""
+    client = await ApiClient.connect(str(kubeconfig), clock=RealClock(), meters=Meters())
+    found = Server(kubeconfig, client, folder)
+    for number in range(6):
+        zone = f"z{number % 2 + 1}"
+        labels = {
+            "topology.kubernetes.io/zone": zone,
+            "topology.kubernetes.io/region": "us-west-1",
+        }
+        raw = node(f"node-{number}", cpu="8", memory="32Gi", labels=labels)
+        raw["status"]["capacity"] = raw["status"]["allocatable"]
+        await found.post("/api/v1/nodes", raw)
+    try:
+        yield found
+    finally:
+        await client.close()
+
+
+def waiting(name: str, **fields: Any) -> Json:
+    """Return a pod of ours."""
+    raw = pod(name, requests={"cpu": "500m", "memory": "64Mi"}, **fields)
+    raw["spec"]["schedulerName"] = "trellis"
+    del raw["spec"]["nodeName"], raw["status"]
+    return raw
+
+
+async def plain(server: Server) -> None:
+    """Pods that want nothing special."""
+    for number in range(3):
+        await server.post(PODS, waiting(f"plain-{number}"))
+    await server.bound("plain-0", "plain-1", "plain-2")
+
+
+async def network(server: Server) -> None:
+    """The documentation's shop: its pods are placed, and both operators write what they see."""
+    objects = [
+        one
+        for file in ("topology.yaml", "shop.yaml")
+        for one in yaml.safe_load_all((EXAMPLES / "network" / file).read_text())
+    ]
+    paths = {
+        "Namespace": "/api/v1/namespaces",
+        "NetworkTopology": "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies",
+        "AppGroup": "/apis/appgroup.diktyo.x-k8s.io/v1alpha1/namespaces/shop/appgroups",
+    }
+    for one in objects:
+        if one["kind"] in paths:
+            await server.post(paths[one["kind"]], one)
+    names = []
+    for one in objects:
+        if one["kind"] == "Deployment":
+            name, template = one["metadata"]["name"], one["spec"]["template"]
+            meta = {"name": name, "labels": template["metadata"]["labels"]}
+            await server.post(
+                "/api/v1/namespaces/shop/pods",
+                {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]},
+            )
+            names.append(name)
+    for name in names:
+        path = f"/api/v1/namespaces/shop/pods/{name}"
+        await server.until(path, lambda found: found["spec"].get("nodeName"))
+    await server.until(f"{paths['NetworkTopology']}/nt-default", lambda found: found.get("status"))
+    await server.until(f"{paths['AppGroup']}/shop", lambda found: found.get("status"))
+
+
+async def sakkara(server: Server) -> None:
+    """The design's group of eight, written back into its ConfigMap."""
+    maps = "/api/v1/namespaces/default/configmaps"
+    (tree,) = yaml.safe_load_all((EXAMPLES / "groups" / "topology.yaml").read_text())
+    group, job = yaml.safe_load_all((EXAMPLES / "groups" / "job.yaml").read_text())
+    await server.post(maps, tree)
+    await server.post(maps, group)
+    template = job["spec"]["template"]
+    for number in range(8):
+        meta = {"name": f"member-{number}", "labels": template["metadata"]["labels"]}
+        await server.post(
+            PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
+        )
+    await server.until(f"{maps}/group-a", lambda found: found["data"].get("status") == "Bound")
+    rank = "sakkara.member.rank"
+    await server.until(f"{PODS}/member-0", lambda found: rank in found["metadata"]["labels"])
+
+
+async def numa(server: Server) -> None:
+    """Only one node reports a zone that holds the pod."""
+    path = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
+    for number in range(6):
+        amount = "6" if number == 4 else "1"
+        amounts = [
+            {"name": "cpu", "capacity": "8", "allocatable": amount, "available": amount},
+            {"name": "memory", "capacity": "32Gi", "allocatable": "8Gi", "available": "8Gi"},
+        ]
+        body = {
+            "apiVersion": "topology.node.k8s.io/v1alpha2",
+            "kind": "NodeResourceTopology",
+            "metadata": {"name": f"node-{number}"},
+            "topologyPolicies": ["SingleNUMANodePodLevel"],
+            "zones": [{"name": "node-0", "type": "Node", "resources": amounts}],
+        }
+        await server.post(path, body)
+    guaranteed = waiting("aligned")
+    amounts_wanted = {"cpu": "2", "memory": "1Gi"}
+    guaranteed["spec"]["containers"][0]["resources"] = {
+        "requests": amounts_wanted,
+        "limits": amounts_wanted,
+    }
+    await server.post(PODS, guaranteed)
+    await server.until(f"{PODS}/aligned", lambda found: found["spec"].get("nodeName") == "node-4")
+
+
+async def load(server: Server) -> None:
+    """The operator makes an object per node; the only node that is not hot takes the pod."""
+    path = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+    await server.until(path, lambda found: 6 == len(found["items"]))
+    for number in range(6):
+        used = {"cpu": "1" if number == 3 else "7", "memory": "1Gi"}
+        found = await server.get(f"{path}/node-{number}")
+        found["status"] = {
+            "updateTime": rfc3339(RealClock().now()),
+            "nodeMetric": {"nodeUsage": {"resources": used}},
+        }
+        await server.put(f"{path}/node-{number}/status", found)
+    await server.post(PODS, waiting("cool"))
+    await server.until(f"{PODS}/cool", lambda found: found["spec"].get("nodeName") == "node-3")

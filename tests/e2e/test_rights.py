@@ -1,0 +1,115 @@
+"""Least privilege: what the chart's roles allow is used, and what its programs ask for is allowed.
+
+Every request of daemon, operators and agents is noted: by the sandbox's own check, and in the audit log
+of a real server. `system:kube-scheduler` and `system:volume-scheduler` are Kubernetes' own roles; of
+those nothing can be missing, but what they hold besides is not ours to take away.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scheduler.objects.kinds import WATCHED
+from tests.apiserver.realcluster import start_cluster
+from tests.e2e.chartparts import (
+    bandwidth_agent,
+    load_agent,
+    measured,
+    metrics_come_and_go,
+    netperf_agent,
+)
+from tests.e2e.chartworld import (
+    MARKS,
+    RELEASE,
+    Server,
+    load,
+    network,
+    numa,
+    plain,
+    sakkara,
+    six_nodes,
+)
+from tests.e2e.operatorworld import sandbox
+from tests.e2e.rights import (
+    Noted,
+    Right,
+    audit_of_accounts,
+    granted,
+    noted_by,
+    noted_in_sandbox,
+    refused,
+    unused,
+)
+
+pytestmark = MARKS
+Step = Callable[[Server], Awaitable[None]]
+
+AGENTS = [
+    "agents.bandwidth.enabled=true",
+    "agents.netperf.enabled=true",
+    "agents.netperf.keySecret.name=key",
+]
+PARTS: dict[str, tuple[list[str], list[Step]]] = {
+    "plain": ([], [plain]),
+    "network": ([], [network, measured]),
+    "sakkara": ([], [sakkara]),
+    "numa": ([], [numa]),
+    "load": (["agents.load.enabled=true"], [metrics_come_and_go, load, load_agent]),
+    "all": (AGENTS, [network, measured, sakkara, numa, bandwidth_agent]),
+}
+# The daemon looks for all kinds that it knows, as definitions may come later and the configuration
+# change; those of parts that are off are refused, which is as good to it as not being there.
+LOOKED_FOR = {("list", kind.group, kind.plural) for kind in WATCHED if not kind.required}
+
+
+@asynccontextmanager
+async def opened(kind: str, folder: Path) -> AsyncIterator[tuple[Server, Noted]]:
+    """Open a server of six nodes that notes what accounts ask."""
+    async with AsyncExitStack() as stack:
+        if kind == "sandbox":
+            noted = stack.enter_context(noted_in_sandbox())
+            kubeconfig = await stack.enter_async_context(sandbox(folder))
+        else:
+            audit = audit_of_accounts(folder)
+            kubeconfig = stack.enter_context(start_cluster(audit.flags, "rights")).kubeconfig
+            noted = noted_by(audit)
+        yield await stack.enter_async_context(six_nodes(kubeconfig, folder)), noted
+
+
+async def rights_of(server: Server) -> set[Right]:
+    """Return what the roles of the release allow."""
+    manifest = yaml.safe_load_all(await server.helm("get", "manifest", RELEASE))
+    return granted([one for one in manifest if one])
+
+
+def asked_of(noted: Noted) -> set[str]:
+    """Return the resources that somebody has asked for."""
+    return {request.asked.resource for request in noted()}
+
+
+@pytest.mark.parametrize("profile", PARTS)
+@pytest.mark.parametrize("kind", ["sandbox", "real"])
+async def test_every_right_is_needed_and_none_is_missing(kind: str, profile: str, tmp_path: Path):
+    """Each part of the chart does what it is for, and needs for it what its roles say."""
+    values, steps = PARTS[profile]
+    async with opened(kind, tmp_path) as (server, noted):
+        await server.chart("install", f"profile={profile}", *values)
+        rights = await rights_of(server)
+        async with server.daemon():
+            for step in steps:
+                await step(server)
+            if profile == "all":
+                async with netperf_agent(server):
+                    await server.until("/version", lambda _: "endpointslices" in asked_of(noted))
+        requests = noted()
+    missing = {
+        right
+        for right in refused(requests)
+        if profile == "all" or (right.verb, right.group, right.resource) not in LOOKED_FOR
+    }
+
+    assert [] == sorted(map(str, missing))
+    assert [] == sorted(map(str, unused(rights, requests)))
