@@ -147,8 +147,10 @@ async def test_standby_takes_over_in_the_middle_of_a_load(
     assert taken_s <= LEASE_S + GRACE_S
     assert [] == history.problems
     assert [] == history.gone
-    assert {f"pod-{n:05d}" for n in range(pods)} == set(binds)
     assert {1} == set(binds.values())
+    # A request whose connection died with the leader may have no entry of its end in the audit log.
+    assert set(binds) <= set(history.nodes)
+    assert {f"pod-{n:05d}" for n in range(pods)} == set(history.nodes)
     assert history.nodes == {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in listed}
 
 
