@@ -40,11 +40,11 @@ from scheduler.cli.about import VERSION
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load, read_gates
-from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.daemon import Daemon, DaemonOptions, garbage
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.decisionfile import DecisionFile
 from scheduler.daemon.solving import Solving
-from scheduler.daemon.supervisor import Supervisor, keep
+from scheduler.daemon.supervisor import Supervisor
 from scheduler.engine.decisionlog import Header
 from scheduler.engine.effects import Event, Watched
 from scheduler.kube.client import ApiClient
@@ -135,7 +135,7 @@ def run(
         # klog's 4 and up is our debug.
         seed=SystemRandom().getrandbits(32),
         set_verbosity=lambda level: threshold.set_level("debug" if level >= 4 else log_level),
-        on_listed=keep,
+        on_listed=garbage.keep,
     )
     log_path = decision_log or loaded.trellis.decision_log.path
     if log_path and gates:

@@ -9,7 +9,6 @@ as long as that takes; another replica may lead meanwhile.
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -17,6 +16,7 @@ import structlog
 from scheduler.base.errors import TrellisError
 from scheduler.base.meters import Meters
 from scheduler.config import Loaded
+from scheduler.daemon import garbage
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.process import Daemon
 
@@ -47,19 +47,19 @@ class Supervisor:
     async def run(self, loaded: Loaded) -> int:
         """Run until told to stop, or until a daemon ends by itself; return its exit code."""
         self._daemon = await self._build(loaded)
-        while True:
-            code = await self._run_one(self._daemon)
-            successor, self._next = self._next, None
-            if successor is None:
-                return code
-            if code != 0 or self._is_stopping:
-                await successor.discard()
-                return code
-            self._daemon, successor = successor, None
+        with garbage.short_pauses():
+            while True:
+                code = await self._run_one(self._daemon)
+                successor, self._next = self._next, None
+                if successor is None:
+                    return code
+                if code != 0 or self._is_stopping:
+                    await successor.discard()
+                    return code
+                self._daemon, successor = successor, None
 
     async def _run_one(self, daemon: Daemon) -> int:
-        gc.unfreeze()  # the one before is garbage by now
-        keep()
+        garbage.forget()  # the one before is garbage by now
         following = asyncio.create_task(self._follow(daemon), name="configuration")
         try:
             if self._is_stopping:
@@ -96,9 +96,3 @@ class Supervisor:
             daemon.announce(RELOADED, "the configuration file has changed and is used from now on")
             daemon.stop()
             return
-
-
-def keep() -> None:
-    """Let the collector never look again at what is there: it lives as long as the daemon, mostly."""
-    gc.collect()
-    gc.freeze()

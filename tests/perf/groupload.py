@@ -26,7 +26,7 @@ from scheduler.base.meters import Meters
 from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.daemon import Daemon, DaemonOptions
-from scheduler.daemon.supervisor import keep
+from scheduler.daemon.garbage import keep, short_pauses
 from scheduler.kube.client import ApiClient
 from scheduler.sandbox.kinds import NODES, PODS
 from scheduler.sandbox.sandbox import Options, Sandbox
@@ -127,6 +127,11 @@ def look_inside(watch: LoopWatch, daemon: Daemon) -> None:
 
 async def measure(nodes: int, pods: int, members: int) -> dict[str, Any]:
     """Bind ordinary pods beside a group of so many (0: none) and return how fast it went."""
+    with short_pauses():
+        return await _measured(nodes, pods, members)
+
+
+async def _measured(nodes: int, pods: int, members: int) -> dict[str, Any]:
     clock, meters = RealClock(), Meters()
     async with Sandbox(Options(shape=plain_shape(nodes))) as sandbox:
         path = str(sandbox.kubeconfig_path)

@@ -1,0 +1,55 @@
+"""What lives long is set aside for the collector, and only then."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.daemon import garbage
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    """Leave nothing set aside for the tests that follow."""
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.parametrize(("limit_s", "is_kept"), [(-1.0, True), (3600.0, False)])
+def test_what_a_long_collection_leaves_is_set_aside(
+    monkeypatch: pytest.MonkeyPatch, limit_s: float, is_kept: bool
+):
+    """By its length; collections of the young never count."""
+    monkeypatch.setattr(garbage, "LONG_S", limit_s)
+    with garbage.short_pauses():
+        gc.collect(1)
+        assert 0 == gc.get_freeze_count()
+        gc.collect()
+        found = gc.get_freeze_count()
+
+    assert is_kept is (found > 0)
+    gc.unfreeze()
+    gc.collect()
+    assert 0 == gc.get_freeze_count()
+
+
+class Ring:
+    """Something that holds itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_garbage_of_before_is_found_again():
+    """What became garbage while it was set aside goes when everything is looked through."""
+    ring = Ring()
+    there = weakref.ref(ring)
+    garbage.keep()
+    del ring
+    gc.collect()
+    assert there() is not None
+    garbage.forget()
+
+    assert there() is None
