@@ -6,6 +6,7 @@ pods come, are scheduled, and go again, while the resident size is noted.
 """
 
 import asyncio
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +46,8 @@ async def _measured(folder: Path, *, churn: int) -> dict[str, Any]:
     options = Options(plain_shape(NODE_COUNT), lazy=True, kubeconfig=folder / "kubeconfig")
     async with Sandbox(options) as sandbox:
         await _fill(sandbox.store)
+        gc.collect()
+        gc.freeze()  # as `trellis sandbox` does: its own collections are not the daemon's time
         begun = monotonic()
         with _daemon(folder) as daemon:
             await until(lambda: asyncio.to_thread(_is_ready, daemon), READY_S, "the daemon")
