@@ -32,7 +32,7 @@ LABEL = "topology.kubernetes.io"
 Json = dict[str, Any]
 
 pytestmark = [
-    pytest.mark.real,
+    pytest.mark.long,
     pytest.mark.timeout(300),
     pytest.mark.skipif(SERVER is None, reason="needs a prometheus server: run `make tools`"),
     pytest.mark.allow_blocking("starts programs"),

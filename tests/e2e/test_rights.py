@@ -91,7 +91,7 @@ def asked_of(noted: Noted) -> set[str]:
 
 
 @pytest.mark.parametrize("profile", PARTS)
-@pytest.mark.parametrize("kind", ["sandbox", "real"])
+@pytest.mark.parametrize("kind", [pytest.param("sandbox", marks=pytest.mark.long), "real"])
 async def test_every_right_is_needed_and_none_is_missing(kind: str, profile: str, tmp_path: Path):
     """Each part of the chart does what it is for, and needs for it what its roles say."""
     values, steps = PARTS[profile]
