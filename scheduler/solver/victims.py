@@ -40,6 +40,9 @@ def solve(problem: Preemption, limits: Limits | None = None) -> Victims:
     `infeasible` when the group would not fit even if all candidates went, or not without violating
     budgets where that is forbidden. InputError when the problem contradicts itself.
     """
+    # Loading CP-SAT can take longer than a small search, so that is not on the search's clock.
+    from scheduler.solver import victimstage  # noqa: F401
+
     started = perf_s()
     tree.check(problem.instance)
     search = Search(problem, limits or Limits(), started)
