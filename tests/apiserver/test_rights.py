@@ -62,12 +62,16 @@ async def test_nothing_without_a_role(api: Api):
     ("kind", "rules", "allowed", "refused"),
     [
         pytest.param(
-            "Role", [rule("list", "pods")], ["pods"], ["pods/p", "/api/v1/pods"], id="namespace"
+            "Role",
+            [rule("list", "pods")],
+            ["pods"],
+            ["pods/p", "/api/v1/pods"],
+            id="namespace",
         ),
         pytest.param(
             "ClusterRole",
             [rule("list", "pods")],
-            ["pods", "/api/v1/pods"],
+            ["pods", "/api/v1/pods?fieldSelector=metadata.name%3Dnobody"],
             ["services"],
             id="cluster",
         ),
