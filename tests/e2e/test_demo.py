@@ -38,10 +38,13 @@ def test_an_unknown_scenario_is_wrong_usage():
 
 
 @pytest.mark.long
-def test_the_chapter_on_groups_comes_as_told():
-    """User stories A and B as drawn, a refusal with its reason, a preemption, and the victims' return."""
+@pytest.mark.parametrize(
+    ("scenario", "expectations"), [("groups", 5), ("network", 5), ("load-aware", 2)]
+)
+def test_a_chapter_comes_as_told(scenario: str, expectations: int):
+    """Each further chapter ends by itself, quietly, with everything that it says seen."""
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, "demo", "--once", "--scenario", "groups"],
+        [sys.executable, "-c", COMMAND, "demo", "--once", "--scenario", scenario],
         capture_output=True,
         text=True,
         timeout=120,
@@ -49,4 +52,5 @@ def test_the_chapter_on_groups_comes_as_told():
     )
 
     assert (0, "") == (done.returncode, done.stderr)
-    assert "5 of 5 expectations came true" in done.stdout.splitlines()[-1]
+    told = f"{expectations} of {expectations} expectations came true"
+    assert told in done.stdout.splitlines()[-1]

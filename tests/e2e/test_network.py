@@ -5,8 +5,6 @@ Pods are put up before the daemon starts, so that all of them wait in one queue 
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -245,19 +243,3 @@ async def test_the_examples_go_the_way_that_the_documentation_says(world: World)
     async with world.running():
         await world.until_bound()
         assert world.placed == sorted(world.placed, key=order[::-1].index)
-
-
-@pytest.mark.long
-def test_the_chapter_on_the_network_comes_as_told():
-    """A shop far cheaper than by the defaults, a full link, and costs that are gone."""
-    command = "from scheduler.cli.main import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", command, "demo", "--once", "--scenario", "network"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-    assert (0, "") == (done.returncode, done.stderr)
-    assert "5 of 5 expectations came true" in done.stdout.splitlines()[-1]
