@@ -62,6 +62,10 @@ class Plugin(Generic[ArgsT]):
     `pre_score` whose answer depends on the pod's shape and the arguments alone: the framework asks
     once per shape. `by_row` says more than `local`: the verdict of `filter` on a row follows from the
     row's node, its pods and the pod's shape, so it may be kept until one of them changes. `bounded` says that scores are within 0..100 on every row, feasible or not.
+
+    `idle_at`, which an instance may set, names points (methods) where it does nothing with its
+    arguments. A plugin that `sleeps()` has nothing to do with any pod: an attempt that begins
+    meanwhile goes without it at all points. It is asked before every attempt.
     """
 
     name: ClassVar[str] = ""
@@ -73,6 +77,7 @@ class Plugin(Generic[ArgsT]):
     by_row: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
     normalize: Any = "none"
+    idle_at: tuple[str, ...] = ()
 
     # Whether the state of pre-filter (of pre-filter or pre-score) is passed on: asked for every pod.
     takes_state: ClassVar[bool] = False
@@ -84,6 +89,7 @@ class Plugin(Generic[ArgsT]):
         pre_enqueue: Callable[..., Any]
         less: Callable[..., bool]
         hint: Callable[..., bool]
+        sleeps: Callable[[], bool]
         pre_filter: Callable[..., Any]
         filter: Callable[..., Any]
         post_filter: Callable[..., Any]

@@ -1,7 +1,8 @@
 """`Profile`: for each extension point an ordered tuple of bound plugin methods, built once.
 
 `PluginLists` is what the configuration resolves to (names, order, weights); `build_profile` turns it
-into instances. Each plugin class is instantiated once per profile, whichever points it serves.
+into instances. Each plugin class is instantiated once per profile, whichever points it serves, and
+bound where it has something to do.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def build_profile(spec: ProfileSpec, registry: Registry, handle: Handle) -> Prof
             if listed.name not in instances:
                 instances[listed.name] = _instance(spec, listed.name, registry, handle)
             plugin = instances[listed.name]
-            bound.append(Bound(listed.name, getattr(plugin, method), plugin, listed.weight or 1))
+            if method not in plugin.idle_at:
+                call = getattr(plugin, method)
+                bound.append(Bound(listed.name, call, plugin, listed.weight or 1))
         points[method] = tuple(bound)
     return Profile(
         scheduler_name=spec.scheduler_name,

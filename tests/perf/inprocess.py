@@ -29,6 +29,7 @@ from scheduler.engine.effects import (
     Watched,
 )
 from scheduler.engine.engine import Engine
+from scheduler.framework.profile import ProfileSpec
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.pod import Pod
 from tests.perf.workload import (
@@ -49,10 +50,13 @@ PATIENCE = 2000
 
 
 class Play:
-    """An engine and the world around it, on its way through a workload."""
+    """An engine and the world around it, on its way through a workload.
 
-    def __init__(self) -> None:
-        specs = [
+    It has the default profile, unless others are given.
+    """
+
+    def __init__(self, specs: Sequence[ProfileSpec] = ()) -> None:
+        specs = specs or [
             spec for spec in default_config(registry()).profiles if spec.scheduler_name == SCHEDULER
         ]
         self.meters = Meters()

@@ -14,7 +14,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Rejected, Status, reject
+from scheduler.framework.status import NOT_CONCERNED, SKIP, Rejected, Status, reject
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.pod import Pod
 from scheduler.plugins.numa import filtering, leastnuma, restricted, scoring
@@ -44,6 +44,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
 
     reads = ("pod.deleted", "node", "node.allocatable", KIND, "self.requests")
     local = True
+    bounded = True
     on_the_spot = ("filter", "score")
 
     def __init__(self, args: NodeResourceTopologyMatchArgs, handle: Handle) -> None:
@@ -59,13 +60,20 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         self._room = filtering.Room()
         self._misfits = Kept(self._no_zone, self._no_zone_on)
         self._scores = Kept(self._worth)
+        if not args.discard_reserved_nodes:
+            # The over-reserve cache needs no word of these: it follows assumed pods.
+            self.idle_at = ("reserve", "unreserve", "post_bind")
+
+    def sleeps(self) -> bool:
+        """Whether no node has a report, so that no zone matters and all nodes are worth the same."""
+        return self._topologies.is_empty
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Demand:
         """Return what the pod asks for; Skip for one that no zone matters to."""
-        if self._topologies.is_empty:
-            return SKIP
         demand = self._demanded(cycle)
         if demand.needs_nothing:
+            return SKIP if self.args.discard_reserved_nodes else NOT_CONCERNED
+        if self._topologies.is_empty:
             return SKIP
         if self._reserving is not None:
             self._reserving.settle()
@@ -105,22 +113,16 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         return np.where(rows, self._scores.column(sight, nodes, demand, rows), 0)
 
     def reserve(self, cycle: Cycle, node: str, _state: Demand | None) -> None:
-        """Keep others off the node until the pod is bound, if nodes with reservations are discarded.
-
-        The over-reserve cache needs no word of it: it follows assumed pods.
-        """
-        if self.args.discard_reserved_nodes:
-            self._topologies.hold(cycle.pod.metadata.uid, node)
+        """Keep others off the node until the pod is bound, if nodes with reservations are discarded."""
+        self._topologies.hold(cycle.pod.metadata.uid, node)
 
     def unreserve(self, cycle: Cycle, _node: str, _state: Demand | None) -> None:
         """Take the reservation back."""
-        if self.args.discard_reserved_nodes:
-            self._topologies.release(cycle.pod.metadata.uid)
+        self._topologies.release(cycle.pod.metadata.uid)
 
     def post_bind(self, cycle: Cycle, _node: str) -> None:
         """End the reservation: the pod is bound."""
-        if self.args.discard_reserved_nodes:
-            self._topologies.release(cycle.pod.metadata.uid)
+        self._topologies.release(cycle.pod.metadata.uid)
 
     def hint(self, change: Change, _pod: Pod) -> bool:
         """Whether a change may help: pods that leave nodes with topologies, reports that say more."""
