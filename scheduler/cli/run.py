@@ -25,7 +25,6 @@ from operators.metricproviders.watcher import (
     MetricsServerWatcher,
     PrometheusWatcher,
 )
-from operators.run import run_operators
 from operators.settings import (
     AppGroupSettings,
     FiguresSettings,
@@ -220,7 +219,7 @@ class Building(NamedTuple):
 
             def operators(view: ClusterView, solving: Solving) -> Coroutine[Any, Any, None]:
                 where, wanted = Connection(client, client.credentials), _operators_settings(loaded)
-                return run_operators(wanted, view, where, health, self.clock, solving)
+                return _operate(wanted, view, where, health, self.clock, solving)
 
             options = options._replace(operators=operators, operators_check=health.check)
         try:
@@ -236,6 +235,26 @@ class Building(NamedTuple):
         except BaseException:
             await client.close()
             raise
+
+
+async def _operate(
+    wanted: OperatorsSettings,
+    view: ClusterView,
+    where: Connection,
+    health: OperatorsHealth,
+    clock: RealClock,
+    solving: Solving,
+) -> None:
+    """Run the operators, whose code is imported now: kopf's takes as long as all else together."""
+    run_operators = await asyncio.to_thread(_imported_operators)
+    garbage.set_aside()
+    await run_operators(wanted, view, where, health, clock, solving)
+
+
+def _imported_operators() -> Callable[..., Coroutine[Any, Any, None]]:
+    from operators.run import run_operators
+
+    return run_operators
 
 
 def _elected(loaded: Loaded, leader_elect: bool | None) -> Loaded:

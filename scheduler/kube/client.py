@@ -18,8 +18,9 @@ from yarl import URL
 
 from scheduler.base.clock import Clock, perf_s
 from scheduler.base.meters import Meters
+from scheduler.kube.access import Access
 from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Response, Stream, failure
-from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.credentials import Credentials
 from scheduler.kube.http1 import header
 from scheduler.kube.limits import RateLimit
 from scheduler.kube.wire import NotSentError, Wire, WireStatistics

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 from scheduler.base.clock import Clock
 from scheduler.base.errors import ConfigError
 from scheduler.base.meters import Meters
+from scheduler.kube.access import Access
 from scheduler.kube.client import ApiClient
-from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.credentials import Credentials
 
 
 class _Fixed:

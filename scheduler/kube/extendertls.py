@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 import ssl
-import tempfile
 from pathlib import Path
 
 from scheduler.base.errors import ConfigError
 from scheduler.config.model import Extender, ExtenderTLSConfig
+from scheduler.kube.tls import client_context
 
 
 def tls_context(extender: Extender) -> ssl.SSLContext:
@@ -34,38 +34,16 @@ def _context(extender: Extender, wanted: ExtenderTLSConfig) -> ssl.SSLContext:
             "specifying a root certificates file with the insecure flag is not allowed"
         )
     # Read here, because the library does not say which file it could not open.
-    authorities = Path(wanted.ca_file).read_bytes() if wanted.ca_file else b""
-    if wanted.ca_data:
-        authorities = _decoded(wanted.ca_data)
-    context = ssl.create_default_context(cadata=authorities.decode() if has_ca else None)
-    if is_blind:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    _present_ourselves(context, wanted)
-    return context
+    return client_context(
+        _content(wanted.ca_data, wanted.ca_file),
+        _content(wanted.cert_data, wanted.cert_file),
+        _content(wanted.key_data, wanted.key_file),
+        is_blind=is_blind,
+    )
 
 
-def _present_ourselves(context: ssl.SSLContext, wanted: ExtenderTLSConfig) -> None:
-    """Load our own certificate; the library reads it from files only."""
-    has_certificate = bool(wanted.cert_file or wanted.cert_data)
-    has_key = bool(wanted.key_file or wanted.key_data)
-    if has_certificate != has_key:
-        missing = "key" if has_certificate else "certificate"
-        raise ValueError(f"a client {missing} is missing")
-    if not has_certificate:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        certificate = _copied(Path(folder, "certificate"), wanted.cert_file, wanted.cert_data)
-        key = _copied(Path(folder, "key"), wanted.key_file, wanted.key_data)
-        context.load_cert_chain(certificate, key)
-
-
-def _copied(path: Path, file: str, data: str) -> Path:
-    """Write what `data` carries, or else what is in `file`, where only we can read it."""
-    path.touch(mode=0o600)
-    path.write_bytes(_decoded(data) if data else Path(file).read_bytes())
-    return path
-
-
-def _decoded(data: str) -> bytes:
-    return base64.b64decode(data, validate=True)
+def _content(data: str, file: str) -> bytes:
+    """Return what `data` carries, or else what is in `file`; b"" without either."""
+    if data:
+        return base64.b64decode(data, validate=True)
+    return Path(file).read_bytes() if file else b""

@@ -1,6 +1,7 @@
 """The daemon finds its API server and proves who it is, by every way that kubectl knows."""
 
 import asyncio
+import base64
 import os
 import ssl
 from pathlib import Path
@@ -12,7 +13,10 @@ import yaml
 from scheduler.base.clock import ManualClock, RealClock
 from scheduler.base.errors import ConfigError
 from scheduler.kube import credentials
+from scheduler.kube.access import Access, Accesses
+from scheduler.kube.authplugins import AuthPlugin
 from scheduler.kube.credentials import CHECK_EVERY_S, Credentials
+from scheduler.kube.kubeconfig import KubeconfigSource
 from scheduler.sandbox.certificates import make_certificates
 
 PLUGIN = """#!/bin/sh
@@ -200,19 +204,103 @@ async def test_a_plugin_is_run_when_its_token_ends(tmp_path: Path, expiry: str, 
 
 
 @pytest.mark.parametrize(
-    ("user", "cluster", "context"),
+    ("user", "cluster", "context", "told"),
     [
-        ({}, {}, "three"),
-        ({"client-certificate": "missing.crt", "client-key": "missing.key"}, {}, ""),
-        ({}, {"certificate-authority-data": "bm8gY2VydGlmaWNhdGU="}, ""),
+        ({}, {}, "three", r'no context "three" \(there are: one, two\)'),
+        ({"client-certificate": "gone.crt", "client-key": "gone.key"}, {}, "", r"gone\.crt"),
+        ({"client-certificate": "token"}, {}, "", "a client key is missing"),
+        ({}, {"certificate-authority-data": "bm8gY2VydGlmaWNhdGU="}, "", "certificate"),
+        ({}, {"certificate-authority-data": "?"}, "", "cannot be used"),
+        ({}, {"server": ""}, "", 'cluster "one" names no server'),
+        ({"token": 3}, {}, "", r"Expected `str`, got `int` - at `\$\.users\[0\]\.user\.token`"),
     ],
 )
 async def test_what_is_wrong_is_told(
-    tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any], context: str
+    tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any], context: str, told: str
 ):
     """A context, file or certificate that is not there ends with one line, not a traceback."""
-    with pytest.raises(ConfigError):
+    (tmp_path / "token").write_text("secret")
+    with pytest.raises(ConfigError, match=told) as failed:
         await load(kubeconfig(tmp_path, user, **cluster), context)
+
+    assert 1 == len(str(failed.value).splitlines())
+
+
+async def test_of_several_files_the_first_to_say_something_wins(tmp_path: Path):
+    """As in kubectl: also for the current context; paths count from the file that names them."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "token").write_text("from-a")
+    first = kubeconfig(tmp_path / "a", {"tokenFile": "token"})
+    second = tmp_path / "second"
+    said = yaml.safe_load(first.read_text()) | {"current-context": "two"}
+    said["users"][0]["user"] = {"token": "from-b"}
+    said["contexts"].append({"name": "three", "context": {"cluster": "two", "user": "w"}})
+    said["users"].append({"name": "w", "user": {"token": "w-token"}})
+    second.write_text(yaml.safe_dump(said))
+    paths = os.pathsep.join((str(first), "/missing", str(second)))
+
+    assert "Bearer from-a" == (await load(paths)).access.authorization
+    assert "Bearer w-token" == (await load(paths, "three")).access.authorization
+
+
+async def test_the_file_of_a_token_is_newer_than_the_token(tmp_path: Path):
+    """Where both are given the file counts, unless it cannot be read."""
+    path = kubeconfig(tmp_path, {"token": "old", "tokenFile": "token"})
+    without = await load(path)
+    (tmp_path / "token").write_text("new")
+
+    assert "Bearer old" == without.access.authorization
+    assert "Bearer new" == (await load(path)).access.authorization
+
+
+async def test_what_is_written_out_counts_before_what_is_in_files(tmp_path: Path):
+    """Certificates in base64, also broken into lines; the files beside them need not be there."""
+    made = await asyncio.to_thread(make_certificates, RealClock().now(), ["localhost"])
+    in_lines = base64.encodebytes
+    user = {
+        "client-certificate": "missing",
+        "client-certificate-data": in_lines(made.certificate).decode(),
+        "client-key-data": in_lines(made.key).decode(),
+    }
+    authorities = "Prüfstelle\n".encode() + made.authority
+    path = kubeconfig(
+        tmp_path, user, **{"certificate-authority-data": in_lines(authorities).decode()}
+    )
+
+    tls = (await load(path)).access.tls
+
+    assert tls is not None
+    assert 1 == tls.cert_store_stats()["x509_ca"]
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster", "context"),
+    [
+        ({"token": "secret"}, {}, "one"),
+        ({"tokenFile": "token"}, {"tls-server-name": "other"}, "one"),
+        ({"username": "a", "password": "b"}, {"insecure-skip-tls-verify": True}, "one"),
+        ({"token": "secret", "username": "a", "password": "b"}, {"proxy-url": "http://p:1"}, "one"),
+        ({}, {"server": "https://one.example/below/"}, "one"),
+        ({}, {}, "two"),
+    ],
+)
+def test_it_reads_as_kubernetes_asyncio_does(
+    tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any], context: str
+):
+    """What that library reads of a file without a plugin is what we read of it."""
+    (tmp_path / "token").write_text("from-file\n")
+    path = kubeconfig(tmp_path, user, **cluster)
+
+    ours = KubeconfigSource(str(path), context).load(force=False)
+    namespace, accesses = ours.namespace, Accesses()
+    theirs = AuthPlugin(str(path), context, is_program=False).load(namespace, accesses, force=False)
+
+    assert _seen(theirs) == _seen(ours)
+
+
+def _seen(access: Access) -> tuple[object, ...]:
+    tls = access.tls and (access.tls.verify_mode, access.tls.check_hostname)
+    return access.server, access.authorization, access.server_hostname, access.proxy, tls
 
 
 @pytest.mark.parametrize("text", ["{", "", "[]", "just text", "clusters: 3\n"])

@@ -16,7 +16,8 @@ from operators.life import EndedError, live
 from operators.networktopology.operator import NETWORK_TOPOLOGY
 from operators.signals import KeptSignals
 from scheduler.base.clock import RealClock
-from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.access import Access
+from scheduler.kube.credentials import Credentials
 from scheduler.sandbox.server import ApiServer
 from scheduler.sandbox.start import new_store
 

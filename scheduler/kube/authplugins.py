@@ -1,0 +1,66 @@
+"""Users of a kubeconfig whose token comes from a program or a provider: kubernetes-asyncio asks them.
+
+That package runs exec plugins and refreshes tokens of OIDC and GCP. It is imported when a kubeconfig
+has such a user and not before: it takes half as long to import as all the rest of a start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from scheduler.kube.access import Access, Accesses, Proof
+
+
+class AuthPlugin:
+    """kubernetes-asyncio's loader for one context, kept because it knows when its token ends."""
+
+    def __init__(self, paths: str, context: str, *, is_program: bool) -> None:
+        self._paths = paths
+        self._context = context
+        self._is_program = is_program
+        self._loader: Any = None
+        self._access: Access | None = None
+
+    def load(self, namespace: str, accesses: Accesses, *, force: bool) -> Access:
+        """Return the access of this moment; runs the plugin again when it is time, or with `force`."""
+        from kubernetes_asyncio.client import Configuration
+        from kubernetes_asyncio.config import kube_config
+
+        if self._access is not None and not force and self._is_lasting():
+            return self._access
+        if self._loader is None or force:
+            merger = kube_config.KubeConfigMerger(self._paths)
+            self._loader = kube_config.KubeConfigLoader(
+                config_dict=merger.config,
+                config_base_path=None,
+                active_context=self._context,
+                config_persister=merger.save_changes,
+            )
+        found = Configuration()
+        asyncio.run(self._loader.load_and_set(found))
+        self._access = accesses.make(_proof(found, namespace))
+        return self._access
+
+    def _is_lasting(self) -> bool:
+        """Whether a program answered without saying until when: then it holds until refused."""
+        return self._is_program and not hasattr(self._loader, "exec_plugin_expiry")
+
+
+def _proof(found: Any, namespace: str) -> Proof:
+    return Proof(
+        str(found.host),
+        str(found.api_key.get("BearerToken", "")),
+        _read(found.ssl_ca_cert),
+        _read(found.cert_file),
+        _read(found.key_file),
+        not found.verify_ssl,
+        found.tls_server_name,
+        found.proxy,
+        namespace,
+    )
+
+
+def _read(path: str | None) -> bytes:
+    return Path(path).read_bytes() if path else b""

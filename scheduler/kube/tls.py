@@ -1,0 +1,44 @@
+"""TLS contexts of our own connections, made from PEM that is in memory already.
+
+Used towards the API server and towards extenders. Nothing is read here; callers say which file a
+fault is in.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from pathlib import Path
+
+
+def client_context(
+    authorities: bytes = b"", certificate: bytes = b"", key: bytes = b"", *, is_blind: bool = False
+) -> ssl.SSLContext:
+    """Return a context that trusts `authorities` (b"": the system's) and presents a certificate.
+
+    `is_blind`: whoever answers is taken for the server. Raises OSError or ValueError.
+    """
+    # What stands between the certificates may be in any language; they themselves are ASCII.
+    text = authorities.decode("ascii", "ignore")
+    context = ssl.create_default_context(cadata=text or None)
+    # Python 3.13 asks for extensions that many clusters' own authorities do not have.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if is_blind:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if bool(certificate) != bool(key):
+        raise ValueError(f"a client {'key' if certificate else 'certificate'} is missing")
+    if certificate:
+        _present(context, certificate, key)
+    return context
+
+
+def _present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Load our own certificate; the library reads it from files only."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = Path(folder, "certificate"), Path(folder, "key")
+        for path, content in zip(paths, (certificate, key), strict=True):
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+        # An empty password makes an encrypted key fail; without one, ssl asks at the terminal.
+        context.load_cert_chain(*paths, password="")
