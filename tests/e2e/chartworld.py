@@ -77,6 +77,14 @@ class Server:
         )
         assert response.ok, f"PATCH {path}: {response.code} {response.message}"
 
+    async def dry_run(self, path: str, body: Json) -> str:
+        """Let the server look at an object as strictly as it can; return why it would refuse it."""
+        path += "?dryRun=All&fieldManager=dry&force=true&fieldValidation=Strict"
+        response = await self._client.request(
+            "PATCH", path, json.dumps(body).encode(), content_type="application/apply-patch+yaml"
+        )
+        return "" if response.ok else response.message
+
     async def helm(self, *words: str) -> str:
         """Run helm as the administrator; return what it prints."""
         process = await asyncio.create_subprocess_exec(
@@ -92,11 +100,10 @@ class Server:
         assert 0 == process.returncode, err.decode()
         return out.decode()
 
-    async def chart(self, verb: str, *values: str, dry: bool = False) -> str:
+    async def chart(self, verb: str, *values: str) -> str:
         """Install or upgrade the release."""
         sets = [word for value in values for word in ("--set", value)]
         more = ["--create-namespace"] if verb == "install" else []
-        more += ["--dry-run=server"] if dry else []
         return await self.helm(verb, RELEASE, str(ROOT / "charts" / "trellis"), *more, *sets)
 
     async def until(self, path: str, holds: Any) -> Json:

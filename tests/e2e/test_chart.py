@@ -4,15 +4,18 @@ Each time the daemon gets what its Deployment says and nothing else; a right tha
 answer 403 in its log.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.chart.test_chart import COMBINATIONS, render
 from tests.e2e.chartworld import (
     MARKS,
     PODS,
     RELEASE,
+    Json,
     Server,
     load,
     network,
@@ -22,6 +25,7 @@ from tests.e2e.chartworld import (
     six_nodes,
     waiting,
 )
+from tests.e2e.monitoringkinds import definitions
 from tests.e2e.operatorworld import real, sandbox
 
 pytestmark = MARKS
@@ -77,13 +81,49 @@ async def test_a_release_through_all_profiles(server: Server):
     assert 6 == len(definitions["items"])
 
 
+async def kinds_of(server: Server) -> dict[tuple[str, str], tuple[str, bool]]:
+    """Return where objects of each apiVersion and kind are, and whether in namespaces."""
+    found = {}
+    groups = [one["preferredVersion"] for one in (await server.get("/apis"))["groups"]]
+    for version in ("v1", *(one["groupVersion"] for one in groups)):
+        root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
+        for resource in (await server.get(root))["resources"]:
+            if "/" not in resource["name"]:
+                where = f"{root}/{{}}{resource['name']}", resource["namespaced"]
+                found[version, resource["kind"]] = where
+    return found
+
+
 async def test_every_combination_is_taken_by_the_server(server: Server):
-    """What the chart renders passes the server's own validation."""
-    for values in (
-        ["serviceMonitor.enabled=false"],
-        ["profile=all", "agents.load.enabled=true", "networkPolicy.enabled=true"],
-        ["agents.netperf.enabled=true", "agents.netperf.keySecret.name=key"],
-        ["agents.bandwidth.enabled=true", "grafanaDashboard.enabled=true", "replicaCount=1"],
-    ):
-        out = await server.chart("install", *values, dry=True)
-        assert "STATUS: pending-install" in out
+    """Each object of each combination of values passes a strict dry run; one with a typo does not."""
+    for name in ("sys", "shop"):
+        await server.post("/api/v1/namespaces", {"metadata": {"name": name}})
+    for one in definitions():
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        await server.post(path, one)
+        await server.until(f"{path}/{one['metadata']['name']}", _is_served)
+    kinds = await kinds_of(server)
+
+    def path_of(one: Json) -> str:
+        path, is_namespaced = kinds[one["apiVersion"], one["kind"]]
+        return path.format(f"namespaces/{one['metadata']['namespace']}/" if is_namespaced else "")
+
+    told = {}
+    for values in COMBINATIONS:
+        for one in await asyncio.to_thread(render, *values):
+            name = one["metadata"]["name"]
+            refusal = await server.dry_run(f"{path_of(one)}/{name}", one)
+            if refusal:
+                told["+".join(values), one["kind"], name] = refusal
+    (deployment,) = (one for one in render() if one["kind"] == "Deployment")
+    broken = deployment | {"spec": deployment["spec"] | {"replicaCount": 2}}
+
+    assert {} == told
+    assert 12 <= len(COMBINATIONS)
+    refusal = await server.dry_run(f"{path_of(broken)}/{broken['metadata']['name']}", broken)
+    assert "replicaCount" in refusal
+
+
+def _is_served(definition: Json) -> bool:
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)

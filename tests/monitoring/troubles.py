@@ -11,7 +11,7 @@ import yaml
 from scheduler.base.clock import RealClock, rfc3339_micro
 from tests.apiserver.processes import free_ports
 from tests.e2e.liveworld import answers
-from tests.monitoring.watched import MERGE, Watched, pause
+from tests.monitoring.watched import MERGE, ROLES, Watched, pause
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/sys/leases"
 Trouble = Callable[[Watched], AbstractAsyncContextManager[None]]
@@ -216,6 +216,18 @@ async def the_wire_breaks(one: Watched) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def a_right_is_taken_away(one: Watched) -> AsyncIterator[None]:
+    """Somebody edits the role: AppGroups cannot be listed any more. Watches end now and then."""
+    path = f"{ROLES}/clusterroles/trellis"
+    rules = (await one.send("GET", path))["rules"]
+    left = [rule for rule in rules if rule["resources"] != ["appgroups"]]
+    await one.send("PATCH", path, {"rules": left}, headers=MERGE)
+    one.wire.cut()
+    yield
+    await one.send("PATCH", path, {"rules": rules}, headers=MERGE)
+
+
+@asynccontextmanager
 async def the_file_is_broken(one: Watched) -> AsyncIterator[None]:
     """Somebody mistypes a field of the configuration."""
     text = one.config.read_text()
@@ -247,6 +259,7 @@ ROUNDS: tuple[dict[str, Trouble], ...] = (
         "TrellisSolverUnproven": the_solver_has_no_time,
     },
     {"TrellisSolverFails": the_solver_is_killed},
+    {"TrellisOperatorDown": a_right_is_taken_away},
     {"TrellisWatchRestarts": the_wire_breaks},
     {"TrellisLoopLate": it_is_stopped_again_and_again},
     {"TrellisBindConflicts": a_rival_binds_our_pods},

@@ -101,6 +101,14 @@ DEFAULT = "/api/v1/namespaces/default"
 GROUP = "group-"
 TOPOLOGIES = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
 APPLICATIONS = "/apis/appgroup.diktyo.x-k8s.io/v1alpha1/namespaces/default/appgroups"
+ROLES = "/apis/rbac.authorization.k8s.io/v1"
+ACCOUNT_KINDS = {
+    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
+    "ClusterRole": f"{ROLES}/clusterroles",
+    "ClusterRoleBinding": f"{ROLES}/clusterrolebindings",
+    "Role": f"{ROLES}/namespaces/{{}}/roles",
+    "RoleBinding": f"{ROLES}/namespaces/{{}}/rolebindings",
+}
 MERGE = {"Content-Type": "application/merge-patch+json"}
 PACKED = {"rack": {"type": "pack"}}
 
@@ -319,6 +327,7 @@ async def watched(folder: Path) -> AsyncIterator[tuple[Watched, Prometheus]]:
             one = Watched(world, folder, wire, render(*VALUES))
             _write_files(one, await wire.listen())
             await _furnish(one)
+            await _enrol(one)
             (monitor,), (rules,) = (
                 one.rendered("ServiceMonitor"),
                 one.rendered("PrometheusRule"),
@@ -345,6 +354,25 @@ def _write_files(one: Watched, port: int) -> None:
     (offered / "METADATA").write_text("Metadata-Version: 2.1\nName: moody\nVersion: 1\n")
     (offered / "entry_points.txt").write_text("[trellis.plugins]\nMoody = moody:Moody\n")
     (offered.parent / "moody.py").write_text(MOODY)
+
+
+async def _enrol(one: Watched) -> None:
+    """Give the daemon the account and the roles that the chart gives it, and nothing else."""
+    for kind, plural in ACCOUNT_KINDS.items():
+        for each in one.rendered(kind):
+            if "agent" not in each["metadata"]["name"]:
+                await one.send("POST", plural.format("sys"), each)
+    (account,) = (
+        each["metadata"]["name"]
+        for each in one.rendered("ServiceAccount")
+        if "agent" not in each["metadata"]["name"]
+    )
+    path = f"{ACCOUNT_KINDS['ServiceAccount']}/{{}}/token".format("sys", account)
+    token = (await one.send("POST", path, {"spec": {}}))["status"]["token"]
+    file = one.folder / "through-the-wire"
+    config = yaml.safe_load(file.read_text())
+    config["users"][0]["user"] = {"token": token}
+    file.write_text(yaml.safe_dump(config))
 
 
 def configuration(one: Watched) -> str:
