@@ -226,7 +226,7 @@ class _Normal:
         self._uids: dict[str, str] = {}
 
     def transcript(self, entries: list[Any]) -> list[Any]:
-        return [self._value(entry) for entry in entries]
+        return [self._value(_in_order(entry)) for entry in entries]
 
     def _value(self, value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
@@ -252,6 +252,22 @@ class _Normal:
 
     def _uid(self, uid: str) -> str:
         return self._uids.setdefault(uid, f"<uid {len(self._uids) + 1}>")
+
+
+def _in_order(entry: Any) -> Any:
+    """Sort what is wrong with a custom resource: a server walks its schema in no certain order."""
+    body = entry.get("body")
+    details = body.get("details") or {} if isinstance(body, dict) else {}
+    causes = details.get("causes", ())
+    if details.get("group") != "example.com" or len(causes) < 2:
+        return entry
+    found = sorted(causes, key=lambda cause: (cause["field"], cause["message"]))
+    said, sorted_said = (
+        ", ".join(f"{cause['field']}: {cause['message']}" for cause in each)
+        for each in (causes, found)
+    )
+    message = body["message"].replace(f"[{said}]", f"[{sorted_said}]")
+    return {**entry, "body": {**body, "message": message, "details": {**details, "causes": found}}}
 
 
 def trusting(authority: bytes) -> ssl.SSLContext:
