@@ -47,6 +47,7 @@ from scheduler.daemon.supervisor import Supervisor
 from scheduler.engine.decisionlog import Header
 from scheduler.engine.effects import Event, Watched
 from scheduler.kube.client import ApiClient
+from scheduler.kube.fenced import FencedApi
 from scheduler.objects.watchermetrics import WatcherMetrics
 from scheduler.plugins.network.risks import (
     CheckRiskNodeBandwidth,
@@ -217,8 +218,10 @@ class Building(NamedTuple):
             options = options._replace(figures=figures)
         if loaded.trellis.operators.enabled:
 
-            def operators(view: ClusterView, solving: Solving) -> Coroutine[Any, Any, None]:
-                where, wanted = Connection(client, client.credentials), _operators_settings(loaded)
+            def operators(
+                view: ClusterView, api: FencedApi, solving: Solving
+            ) -> Coroutine[Any, Any, None]:
+                where, wanted = Connection(api, client.credentials), _operators_settings(loaded)
                 return _operate(wanted, view, where, health, self.clock, solving)
 
             options = options._replace(operators=operators, operators_check=health.check)

@@ -42,6 +42,7 @@ from scheduler.kube.client import ApiClient
 from scheduler.kube.effects import Carry, Executor
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.fence import Fence
+from scheduler.kube.fenced import FencedApi
 from scheduler.kube.lease import Election
 from scheduler.kube.leaserecord import LeaseSettings
 from scheduler.kube.recorder import Recorder
@@ -60,7 +61,7 @@ LAG_EVERY_S = 1.0
 
 _log = structlog.get_logger()
 
-Operators = Callable[[ClusterView, Solving], Coroutine[Any, Any, None]]
+Operators = Callable[[ClusterView, FencedApi, Solving], Coroutine[Any, Any, None]]
 # Asks for measured load and puts the answers in.
 Figures = Callable[[ClusterView, Callable[[Event], None]], Coroutine[Any, Any, None]]
 
@@ -253,8 +254,8 @@ class Daemon:
             _log.info("scheduling", nodes=len(self.engine.cluster.table))
             self._inbox.put(Leading(active=True))
             if self._options.operators is not None and "operators" not in self._tasks:
-                view = self.engine.intake.view
-                self._start("operators", self._options.operators(view, self._solving))
+                view, api = self.engine.intake.view, FencedApi(self._client, self._fence)
+                self._start("operators", self._options.operators(view, api, self._solving))
 
     def _unsynced(self) -> list[str]:
         return [kind.kind for kind in WATCHED if kind.kind not in self.engine.intake.synced]

@@ -20,7 +20,7 @@ import structlog
 from scheduler.base.clock import Clock
 from scheduler.base.meters import Meters
 from scheduler.kube.api import Api, Response
-from scheduler.kube.fence import Fence
+from scheduler.kube.fence import Fence, FencedError
 from scheduler.kube.leaserecord import LeaseRecord, LeaseSettings
 
 # A standby looks a little less often than the holder renews, so that several do not march in step.
@@ -131,10 +131,9 @@ class Election:
                 return True
             try:
                 async with asyncio.timeout(self._left_s()):
-                    # A process that was stopped finds its time up: not even a renewal goes out.
-                    if self._left_s() > 0:
-                        await self._try()
-            except TimeoutError:
+                    await self._try()
+            except (TimeoutError, FencedError):
+                # A process that was stopped finds its time up: not even a renewal goes out.
                 pass
             if self._left_s() <= 0 or not self._record.is_ours:
                 _log.error(
@@ -165,7 +164,9 @@ class Election:
 
     async def _write(self, method: str, lease: dict[str, Any]) -> bool:
         sent_at = self._clock.now()
-        response = await self._send(method, self._root if method == "POST" else self._path, lease)
+        path = self._root if method == "POST" else self._path
+        guard = self._fence.check if self.is_leader else None
+        response = await self._send(method, path, lease, guard)
         if response.ok:
             self._record.see(_decode(response.body), self._clock.now())
             self._renewed_at = sent_at
@@ -182,10 +183,12 @@ class Election:
         if not response.ok:
             self._complain("release", response)
 
-    async def _send(self, method: str, path: str, body: Any = None) -> Response:
+    async def _send(
+        self, method: str, path: str, body: Any = None, guard: Callable[[], None] | None = None
+    ) -> Response:
         timeout_s = self._settings.renew_deadline_s / 2
         encoded = b"" if body is None else _encode(body)
-        return await self._api.request(method, path, encoded, timeout_s=timeout_s)
+        return await self._api.request(method, path, encoded, timeout_s=timeout_s, guard=guard)
 
     def _begin(self) -> None:
         self.is_leader = True

@@ -160,7 +160,7 @@ async def test_a_stopped_process_finds_its_fence_closed():
     api = MemoryApi()
     first = Candidate("first", api)
     await asyncio.sleep(1)
-    open_before = first.fence.is_open
+    open_before, renewals = first.fence.is_open, len(api.requests("PUT"))
     first.clock._start += 30  # the loop stood still for so long
     open_after = first.fence.is_open
     await asyncio.sleep(3)
@@ -168,6 +168,7 @@ async def test_a_stopped_process_finds_its_fence_closed():
 
     assert open_before
     assert not open_after
+    assert renewals == len(api.requests("PUT"))
     assert ["lead", "lost"] == first.terms
     assert first.task.done()
 
