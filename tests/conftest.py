@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = ["pytester", "tests.apiserver.realcluster", "tests.detectors"]
 
 REAL_FIXTURES = {"real_cluster", "own_real_cluster"}
+# Of a test on real programs, and of what it waits for: far more than a slow machine needs.
+REAL_LIMIT_S = 600
 
 # The default suite must say the same on every machine; `make long` searches on its own.
 settings.register_profile(
@@ -41,7 +43,9 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as real whatever asks for the real cluster, so that nobody has to remember it."""
+    """Mark as real whatever asks for the real cluster, and give all that is real its time."""
     for item in items:
         if REAL_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
+        if item.get_closest_marker("real") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(REAL_LIMIT_S))

@@ -13,7 +13,8 @@ from typing import Any, Self
 
 import aiohttp
 
-DEADLINE_S = 10.0
+from tests.apiserver.patience import PATIENCE_S, asked
+
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -90,7 +91,7 @@ class Stream:
     async def next(self, *, skip_bookmarks: bool = False, record: bool = True) -> Any:
         """The next event; fails when none comes in time, None at the end of the stream."""
         while True:
-            async with asyncio.timeout(DEADLINE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 line = await self._response.content.readline()
             if not line:
                 return None
@@ -193,11 +194,7 @@ class Api:
 
     async def until(self, where: str, holds: Any) -> Reply:
         """Read until `holds(reply)`; for what a server finishes in the background."""
-        async with asyncio.timeout(DEADLINE_S):
-            while True:
-                reply = await self.get(where, record=False)
-                if holds(reply):
-                    return reply
+        return await asked(lambda: self.get(where, record=False), holds, where)
 
     def record(self, entry: Any) -> None:
         """Add to the transcript."""

@@ -31,7 +31,7 @@ from tests.apiserver.processes import Program, ProgramFailedError, free_ports, r
 ADMIN_TOKEN = "admin-token"
 SCHEDULER_TOKEN = "scheduler-token"
 NOBODY_TOKEN = "nobody-token"
-READY_S = 60.0
+READY_S = 180.0
 KEPT_LOGS = Path(__file__).parents[2] / "build" / "test-logs"
 
 Json = dict[str, Any]
@@ -85,7 +85,7 @@ class KubeScheduler:
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE  # its serving certificate is its own
-        with urllib.request.urlopen(self.url + path, context=context, timeout=10) as answer:
+        with urllib.request.urlopen(self.url + path, context=context, timeout=30) as answer:
             return str(answer.read().decode())
 
 

@@ -14,6 +14,7 @@ from scheduler.sandbox.kinds import NODES, PODS
 from scheduler.sandbox.server import ApiServer
 from scheduler.sandbox.start import new_store
 from tests.apiserver.manifests import node, pod
+from tests.apiserver.patience import PATIENCE_S
 from tests.apiserver.processes import running
 from tests.apiserver.realcluster import assets
 
@@ -168,7 +169,7 @@ async def test_kube_scheduler_works_against_the_sandbox(server: ApiServer, tmp_p
         "--authentication-skip-lookup",
     ]
     with running("kube-scheduler", command, tmp_path / "kube-scheduler.log"):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await bound.wait()
     watch.close()
 

@@ -71,7 +71,7 @@ def test_kube_scheduler_places_a_pod_beside_it(real_cluster: RealCluster):
 
     with start_kube_scheduler(real_cluster) as scheduler:
         real_cluster.kubectl(
-            "wait", "pod/placed", "--for=condition=PodScheduled", "--timeout=30s", "-n", "default"
+            "wait", "pod/placed", "--for=condition=PodScheduled", "--timeout=120s", "-n", "default"
         )
         metrics = scheduler.get("/metrics")
 

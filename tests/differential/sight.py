@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from time import monotonic
 
+from tests.apiserver.patience import pause
 from tests.apiserver.realcluster import KubeScheduler
 from tests.differential.kinds import COUNTED, Manifest, key_of
 from tests.differential.klog import Follower
-from tests.real.schedulers import pause
 
 POLL_S = 0.003
 PATIENCE_S = 10.0

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from time import monotonic
 
+from tests.apiserver.patience import pause
 from tests.apiserver.realcluster import KubeScheduler
 from tests.differential.case import Outcome
 from tests.differential.kinds import (
@@ -24,7 +25,6 @@ from tests.differential.klog import Attempted
 from tests.differential.sight import PATIENCE_S, POLL_S, Sight, StageError, is_finished
 from tests.differential.volumeplay import play_controller
 from tests.real.api import MERGE, Api, ApiError
-from tests.real.schedulers import pause
 
 DELETION = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 

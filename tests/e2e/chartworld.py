@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import yaml
 
@@ -22,6 +23,7 @@ from scheduler.base.meters import Meters
 from scheduler.kube.api import MERGE
 from scheduler.kube.client import ApiClient
 from scheduler.testing import node, pod
+from tests.apiserver.patience import PATIENCE_S, asked, until
 from tests.apiserver.processes import free_ports
 from tests.e2e.liveworld import answers
 
@@ -31,7 +33,6 @@ HELM = shutil.which(
     "helm", path=os.environ.get("KUBEBUILDER_ASSETS", "") + os.pathsep + os.environ["PATH"]
 )
 RELEASE, NAMESPACE = "trellis", "trellis-system"
-LIMIT_S = 120.0
 # For tests that take helm, which is built with the tools of the real cluster.
 MARKS = [
     pytest.mark.real,
@@ -49,6 +50,8 @@ class Server:
     def __init__(self, kubeconfig: Path, client: ApiClient, folder: Path) -> None:
         self._kubeconfig = kubeconfig
         self._client = client
+        self._token = client.credentials.access.authorization
+        self._url = ""
         self.folder = folder
 
     async def get(self, path: str) -> Json:
@@ -108,11 +111,19 @@ class Server:
 
     async def until(self, path: str, holds: Any) -> Json:
         """Ask for an object or a list until it is as wanted."""
-        async with asyncio.timeout(LIMIT_S):
-            while True:
-                found = await self.get(path)
-                if holds(found):
-                    return found
+        return await asked(lambda: self.get(path), holds, path)
+
+    async def says(self, *lines: str) -> None:
+        """Wait until these stand among the daemon's metrics: what it knows decides, not what is there."""
+
+        async def metrics() -> list[str]:
+            async with (
+                aiohttp.ClientSession(headers={"Authorization": self._token}) as session,
+                session.get(f"{self._url}/metrics", ssl=False) as answer,
+            ):
+                return (await answer.text()).splitlines()
+
+        await asked(metrics, set(lines).issubset, " and ".join(lines))
 
     async def bound(self, *names: str) -> None:
         """Wait until pods have a node."""
@@ -134,12 +145,16 @@ class Server:
         mounted = self.folder / "config.yaml"
         mounted.write_text((await self.get(maps))["data"]["config.yaml"])
         (port,) = free_ports(1)
+        self._url = f"https://127.0.0.1:{port}"
         more = ("--bind-address", "127.0.0.1", "--secure-port", str(port))
         places = {"/etc/trellis": str(self.folder)}
         async with self.program(spec, *more, places=places) as process:
-            async with asyncio.timeout(LIMIT_S):
-                while not await answers(f"https://127.0.0.1:{port}/readyz"):
-                    assert process.returncode is None
+
+            async def is_ready() -> bool:
+                assert process.returncode is None
+                return await answers(f"{self._url}/readyz")
+
+            await until(is_ready, "the daemon")
             yield
 
     @asynccontextmanager
@@ -170,7 +185,7 @@ class Server:
         finally:
             if process.returncode is None:
                 process.terminate()
-            out, _ = await asyncio.wait_for(said, LIMIT_S)
+            out, _ = await asyncio.wait_for(said, PATIENCE_S)
         assert [] == [line for line in out.decode().splitlines() if "orbidden" in line]
 
 
@@ -277,6 +292,7 @@ async def numa(server: Server) -> None:
         }
         await server.post(path, body)
     guaranteed = waiting("aligned")
+    await server.says('trellis_numa_nodes{state="used"} 6')
     amounts_wanted = {"cpu": "2", "memory": "1Gi"}
     guaranteed["spec"]["containers"][0]["resources"] = {
         "requests": amounts_wanted,
@@ -298,5 +314,6 @@ async def load(server: Server) -> None:
             "nodeMetric": {"nodeUsage": {"resources": used}},
         }
         await server.put(f"{path}/node-{number}/status", found)
+    await server.says('trellis_node_metrics{state="fresh"} 6')
     await server.post(PODS, waiting("cool"))
     await server.until(f"{PODS}/cool", lambda found: found["spec"].get("nodeName") == "node-3")

@@ -6,7 +6,6 @@ import io
 import itertools
 import os
 import sys
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ import yaml
 from scheduler.cli.main import run as cli
 from scheduler.testing import node, pod
 from tests.apiserver.api import trusting
+from tests.apiserver.patience import PATIENCE_S, until
 from tests.apiserver.processes import free_ports
 
-DEADLINE_S = 60.0
 _numbers = itertools.count(1)
 QUIET = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -94,9 +93,7 @@ class World:
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Wait for a condition, asking every so often."""
-        async with asyncio.timeout(DEADLINE_S):
-            while not await holds():
-                await asyncio.to_thread(threading.Event().wait, 0.05)
+        await until(holds, f"what {self.ns} waits for")
 
     async def run(self, *words: str, path: str = "") -> tuple[int, str, str]:
         """Run `trellis` in a thread; return exit code, stdout and stderr. `path` is searched first."""
@@ -147,11 +144,11 @@ async def daemon(world: World, folder: Path, *, config: Path | None = None) -> A
     url = f"https://127.0.0.1:{port}"
     drain = asyncio.create_task(process.communicate())
     try:
-        await world.until(lambda: answers(f"{url}/readyz"))
+        await until(lambda: answers(f"{url}/readyz"), "the daemon")
         yield url
     finally:
         process.terminate()
-        await asyncio.wait_for(drain, DEADLINE_S)
+        await asyncio.wait_for(drain, PATIENCE_S)
 
 
 async def answers(url: str) -> bool:

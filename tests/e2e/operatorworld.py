@@ -23,9 +23,9 @@ from scheduler.sandbox.server import ApiServer
 from scheduler.sandbox.start import new_store
 from scheduler.state.cluster import Cluster
 from scheduler.state.view import LiveView
+from tests.apiserver.patience import PATIENCE_S, asked
 from tests.apiserver.realcluster import start_cluster
 
-LIMIT_S = 20.0
 CRDS = Path(__file__).parents[2] / "crds"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DEFINITION = f"{DEFINITIONS}/networktopologies.networktopology.diktyo.x-k8s.io"
@@ -95,7 +95,7 @@ class NotingHealth(OperatorsHealth):
 
     async def wait_for(self, state: str, restarts: int | None = None) -> OperatorRecord:
         """Wait until the one operator is in a state, and has restarted that often."""
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 self._told.clear()
                 record = next(iter(self.statistics()), None)
@@ -176,7 +176,7 @@ class Seen:
 
     async def until(self, holds: Callable[[Json], Any]) -> Json:
         """Watch until a version satisfies, and return it."""
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 async with aclosing(self._watch()) as versions:
                     async for version in versions:
@@ -191,7 +191,7 @@ class Seen:
         last = self.versions[-1]["metadata"]["resourceVersion"] if known else "0"
         self._from_start = False
         path, rest = f"{self._path}&resourceVersion={last}", b""
-        async with self._world.client.stream(path, silence_s=LIMIT_S) as stream:
+        async with self._world.client.stream(path, silence_s=PATIENCE_S) as stream:
             while chunk := await stream.read():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for event in map(json.loads, lines):
@@ -203,11 +203,7 @@ class Seen:
 
 async def until_ok(client: ApiClient, path: str, *, ok: bool = True) -> None:
     """Ask for something until the answer is, or is no longer, a success."""
-    async with asyncio.timeout(LIMIT_S):
-        while True:
-            response = await client.request("GET", path)
-            if response.ok == ok:
-                return
+    await asked(lambda: client.request("GET", path), lambda response: response.ok == ok, path)
 
 
 def count_is(count: int) -> Callable[[Json], bool]:

@@ -26,9 +26,9 @@ from scheduler.sandbox.shape import plain_shape
 from scheduler.serve.app import Address
 from scheduler.whatif.replay import replay
 from tests.apiserver.certificates import write_certificates
+from tests.apiserver.patience import asked
 from tests.e2e.extenderserver import ExtenderServer, Json, extender_server, never
 
-LIMIT_S = 20.0
 COLLECTION = "/api/v1/namespaces/default/pods"
 
 pytestmark = pytest.mark.allow_blocking("server, daemon and certificates are set up on one loop")
@@ -51,12 +51,13 @@ class World:
 
     async def until(self, name: str, holds: Any) -> Json:
         """Wait until a pod is as it should be, and return it."""
-        async with asyncio.timeout(LIMIT_S):
-            while True:
-                answer = await self.client.request("GET", f"{COLLECTION}/{name}")
-                pod: Json = json.loads(answer.body)
-                if holds(pod):
-                    return pod
+
+        async def pod() -> Json:
+            found: Json = json.loads((await self.client.request("GET", path)).body)
+            return found
+
+        path = f"{COLLECTION}/{name}"
+        return await asked(pod, holds, path)
 
 
 def is_bound(pod: Json) -> bool:

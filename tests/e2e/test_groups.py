@@ -11,9 +11,9 @@ import pytest
 from scheduler.cli.scenario.stage import stage
 from scheduler.sandbox.kinds import CONFIGMAPS, PODS
 from scheduler.sandbox.store import Store
+from tests.apiserver.patience import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "groups"
-LIMIT_S = 40.0
 Object = dict[str, Any]
 
 
@@ -49,7 +49,7 @@ def condition(pod: Object) -> Object:
 @pytest.mark.allow_blocking("reads manifests and starts the helper process")
 async def test_the_designs_example_is_placed_and_described():
     """8 pods, rack pack, node spread: one rack, 3 + 3 + 2; status, placement, rank, timings, labels."""
-    async with stage(EXAMPLES / "cluster.yaml", EXAMPLES) as at, asyncio.timeout(LIMIT_S):
+    async with stage(EXAMPLES / "cluster.yaml", EXAMPLES) as at, asyncio.timeout(PATIENCE_S):
         await at.apply("topology.yaml")
         await at.apply("job.yaml")
         await until(at.store, lambda store: data_of(store, "group-a").get("status") == "Bound")
@@ -83,7 +83,7 @@ async def test_a_group_that_cannot_fit_says_why_on_every_member():
         found = [condition(pod).get("reason") for pod in members(store)]
         return ["Unschedulable"] * 6 == found
 
-    async with stage(EXAMPLES / "cluster.yaml", EXAMPLES) as at, asyncio.timeout(LIMIT_S):
+    async with stage(EXAMPLES / "cluster.yaml", EXAMPLES) as at, asyncio.timeout(PATIENCE_S):
         await at.apply("topology.yaml")
         await at.apply("too-strict.yaml")
         await until(at.store, lambda store: data_of(store, "group-b").get("status") == "Failed")

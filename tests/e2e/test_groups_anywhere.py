@@ -19,7 +19,8 @@ from scheduler.config import default_config
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.kube.client import ApiClient
 from scheduler.serve.app import Address
-from tests.e2e.operatorworld import LIMIT_S, SERVERS, real, sandbox
+from tests.apiserver.patience import asked
+from tests.e2e.operatorworld import SERVERS, real, sandbox
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "groups"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -43,11 +44,12 @@ class Cluster:
 
     async def data_until(self, name: str, status: str) -> dict[str, str]:
         """Ask for a ConfigMap until its status is that."""
-        async with asyncio.timeout(LIMIT_S):
-            while True:
-                data: dict[str, str] = (await self.send("GET", f"{MAPS}/{name}"))["data"]
-                if data.get("status") == status:
-                    return data
+        path = f"{MAPS}/{name}"
+        found = await asked(
+            lambda: self.send("GET", path), lambda one: one["data"].get("status") == status, path
+        )
+        data: dict[str, str] = found["data"]
+        return data
 
 
 @asynccontextmanager

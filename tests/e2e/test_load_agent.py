@@ -13,7 +13,8 @@ from operators.agents.load import LoadAgent, LoadSettings
 from operators.api import Api
 from scheduler.base.clock import RealClock, parse_rfc3339
 from scheduler.testing.builders import node, pod
-from tests.e2e.operatorworld import CRDS, DEFINITIONS, LIMIT_S, SERVERS, World, open_world, until_ok
+from tests.apiserver.patience import asked
+from tests.e2e.operatorworld import CRDS, DEFINITIONS, SERVERS, World, open_world, until_ok
 
 pytestmark = pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
 
@@ -74,11 +75,8 @@ def metric(spec: Json) -> Json:
 
 async def until(world: World, holds: Callable[[Json], Any]) -> Json:
     """Ask for the object until it satisfies."""
-    async with asyncio.timeout(LIMIT_S):
-        while True:
-            found = await world.send("GET", f"{METRICS}/n1")
-            if holds(found):
-                return found
+    path = f"{METRICS}/n1"
+    return await asked(lambda: world.send("GET", path), holds, path)
 
 
 async def test_an_agent_waits_reports_and_names_itself(world: World, tmp_path: Path):

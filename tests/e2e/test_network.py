@@ -29,10 +29,12 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.queues import QueuedPod
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
+from scheduler.kube.fenced import FencedApi
 from scheduler.objects.groups import WORKLOAD_LABEL
 from scheduler.serve.app import Address
 from scheduler.state.view import ClusterView
-from tests.e2e.operatorworld import DEFINITIONS, LIMIT_S, real, sandbox, until_ok
+from tests.apiserver.patience import asked
+from tests.e2e.operatorworld import DEFINITIONS, real, sandbox, until_ok
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples" / "network"
@@ -40,7 +42,6 @@ PODS = "/api/v1/namespaces/shop/pods"
 GROUP = "/apis/appgroup.diktyo.x-k8s.io/v1alpha1/namespaces/shop/appgroups"
 TOPOLOGY = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
 ZONES = {"z1": "us-west-1", "z2": "us-west-1", "z3": "us-east-1", "z4": "us-east-1"}
-SECONDS = 10.0
 MERGE = "application/merge-patch+json"
 SETTINGS = OperatorsSettings(status_interval_s=0.1, definition_poll_s=0.1)
 SERVERS = (
@@ -106,42 +107,46 @@ class World:
 
     async def until_bound(self, *names: str) -> list[Json]:
         """Wait until all pods, or those named, have a node."""
-        async with asyncio.timeout(LIMIT_S):
-            while True:
-                pods = await self.pods()
-                asked = [p for p in pods if not names or p["metadata"]["name"] in names]
-                if all("nodeName" in pod["spec"] for pod in asked):
-                    return asked
+
+        async def wanted() -> list[Json]:
+            pods = await self.pods()
+            return [pod for pod in pods if not names or pod["metadata"]["name"] in names]
+
+        return await asked(
+            wanted, lambda pods: all("nodeName" in pod["spec"] for pod in pods), "nodes for pods"
+        )
 
     async def order(self, other_than: list[str] | None = None) -> list[str]:
         """Wait for an order of the shop's workloads, or for another one."""
-        async with asyncio.timeout(SECONDS):
-            while True:
-                group = await self.send("GET", f"{GROUP}/shop")
-                entries = group.get("status", {}).get("topologyOrder", ())
-                found = sorted(entries, key=lambda entry: entry["index"])
-                names = [entry["workload"]["selector"] for entry in found]
-                if names and names != other_than:
-                    return names
+
+        async def order() -> list[str]:
+            group = await self.send("GET", f"{GROUP}/shop")
+            entries = group.get("status", {}).get("topologyOrder", ())
+            found = sorted(entries, key=lambda entry: entry["index"])
+            return [entry["workload"]["selector"] for entry in found]
+
+        return await asked(order, lambda found: found and found != other_than, "an order")
 
     async def note(self, pod: str, reason: str) -> str:
         """Wait for an event on a pod and return what it says."""
         where = f"regarding.name={pod},reason={reason}"
         path = f"/apis/events.k8s.io/v1/namespaces/shop/events?fieldSelector={where}"
-        async with asyncio.timeout(LIMIT_S):
-            while True:
-                for event in (await self.send("GET", path))["items"]:
-                    return str(event["note"])
+        found = await asked(
+            lambda: self.send("GET", path), lambda events: events["items"], f"{reason} of {pod}"
+        )
+        return str(found["items"][0]["note"])
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the daemon; `placed` are the workloads of the pods in the order of their decisions."""
         clock, meters = RealClock(), Meters()
         credentials = await Credentials.load(clock, str(self._kubeconfig))
-        connection = Connection(self._client, credentials)
         health = OperatorsHealth(meters, clock)
 
-        def operators(view: ClusterView, solving: Solving) -> Coroutine[Any, Any, None]:
+        def operators(
+            view: ClusterView, api: FencedApi, solving: Solving
+        ) -> Coroutine[Any, Any, None]:
+            connection = Connection(api, credentials)
             return run_operators(SETTINGS, view, connection, health, clock, solving)
 
         daemon = Daemon(

@@ -18,10 +18,11 @@ from scheduler.base.clock import RealClock, rfc3339
 from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.plain import read_node, read_pod
 from scheduler.testing.builders import node, pod
+from tests.apiserver import patience
+from tests.apiserver.patience import asked
 from tests.e2e.operatorworld import (
     CRDS,
     DEFINITIONS,
-    LIMIT_S,
     SERVERS,
     SETTINGS,
     World,
@@ -88,11 +89,7 @@ async def objects(world: World) -> dict[str, Json]:
 
 async def until(world: World, holds: Callable[[dict[str, Json]], Any]) -> dict[str, Json]:
     """Ask for the objects until they satisfy."""
-    async with asyncio.timeout(LIMIT_S):
-        while True:
-            found = await objects(world)
-            if holds(found):
-                return found
+    return await asked(lambda: objects(world), holds, "the NodeMetrics")
 
 
 async def configure(world: World, section: object, *, method: str = "PATCH") -> None:
@@ -167,9 +164,9 @@ async def test_a_first_configuration_that_is_wrong_makes_nothing(world: World):
     await configure(world, {"metricReportIntervalSeconds": -1}, method="POST")
     world.nodes("n1")
     async with mirrored(world), world.operators(settings()):
-        async with asyncio.timeout(LIMIT_S):
-            while "metricReportIntervalSeconds" not in _last_error(world):
-                await asyncio.get_running_loop().run_in_executor(None, lambda: None)
+        await patience.until(
+            lambda: "metricReportIntervalSeconds" in _last_error(world), "a complaint"
+        )
         assert await objects(world) == {}
         await configure(world, POLICY)
         await until(world, lambda found: set(found) == {"n1"})

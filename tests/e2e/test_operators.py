@@ -15,9 +15,9 @@ from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
 from scheduler.sandbox.server import ApiServer
 from scheduler.sandbox.start import new_store
+from tests.apiserver.patience import PATIENCE_S
 from tests.e2e.operatorworld import (
     DEFINITION,
-    LIMIT_S,
     SERVERS,
     Seen,
     World,
@@ -85,7 +85,7 @@ async def test_a_crash_of_kopf_stays_its_own(world: World):
                 await seen.until(count_is(restarts + 1))
             assert "ended without an error" in world.health.statistics()[0].last_error
             os.kill(os.getpid(), signal.SIGTERM)
-            await asyncio.wait_for(terminated.wait(), LIMIT_S)
+            await asyncio.wait_for(terminated.wait(), PATIENCE_S)
             assert not ours.done()
             assert interrupt == signal.getsignal(signal.SIGINT)
     finally:
@@ -97,7 +97,7 @@ async def test_a_crash_of_kopf_stays_its_own(world: World):
 
 async def test_churn_is_few_writes(world: World):
     """However fast nodes come and go, the status is written once per interval, and ends right."""
-    churn_s, interval_s, step_s = 1.0, 0.3, 0.005
+    churn, interval_s, step_s = 100, 0.3, 0.005
     loop = asyncio.get_running_loop()
     await world.define()
     await world.create()
@@ -107,22 +107,23 @@ async def test_churn_is_few_writes(world: World):
     )
     async with world.operators(settings):
         await seen.until(count_is(0))
-        before, end, changes = len(seen.versions), loop.time() + churn_s, 0
+        before, began, changes = len(seen.versions), loop.time(), 0
 
         def step() -> None:
             nonlocal changes
             changes += 1
             world.nodes(*(f"n{number}" for number in range(1 + changes % 2)))
-            if loop.time() < end:
+            if changes < churn:
                 loop.call_later(step_s, step)
             else:
                 world.nodes(*(f"n{number}" for number in range(7)))
 
         step()
         await seen.until(count_is(7))
+        took_s = loop.time() - began
 
-    assert changes > 50
-    assert len(seen.versions) - before <= churn_s / interval_s + 2
+    assert len(seen.versions) - before <= took_s / interval_s + 2
+    assert len(seen.versions) - before < churn / 2
 
 
 async def test_an_older_definition_is_served(world: World):

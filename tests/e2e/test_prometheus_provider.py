@@ -1,6 +1,5 @@
 """The Prometheus provider against a real server that scrapes what node-exporter and cAdvisor serve."""
 
-import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -21,11 +20,11 @@ from operators.metricproviders import (
     usual_queries,
 )
 from scheduler.base.clock import RealClock
+from tests.apiserver.patience import asked
 from tests.apiserver.processes import free_ports, running
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 SERVER = shutil.which("prometheus", path=f"{ASSETS}{os.pathsep}{os.environ.get('PATH', '')}")
-LIMIT_S = 60.0
 
 pytestmark = [
     pytest.mark.real,
@@ -95,37 +94,25 @@ async def test_figures_are_those_of_the_exporters_and_end_with_them(
     ]
     clock = RealClock()
     with running("prometheus", command, tmp_path / "prometheus.log"):
-        async with (
-            HttpSource(HttpSettings(f"http://127.0.0.1:{port}")) as source,
-            asyncio.timeout(LIMIT_S),
-        ):
+        async with HttpSource(HttpSettings(f"http://127.0.0.1:{port}")) as source:
             queries = usual_queries(window_s=8)
             kept = LastGood(Prometheus(source, clock, queries), clock, expires_s=180)
 
-            async def whole() -> Snapshot:
-                while True:
-                    await kept.refresh()
-                    found = kept.current()
-                    sizes = (
-                        [len(found.nodes.get("n1", ())), len(found.pods.get("default/p", ()))]
-                        if found
-                        else []
-                    )
-                    if found and sizes == [2, 2]:
-                        return found
-
-            found = await whole()
-            served.is_silent = True
-            silent_since = clock.now()
-            later = kept.current()
-            while clock.now() < silent_since + 4:
+            async def refreshed() -> Snapshot:
                 await kept.refresh()
-                later = kept.current()
+                return kept.current() or Snapshot("nobody", clock.now())
+
+            def is_whole(found: Snapshot) -> bool:
+                sizes = len(found.nodes.get("n1", ())), len(found.pods.get("default/p", ()))
+                return sizes == (2, 2)
+
+            found = await asked(refreshed, is_whole, "all figures")
+            served.is_silent = True
+            # Left out: a rate that its samples do not fill would be too low.
+            await asked(refreshed, lambda later: "n1" not in later.nodes, "silence to be noticed")
 
     node, pod = found.nodes["n1"], found.pods["default/p"]
     assert node[Measure(CPU)].value == pytest.approx(1.5, abs=0.2)
     assert node[Measure(MEMORY)].value == 2e9
     assert pod[Measure(MEMORY)].value == 5e8
     assert pod[Measure(CPU)].value == pytest.approx(0.25, abs=0.05)
-    # A node that has fallen silent is left out: a rate that its samples do not fill would be too low.
-    assert later is None or "n1" not in later.nodes

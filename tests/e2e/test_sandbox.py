@@ -19,6 +19,7 @@ from scheduler.sandbox.sandbox import Options, Sandbox
 from scheduler.sandbox.shape import plain_shape
 from scheduler.sandbox.store import Store
 from scheduler.sandbox.turns import Agenda, Interest, Turns
+from tests.apiserver.patience import PATIENCE_S
 
 KUBECTL = shutil.which("kubectl")
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "sandbox"
@@ -111,23 +112,23 @@ async def pods(sandbox: Sandbox) -> list[dict[str, Any]]:
 async def test_a_deployment_lives_and_moves(sandbox):
     """Apply, rollout status, scale, cordon, drain under a budget, and delete all work with kubectl."""
     await kubectl(sandbox, "apply", "-f", "-", text=WEB)
-    said = await kubectl(sandbox, "rollout", "status", "deployment/web", "--timeout=30s")
+    said = await kubectl(sandbox, "rollout", "status", "deployment/web", "--timeout=120s")
     assert "successfully rolled out" in said
     running = await pods(sandbox)
     assert ["Running"] * 4 == [pod["status"]["phase"] for pod in running]
 
     await kubectl(sandbox, "scale", "deployment/web", "--replicas=6")
-    await kubectl(sandbox, "rollout", "status", "deployment/web", "--timeout=30s")
+    await kubectl(sandbox, "rollout", "status", "deployment/web", "--timeout=120s")
     assert 6 == len(await pods(sandbox))
 
     await kubectl(sandbox, "cordon", "node-1")
-    await kubectl(sandbox, "drain", "node-0", "--ignore-daemonsets", "--timeout=60s")
-    await kubectl(sandbox, "rollout", "status", "deployment/web", "--timeout=30s")
+    await kubectl(sandbox, "drain", "node-0", "--ignore-daemonsets", "--timeout=120s")
+    await kubectl(sandbox, "rollout", "status", "deployment/web", "--timeout=120s")
     alive = [pod for pod in await pods(sandbox) if "deletionTimestamp" not in pod["metadata"]]
     assert 6 == len(alive)
     assert "node-0" not in {pod["spec"]["nodeName"] for pod in alive}
 
-    await kubectl(sandbox, "delete", "deployment/web", "--cascade=foreground", "--timeout=30s")
+    await kubectl(sandbox, "delete", "deployment/web", "--cascade=foreground", "--timeout=120s")
     assert [] == await pods(sandbox)
 
 
@@ -142,7 +143,7 @@ async def test_the_examples_work(sandbox):
 
     woken = asyncio.Event()
     watch = sandbox.store.watch(PODS, wake=woken.set)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not is_quiet():
             await woken.wait()
             woken.clear()

@@ -14,10 +14,10 @@ from scheduler.kube.api import MERGE
 from scheduler.kube.client import ApiClient
 from scheduler.objects.pod import Pod
 from scheduler.sandbox.kinds import PODS
+from tests.apiserver.patience import PATIENCE_S
 from tests.e2e.test_groups import until
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "workloads"
-LIMIT_S = 40.0
 GROUP_KEY = "leaderworkerset.sigs.k8s.io/group-key"
 pytestmark = [
     pytest.mark.long,
@@ -57,7 +57,7 @@ async def admit(at: Stage, pods: list[Pod]) -> None:
 
 async def test_workloads_of_other_controllers():
     """A Job, a JobSet's Jobs as one group, a LeaderWorkerSet's groups in a zone each, gates, a stranger."""
-    async with stage(EXAMPLES / "cluster.yaml", EXAMPLES) as at, asyncio.timeout(LIMIT_S):
+    async with stage(EXAMPLES / "cluster.yaml", EXAMPLES) as at, asyncio.timeout(PATIENCE_S):
         await at.apply("beside.yaml")
         await at.apply("job.yaml")
         await bound(at, 4)

@@ -12,6 +12,7 @@ from time import monotonic
 
 import msgspec
 
+from tests.apiserver.patience import pause, until
 from tests.apiserver.realcluster import RealCluster, start_cluster
 from tests.perf.observer import Observer
 from tests.perf.usage import Sampler
@@ -28,7 +29,7 @@ from tests.perf.workload import (
 from tests.real.api import Api
 from tests.real.background import background
 from tests.real.exposition import parse
-from tests.real.schedulers import Running, Scheduler, pause, until
+from tests.real.schedulers import Running, Scheduler
 
 BARRIER_S = 900.0
 # The events are complete when their number stood still for so long.
@@ -114,7 +115,7 @@ class Contest:
             has_ended = running.program.process.poll() is not None
             return has_ended or len(bound) >= self.awaited
 
-        await until(is_over, BARRIER_S, f"{self.awaited} binds")
+        await until(is_over, f"{self.awaited} binds", BARRIER_S)
         if len(bound) < self.awaited:
             raise AssertionError(
                 f"the scheduler ended, {len(bound)} of {self.awaited} pods are bound\n"

@@ -29,12 +29,13 @@ from scheduler.sandbox.kinds import NODES, Resource
 from scheduler.sandbox.sandbox import Options, Sandbox
 from scheduler.sandbox.shape import plain_shape
 from scheduler.sandbox.store import Store
+from tests.apiserver.patience import until
 from tests.apiserver.processes import free_ports, running
 from tests.perf.embedded import RESULTS
 from tests.perf.loadaware import report_line
 from tests.perf.machine import speed
 from tests.perf.usage import cpu_seconds
-from tests.real.schedulers import ROOT, until
+from tests.real.schedulers import ROOT
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -135,7 +136,7 @@ async def measure(nodes: int, folder: Path) -> dict[str, Any]:
                     return False
                 return answer.startswith("ok")
 
-            await until(is_ready, WAIT_S, f"the daemon: {program.tail()}")
+            await until(is_ready, f"the daemon: {program.tail()}", WAIT_S)
             await asyncio.sleep(3.0)  # whatever the start left behind is not the burst's
             before, spent, began = await look(), cpu_seconds(pid), monotonic()
             for name in names:
@@ -145,7 +146,7 @@ async def measure(nodes: int, folder: Path) -> dict[str, Any]:
             async def all_seen() -> bool:
                 return (await look()).events - before.events >= nodes
 
-            await until(all_seen, WAIT_S, "all updates")
+            await until(all_seen, "all updates", WAIT_S)
             seen = monotonic() - began
             await asyncio.sleep(1.0)  # the probe of the loop's lag reports what it woke late for
             after = await look()

@@ -18,10 +18,11 @@ from scheduler.sandbox.kinds import NODES, PODS
 from scheduler.sandbox.sandbox import Options, Sandbox
 from scheduler.sandbox.shape import plain_shape
 from scheduler.sandbox.store import Deletion, Store
+from tests.apiserver.patience import until
 from tests.apiserver.processes import free_ports, running
 from tests.perf.usage import cpu_seconds, rss_mib
 from tests.perf.workload import CreatePods
-from tests.real.schedulers import ROOT, Running, until
+from tests.real.schedulers import ROOT, Running
 
 NODE_COUNT = 5000
 BOUND = 100_000
@@ -50,7 +51,7 @@ async def _measured(folder: Path, *, churn: int) -> dict[str, Any]:
         gc.freeze()  # as `trellis sandbox` does: its own collections are not the daemon's time
         begun = monotonic()
         with _daemon(folder) as daemon:
-            await until(lambda: asyncio.to_thread(_is_ready, daemon), READY_S, "the daemon")
+            await until(lambda: asyncio.to_thread(_is_ready, daemon), "the daemon", READY_S)
             figures: dict[str, Any] = {
                 "nodes": NODE_COUNT,
                 "pods": BOUND,
@@ -106,7 +107,7 @@ async def _churn(store: Store, first: int) -> None:
         pods = (store.get(PODS, "default", name).obj for name in names)
         return all(pod["spec"].get("nodeName") for pod in pods)
 
-    await until(are_bound, BOUND_S, f"{AT_ONCE} binds")
+    await until(are_bound, f"{AT_ONCE} binds", BOUND_S)
     for name in names:
         store.delete(PODS, "default", name, NOW)
 

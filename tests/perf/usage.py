@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from tests.real.schedulers import pause
+from tests.apiserver.patience import pause
 
 TICKS = os.sysconf("SC_CLK_TCK")
 INTERVAL_S = 0.5

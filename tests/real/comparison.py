@@ -65,8 +65,8 @@ def _events(snapshot: Snapshot, phase: str) -> Groups:
     """Return the events by kind of pod and reason, each once per pod.
 
     How often an attempt failed on the way to the last state, and what it counted in that moment, is
-    a matter of timing: left out are the early pod's failures while nodes came one by one, how often
-    pods in error were tried, and the text of failures in the last phase.
+    a matter of timing: left out are the early pod's failures while nodes came one by one, how often it
+    and pods in error were tried, and the text of failures in the last phase.
     """
     groups: Groups = defaultdict(Counter)
     seen = set()
@@ -77,7 +77,7 @@ def _events(snapshot: Snapshot, phase: str) -> Groups:
         if event["reason"] == "FailedScheduling":
             if kind == EARLY.name and phase != NO_NODES:
                 continue
-            if phase == FREED or kind in ERRORS:
+            if phase == FREED or kind == EARLY.name or kind in ERRORS:
                 record.pop("series", None)
             if phase == FREED:
                 del record["note"]

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from tests.apiserver.patience import asked, until
 from tests.apiserver.realcluster import RealCluster
 from tests.e2e.extenderserver import ExtenderServer, extender_server
 from tests.perf.workload import NODE, laid_over
 from tests.real.api import Api
-from tests.real.schedulers import Scheduler, until
+from tests.real.schedulers import Scheduler
 
 Json = dict[str, Any]
 
@@ -24,7 +25,6 @@ EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 NODES = tuple(f"n{number}" for number in range(6))
 GPU = "vendor.example/gpu"
-PATIENCE_S = 60.0
 
 # Name, requests, and whether the pod is to be bound in the end.
 PLAYED: tuple[tuple[str, Json, bool], ...] = (
@@ -128,7 +128,7 @@ async def play(cluster: RealCluster, scheduler: Scheduler, *, by_name: bool) -> 
                 # At once: what comes after this one wakes it, and may change what it says.
                 outcomes[name] = await _outcome(api, name)
             for name, outcome in outcomes.items():
-                outcome.events = await _events(api, name, outcome.condition["message"])
+                outcome.events = await _events(api, name, outcome)
     for verb, body in server.asked:
         pod = body.get("Pod", {}).get("metadata", {}).get("name") or body["PodName"]
         outcomes[pod].asked.setdefault(verb, body)
@@ -182,7 +182,7 @@ async def _settled(api: Api, name: str, *, is_bound: bool) -> None:
             return bool(pod["spec"].get("nodeName"))
         return any(c["type"] == "PodScheduled" for c in pod["status"].get("conditions", ()))
 
-    await until(holds, PATIENCE_S, f"pod {name}")
+    await until(holds, f"pod {name}")
 
 
 async def _outcome(api: Api, name: str) -> Outcome:
@@ -193,12 +193,22 @@ async def _outcome(api: Api, name: str) -> Outcome:
     return Outcome(pod["spec"].get("nodeName", ""), kept)
 
 
-async def _events(api: Api, name: str, message: str) -> list[list[str]]:
-    """Return the events about a pod; of failed attempts only that of its first condition."""
-    events, _ = await api.list(EVENTS)
-    about = [e for e in events if e["regarding"]["name"] == name]
-    found = {(e["type"], e["reason"], e["action"], e["note"]) for e in about}
-    return sorted(list(e) for e in found if e[1] != "FailedScheduling" or e[3] == message)
+async def _events(api: Api, name: str, outcome: Outcome) -> list[list[str]]:
+    """Return the events about a pod; of failed attempts only that of its first condition.
+
+    They are written after what they tell of, so they are waited for.
+    """
+    message = outcome.condition["message"]
+    wanted = {"Scheduled" if outcome.node else "FailedScheduling"}
+    wanted |= {"Preempted"} if name == "low-n4" else set()
+
+    async def told() -> list[list[str]]:
+        events, _ = await api.list(EVENTS)
+        about = [e for e in events if e["regarding"]["name"] == name]
+        found = {(e["type"], e["reason"], e["action"], e["note"]) for e in about}
+        return sorted(list(e) for e in found if e[1] != "FailedScheduling" or e[3] == message)
+
+    return await asked(told, lambda found: wanted <= {e[1] for e in found}, f"events of {name}")
 
 
 def _names(body: Json) -> list[str]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from tests.apiserver.patience import until
 from tests.real.api import Api
 
 Json = dict[str, Any]
@@ -27,6 +28,10 @@ class History:
     def bound(self) -> int:
         """How many pods are bound."""
         return len(self.nodes)
+
+    async def until_bound(self, count: int) -> float:
+        """Wait until so many pods are bound; return the seconds it took."""
+        return await until(lambda: self.bound >= count, f"{count} pods to be bound")
 
     async def follow(self, api: Api, resource_version: str) -> None:
         """Follow the pods until cancelled."""

@@ -11,20 +11,20 @@ from typing import Any
 
 import msgspec
 
+from tests.apiserver.patience import pause, until
 from tests.apiserver.realcluster import RealCluster
 from tests.perf.workload import encoded
 from tests.real import population
 from tests.real.api import STRATEGIC, Api
 from tests.real.background import background
 from tests.real.population import KIND, NAMESPACE, Kind
-from tests.real.schedulers import Running, Scheduler, pause, until
+from tests.real.schedulers import Running, Scheduler
 
 Json = dict[str, Any]
 
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-PATIENCE_S = 120.0
 QUIET_S = 2.0
 NO_NODES, WAITING, FREED = "no nodes", "waiting", "freed"
 EARLY = Kind("early", population.in_pool("general"), count=1)
@@ -76,7 +76,7 @@ class Stage:
             return {name: n - found[name] for name, (n, _) in wanted.items() if found[name] < n}
 
         try:
-            await until(lambda: not missing(), PATIENCE_S, "pods to settle")
+            await until(lambda: not missing(), "pods to settle")
         except AssertionError as error:
             error.add_note(f"still missing: {missing()}")
             raise
@@ -91,7 +91,7 @@ class Stage:
                 if pod["metadata"]["labels"][KIND] == kind
             )
 
-        await until(lambda: found() >= count, PATIENCE_S, f"{count} pods of kind {kind}: {state}")
+        await until(lambda: found() >= count, f"{count} pods of kind {kind}: {state}")
 
     async def snapshot(self) -> Snapshot:
         """Wait until no more events come and return what is there."""

@@ -22,12 +22,12 @@ from typing import Any, Literal, Protocol
 
 import yaml
 
+from tests.apiserver.patience import PATIENCE_S, pause, until
 from tests.apiserver.processes import Program, ProgramFailedError, free_ports, running
 from tests.apiserver.realcluster import ADMIN_TOKEN, RealCluster, start_kube_scheduler
 
 ROOT = Path(__file__).parents[2]
-POLL_S = 0.02
-READY_S = 60.0
+READY_S = 180.0
 # Both use this lease, because the API server's own role for schedulers names it.
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 
@@ -53,7 +53,7 @@ class Running:
         request = urllib.request.Request(
             self.url + path, headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}
         )
-        with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=30) as answer:
             return str(answer.read().decode())
 
     async def wait_ready(self) -> None:
@@ -64,9 +64,9 @@ class Running:
                 raise ProgramFailedError(f"{self.program.name} not ready\n{self.program.tail()}")
             await pause()
 
-    async def wait_end(self, timeout_s: float) -> int:
+    async def wait_end(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait until the process has ended and return its exit code."""
-        await until(lambda: self.program.process.poll() is not None, timeout_s, "its end")
+        await until(lambda: self.program.process.poll() is not None, "its end", timeout_s)
         return int(self.program.process.returncode)
 
     def send(self, number: signal.Signals) -> None:
@@ -76,7 +76,7 @@ class Running:
     async def kill(self) -> None:
         """End it as a power cut would, and wait until it is gone."""
         self.send(signal.SIGKILL)
-        await self.wait_end(10)
+        await self.wait_end()
 
     def _is_ready(self) -> bool:
         try:
@@ -190,28 +190,6 @@ def leading(
     if kubeconfig is not None:
         config["clientConnection"] = {"kubeconfig": str(kubeconfig)}
     return config
-
-
-async def until(is_so: Any, timeout_s: float, what: str) -> float:
-    """Ask `is_so` (plain or async) until it is true; return the seconds it took."""
-    started = monotonic()
-    while True:
-        answer = is_so()
-        if await answer if asyncio.iscoroutine(answer) else answer:
-            return monotonic() - started
-        if monotonic() - started > timeout_s:
-            raise AssertionError(f"waited {timeout_s:g} s in vain for {what}")
-        await pause()
-
-
-async def pause(seconds: float = POLL_S) -> None:
-    """Let others run for a moment between two looks at something that cannot call us."""
-    moment = asyncio.Event()
-    timer = asyncio.get_running_loop().call_later(seconds, moment.set)
-    try:
-        await moment.wait()
-    finally:
-        timer.cancel()
 
 
 def _whole(cluster: RealCluster, config: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -6,18 +6,21 @@ from random import Random
 
 import pytest
 
+from tests.apiserver.patience import pause
 from tests.real import load
 from tests.real.api import Api
 from tests.real.audit import binds_per_pod, code_of
 from tests.real.background import background
 from tests.real.history import History
-from tests.real.schedulers import LEASE, leading, pause, until
+from tests.real.schedulers import LEASE, leading
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 KILLS = 20
 PODS = 2000
-BATCH = PODS // KILLS
+# So many wait beside the new ones at each start that a kill strikes before the last is bound.
+AHEAD = 1000
+BATCH = (PODS - AHEAD) // KILLS
 EVENTS = f"/apis/events.k8s.io/v1/namespaces/{load.NAMESPACE}/events"
 
 
@@ -33,21 +36,23 @@ async def test_kill_at_any_moment(audited_cluster, audit, scheduler, report):
         history = History(await load.create_nodes(api, PODS // load.PODS_PER_NODE))
         _, version = await api.list("/api/v1/pods")
         async with background(history.follow(api, version)):
+            await load.create_pods(api, range(AHEAD), scheduler.scheduler_name)
             for life in range(KILLS):
-                batch = range(life * BATCH, (life + 1) * BATCH)
+                created = AHEAD + (life + 1) * BATCH
+                batch = range(created - BATCH, created)
                 await load.create_pods(api, batch, scheduler.scheduler_name)
                 before = history.bound
                 with scheduler.start(audited_cluster) as running:
                     if life % 4 == 3:
-                        await pause(random.uniform(0.05, 2.0))
+                        await pause(random.uniform(0.05, 4.0))
                     else:
                         wanted = before + random.randint(1, BATCH - 1)
-                        await until(lambda n=wanted: history.bound >= n, 60, "binds")
+                        await history.until_bound(wanted)
                         await pause(random.uniform(0.0, 0.02))
                     await running.kill()
-                kills.append({"bound": history.bound - before, "of": (life + 1) * BATCH - before})
+                kills.append({"bound": history.bound - before, "of": created - before})
             with scheduler.start(audited_cluster):
-                await until(lambda: history.bound >= PODS, 120, f"{PODS} pods to be bound")
+                await history.until_bound(PODS)
                 await pause(1.0)
         pods, _ = await api.list(load.PODS)
     answers = Counter(code_of(entry) for entry in audit.bindings())
@@ -71,9 +76,9 @@ async def test_sigterm_finishes_what_is_under_way(audited_cluster, audit, schedu
         await load.create_pods(api, range(pods), scheduler.scheduler_name)
         async with background(history.follow(api, version)):
             with scheduler.start(audited_cluster, leading()) as running:
-                await until(lambda: history.bound >= pods // 10, 60, "a tenth to be bound")
+                await history.until_bound(pods // 40)
                 running.send(signal.SIGTERM)
-                code = await running.wait_end(60)
+                code = await running.wait_end()
                 log = running.program.tail(5)
             # Nothing is under way any more: what the API server knows now is final.
             listed, _ = await api.list(load.PODS)
@@ -81,7 +86,7 @@ async def test_sigterm_finishes_what_is_under_way(audited_cluster, audit, schedu
             events = await api.count(EVENTS)
             lease = await api.expect("GET", LEASE)
             with scheduler.start(audited_cluster, leading()):
-                taken_s = await until(lambda: history.bound >= pods, 60, "the rest")
+                taken_s = await history.until_bound(pods)
     report(
         "sigterm",
         {

@@ -9,12 +9,14 @@ from typing import Any, Self
 import pytest
 
 from scheduler.base.clock import RealClock
+from tests.apiserver.patience import pause, until
 from tests.apiserver.realcluster import RealCluster
 from tests.real import load
 from tests.real.api import Api
 from tests.real.audit import (
     NOBODY,
     SCHEDULER_USER,
+    Json,
     binds_per_pod,
     code_of,
     let_schedule,
@@ -23,11 +25,11 @@ from tests.real.audit import (
 )
 from tests.real.background import background
 from tests.real.history import History
-from tests.real.schedulers import LEASE, Running, Scheduler, leading, pause, until
+from tests.real.schedulers import LEASE, Running, Scheduler, leading
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
-LEASE_S, RENEW_S, RETRY_S = 6, 4, 1
+TIMES = LEASE_S, RENEW_S, RETRY_S = 6, 4, 1
 GRACE_S = 5
 NODES = 20
 
@@ -36,10 +38,17 @@ class Pair:
     """A leader under the scheduler's own user, a standby under another, and some nodes."""
 
     def __init__(
-        self, api: Api, cluster: RealCluster, scheduler: Scheduler, nodes: int = NODES
+        self,
+        api: Api,
+        cluster: RealCluster,
+        scheduler: Scheduler,
+        *,
+        nodes: int = NODES,
+        times: tuple[int, int, int] = TIMES,
     ) -> None:
         self.api = api
         self._nodes = nodes
+        self._times = times
         self._cluster = cluster
         self._scheduler = scheduler
         self._created = 0
@@ -51,9 +60,9 @@ class Pair:
         self.history = History(await load.create_nodes(self.api, self._nodes))
         _, version = await self.api.list("/api/v1/pods")
         await self._stack.enter_async_context(background(self.history.follow(self.api, version)))
-        self.leader = await self._start(leading(LEASE_S, RENEW_S, RETRY_S))
-        await until(self.is_held, 60, "a leader")
-        other = leading(LEASE_S, RENEW_S, RETRY_S, self._cluster.nobody_kubeconfig)
+        self.leader = await self._start(leading(*self._times))
+        await until(self.is_held, "a leader")
+        other = leading(*self._times, self._cluster.nobody_kubeconfig)
         self.standby = await self._start(other)
         return self
 
@@ -79,25 +88,28 @@ class Pair:
         self._created += pods
         await load.create_pods(self.api, numbers, self._scheduler.scheduler_name)
 
-    async def all_bound(self, timeout_s: float) -> float:
+    async def all_bound(self) -> float:
         """Wait until every pod so far is bound; return the seconds it took."""
-        return await until(lambda: self.history.bound >= self._created, timeout_s, "binds")
+        return await self.history.until_bound(self._created)
 
 
 async def test_standby_takes_over_from_a_killed_leader(audited_cluster, audit, scheduler, report):
     """Kill -9 of the leader: the standby binds within lease duration plus 5 s."""
     async with Api(audited_cluster) as api, Pair(api, audited_cluster, scheduler) as pair:
         await pair.create(100)
-        await pair.all_bound(60)
+        await pair.all_bound()
         first = await pair.holder()
         await pair.leader.kill()
+        killed_at = pair.clock.now()
         await pair.create(1)
-        taken_s = await pair.all_bound(LEASE_S + GRACE_S)
+        await pair.all_bound()
         second = await pair.holder()
         problems = pair.history.problems
+    taken_s = min(map(received_at, audit.bindings(NOBODY))) - killed_at
     report("takeover-killed", {"leaseSeconds": LEASE_S, "firstBindAfterSeconds": round(taken_s, 2)})
 
     assert "" != first != second != ""
+    assert taken_s <= LEASE_S + GRACE_S
     assert [] == problems
     assert 100 == len(audit.bindings(SCHEDULER_USER))
     assert [201] == [code_of(entry) for entry in audit.bindings(NOBODY)]
@@ -116,14 +128,14 @@ async def test_standby_takes_over_in_the_middle_of_a_load(
     nodes = pods // load.PODS_PER_NODE
     async with (
         Api(audited_cluster) as api,
-        Pair(api, audited_cluster, scheduler, nodes) as pair,
+        Pair(api, audited_cluster, scheduler, nodes=nodes) as pair,
     ):
         async with asyncio.TaskGroup() as group:
             group.create_task(pair.create(pods))
-            await until(lambda: pair.history.bound >= pods // 10, 60, "a tenth to be bound")
+            await pair.history.until_bound(pods // 10)
             await pair.leader.kill()
             killed_at = pair.clock.now()
-        everything_s = await pair.all_bound(120)
+        everything_s = await pair.all_bound()
         history = pair.history
         listed, _ = await api.list(load.PODS)
     before, after = audit.bindings(SCHEDULER_USER), audit.bindings(NOBODY)
@@ -156,43 +168,55 @@ async def test_standby_takes_over_in_the_middle_of_a_load(
 
 async def test_standby_takes_over_from_a_leader_that_ends(audited_cluster, scheduler, report):
     """A leader that gets SIGTERM releases the lease: nobody waits for it to expire."""
-    async with Api(audited_cluster) as api, Pair(api, audited_cluster, scheduler) as pair:
+    lease_s = 60
+    async with (
+        Api(audited_cluster) as api,
+        Pair(api, audited_cluster, scheduler, times=(lease_s, RENEW_S, RETRY_S)) as pair,
+    ):
         pair.leader.send(signal.SIGTERM)
         await pair.create(1)
-        taken_s = await pair.all_bound(LEASE_S)
-        code = await pair.leader.wait_end(30)
-    report("takeover-ended", {"leaseSeconds": LEASE_S, "firstBindAfterSeconds": round(taken_s, 2)})
+        taken_s = await pair.all_bound()
+        code = await pair.leader.wait_end()
+    report("takeover-ended", {"leaseSeconds": lease_s, "firstBindAfterSeconds": round(taken_s, 2)})
 
     assert 0 == code
+    assert taken_s < lease_s - RENEW_S
 
 
 async def test_a_stopped_leader_writes_nothing_when_it_goes_on(
     audited_cluster, audit, scheduler, report
 ):
-    """Stopped in the middle of binds until the standby leads, then continued: not one write more.
+    """Stopped in the middle of binds until the standby leads, then continued: nothing is written more.
 
     When it goes on, its sockets hold pods that it never saw bound, answers to its last binds and
     whatever it had put off. Its clock tells that the lease is gone, so nothing of that may lead to a
-    request that changes anything; reading is free.
+    request that changes anything; reading is free. The one exception cannot be ruled out by anybody
+    who only looks at a clock: the request for which it had just looked when the stop struck.
     """
-    async with Api(audited_cluster) as api, Pair(api, audited_cluster, scheduler) as pair:
-        await pair.create(200)
-        await until(lambda: pair.history.bound >= 20, 60, "some binds")
-        pair.leader.send(signal.SIGSTOP)
-        bound_at_stop = pair.history.bound
-        await pair.create(200)
-        taken_s = await pair.all_bound(LEASE_S + GRACE_S)
+    pods = 1000
+    nodes = 2 * pods // load.PODS_PER_NODE
+    async with (
+        Api(audited_cluster) as api,
+        Pair(api, audited_cluster, scheduler, nodes=nodes) as pair,
+    ):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(pair.create(pods))
+            await pair.history.until_bound(20)
+            pair.leader.send(signal.SIGSTOP)
+            bound_at_stop = pair.history.bound
+        taken_s = await pair.all_bound()
         second = await pair.holder()
         continued_at = pair.clock.now()
         pair.leader.send(signal.SIGCONT)
         # Long enough for everything that is put off for a retry or a renewal.
         await pair.create(20)
-        await pair.all_bound(30)
+        await pair.all_bound()
         await pause(RENEW_S + 2 * RETRY_S)
         last = await pair.holder()
         problems = pair.history.problems
         ended_with = pair.leader.program.process.poll()
     late = [e for e in audit.writes(SCHEDULER_USER) if received_at(e) > continued_at]
+    binds = binds_per_pod([e for e in audit.bindings(SCHEDULER_USER) if e not in late])
     report(
         "stopped-leader",
         {
@@ -204,7 +228,15 @@ async def test_a_stopped_leader_writes_nothing_when_it_goes_on(
         },
     )
 
-    assert [] == [named(entry) for entry in late]
+    assert len(late) <= 1, [named(entry) for entry in late]
+    assert [] == [named(entry) for entry in late if not is_harmless(entry, binds)]
     assert second == last != ""
     assert [] == problems
-    assert 0 < bound_at_stop < 200
+    assert 0 < bound_at_stop < pods
+
+
+def is_harmless(entry: Json, binds: Counter[str]) -> bool:
+    """Whether a write changed nothing, or only tells of a bind that was done in time."""
+    ref = entry["objectRef"]
+    tells = ref["resource"] == "events" and ref["name"].rpartition(".")[0] in binds
+    return tells or code_of(entry) == 409

@@ -6,11 +6,12 @@ from random import Random
 import pytest
 import yaml
 
+from tests.apiserver.patience import pause, until
 from tests.e2e.numaworld import PACKING, guaranteed
 from tests.real.api import Api
 from tests.real.background import background
 from tests.real.numakubelets import REPORTS, Kubelets
-from tests.real.schedulers import ROOT, pause, until
+from tests.real.schedulers import ROOT
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -62,7 +63,7 @@ async def prepare(api):
         except json.JSONDecodeError:
             return False  # a path that is not served yet is answered in plain text
 
-    await until(is_served, 30, "the kind to be served")
+    await until(is_served, "the kind to be served")
 
 
 @pytest.mark.parametrize("args", [{"cacheResyncPeriodSeconds": 5}, {}], ids=["cache", "none"])
@@ -88,8 +89,8 @@ async def test_a_burst_on_a_real_api_server(audited_cluster, scheduler, report, 
                 await api.create_all("/api/v1/namespaces/default/pods", bodies)
                 done_s = await until(
                     lambda: len(kubelets.running) + len(kubelets.refused) == PODS,
-                    600,
                     "every pod to be admitted or refused",
+                    600,
                 )
                 await pause(1.0)
     zones = [zone for node in kubelets.nodes.values() for zone in node.aligner.zones]
