@@ -38,7 +38,7 @@ from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.installed import registry
-from scheduler.config import Loaded, default_config, load, read_gates
+from scheduler.config import Loaded, default_config, load, read_gates, to_log
 from scheduler.daemon import Daemon, DaemonOptions, garbage
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.decisionfile import DecisionFile
@@ -141,7 +141,7 @@ def run(
     if log_path and gates:
         text = "a decision log is replayed with the file alone; write them there as featureGates"
         raise InputError(text, where="--feature-gates")
-    log = _decision_file(log_path, config, options.seed)
+    log = _decision_file(log_path, config, loaded, options.seed)
     if log is not None:
         options = options._replace(record=log.record)
     building = Building(options, kubeconfig, context, clock, meters)
@@ -150,10 +150,11 @@ def run(
     return asyncio.run(_logged(_run(supervisor, loaded), log))
 
 
-def _decision_file(path: str, config: str, seed: int) -> DecisionFile | None:
+def _decision_file(path: str, config: str, loaded: Loaded, seed: int) -> DecisionFile | None:
     if not path:
         return None
-    return DecisionFile(path, Header(VERSION, read_text(config) if config else "", seed))
+    text = to_log(loaded, read_text(config)) if config else ""
+    return DecisionFile(path, Header(VERSION, text, seed))
 
 
 async def _logged(work: Coroutine[Any, Any, int], log: DecisionFile | None) -> int:

@@ -7,7 +7,7 @@ from scheduler.config.gates import read_gates
 from scheduler.config.load import Loaded, default_config, load
 from scheduler.config.notices import Notice
 from scheduler.config.problems import InvalidConfigError, Problem, Stage
-from scheduler.config.render import to_configz, to_yaml
+from scheduler.config.render import to_configz, to_log, to_yaml
 from scheduler.config.settings import ClientConnection, LeaderElection, SchedulerSettings
 from scheduler.config.trellis import TrellisConfiguration
 
@@ -25,5 +25,6 @@ __all__ = [
     "load",
     "read_gates",
     "to_configz",
+    "to_log",
     "to_yaml",
 ]

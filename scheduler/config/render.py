@@ -17,6 +17,7 @@ from scheduler.config.load import Loaded
 from scheduler.framework.args import NoArgs
 from scheduler.framework.profile import Listed, ProfileSpec
 
+HIDDEN: Final = "REDACTED"
 # Lists are written out point by point, so that nothing is left for multiPoint to add.
 _NO_MULTI_POINT: Final = {"disabled": [{"name": "*"}]}
 
@@ -32,9 +33,28 @@ def to_yaml(loaded: Loaded) -> str:
 
 
 def to_configz(loaded: Loaded) -> dict[str, Any]:
-    """Return the answer of /configz: kube-scheduler's key, and ours beside it."""
+    """Return the answer of /configz: kube-scheduler's key, and ours beside it; no private keys."""
     scheduler, ours = documents(loaded)
+    _hide_keys(scheduler)
     return {"componentconfig": scheduler, "trellisconfig": ours}
+
+
+def to_log(loaded: Loaded, text: str) -> str:
+    """Return the file's `text` as a decision log may keep it, without private keys.
+
+    A replay needs none of them: what extenders answered is in the log.
+    """
+    found = documents(loaded)
+    return yaml.safe_dump_all(found, sort_keys=False) if _hide_keys(found[0]) else text
+
+
+def _hide_keys(scheduler: dict[str, Any]) -> bool:
+    """Hide the private keys that stand in a document itself; return whether there are any."""
+    given = [one.get("tlsConfig", {}) for one in scheduler.get("extenders", ())]
+    holders = [one for one in given if one.get("keyData")]
+    for one in holders:
+        one["keyData"] = HIDDEN
+    return bool(holders)
 
 
 def _scheduler(loaded: Loaded) -> dict[str, Any]:
