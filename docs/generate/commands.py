@@ -9,7 +9,7 @@ from typing import Any
 import typer.main
 
 from docs.generate import markdown
-from scheduler.cli.asking import EXIT_DOES_NOT_FIT
+from scheduler.cli.asking import EXIT_DOES_NOT_FIT, EXIT_UNPROVEN
 from scheduler.cli.main import (
     EXIT_ERROR,
     EXIT_INTERRUPTED,
@@ -37,6 +37,10 @@ EXIT_CODES = (
     (EXIT_DIFFERS, "`simulate --against`, `replay`: there is a difference"),
     (EXIT_USAGE, "wrong usage, or a file that cannot be used; every mistake with line and column"),
     (EXIT_DOES_NOT_FIT, "`simulate`, `explain`: a pod does not fit"),
+    (
+        EXIT_UNPROVEN,
+        "`simulate`: every pod fits, but a group perhaps not at its best: its time was over before that was proven, or its solver is `Greedy`",
+    ),
     (EXIT_INTERRUPTED, "interrupted by Ctrl-C"),
 )
 

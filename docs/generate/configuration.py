@@ -126,9 +126,9 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "apiVersion": "as it stands",
         "kind": "as it stands",
         "operators": "the controllers of our own kinds",
-        "solver": _NO_EFFECT
-        + "; see [ClusterTopologyPlacementGroup](plugin-args.md#clustertopologyplacementgroup)",
-        "page": _NO_EFFECT,
+        "solver": "what the solves of [ClusterTopologyPlacementGroup]"
+        "(plugin-args.md#clustertopologyplacementgroup) may cost at most, whatever its arguments say",
+        "page": "there is none yet",
         "decisionLog": "a log for `trellis replay`",
         "tracing": "spans of decisions; needs the extra `otel`",
         "metricProviders": "who measures load, by name",
@@ -152,8 +152,15 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "provider": "one of `metricProviders`, which measures where no agent does",
         "reportIntervalSeconds": "between two reports by that provider",
     },
-    "SolverLimits": {"timeLimitSeconds": _NO_EFFECT, "workers": _NO_EFFECT},
-    "Page": {"enabled": _NO_EFFECT, "bindAddress": _NO_EFFECT, "port": _NO_EFFECT},
+    "SolverLimits": {
+        "timeLimitSeconds": "the smaller of this and a plugin's own limit holds",
+        "workers": "processors of one solve, in the helper process; with more than one, equal inputs may get equally good but different answers",
+    },
+    "Page": {
+        "enabled": "true: a notice says that there is none",
+        "bindAddress": _NO_EFFECT,
+        "port": _NO_EFFECT,
+    },
     "DecisionLog": {"path": "where it is written; empty: nowhere"},
     "Tracing": {
         "endpoint": "where spans of decisions are sent by OTLP over HTTP, a whole URL; empty: nowhere",

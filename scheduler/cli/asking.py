@@ -29,6 +29,7 @@ from scheduler.whatif.snapshot import Snapshot, read_snapshot
 from scheduler.whatif.stage import Options, Setup
 
 EXIT_DOES_NOT_FIT = 3
+EXIT_UNPROVEN = 4
 
 SnapshotFlag = Annotated[
     list[str] | None,

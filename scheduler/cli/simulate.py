@@ -2,7 +2,7 @@
 
 Three forms: one snapshot, one snapshot under two configurations (`--against`), and many cases in one
 process (`--batch`). Exit codes: 0 everything fits (or both configurations agree), 1 they differ, 2 a
-file is invalid, 3 a pod does not fit.
+file is invalid, 3 a pod does not fit, 4 all fit but a group perhaps not at its best.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import typer
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
+    EXIT_UNPROVEN,
     ConfigFlag,
     NowFlag,
     PodsFlag,
@@ -97,7 +98,9 @@ def simulate(
     else:
         show_tables(simulation_tables(simulation, wide=output is Output.WIDE))
         tell([summary_line(simulation)])
-    return 0 if simulation.fits else EXIT_DOES_NOT_FIT
+    if not simulation.fits:
+        return EXIT_DOES_NOT_FIT
+    return 0 if simulation.is_proven else EXIT_UNPROVEN
 
 
 def _compare(world: Snapshot, config: str, against: str, wanted: Options, output: Output) -> int:

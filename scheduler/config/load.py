@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from scheduler.base.text import did_you_mean
-from scheduler.config import defaults, model, names, trellis, validate
+from scheduler.config import defaults, model, names, shared, trellis, validate
 from scheduler.config.decode import decode
 from scheduler.config.document import Node, parse
 from scheduler.config.merge import default_plugins, merge, our_args, with_ours
@@ -160,7 +160,11 @@ class _Loading:
         problems.raise_if_any()
         for index, (profile, spec) in enumerate(zip(filled.profiles, specs, strict=True)):
             list_notices(profile, f"profiles[{index}]", spec.plugins, self.registry, notices)
-        return Loaded(specs, defaults.settings(filled), ours, tuple(notices.found), filled)
+        own = Notices(self.file, ours_root)
+        specs = shared.limited(specs, ours.solver, own)
+        shared.tell_idle(ours, own)
+        found = (*notices.found, *own.found)
+        return Loaded(specs, defaults.settings(filled), ours, found, filled)
 
     def _missing(self, notices: Notices) -> None:
         missing = [name for name, _ in names.DEFAULT_MULTI_POINT if name not in self.registry]

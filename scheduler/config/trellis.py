@@ -60,16 +60,19 @@ class Operators(TrellisStruct, frozen=True):
 
 
 class SolverLimits(TrellisStruct, frozen=True):
-    """What one group solve may use; at the time limit the best answer so far counts."""
+    """What one group solve may use at most, whatever plugins' arguments say; all profiles share it.
 
-    time_limit_seconds: Positive = 10.0
+    At the time limit the best answer so far counts.
+    """
+
+    time_limit_seconds: Positive = 60.0
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
 
 
 class Page(TrellisStruct, frozen=True):
-    """The web page; an address other than loopback asks for the same rights as /metrics."""
+    """The web page, which this version does not have: a file that enables it is told so."""
 
-    enabled: bool = True
+    enabled: bool = False
     bind_address: str = "127.0.0.1"
     port: Port = 10260
 

@@ -7,6 +7,7 @@ nevertheless never assigned after decoding.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Self
 
 import msgspec
 
@@ -17,6 +18,14 @@ class Args(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=T
     def validate(self) -> Iterator[tuple[str, str]]:
         """Yield `(field path, message)` for each rule across fields that does not hold."""
         yield from ()
+
+    def within(self, solve_s: float, workers: int) -> Self:
+        """Return what holds in a process whose solves may last `solve_s` on so many processors.
+
+        For plugins that ask the solver; the smaller of both limits counts.
+        """
+        del solve_s, workers
+        return self
 
 
 class NoArgs(Args):

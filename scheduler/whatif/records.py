@@ -77,3 +77,8 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     def fits(self) -> bool:
         """Whether every pod found its place."""
         return all(pod.result is Result.SCHEDULED for pod in self.pods)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether no group that was placed now could be placed better."""
+        return all(group.optimal for group in self.groups if group.objective)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, Self
+
+import msgspec
 
 from scheduler.framework.args import Args
 
 LONGEST_SOLVE_S = 60.0
+MOST_WORKERS = 64
 
 
 class ClusterTopologyPlacementGroupArgs(Args):
@@ -15,13 +18,15 @@ class ClusterTopologyPlacementGroupArgs(Args):
 
     `topology_labels` are node labels from the top level down to the one above the nodes; they count
     when there is no topology ConfigMap. `preemption` lets groups evict pods of lower priority, `pdb`
-    says whether disruption budgets forbid that or are violated as little as possible.
+    says whether disruption budgets forbid that or are violated as little as possible. No solve gets more
+    time or workers than `solver` of the TrellisConfiguration allows; 0 `solver_workers` are as many.
     """
 
     topology_config_map_name_space: str = "default"
     topology_labels: tuple[str, ...] = ()
     solver: Literal["Auto", "CPSAT", "Exact", "Greedy"] = "Auto"
     solver_time_limit_seconds: float = 2.0
+    solver_workers: int = 0
     preemption: Literal["Enabled", "Disabled"] = "Enabled"
     preemption_time_limit_seconds: float = 3.0
     pdb: Literal["Minimize", "Forbid"] = "Minimize"
@@ -34,3 +39,15 @@ class ClusterTopologyPlacementGroupArgs(Args):
         ):
             if not 0 < value <= LONGEST_SOLVE_S:
                 yield name, f"must be above 0 and at most {LONGEST_SOLVE_S:g}, not {value:g}"
+        if not 0 <= self.solver_workers <= MOST_WORKERS:
+            text = f"must be from 0 to {MOST_WORKERS}, not {self.solver_workers}"
+            yield "solverWorkers", text
+
+    def within(self, solve_s: float, workers: int) -> Self:
+        """Return these arguments with no more time and workers than that."""
+        return msgspec.structs.replace(
+            self,
+            solver_time_limit_seconds=min(self.solver_time_limit_seconds, solve_s),
+            preemption_time_limit_seconds=min(self.preemption_time_limit_seconds, solve_s),
+            solver_workers=min(self.solver_workers or workers, workers),
+        )

@@ -141,9 +141,13 @@ class Decider:
         return msgspec.structs.replace(found, instance=instance)
 
     def _question(self, site: planning.Site, *, holds: bool) -> SolverCall:
-        limit_s = self._args.solver_time_limit_seconds
-        limits = Limits(stage_s=limit_s, total_s=limit_s)
-        return SolverCall(Place(site.instance, limits, self._args.solver), 2 * limit_s, holds)
+        limits = self._limits(self._args.solver_time_limit_seconds)
+        question = Place(site.instance, limits, self._args.solver)
+        return SolverCall(question, 2 * limits.total_s, holds)
+
+    def _limits(self, limit_s: float) -> Limits:
+        workers = max(1, self._args.solver_workers)
+        return Limits(stage_s=limit_s, total_s=limit_s, workers=workers)
 
     def _is_unchanged(self, key: str, spec: GroupSpec) -> bool:
         try:
@@ -206,9 +210,8 @@ class Decider:
             site.instance, site.names, nodes, request, lower, budgets,
             forbid=self._args.pdb == "Forbid",
         )  # fmt: skip
-        limit_s = self._args.preemption_time_limit_seconds
-        limits = Limits(stage_s=limit_s, total_s=limit_s)
-        answer = yield SolverCall(Evict(lineup.problem, limits), 2 * limit_s)
+        limits = self._limits(self._args.preemption_time_limit_seconds)
+        answer = yield SolverCall(Evict(lineup.problem, limits), 2 * limits.total_s)
         solution = _solution(answer)
         if solution is None or solution.victims is None:
             return None

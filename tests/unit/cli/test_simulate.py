@@ -12,6 +12,7 @@ import yaml
 
 from scheduler.cli.main import run
 from scheduler.testing import node
+from tests.unit.plugins.sakkaraworld import group, members, tree
 from tests.unit.whatif.asking import HEAD, pod
 
 PROJECT = Path(__file__).parents[3]
@@ -20,6 +21,7 @@ PACK = (
     "  pluginConfig:\n  - name: NodeResourcesFit\n    args: {scoringStrategy: "
     "{type: MostAllocated, resources: [{name: cpu, weight: 1}]}}\n"
 )
+GROUPS = {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}}
 
 
 @pytest.fixture
@@ -185,3 +187,21 @@ def test_the_same_bytes_whatever_the_hash_seed(cluster):
 
     assert printed[0] == printed[1]
     assert b"Scheduled" in printed[0]
+
+
+@pytest.mark.parametrize(
+    ("solver", "limits", "code"),
+    [("Exact", {}, 0), ("Exact", {"timeLimitSeconds": 1e-9}, 4), ("Greedy", {}, 4)],
+)
+def test_a_group_without_proof(tmp_path, capsys, solver: str, limits: dict[str, float], code: int):
+    """Exit code 4 where all fit and the time, the process's own too, or the solver forbids a proof."""
+    args = {"name": "ClusterTopologyPlacementGroup", "args": {"solver": solver}}
+    ours = {"apiVersion": "trellis.dev/v1alpha1", "kind": "TrellisConfiguration", "solver": limits}
+    kube = {**yaml.safe_load(HEAD), "profiles": [{"pluginConfig": [args], "plugins": GROUPS}]}
+    config = write(tmp_path / "config.yaml", kube, ours)
+    world = [*tree({"r": {"a": 2, "b": 2}}), group("g", 3, {"node": {"type": "pack"}})]
+    file = write(tmp_path / "cluster.yaml", *world, *members("g", 3))
+    out = out_of(["--snapshot", file, "--config", config, "-o", "json"], capsys, code)
+
+    (found,) = json.loads(out)["groups"]
+    assert ("Bound", code == 0) == (found["status"], found["optimal"])

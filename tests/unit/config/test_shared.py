@@ -1,0 +1,68 @@
+"""What a TrellisConfiguration means for the profiles beside it, and what of it means nothing yet."""
+
+import pytest
+
+from scheduler.cli.installed import registry
+from scheduler.config import Loaded, load
+from scheduler.plugins.sakkara.args import ClusterTopologyPlacementGroupArgs
+
+NAME = "ClusterTopologyPlacementGroup"
+TEXT = """apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {{preEnqueue: {{enabled: [{{name: ClusterTopologyPlacementGroup}}]}}}}
+  pluginConfig:
+  - name: ClusterTopologyPlacementGroup
+    args: {args}
+---
+apiVersion: trellis.dev/v1alpha1
+kind: TrellisConfiguration
+{ours}
+"""
+
+
+def loaded(args: str, ours: str) -> Loaded:
+    return load(TEXT.format(args=args, ours=ours), file="f.yaml", registry=registry())
+
+
+def told(found: Loaded) -> list[str]:
+    return [str(one) for one in found.notices if "f.yaml:11:" in str(one)]
+
+
+@pytest.mark.parametrize(
+    ("args", "solver", "held"),
+    [
+        ("{}", "{}", (2.0, 3.0, 1)),
+        ("{}", "{timeLimitSeconds: 2.5, workers: 4}", (2.0, 2.5, 4)),
+        ("{solverTimeLimitSeconds: 50}", "{}", (50.0, 3.0, 1)),
+        ("{solverTimeLimitSeconds: 50, solverWorkers: 2}", "{workers: 8}", (50.0, 3.0, 2)),
+        ("{solverWorkers: 9}", "{timeLimitSeconds: 1, workers: 8}", (1.0, 1.0, 8)),
+    ],
+)
+def test_the_smaller_limit_holds(args: str, solver: str, held: tuple[float, float, int]):
+    """Of the process's and the plugin's; a plugin that says nothing has the process's workers."""
+    found = loaded(args, f"solver: {solver}").profiles[0].args[NAME]
+
+    assert isinstance(found, ClusterTopologyPlacementGroupArgs)
+    times = found.solver_time_limit_seconds, found.preemption_time_limit_seconds
+    assert held == (*times, found.solver_workers)
+
+
+def test_what_is_cut_is_told():
+    """With its place; nothing is told of what a file leaves to us."""
+    args = "{solverWorkers: 9, solverTimeLimitSeconds: 5}"
+    found = loaded(args, "solver: {timeLimitSeconds: 2.5, workers: 8}")
+
+    assert [
+        f"f.yaml:11:1: {NAME} asks for solverTimeLimitSeconds: 5; solver allows 2.5",
+        f"f.yaml:11:1: {NAME} asks for solverWorkers: 9; solver allows 8",
+    ] == told(found)
+    assert [] == told(loaded("{}", "solver: {timeLimitSeconds: 0.5, workers: 8}"))
+
+
+def test_a_page_that_is_not_there():
+    """Whoever enables it is told so; nobody else is."""
+    text = "this version has no web page: nothing is served at page.bindAddress and page.port"
+
+    assert [f"f.yaml:11:8: {text}"] == told(loaded("{}", "page: {enabled: true}"))
+    assert [] == told(loaded("{}", "page: {port: 9000}"))
