@@ -8,7 +8,7 @@ other pods belongs in here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from scheduler.objects.pod import Pod
 from scheduler.state.shapes import Shape
@@ -16,6 +16,7 @@ from scheduler.state.shapes import Shape
 ValueT = TypeVar("ValueT")
 
 _MOST_PODS = 65536
+_NOTHING: Any = object()
 
 
 class Shaped(Protocol):
@@ -38,9 +39,9 @@ class PerShape(Generic[ValueT]):
     def of(self, shaped: Shaped) -> ValueT:
         """Return the value for the pod of a cycle, or for a placed one."""
         kept = shaped.shape.kept
-        if self._key not in kept:
-            kept[self._key] = self._make(shaped.pod)
-        value: ValueT = kept[self._key]
+        value: ValueT = kept.get(self._key, _NOTHING)
+        if value is _NOTHING:
+            value = kept[self._key] = self._make(shaped.pod)
         return value
 
 

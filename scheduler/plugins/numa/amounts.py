@@ -44,6 +44,33 @@ def any_zone(zones: ZoneFlags) -> BoolColumn:
     return found
 
 
+class _Flags:
+    """A flag for each resource and row, and on how many rows it is set."""
+
+    def __init__(self) -> None:
+        self._flags = np.zeros((0, 64), dtype=np.bool_)
+        self._counts: list[int] = []
+
+    def of(self, place: int) -> tuple[BoolColumn, int]:
+        """Return the rows of a resource on which the flag is set, and their number."""
+        return self._flags[place], self._counts[place]
+
+    def write(self, row: int, places: Collection[int]) -> None:
+        """Set the flag on one row for the resources at these places, and for no others."""
+        for place, is_set in enumerate(self._flags[:, row].tolist()):
+            if (place in places) != is_set:
+                self._counts[place] += -1 if is_set else 1
+                self._flags[place, row] = not is_set
+
+    def grow(self, resources: int, rows: int) -> None:
+        """Make room."""
+        bigger = np.zeros((resources, rows), dtype=np.bool_)
+        held, capacity = self._flags.shape
+        bigger[:held, :capacity] = self._flags
+        self._flags = bigger
+        self._counts += [0] * (resources - held)
+
+
 class Amounts:
     """The amounts by resource; one row per node.
 
@@ -56,8 +83,8 @@ class Amounts:
         self.available = self.given.copy() if deducts else self.given
         self.allocatable = self.given.copy()
         self._rounded = self.given.astype(np.float32)
-        self._listed = np.zeros((0, 64), dtype=np.bool_)
-        self._counts: list[int] = []
+        # Where some zone lists a resource, and where every zone does.
+        self._listed, self._complete = _Flags(), _Flags()
         self._places: dict[str, int] = {}
 
     # Reading: matrices [row, slot] over all rows that there is room for, None if nobody ever listed.
@@ -85,7 +112,12 @@ class Amounts:
     def listed(self, resource: str) -> tuple[BoolColumn, int] | None:
         """Return the rows on which some zone lists the resource, and their number."""
         place = self._places.get(resource)
-        return None if place is None else (self._listed[place], self._counts[place])
+        return None if place is None else self._listed.of(place)
+
+    def complete(self, resource: str) -> int:
+        """Return on how many rows there are zones that all list the resource."""
+        place = self._places.get(resource)
+        return 0 if place is None else self._complete.of(place)[1]
 
     # Writing.
 
@@ -96,42 +128,45 @@ class Amounts:
         for name in available:
             if name not in self._places:
                 self._places[name] = len(self._places)
-                self._counts.append(0)
         self.make_room(row + 1, max((len(one) for one in available.values()), default=0))
-        self._list(row, available)
+        listed = {self._places[name]: UNLISTED not in one for name, one in available.items()}
+        self._listed.write(row, listed)
+        self._complete.write(row, [place for place, is_complete in listed.items() if is_complete])
         for cells, amounts in ((self.given, available), (self.allocatable, most)):
             cells[:, row] = UNLISTED
             for name, values in amounts.items():
                 cells[self._places[name], row, : len(values)] = values
-        self._show(row, self.given[:, row])
+        self._show([row], self.given[:, [row]])
 
     def clear(self, row: int) -> None:
         """Forget the amounts of a row."""
-        self._list(row, ())
+        self._listed.write(row, ())
+        self._complete.write(row, ())
         self.given[:, row] = UNLISTED
         self.allocatable[:, row] = UNLISTED
-        self._show(row, self.given[:, row])
+        self._show([row], self.given[:, [row]])
 
     def deduct(
-        self, row: int, taken: Mapping[str, int], freed: Freed | None, ids: Sequence[int]
+        self,
+        rows: Sequence[int],
+        taken: Sequence[Mapping[str, int]],
+        freed: Mapping[int, tuple[Freed, Sequence[int]]],
     ) -> None:
-        """Show what is left when every zone has given `taken` away, at least 0.
+        """Show what is left when every zone of each of `rows` has given its `taken` away, at least 0.
 
-        `freed` is added before, zone by zone (`ids` are their numbers), as far as the zone can
-        allocate it.
+        `freed` is added before: by place in `rows` the amounts, as far as a zone can allocate them,
+        and the numbers of the row's zones.
         """
-        cells = self.given[:, row]
-        if freed:
-            cells = cells.copy()
+        cells = self.given[:, rows]
+        for at, (back, ids) in freed.items():
             for slot, number in enumerate(ids):
-                for name, more in freed.get(number, {}).items():
-                    self._add(cells, name, slot, row, more)
-        less = np.zeros((len(cells), 1), dtype=np.int64)
-        for name, amount in taken.items():
-            place = self._places.get(name)
-            if place is not None:
-                less[place] = amount
-        self._show(row, np.where(cells >= 0, np.maximum(cells - less, 0), UNLISTED))
+                for name, more in back.get(number, {}).items():
+                    self._add(cells[:, at], name, slot, rows[at], more)
+        less = np.array(
+            [one.get(name, 0) for name in self._places for one in taken], dtype=np.int64
+        )
+        left = np.maximum(cells - less.reshape(len(cells), len(rows), 1), 0)
+        self._show(rows, np.where(cells >= 0, left, UNLISTED))
 
     def make_room(self, rows: int, slots: int = 0) -> None:
         """Make room for the resources known, and for `rows` rows of `slots` zones."""
@@ -148,9 +183,8 @@ class Amounts:
         self.available = _grown(self.available, shape) if deducts else self.given
         self.allocatable = _grown(self.allocatable, shape)
         self._rounded = _grown(self._rounded, shape)
-        listed = np.zeros(shape[:2], dtype=np.bool_)
-        listed[:held, :capacity] = self._listed
-        self._listed = listed
+        self._listed.grow(*shape[:2])
+        self._complete.grow(*shape[:2])
 
     def _add(self, cells: IntMatrix, name: str, slot: int, row: int, more: int) -> None:
         place = self._places.get(name)
@@ -159,16 +193,10 @@ class Amounts:
         most = self.allocatable[place, row, slot]
         cells[place, slot] = max(cells[place, slot], min(cells[place, slot] + more, most))
 
-    def _list(self, row: int, names: Collection[str]) -> None:
-        for name, place in self._places.items():
-            is_listed = name in names
-            self._counts[place] += is_listed - int(self._listed[place, row])
-            self._listed[place, row] = is_listed
-
-    def _show(self, row: int, cells: IntMatrix) -> None:
+    def _show(self, rows: Sequence[int], cells: IntMatrix) -> None:
         if self.available is not self.given:
-            self.available[:, row] = cells
-        self._rounded[:, row] = _rounded_down(cells)
+            self.available[:, rows] = cells
+        self._rounded[:, rows] = _rounded_down(cells)
 
 
 def _is_short(amount: int) -> bool:

@@ -5,13 +5,14 @@ Only the tracker writes here; readers get views that they must not write to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn, IntMatrix
 from scheduler.plugins.numa.amounts import Amounts, Freed
+from scheduler.plugins.numa.demand import is_affine, may_be_host_level
 from scheduler.plugins.numa.settings import POD, POLICIES, KubeletSettings
 from scheduler.plugins.numa.zones import UNLISTED, Layout, Zones
 from scheduler.state.columns import Column
@@ -41,6 +42,8 @@ class Board:
         self._aligned: dict[int, BoolColumn] = {}
         self._most: Column[np.int64] = Column(np.int64, fill=8)
         self._layout: Column[np.int32] = Column(np.int32, fill=-1)
+        # What `suits_all` found since the last report.
+        self._suited: dict[tuple[str, ...], bool] = {}
 
     # Reading: columns over all rows, matrices over all that there is room for.
 
@@ -116,6 +119,18 @@ class Board:
             if found is not None and found[0][row]:
                 yield name
 
+    def suits_all(self, resources: tuple[str, ...]) -> bool:
+        """Whether all topologies suit pods that share these: every zone lists them, or none need."""
+        found = self._suited.get(resources)
+        if found is None:
+            found = self._suited[resources] = all(map(self._suits_all, resources))
+        return found
+
+    def _suits_all(self, resource: str) -> bool:
+        if is_affine(resource):
+            return self._amounts.complete(resource) == self.count
+        return may_be_host_level(resource) and self._amounts.listed(resource) is None
+
     def columns(self, prefix: str) -> Iterator[tuple[str, object]]:
         """Yield what is shown, by name, without what is the same as nothing."""
         held = self._amounts
@@ -138,6 +153,7 @@ class Board:
         self._most.set(row, settings.most_zones)
         self._layout.set(row, self._layout_id(zones.layout))
         self._amounts.put(row, zones.available, zones.allocatable)
+        self._suited.clear()
         self.touched.add(row)
 
     def clear(self, row: int) -> None:
@@ -146,17 +162,23 @@ class Board:
             return
         self._classify(row, 0)
         self._amounts.clear(row)
+        self._suited.clear()
         self._layout.clear(row)
         self.touched.add(row)
 
-    def deduct(self, row: int, taken: Mapping[str, int], freed: Freed | None = None) -> None:
-        """Show what is left when every zone has given `taken` away, at least 0.
+    def deduct(self, changed: Sequence[tuple[int, Mapping[str, int], Freed | None]]) -> None:
+        """Show what is left in rows when every zone of each has given something away, at least 0.
 
-        `freed` is added before, zone by zone, as far as the zone can allocate it.
+        What is freed is added before, zone by zone, as far as the zone can allocate it.
         """
-        ids = self.layouts[self._layout.values[row]].ids
-        self._amounts.deduct(row, taken, freed, ids)
-        self.touched.add(row)
+        freed = {}
+        for at, (row, _, back) in enumerate(changed):
+            self.touched.add(row)
+            if back:
+                freed[at] = (back, self.layouts[self._layout.values[row]].ids)
+        if changed:
+            rows, taken, _ = zip(*changed, strict=True)
+            self._amounts.deduct(rows, taken, freed)
 
     def grow(self, rows: int) -> None:
         """Make room for `rows` rows."""

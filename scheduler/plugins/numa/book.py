@@ -75,11 +75,11 @@ class Book:
         """Note a pod on the node."""
         self._remember(placed, came=True)
 
-    def went(self, placed: Placed) -> None:
-        """Note that a pod left the node."""
+    def went(self, placed: Placed) -> Owed | None:
+        """Note that a pod left the node; return what it was owed."""
         self._remember(placed, came=False)
         self._marks.pop(placed.pod.metadata.uid, None)
-        self.owed.pop(placed.pod.metadata.uid, None)
+        return self.owed.pop(placed.pod.metadata.uid, None)
 
     def misses(self, placed: Placed) -> bool:
         """Whether the figures do not account for a pod on the node."""

@@ -48,6 +48,9 @@ class Demand(msgspec.Struct, frozen=True):
     whole: Needs
     parts: tuple[Part, ...]
     asks_devices: bool
+    # What is asked for, as a whole or by a container, and not 0; and what of it not all nodes offer.
+    names: tuple[str, ...] = ()
+    rare: tuple[str, ...] = ()
 
     @property
     def is_guaranteed(self) -> bool:
@@ -80,11 +83,14 @@ def demand_of(pod: Pod) -> Demand:
     is_one = len(parts) == 1 and not spec.overhead and spec.resources is None
     whole = parts[0].needs if is_one else _needs(pod_requests(pod))
     everything = (whole,) if is_one else (whole, *(part.needs for part in parts))
+    names = dict.fromkeys(name for needs in everything for name, amount in needs if amount)
     return Demand(
         qos=qos_of(pod),
         whole=whole,
         parts=tuple(parts),
         asks_devices=any(not is_native(name) for needs in everything for name, _ in needs),
+        names=tuple(names),
+        rare=tuple(name for name in names if name not in ALWAYS_OFFERED),
     )
 
 

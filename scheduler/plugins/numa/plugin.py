@@ -68,7 +68,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         """Whether no node has a report, so that no zone matters and all nodes are worth the same."""
         return self._topologies.is_empty
 
-    def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Demand:
+    def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Demand:
         """Return what the pod asks for; Skip for one that no zone matters to."""
         demand = self._demanded(cycle)
         if demand.needs_nothing:
@@ -77,7 +77,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             return SKIP
         if self._reserving is not None:
             self._reserving.settle()
-        return demand
+        return SKIP if self._fits_anywhere(demand, nodes) else demand
 
     def filter(self, cycle: Cycle, nodes: Nodes, demand: Demand) -> Rejected | None:
         """Reject nodes with stale data, and those whose zones do not hold the pod."""
@@ -143,7 +143,20 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
     def _demanded(self, cycle: Cycle) -> Demand:
         demand = self._demand.of(cycle)
         qos = cycle.pod.status.qos_class
-        return demand if qos in ("", demand.qos) else demand_of(cycle.pod)
+        return demand if not qos or qos == demand.qos else demand_of(cycle.pod)
+
+    def _fits_anywhere(self, demand: Demand, nodes: Nodes) -> bool:
+        """Whether no node can be rejected: the pod shares all it asks for, and every zone has that."""
+        if demand.is_guaranteed or self.args.preemption_mode == ENABLED:
+            return False  # a dry run may be impossible whatever the pod asks for
+        topologies, reserving = self._topologies, self._reserving
+        if topologies.has_held or (reserving is not None and reserving.has_stale):
+            return False
+        board = topologies.latest if reserving is None else reserving.published
+        if not board.suits_all(demand.names):
+            return False
+        rare = demand.rare
+        return not rare or all(topologies.offers(name, nodes.size) is None for name in rare)
 
     def _sight(self, nodes: Nodes) -> Sight:
         board = self._topologies.latest if self._reserving is None else self._reserving.board

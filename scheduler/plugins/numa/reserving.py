@@ -2,7 +2,8 @@
 
 A report is taken when its fingerprint names pods that we know of; then only the others are deducted.
 A report that cannot be placed waits, and what was taken before stays in force. Everything happens as
-changes come in; there is no period to wait for.
+changes come in; there is no period to wait for. Only the arithmetic is left until somebody looks at
+`board`, or until it has become a lot: pods of which no zone is asked need not pay for it one by one.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn
 from scheduler.framework.pershape import PerShape
 from scheduler.objects.numa import NodeResourceTopology
+from scheduler.objects.pod import Pod
 from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.book import Book, Owed
-from scheduler.plugins.numa.demand import Demand, demand_of, holds_exclusive
+from scheduler.plugins.numa.demand import demand_of, holds_exclusive
 from scheduler.plugins.numa.settings import (
     ALL,
     AUTODETECT,
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 _LONG_S = 120.0
 _LOOK_EVERY_S = 10.0
 
+# Up to so many nodes are deducted from when somebody looks: a millisecond at most.
+_MOST_LEFT = 256
+
 
 class Following(msgspec.Struct, frozen=True):
     """What the cache goes by: our profiles, the resync method, and whether settings are followed."""
@@ -55,11 +60,14 @@ class Reserving:
     def __init__(self, following: Following) -> None:
         self._following = following
         self._demand = PerShape(demand_of)
+        self._ours = PerShape(_owed)
         self._cluster: Cluster | None = None
         self._reset()
 
     def _reset(self) -> None:
-        self.board = Board(deducts=True)
+        self._board = Board(deducts=True)
+        # Nodes whose pods changed since their row of the board was written.
+        self._left: dict[str, None] = {}
         self.books: dict[str, Book] = {}
         self._rows: dict[str, int] = {}
         self._due: dict[str, None] = {}
@@ -76,6 +84,23 @@ class Reserving:
         self._cluster = cluster
 
     # Questions of the plugin.
+
+    @property
+    def board(self) -> Board:
+        """Return what is left now."""
+        if self._left:
+            self._deduct()
+        return self._board
+
+    @property
+    def published(self) -> Board:
+        """Return the board as reports made it: right about everything but amounts."""
+        return self._board
+
+    @property
+    def has_stale(self) -> bool:
+        """Whether any node has foreign pods that no report accounts for."""
+        return bool(self._stale)
 
     def stale(self, detect: str, now: float) -> BoolColumn | None:
         """Return the rows of the table with foreign pods that no report accounts for, None for none.
@@ -124,7 +149,7 @@ class Reserving:
     def add(self, name: str, row: int) -> None:
         """A node appeared."""
         self._rows[name] = row
-        self.board.grow(row + 1)
+        self._board.grow(row + 1)
         self._foreign.grow(row + 1)
         self._foreign_exclusive.grow(row + 1)
 
@@ -133,7 +158,7 @@ class Reserving:
         del self._rows[name]
         self.books.pop(name, None)
         self._stale.pop(name, None)
-        self.board.clear(row)
+        self._board.clear(row)
         self._foreign.clear(row)
         self._foreign_exclusive.clear(row)
 
@@ -143,7 +168,7 @@ class Reserving:
         """Take in a report, or that there is none any more."""
         if topology is None:
             self.books.pop(name, None)
-            self.board.clear(self._rows[name])
+            self._board.clear(self._rows[name])
             self._count(name, None)
             return
         book = self.books.get(name)
@@ -153,30 +178,61 @@ class Reserving:
 
     def pod(self, before: Placed | None, after: Placed | None) -> None:
         """A pod came to a node, left one, or changed on it."""
-        moved = before is None or after is None or before.node != after.node
-        if before is not None and moved:
-            book = self.books.get(before.node)
-            if book is not None:
-                book.went(before)
-                self._changed(before.node, book)
-        if after is None:
+        if before is not None and after is not None and before.node == after.node:
+            self._altered(before, after)
             return
+        if before is not None:
+            self._went(before)
+        if after is not None:
+            self._came(after)
+
+    def _altered(self, before: Placed, after: Placed) -> None:
         book = self.books.get(after.node)
         if book is None:
             return
-        uid = after.pod.metadata.uid
-        if moved:
-            book.came(after)
-            if book.misses(after):
-                book.owed[uid] = self._owed(after)
-        elif uid in book.owed:
-            book.owed[uid] = self._owed(after)
-        self._changed(after.node, book)
-
-    def _changed(self, name: str, book: Book) -> None:
         if book.waiting is not None:
-            self._due[name] = None
-        self._deduct(name, book)
+            self._due[book.name] = None
+        if before.shape is after.shape:
+            return
+        uid = after.pod.metadata.uid
+        was = book.owed.get(uid)
+        if was is not None:
+            now = book.owed[uid] = self._owed(after)
+            self._owes(book, was)
+            self._owes(book, now)
+
+    def _went(self, placed: Placed) -> None:
+        book = self.books.get(placed.node)
+        if book is None:
+            return
+        was = book.went(placed)
+        if was is not None:
+            self._owes(book, was)
+        self._moved(book)
+
+    def _came(self, placed: Placed) -> None:
+        book = self.books.get(placed.node)
+        if book is None:
+            return
+        book.came(placed)
+        if book.misses(placed):
+            now = book.owed[placed.pod.metadata.uid] = self._owed(placed)
+            self._owes(book, now)
+        self._moved(book)
+
+    def _moved(self, book: Book) -> None:
+        """Note that a node has other pods."""
+        if book.waiting is not None:
+            self._due[book.name] = None
+        if book.frozen:
+            self._leave(book.name)
+
+    def _owes(self, book: Book, owed: Owed) -> None:
+        """Note that a node owes this now, or no longer."""
+        if owed.needs:
+            self._leave(book.name)
+        if owed.is_foreign:
+            self._count(book.name, book)
 
     def _offer(
         self, name: str, book: Book, topology: NodeResourceTopology, zones: Zones | None
@@ -204,8 +260,9 @@ class Reserving:
         book.frozen = tuple(book.accounted_for(pods)) if says_where(topology) else ()
         book.waiting = None if seen is not None or not text else topology
         row = self._rows[name]
-        self.board.put(row, zones or read_zones(topology), kubelet_settings(topology))
-        self._deduct(name, book)
+        self._board.put(row, zones or read_zones(topology), kubelet_settings(topology))
+        self._leave(name)
+        self._count(name, book)
 
     def _takes_unnamed(self, book: Book, topology: NodeResourceTopology, text: str) -> bool:
         """Whether a report is taken though nobody knows which pods it accounts for."""
@@ -217,22 +274,29 @@ class Reserving:
         return changed and self._following.follows_settings
 
     def _owed(self, placed: Placed) -> Owed:
-        demand: Demand = self._demand.of(placed)
-        book, profiles = self.books.get(placed.node), self._following.profiles
+        ours: Owed = self._ours.of(placed)
+        if placed.pod.spec.scheduler_name in self._following.profiles:
+            return ours
+        book = self.books.get(placed.node)
         listed = listed_by(book.taken if book is not None else None)
-        needs = tuple((name, amount) for name, amount in demand.whole if amount)
-        return Owed(
-            needs,
-            is_foreign=is_foreign(placed, profiles, ALL, listed),
-            is_exclusive=is_foreign(placed, profiles, ONLY_EXCLUSIVE, listed),
-        )
+        exclusive = is_foreign(placed, self._following.profiles, ONLY_EXCLUSIVE, listed)
+        return Owed(ours.needs, is_foreign=True, is_exclusive=exclusive)
 
-    def _deduct(self, name: str, book: Book) -> None:
-        row = self._rows.get(name)
-        if row is None:
-            return
-        self.board.deduct(row, book.taken_for(), self._freed(name, book))
-        self._count(name, book)
+    def _leave(self, name: str) -> None:
+        """Leave a node's amounts until somebody looks."""
+        self._left[name] = None
+        if len(self._left) >= _MOST_LEFT:
+            self._deduct()
+
+    def _deduct(self) -> None:
+        """Bring the board up to date."""
+        left, self._left = self._left, {}
+        changed = []
+        for name in left:
+            row, book = self._rows.get(name), self.books.get(name)
+            if row is not None and book is not None:
+                changed.append((row, book.taken_for(), self._freed(name, book)))
+        self._board.deduct(changed)
 
     def _freed(self, name: str, book: Book) -> Freed | None:
         """Return what pods gave back that went since the report, if it says where they ran."""
@@ -264,6 +328,11 @@ class Reserving:
         """Return since when nodes are stale, in seconds since the epoch, as far as somebody looked."""
         found = ((name, self.books[name].since) for name in self._stale if name in self.books)
         return {name: since for name, since in found if since is not None}
+
+
+def _owed(pod: Pod) -> Owed:
+    """Return what is deducted for a pod of ours."""
+    return Owed(tuple((name, amount) for name, amount in demand_of(pod).whole if amount))
 
 
 def is_foreign(

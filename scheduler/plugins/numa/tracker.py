@@ -166,6 +166,11 @@ class Topologies:
         """Note that a pod is bound, or that its reservation was taken back."""
         self._in_flight.pop(uid, None)
 
+    @property
+    def has_held(self) -> bool:
+        """Whether a pod is on its way to any node."""
+        return bool(self._in_flight)
+
     def held_rows(self) -> list[int]:
         """Return the rows of nodes that pods are on their way to."""
         return [self._rows[node] for node in self._in_flight.values() if node in self._rows]

@@ -498,3 +498,39 @@ def test_objects_share_equal_texts_and_costs():
 
     assert first.zones[0].costs is second.zones[0].costs
     assert first.zones[0].resources[0].available is second.zones[0].resources[0].available
+
+
+@pytest.mark.parametrize("args", [{}, CACHE])
+def test_pods_that_share_are_asked_about_where_a_zone_may_lack_something(args):
+    """Where every zone lists what is shared, no node is looked at; one odd report changes that."""
+    scene = Scene(NAME, args)
+    scene.fill([node("two"), node("odd")], (), (), [TWO])
+    shared = read_pod(pod("p", {"cpu": "1", "memory": "1Gi"}, guaranteed=False))
+
+    def found():
+        return look(scene, scene.cycle(shared))
+
+    assert Code.SKIP is found().pre_filter.code
+    without = read_object(report("odd", zone(0, cpu="4")))[1]
+    scene.follow(scene.cluster.put_object("NodeResourceTopology", without))
+    assert (True, False) == tuple(found().filter[name].is_success for name in ("two", "odd"))
+    scene.follow(scene.cluster.drop_object("NodeResourceTopology", without))
+    assert Code.SKIP is found().pre_filter.code
+
+
+def test_what_is_left_is_right_however_many_pods_came_unseen():
+    """The arithmetic is put off for pods of which no zone is asked, and none of it is lost."""
+    scene = Scene(NAME, CACHE)
+    names = [f"n{number}" for number in range(300)]
+    objects = [report(name, zone(0, cpu="4", memory="8Gi"), zone(1, cpu="8")) for name in names]
+    scene.fill([node(name) for name in names], (), (), objects)
+    for number, name in enumerate(names):
+        one = read_pod(pod(f"p{number}", wants(1 + number % 5), guaranteed=False))
+        scene.follow(scene.cluster.assume(one, name))
+    plugin: Any = scene.plugin
+    board = plugin._reserving.board
+    rows = [scene.cluster.table.rows[name] for name in names]
+
+    left = board.free("cpu")[rows][:, :2].tolist()
+    assert left == [[max(3 - n % 5, 0) * 1000, (7 - n % 5) * 1000] for n in range(300)]
+    assert {-1} == set(board.free("memory")[rows][:, 1].tolist())
