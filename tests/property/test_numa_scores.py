@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.plugins.numa.demand import LIMIT
+from scheduler.plugins.numa.scoring import least_allocated, most_allocated
 from scheduler.testing import evaluate
 
 NAME = "NodeResourceTopologyMatch"
@@ -197,3 +199,27 @@ def test_scores_follow_the_rules(strategy, seed):
 
     # Shares are fractions of binary numbers in the plugin: a score may be cut one lower.
     assert wanted == got or (strategy == "BalancedAllocation" and abs(wanted - got) == 1)
+
+
+LARGEST = -(-(LIMIT - 1) // 1000)
+
+
+@st.composite
+def shares(draw):
+    """Return what a zone has and what is asked for: often a share that is whole, or just not."""
+    units = draw(st.one_of(st.integers(1, LARGEST), st.integers(LARGEST - 99, LARGEST)))
+    if draw(st.booleans()):
+        return units, draw(st.integers(0, units))
+    near = units * draw(st.integers(0, 100)) // 100 + draw(st.integers(-1, 1))
+    return units, min(max(near, 0), units)
+
+
+@settings(max_examples=200, deadline=None)
+@given(shares())
+def test_shares_are_exact(share):
+    """Divided as floats and rounded down, every share is what whole numbers give."""
+    units, asked = share
+    one = np.array([units], dtype=np.float64)
+
+    assert asked * 100 // units == int(most_allocated(one, asked, one.copy())[0])
+    assert (units - asked) * 100 // units == int(least_allocated(one, asked, one.copy())[0])

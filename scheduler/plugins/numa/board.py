@@ -42,6 +42,7 @@ class Board:
         self._aligned: dict[int, BoolColumn] = {}
         self._most: Column[np.int64] = Column(np.int64, fill=8)
         self._layout: Column[np.int32] = Column(np.int32, fill=-1)
+        self._zones: Column[np.int64] = Column(np.int64)
         # What `suits_all` found since the last report.
         self._suited: dict[tuple[str, ...], bool] = {}
 
@@ -91,6 +92,11 @@ class Board:
     def layout_ids(self) -> IdColumn:
         """Return the place of each row's layout in `layouts`, -1 without one."""
         return self._layout.values
+
+    @property
+    def zone_counts(self) -> IntColumn:
+        """Return how many zones each row has."""
+        return self._zones.values
 
     def free(self, resource: str) -> IntMatrix | None:
         """Return what is available, [row, slot]; None if no node ever listed the resource."""
@@ -152,6 +158,7 @@ class Board:
         self._classify(row, _kind(settings.policy, by_pod=settings.scope == POD))
         self._most.set(row, settings.most_zones)
         self._layout.set(row, self._layout_id(zones.layout))
+        self._zones.set(row, len(zones.layout.ids))
         self._amounts.put(row, zones.available, zones.allocatable)
         self._suited.clear()
         self.touched.add(row)
@@ -164,6 +171,7 @@ class Board:
         self._amounts.clear(row)
         self._suited.clear()
         self._layout.clear(row)
+        self._zones.clear(row)
         self.touched.add(row)
 
     def deduct(self, changed: Sequence[tuple[int, Mapping[str, int], Freed | None]]) -> None:
@@ -184,7 +192,7 @@ class Board:
         """Make room for `rows` rows."""
         if rows > self.rows:
             self._aligned.clear()
-        for column in (self._kinds, self._most, self._layout):
+        for column in (self._kinds, self._most, self._layout, self._zones):
             column.grow(rows)
         self._amounts.make_room(rows)
 

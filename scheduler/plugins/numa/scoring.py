@@ -2,6 +2,11 @@
 
 The kubelet chooses the zone, so a node is worth what its least good one is worth; zones worth nothing
 are left out as long as others are worth something. Scores are 0..100, amounts count in whole units.
+
+Whole numbers are divided as floats, in a hundredth of the time, and rounded down. That is exact: no
+amount exceeds 2**47 units nor a hundred times it 2**53, so both are floats as they are; and a quotient
+below 128 that is not whole is at least 2**-47 away from the next whole number, half of what
+lies between two floats there, so that it is never rounded up to it.
 """
 
 from __future__ import annotations
@@ -53,7 +58,7 @@ def _of_zones(
 ) -> IntMatrix:
     if scoring.type == BALANCED_ALLOCATION:
         return _balanced(sight, needs, shape)
-    of_resource = _least if scoring.type == LEAST_ALLOCATED else _most
+    of_resource = least_allocated if scoring.type == LEAST_ALLOCATED else most_allocated
     return _weighted(sight, needs, scoring, shape, of_resource)
 
 
@@ -62,9 +67,11 @@ def _weighted(
     needs: Needs,
     scoring: ZoneScoring,
     shape: tuple[int, ...],
-    of_resource: Callable[[IntMatrix, int], IntMatrix],
+    of_resource: Callable[[FloatColumn, int, FloatColumn], FloatColumn],
 ) -> IntMatrix:
-    total = np.zeros(shape, dtype=np.int64)
+    # Arrays to work in: getting fresh ones of this size takes longer than filling them.
+    total, units, part = np.zeros(shape), np.empty(shape), np.empty(shape)
+    whole = np.empty(shape, dtype=np.int64)
     weights = 0
     for name, amount in needs:
         weight = scoring.weight_of(name)
@@ -72,18 +79,25 @@ def _weighted(
         free = sight.free(name)
         if free is None:
             continue
-        fits = (free > 0) & (free >= amount)
-        part = of_resource(np.maximum(_units(free), 1), _unit(amount))
-        total += np.where(fits, part, 0) * weight
-    return total // max(weights, 1)
+        np.maximum(_units(free, whole), 1, out=units)
+        part = of_resource(units, _unit(amount), part)
+        part *= free >= max(amount, 1)
+        part *= weight
+        total += part
+    total /= max(weights, 1)
+    return np.floor(total, out=total).astype(np.int64)
 
 
-def _least(units: IntMatrix, asked: int) -> IntMatrix:
-    return (units - asked) * HIGHEST // units
+def least_allocated(units: FloatColumn, asked: int, out: FloatColumn) -> FloatColumn:
+    """Return in `out` the share that is left, 0..100 rounded down, where all that is asked for is free."""
+    np.subtract(units, asked, out=out)
+    out *= HIGHEST
+    return np.floor(np.divide(out, units, out=out), out=out)
 
 
-def _most(units: IntMatrix, asked: int) -> IntMatrix:
-    return asked * HIGHEST // units
+def most_allocated(units: FloatColumn, asked: int, out: FloatColumn) -> FloatColumn:
+    """Return in `out` the share that is asked for, 0..100 rounded down, where that much is free."""
+    return np.floor(np.divide(asked * HIGHEST, units, out=out), out=out)
 
 
 def _balanced(sight: Sight, needs: Needs, shape: tuple[int, ...]) -> IntMatrix:
@@ -105,24 +119,21 @@ def _balanced(sight: Sight, needs: Needs, shape: tuple[int, ...]) -> IntMatrix:
 def _share(free: IntMatrix | None, amount: int, shape: tuple[int, ...]) -> FloatColumn:
     share = np.ones(shape)
     if free is not None:
-        units = np.maximum(_units(free), 0)
+        units = _units(free, np.empty(shape, dtype=np.int64))
         np.divide(_unit(amount), units, out=share, where=units > 0)
     return share
 
 
 def _existing(sight: Sight) -> BoolColumn:
     """Return which slots are zones, [row, slot]."""
-    ids = sight.layout_ids
-    numbers = np.unique(ids)
-    counts = np.zeros(sight.size, dtype=np.int64)
-    for number in numbers[numbers >= 0].tolist():
-        counts[ids == number] = len(sight.layout(number).ids)
-    return np.arange(sight.slots) < counts[:, None]
+    return np.arange(sight.slots) < sight.zone_counts[:, None]
 
 
-def _units(thousandths: IntMatrix) -> IntMatrix:
-    """Round up to whole units; UNLISTED becomes 0."""
-    return -(-thousandths // 1000)
+def _units(thousandths: IntMatrix, out: IntMatrix) -> IntMatrix:
+    """Round up to whole units, in `out`; UNLISTED becomes 0."""
+    np.add(thousandths, 999, out=out)
+    out //= 1000
+    return out
 
 
 def _unit(thousandths: int) -> int:

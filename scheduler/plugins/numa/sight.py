@@ -87,6 +87,11 @@ class Sight:
         """Return the number of each row's layout, -1 without one."""
         return self._column(self._board.layout_ids)
 
+    @property
+    def zone_counts(self) -> IntColumn:
+        """Return how many zones each row has."""
+        return self._column(self._board.zone_counts)
+
     def layout(self, number: int) -> Layout:
         """Return a layout by its number."""
         return self._board.layouts[number]
