@@ -1,18 +1,42 @@
 """What takes the rights that the usual run of a profile does without: measurements, NodeMetrics, agents."""
 
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import yaml
+from aiohttp import web
+
 from operators.agents.load.agent import SOURCE
 from operators.nodemetric.figures import SOURCE_ANNOTATION
+from scheduler.base.clock import RealClock, rfc3339
 from tests.apiserver.processes import free_ports
+from tests.chart.test_chart import render
 from tests.e2e.chartworld import RELEASE, Json, Server
 
 NETWORK = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
 SLICES = "/apis/trellis.dev/v1alpha1/namespaces/default/networktopologyslices"
 MAPS = "/api/v1/namespaces/default/configmaps"
 METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MEASURING = "metrics.k8s.io"
+TOKEN_SECRET = "prometheus-token"
+
+
+def with_a_provider() -> str:
+    """Return a configuration of one's own: the chart's, with a provider instead of load agents."""
+    (text,) = (
+        one["data"]["config.yaml"]
+        for one in render("profile=all", f"fullnameOverride={RELEASE}")
+        if one["kind"] == "ConfigMap" and "config.yaml" in one["data"]
+    )
+    kube, ours = yaml.safe_load_all(text)
+    kube["leaderElection"].pop("resourceNamespace")  # the one of the pod
+    ours["metricProviders"] = [{"name": "server", "type": "KubernetesMetricsServer"}]
+    wanted = {"enabled": True, "provider": "server", "reportIntervalSeconds": 1}
+    ours["operators"]["nodeMetric"] = wanted
+    return yaml.safe_dump_all([kube, ours])
 
 
 async def measured(server: Server) -> None:
@@ -32,6 +56,38 @@ async def measured(server: Server) -> None:
     await server.until(SLICES, lambda found: _origins(found) != _origins(first))
     await server.patch(f"{NETWORK}/measured", {"spec": {"configmapName": None}})
     await server.until(SLICES, lambda found: not found["items"])
+
+
+async def measured_by_prometheus(server: Server) -> None:
+    """A topology's Prometheus is asked with the token of a Secret."""
+    asked: list[str | None] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.headers.get("Authorization"))
+        return web.json_response(
+            {"status": "success", "data": {"resultType": "vector", "result": []}}
+        )
+
+    app = web.Application()
+    app.router.add_route("*", "/api/v1/query", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        secret = {"token": base64.b64encode(b"of-the-secret").decode()}
+        meta = {"name": TOKEN_SECRET, "namespace": "default"}
+        await server.post("/api/v1/namespaces/default/secrets", {"metadata": meta, "data": secret})
+        provider = {
+            "type": "Prometheus",
+            "address": f"http://127.0.0.1:{runner.addresses[0][1]}",
+            "secretRef": {"name": TOKEN_SECRET},
+        }
+        await server.patch(f"{NETWORK}/measured", {"spec": {"metricProvider": provider}})
+        await server.until("/version", lambda _: asked)
+        await server.patch(f"{NETWORK}/measured", {"spec": {"metricProvider": None}})
+    finally:
+        await runner.cleanup()
+    assert {"Bearer of-the-secret"} == set(asked)
 
 
 def _origins(slices: Json) -> list[Any]:
@@ -55,6 +111,54 @@ async def metrics_come_and_go(server: Server) -> None:
     kind = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
     await server.post(METRICS, kind | {"metadata": {"name": "nobody"}, "spec": {}})
     await server.until(METRICS, lambda found: "nobody" not in _names(found))
+
+
+async def provided(server: Server) -> None:
+    """Where no agent reports, a NodeMetric says what the metrics server has measured."""
+    for kind, plural, scope in (
+        ("NodeMetrics", "nodes", "Cluster"),
+        ("PodMetrics", "pods", "Namespaced"),
+    ):
+        await server.post(DEFINITIONS, _measuring(kind, plural, scope))
+        path = f"{DEFINITIONS}/{plural}.{MEASURING}"
+        await server.until(path, established)
+    for number in range(6):
+        measured_node = {
+            "apiVersion": f"{MEASURING}/v1beta1",
+            "kind": "NodeMetrics",
+            "metadata": {"name": f"node-{number}"},
+            "timestamp": rfc3339(RealClock().now()),
+            "window": "20s",
+            "usage": {"cpu": "500m", "memory": "1Gi"},
+        }
+        await server.post(f"/apis/{MEASURING}/v1beta1/nodes", measured_node)
+    await server.until(
+        METRICS, lambda found: [MEASURING] * 6 == [_source(one) for one in found["items"]]
+    )
+
+
+def _measuring(kind: str, plural: str, scope: str) -> Json:
+    """Return a definition that stands in for the metrics server's own API."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta1", "served": True, "storage": True}
+    approval = {"api-approved.kubernetes.io": "unapproved, this stands in for a server"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{MEASURING}", "annotations": approval},
+        "spec": {
+            "group": MEASURING,
+            "scope": scope,
+            "names": {"kind": kind, "plural": plural},
+            "versions": [version | {"schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+def established(definition: Json) -> bool:
+    """Whether a definition's objects are served."""
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
 def _source(found: Json) -> str:

@@ -9,10 +9,10 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
@@ -42,6 +42,17 @@ MARKS = [
 ]
 Json = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
+
+
+class Version(NamedTuple):
+    """What a release is made of: its chart, and its program with the environment that it takes."""
+
+    chart: Path = ROOT / "charts" / "trellis"
+    program: tuple[str, ...] = (sys.executable, "-m", "scheduler.cli.main")
+    environment: Mapping[str, str] = {}
+
+
+HERE = Version()
 
 
 class Server:
@@ -103,11 +114,16 @@ class Server:
         assert 0 == process.returncode, err.decode()
         return out.decode()
 
-    async def chart(self, verb: str, *values: str) -> str:
-        """Install or upgrade the release."""
+    async def chart(
+        self, verb: str, *values: str, config: str = "", version: Version = HERE
+    ) -> str:
+        """Install or upgrade the release; `config` instead of what a profile makes of it."""
         sets = [word for value in values for word in ("--set", value)]
+        if config:
+            (self.folder / "own.yaml").write_text(config)
+            sets += ["--set-file", f"config={self.folder / 'own.yaml'}"]
         more = ["--create-namespace"] if verb == "install" else []
-        return await self.helm(verb, RELEASE, str(ROOT / "charts" / "trellis"), *more, *sets)
+        return await self.helm(verb, RELEASE, str(version.chart), *more, *sets)
 
     async def until(self, path: str, holds: Any) -> Json:
         """Ask for an object or a list until it is as wanted."""
@@ -137,18 +153,19 @@ class Server:
         return found
 
     @asynccontextmanager
-    async def daemon(self) -> AsyncIterator[None]:
+    async def daemon(self, version: Version = HERE) -> AsyncIterator[None]:
         """Run the daemon as the Deployment says; nothing that it asks may be forbidden."""
         spec = await self.template("deployments", RELEASE)
         (volume,) = (one for one in spec["volumes"] if one["name"] == "config")
         maps = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{volume['configMap']['name']}"
-        mounted = self.folder / "config.yaml"
-        mounted.write_text((await self.get(maps))["data"]["config.yaml"])
         (port,) = free_ports(1)
         self._url = f"https://127.0.0.1:{port}"
+        folder = self.folder / f"mounted-{port}"
+        folder.mkdir()
+        (folder / "config.yaml").write_text((await self.get(maps))["data"]["config.yaml"])
         more = ("--bind-address", "127.0.0.1", "--secure-port", str(port))
-        places = {"/etc/trellis": str(self.folder)}
-        async with self.program(spec, *more, places=places) as process:
+        places = {"/etc/trellis": str(folder)}
+        async with self.program(spec, *more, places=places, version=version) as process:
 
             async def is_ready() -> bool:
                 assert process.returncode is None
@@ -159,7 +176,12 @@ class Server:
 
     @asynccontextmanager
     async def program(
-        self, spec: Json, *more: str, places: dict[str, str], node: str = ""
+        self,
+        spec: Json,
+        *more: str,
+        places: dict[str, str],
+        node: str = "",
+        version: Version = HERE,
     ) -> AsyncIterator[asyncio.subprocess.Process]:
         """Run the only container of a pod; `places` says where its mounts are here."""
         (container,) = spec["containers"]
@@ -174,8 +196,8 @@ class Server:
             words = [word.replace(mounted, here) for word in words]
         told = {"POD_NAMESPACE": NAMESPACE, "POD_NAME": "trellis-0", "NODE_NAME": node}
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "scheduler.cli.main", *words, *more),
-            env=os.environ | {"KUBECONFIG": str(kubeconfig)} | told,
+            *(*version.program, *words, *more),
+            env={**os.environ, "KUBECONFIG": str(kubeconfig), **told, **version.environment},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )

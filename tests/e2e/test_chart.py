@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.chart.test_chart import COMBINATIONS, render
+from tests.e2e.chartparts import established
 from tests.e2e.chartworld import (
     MARKS,
     PODS,
@@ -101,7 +102,7 @@ async def test_every_combination_is_taken_by_the_server(server: Server):
     for one in definitions():
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         await server.post(path, one)
-        await server.until(f"{path}/{one['metadata']['name']}", _is_served)
+        await server.until(f"{path}/{one['metadata']['name']}", established)
     kinds = await kinds_of(server)
 
     def path_of(one: Json) -> str:
@@ -122,8 +123,3 @@ async def test_every_combination_is_taken_by_the_server(server: Server):
     assert 12 <= len(COMBINATIONS)
     refusal = await server.dry_run(f"{path_of(broken)}/{broken['metadata']['name']}", broken)
     assert "replicaCount" in refusal
-
-
-def _is_served(definition: Json) -> bool:
-    conditions = definition.get("status", {}).get("conditions") or ()
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)

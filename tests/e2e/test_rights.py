@@ -8,6 +8,7 @@ those nothing can be missing, but what they hold besides is not ours to take awa
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -15,11 +16,15 @@ import yaml
 from scheduler.objects.kinds import WATCHED
 from tests.apiserver.realcluster import start_cluster
 from tests.e2e.chartparts import (
+    TOKEN_SECRET,
     bandwidth_agent,
     load_agent,
     measured,
+    measured_by_prometheus,
     metrics_come_and_go,
     netperf_agent,
+    provided,
+    with_a_provider,
 )
 from tests.e2e.chartworld import (
     MARKS,
@@ -52,13 +57,29 @@ AGENTS = [
     "agents.netperf.enabled=true",
     "agents.netperf.keySecret.name=key",
 ]
-PARTS: dict[str, tuple[list[str], list[Step]]] = {
-    "plain": ([], [plain]),
-    "network": ([], [network, measured]),
-    "sakkara": ([], [sakkara]),
-    "numa": ([], [numa]),
-    "load": (["agents.load.enabled=true"], [metrics_come_and_go, load, load_agent]),
-    "all": (AGENTS, [network, measured, sakkara, numa, bandwidth_agent]),
+SECRET = ["rbac.secrets[0].namespace=default", f"rbac.secrets[0].name={TOKEN_SECRET}"]
+
+
+class Part(NamedTuple):
+    """Values of the chart, and what takes the rights that come with them."""
+
+    values: list[str]
+    steps: list[Step]
+    config: Callable[[], str] = str
+
+
+PARTS = {
+    "plain": Part([], [plain]),
+    "network": Part([], [network, measured]),
+    "sakkara": Part([], [sakkara]),
+    "numa": Part([], [numa]),
+    "load": Part(["agents.load.enabled=true"], [metrics_come_and_go, load, load_agent]),
+    "all": Part(AGENTS, [network, measured, sakkara, numa, bandwidth_agent]),
+    "own": Part(
+        SECRET,
+        [provided, network, measured, measured_by_prometheus, sakkara, numa, metrics_come_and_go],
+        with_a_provider,
+    ),
 }
 # The daemon looks for all kinds that it knows, as definitions may come later and the configuration
 # change; those of parts that are off are refused, which is as good to it as not being there.
@@ -94,12 +115,14 @@ def asked_of(noted: Noted) -> set[str]:
 @pytest.mark.parametrize("kind", [pytest.param("sandbox", marks=pytest.mark.long), "real"])
 async def test_every_right_is_needed_and_none_is_missing(kind: str, profile: str, tmp_path: Path):
     """Each part of the chart does what it is for, and needs for it what its roles say."""
-    values, steps = PARTS[profile]
+    part = PARTS[profile]
+    config = part.config()
+    values = part.values if config else [f"profile={profile}", *part.values]
     async with opened(kind, tmp_path) as (server, noted):
-        await server.chart("install", f"profile={profile}", *values)
+        await server.chart("install", *values, config=config)
         rights = await rights_of(server)
         async with server.daemon():
-            for step in steps:
+            for step in part.steps:
                 await step(server)
             if profile == "all":
                 async with netperf_agent(server):
@@ -108,7 +131,7 @@ async def test_every_right_is_needed_and_none_is_missing(kind: str, profile: str
     missing = {
         right
         for right in refused(requests)
-        if profile == "all" or (right.verb, right.group, right.resource) not in LOOKED_FOR
+        if profile in ("all", "own") or (right.verb, right.group, right.resource) not in LOOKED_FOR
     }
 
     assert [] == sorted(map(str, missing))

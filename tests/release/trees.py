@@ -17,10 +17,10 @@ def run(*words: str, cwd: Path, **environment: str) -> str:
     return done.stdout
 
 
-def copied(folder: Path) -> Path:
+def copied(folder: Path, commit: str = "HEAD") -> Path:
     """Return a copy of what is committed, with times of its own."""
     archive = folder.with_suffix(".tar")
-    run("git", "archive", "-o", str(archive), "HEAD", cwd=ROOT)
+    run("git", "archive", "-o", str(archive), commit, cwd=ROOT)
     with tarfile.open(archive) as files:
         files.extractall(folder, filter="data")
     when = len(folder.name) * 10**8
