@@ -6,7 +6,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
-TOOLS := $(CURDIR)/.tools/bin
+# KUBERNETES=1.35.4 builds, and tests with, another version than that of tests/apiserver/tools.
+KUBERNETES ?=
+TOOLS := $(CURDIR)/.tools/$(addsuffix /,$(KUBERNETES))bin
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n auto --maxprocesses=4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -41,7 +43,7 @@ check: $(DEV) ## lint, format, strict types, import contracts, house tests
 	$(PYTEST) -q tests/house
 
 tools: ## build kube-apiserver, kube-scheduler, kubectl, helm into .tools/bin; find etcd, Prometheus
-	@bash tests/apiserver/tools/build.sh $(TOOLS)
+	@KUBERNETES=$(KUBERNETES) bash tests/apiserver/tools/build.sh $(TOOLS)
 
 test-real: $(DEV) ## the tests that need a real kube-apiserver (after `make tools`)
 	@test -x $(TOOLS)/kube-apiserver -a -x $(TOOLS)/etcd || \

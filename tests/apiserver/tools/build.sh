@@ -5,6 +5,7 @@
 # etcd and Prometheus come from the system's package manager, or are linked when already there.
 # Safe to repeat: what is there in the wanted version is left alone. What cannot be had is named in
 # the summary at the end; the tests that need it are then skipped with their reason.
+# KUBERNETES=1.36.1 builds that version instead of the one of kubernetes/go.mod.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,13 +13,26 @@ root=$(cd "$here/../../.." && pwd)
 bin=${1:-$root/.tools/bin}
 stamps=$(dirname "$bin")/stamps
 mkdir -p "$bin" "$stamps"
-ready=() skipped=()
+ready=() skipped=() modules=$here mode=readonly
 
 calm() { if command -v nice >/dev/null; then nice -n 5 "$@"; else "$@"; fi; }
 
 # version_of MODULE_FOLDER MODULE_PATH: the version that the folder's go.mod requires.
 version_of() {
-  awk -v path="$2" '{ sub(/^require[ \t]+/, "") } $1 == path { print $2; exit }' "$here/$1/go.mod"
+  awk -v path="$2" '{ sub(/^require[ \t]+/, "") } $1 == path { print $2; exit }' "$modules/$1/go.mod"
+}
+
+# other_kubernetes VERSION: copies of the modules that ask for that Kubernetes. Its parts carry the same
+# numbers behind v0; what else it needs Go finds out, and checks with its checksum database.
+other_kubernetes() {
+  local was now=${1#v}
+  was=$(version_of kubernetes k8s.io/kubernetes) was=${was#v}
+  modules=$(dirname "$bin")/modules mode=mod
+  mkdir -p "$modules"
+  cp -r "$here/kubernetes" "$here/helm" "$modules"
+  awk '!/\/\/ indirect$/ || $1 == "k8s.io/kubernetes"' "$here/kubernetes/go.mod" |
+    sed -e "s/ v${was//./\\.}\>/ v$now/" -e "s/ v${was/#1./0\\.}\>/ v${now/#1./0.}/" \
+      >"$modules/kubernetes/go.mod"
 }
 
 # build NAME MODULE_FOLDER PACKAGE LDFLAGS: one static binary, in place only when it is whole.
@@ -34,8 +48,8 @@ build() {
     return
   fi
   echo "building $name ..."
-  if (cd "$here/$folder" && CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -buildvcs=false" \
-        calm go build -mod=readonly -trimpath -ldflags "-s -w $ldflags" -o "$bin/.$name.new" "$package"); then
+  if (cd "$modules/$folder" && CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -buildvcs=false" \
+        calm go build -mod=$mode -trimpath -ldflags "-s -w $ldflags" -o "$bin/.$name.new" "$package"); then
     mv "$bin/.$name.new" "$bin/$name"
     echo "$key" >"$stamps/$name"
     ready+=("$name")
@@ -72,6 +86,7 @@ install_package() {
   apt-get update -qq </dev/null >/dev/null && apt-get install "${options[@]}" "$1" </dev/null >/dev/null
 }
 
+[ -z "${KUBERNETES:-}" ] || other_kubernetes "$KUBERNETES"
 kube=$(version_of kubernetes k8s.io/kubernetes)
 minor=$(echo "${kube#v}" | cut -d. -f2)
 at=k8s.io/component-base/version
