@@ -110,6 +110,7 @@ class ApiClient:
         self._wire.close()
         await self._wire.wait_closed()
         await self._session.close()
+        await asyncio.sleep(0)  # in which the loop lets go of watches that were given up
 
     def statistics(self) -> WireStatistics:
         """Return counts of connections for small requests."""
@@ -156,8 +157,7 @@ class ApiClient:
             self._count("GET", opened.status)
             yield await _stream(opened)
         finally:
-            # Not `release`: the rest of a watch will never come.
-            opened.close()
+            _give_up(opened)
         if opened.status == 401:
             await self._refresh(force=True)
 
@@ -322,6 +322,17 @@ async def _stream(opened: aiohttp.ClientResponse) -> _Stream:
     after = opened.headers.get("Retry-After", "")
     delay = float(after) if after.isdigit() else None
     return _Stream(failure(opened.status, content, delay), None)
+
+
+def _give_up(opened: aiohttp.ClientResponse) -> None:
+    """Break the connection of an answer whose rest will never come.
+
+    A farewell by TLS waits for that of the other side, which may come after the loop has ended.
+    """
+    connection = opened.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    opened.close()
 
 
 def _words(error: BaseException) -> str:

@@ -111,7 +111,7 @@ class Stream:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._response.close()
+        abandon(self._response)
 
 
 @dataclass
@@ -265,6 +265,13 @@ def _in_order(entry: Any) -> Any:
     )
     message = body["message"].replace(f"[{said}]", f"[{sorted_said}]")
     return {**entry, "body": {**body, "message": message, "details": {**details, "causes": found}}}
+
+
+def abandon(response: aiohttp.ClientResponse) -> None:
+    """Break off an answer at once: a farewell by TLS may outlive the loop, and then leaks."""
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+    response.close()
 
 
 def trusting(authority: bytes) -> ssl.SSLContext:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.real
 NODE = {
     "apiVersion": "v1",
     "kind": "Node",
-    "metadata": {"name": "realcluster-node"},
+    "metadata": {"name": "realcluster-node", "labels": {"case": "realcluster"}},
     "status": {
         "capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"},
         "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
@@ -63,9 +63,10 @@ def test_kubectl_works_through_the_kubeconfig(real_cluster: RealCluster):
 def test_kube_scheduler_places_a_pod_beside_it(real_cluster: RealCluster):
     """The peer that we compare with runs on the cluster with its own user and rights."""
     assert 201 == real_cluster.request("POST", "/api/v1/nodes", NODE)[0]
-    tolerations = [{"operator": "Exists"}]
+    # Other tests may have left nodes of their own.
+    how = {"tolerations": [{"operator": "Exists"}], "nodeSelector": {"case": "realcluster"}}
     created, _ = real_cluster.request(
-        "POST", "/api/v1/namespaces/default/pods", pod("placed", tolerations=tolerations)
+        "POST", "/api/v1/namespaces/default/pods", pod("placed", **how)
     )
     assert 201 == created
 

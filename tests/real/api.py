@@ -15,6 +15,7 @@ from typing import Any, Self
 import aiohttp
 import msgspec
 
+from tests.apiserver.api import abandon
 from tests.apiserver.realcluster import ADMIN_TOKEN, RealCluster
 
 PAGE = 5000
@@ -130,7 +131,8 @@ class Api:
     async def _watch_once(self, path: str, resource_version: str) -> AsyncIterator[Json]:
         joint = "&" if "?" in path else "?"
         url = f"{self._url}{path}{joint}watch=1&resourceVersion={resource_version}"
-        async with self._session.get(url, read_bufsize=1 << 20) as answer:
+        answer = await self._session.get(url, read_bufsize=1 << 20)
+        try:
             if answer.status != 200:
                 raise ApiError(f"watch {path}: {answer.status} {await answer.text()}")
             rest = b""
@@ -141,6 +143,8 @@ class Api:
                     if event["type"] == "ERROR":
                         raise ApiError(f"watch {path}: {event['object']}")
                     yield event
+        finally:
+            abandon(answer)
 
     async def each(self, act: Callable[[Any], Awaitable[None]], items: Iterable[Any]) -> None:
         """Do something for every item, over `connections` connections, in order of the items."""
