@@ -20,6 +20,8 @@ from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import Kind
 
 NOT_FOUND, CONFLICT = 404, 409
+# Not found may also say that a server does not know yet of a definition's new subresource.
+TRIES_NOT_FOUND = 4
 
 Key = tuple[str, str]  # namespace, name
 ObjectT = TypeVar("ObjectT")
@@ -42,6 +44,7 @@ class StatusKeeper(Generic[ObjectT]):
         self.objects: dict[Key, ObjectT] = {}
         # What an object and its surroundings were when its status was last found or made right.
         self._judged: dict[Key, tuple[str, Hashable]] = {}
+        self._not_found: dict[Key, int] = {}
         self._wake = asyncio.Event()
         self._failures = 0
 
@@ -54,11 +57,11 @@ class StatusKeeper(Generic[ObjectT]):
         """Return after how long to look again though nothing changes; None for never."""
         return None
 
-    def surroundings(self, _key: Key, _obj: ObjectT) -> Hashable:
+    async def surroundings(self, _key: Key, _obj: ObjectT) -> Hashable:
         """Return what the status depends on besides the object; equal values, equal status."""
         return None
 
-    def patch(self, _key: Key, _obj: ObjectT) -> dict[str, Any]:
+    async def patch(self, _key: Key, _obj: ObjectT) -> dict[str, Any]:
         """Return the fields of status to be written, empty when all is right."""
         raise NotImplementedError
 
@@ -101,7 +104,8 @@ class StatusKeeper(Generic[ObjectT]):
 
     def _pause_s(self) -> float:
         settings = self.around.settings
-        doubled = settings.status_interval_s * 2 ** min(self._failures, 16)
+        failures = max(self._failures, *self._not_found.values(), 0)
+        doubled = settings.status_interval_s * 2 ** min(failures, 16)
         return float(min(doubled, max(settings.retry_limit_s, settings.status_interval_s)))
 
     async def _look(self) -> None:
@@ -112,7 +116,7 @@ class StatusKeeper(Generic[ObjectT]):
             await asyncio.sleep(0)  # with many objects others get their turn
             if self.objects.get(key) is not known:
                 continue  # changed meanwhile, and so comes back
-            around = self.surroundings(key, known)
+            around = await self.surroundings(key, known)
             if self._judged.get(key) == (_version(known), around):
                 continue
             await asyncio.sleep(0)
@@ -121,8 +125,10 @@ class StatusKeeper(Generic[ObjectT]):
             except ApiError as error:
                 failed = str(error)
                 continue
-            if key in self.objects:
+            if now is not None and key in self.objects:
                 self._judged[key] = (_version(now), around)
+        if self._not_found:
+            self._wake.set()
         self._settle(failed)
 
     def _settle(self, failed: str) -> None:
@@ -138,9 +144,12 @@ class StatusKeeper(Generic[ObjectT]):
             self.around.report("")
             _log.info("status written again", kind=self.kind.kind)
 
-    async def _write(self, key: Key, obj: ObjectT) -> ObjectT:
-        """Make the status right and return the object as it is now; ApiError asks for a retry."""
-        patch = self.patch(key, obj)
+    async def _write(self, key: Key, obj: ObjectT) -> ObjectT | None:
+        """Make the status right and return the object as it is now.
+
+        ApiError asks for a retry; None does so quietly, as what is not found mostly is gone.
+        """
+        patch = await self.patch(key, obj)
         if not patch:
             return obj
         # With the version, a write that rests on an old state loses instead of overwriting.
@@ -154,11 +163,15 @@ class StatusKeeper(Generic[ObjectT]):
                 return obj  # its event is on the way and brings us back here
             if error.code != NOT_FOUND:
                 raise
-            # Gone, or no such subresource any more: then the runner starts us anew.
-            self._forget(key)
-            return obj
+            self._not_found[key] = self._not_found.get(key, 0) + 1
+            if self._not_found[key] == TRIES_NOT_FOUND:
+                # Gone, or no such subresource any more: then the runner starts us anew.
+                self._forget(key)
+            return None
+        self._not_found.pop(key, None)
         now: ObjectT = msgspec.json.decode(written, type=self.kind.struct)
-        if self.patch(key, now):
+        await asyncio.sleep(0)  # a large object is long in reading
+        if await self.patch(key, now):
             _log.debug(
                 "the schema drops fields of status", kind=self.kind.kind, object="/".join(key)
             )
@@ -169,6 +182,7 @@ class StatusKeeper(Generic[ObjectT]):
     def _forget(self, key: Key) -> None:
         self.objects.pop(key, None)
         self._judged.pop(key, None)
+        self._not_found.pop(key, None)
 
 
 def _version(obj: Any) -> str:

@@ -1,13 +1,18 @@
-"""`in_turns`: go over many things without holding the loop, for whoever has to look at all of them."""
+"""Long work without holding the loop: over many things in handfuls, through a calculation in steps.
+
+A calculation in steps is a generator that yields wherever others may run; it stays pure, and whoever
+has the time runs it `at_once`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Generator, Iterable
 from itertools import islice
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
 
 AT_A_TIME = 2000
 
@@ -18,3 +23,24 @@ async def in_turns(items: Iterable[T], at_a_time: int = AT_A_TIME) -> AsyncItera
     while handful := list(islice(source, at_a_time)):
         yield handful
         await asyncio.sleep(0)
+
+
+async def step_by_step(steps: Steps[T]) -> T:
+    """Return what a calculation comes to; others may run after each of its steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        await asyncio.sleep(0)
+
+
+def at_once(steps: Steps[T]) -> T:
+    """Return what a calculation comes to, without a pause."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found

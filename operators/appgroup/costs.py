@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 import msgspec
 
 from operators.appgroup.status import MOST_WORKLOADS, ObservedPod
+from operators.turns import Steps, at_once
 from scheduler.objects.groups import AppGroupSpec
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology, Statistics
 from scheduler.objects.node import Node
 
 SAME_NODE, SAME_ZONE, UNKNOWN = 0, 1, 100
 FEW = 64  # pairs of nodes that are looked at one by one
+PODS_AT_A_TIME, WORKLOADS_AT_A_TIME = 4000, 100
+
+Summed: TypeAlias = tuple[dict[str, Statistics], Statistics | None]
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -69,17 +74,24 @@ def places(nodes: Iterable[Node], topology: NetworkTopology | None, weights: str
     return Places(of_node, tables[REGION_LABEL], tables[ZONE_LABEL])
 
 
-def statistics(
-    spec: AppGroupSpec, pods: Iterable[ObservedPod], at: Places
-) -> tuple[dict[str, Statistics], Statistics | None]:
+def statistics(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: Places) -> Summed:
     """Return the cost of each workload's placed pods to what they depend on, and of all together."""
+    return at_once(summing(spec, pods, at))
+
+
+def summing(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: Places) -> Steps[Summed]:
+    """Calculate `statistics` in steps."""
     nodes: dict[str, Counter[str]] = defaultdict(Counter)
-    for pod in pods:
+    for number, pod in enumerate(pods, 1):
         if pod.node:
             nodes[pod.workload][pod.node] += 1
+        if not number % PODS_AT_A_TIME:
+            yield
     by_workload: dict[str, Statistics] = {}
     everything: Counter[int] = Counter()
-    for entry in spec.members[:MOST_WORKLOADS]:
+    for number, entry in enumerate(spec.members[:MOST_WORKLOADS], 1):
+        if not number % WORKLOADS_AT_A_TIME:
+            yield
         costs: Counter[int] = Counter()
         here = nodes.get(entry.workload.label)
         for dependency in entry.dependencies if here else ():

@@ -8,10 +8,10 @@ from typing import Any
 
 from operators.appgroup import costs
 from operators.appgroup.pods import by_group, misspelt, oddities
-from operators.appgroup.status import Observed, ObservedPod, merge_patch, status_of
+from operators.appgroup.status import Observed, ObservedPod, judging, merge_patch
 from operators.keeper import Key, StatusKeeper
 from operators.operator import Recipe, Surroundings
-from operators.turns import in_turns
+from operators.turns import in_turns, step_by_step
 from scheduler.base.clock import rfc3339
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.kinds import Kind
@@ -56,13 +56,14 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
         ]
         self._at = costs.places(view.nodes(), named[0] if named else None, wanted.weights)
 
-    def surroundings(self, key: Key, obj: AppGroup) -> Hashable:
+    async def surroundings(self, key: Key, obj: AppGroup) -> Hashable:
         """Return the group's pods, what is odd about others, and what they cost each other."""
         pods = tuple(self._pods.get(key, ()))
-        by_workload, total = self._summed[key] = costs.statistics(obj.spec, pods, self._at)
+        steps = costs.summing(obj.spec, pods, self._at)
+        by_workload, total = self._summed[key] = await step_by_step(steps)
         return pods, self._odd.get(key, ()), tuple(by_workload.items()), total
 
-    def patch(self, key: Key, obj: AppGroup) -> dict[str, Any]:
+    async def patch(self, key: Key, obj: AppGroup) -> dict[str, Any]:
         """Return the fields of status to be written."""
         pods = tuple(self._pods.get(key, ()))
         by_workload, total = self._summed[key]
@@ -75,7 +76,8 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
             total=total,
             oddities=self._odd.get(key, ()),
         )
-        return merge_patch(obj.status, status_of(obj.spec, observed), legacy=self.around.legacy)
+        wanted = await step_by_step(judging(obj.spec, observed))
+        return merge_patch(obj.status, wanted, legacy=self.around.legacy)
 
 
 RECIPE = Recipe("appgroup", APP_GROUP, AppGroupOperator)

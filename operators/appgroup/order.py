@@ -57,10 +57,12 @@ def graph_of(workloads: Sequence[Workload]) -> Graph:
 
 def finder(workloads: Iterable[Workload]) -> Callable[[WorkloadRef], str | None]:
     """Return what finds the label of a listed workload by selector or name; None for others."""
-    by_label = {entry.workload.label: entry.workload.label for entry in workloads}
+    by_label: dict[str, str] = {}
     by_name: dict[str, str] = {}
     for entry in workloads:
-        by_name.setdefault(entry.workload.name, entry.workload.label)
+        label = entry.workload.label
+        by_label[label] = label
+        by_name.setdefault(entry.workload.name, label)
 
     def find(ref: WorkloadRef) -> str | None:
         for name, known in ((ref.label, by_label), (ref.name, by_name), (ref.label, by_name)):

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from operators.appgroup.order import ALGORITHMS, DEFAULT_ALGORITHM, Order, finder, order_of
+from operators.turns import Steps, at_once
 from scheduler.base.errors import ObjectError
 from scheduler.base.text import did_you_mean
 from scheduler.objects.groups import (
@@ -64,12 +65,24 @@ class Observed(msgspec.Struct, frozen=True):
 
 def status_of(spec: AppGroupSpec, observed: Observed) -> AppGroupStatus:
     """Return the status that should stand there."""
+    return at_once(judging(spec, observed))
+
+
+def judging(spec: AppGroupSpec, observed: Observed) -> Steps[AppGroupStatus]:
+    """Work out `status_of` in steps."""
     previous = observed.previous
     members = spec.members[:MOST_WORKLOADS]
     order = order_of(members, spec.topology_sorting_algorithm)
+    yield
     entries = topology_order(members, order, observed.costs)
+    wrong = list(faults(spec))
+    yield
+    astray = [*unknown_workloads(spec, observed.pods), *observed.oddities]
+    yield
     placed = [pod for pod in observed.pods if pod.node]
     running = sum(pod.phase == "Running" for pod in observed.pods)
+    listed = _listed(placed)
+    yield
     is_same = _indices(entries) == _indices(previous.topology_order)
     calculated = previous.topology_calculation_time if is_same else None
     return AppGroupStatus(
@@ -77,12 +90,12 @@ def status_of(spec: AppGroupSpec, observed: Observed) -> AppGroupStatus:
         # Both count pods: the older name has always meant that.
         running_workloads=running,
         running_pods=running,
-        pods_scheduled=_listed(placed),
+        pods_scheduled=listed,
         schedule_start_time=previous.schedule_start_time or (observed.now if placed else None),
         topology_calculation_time=calculated or observed.now,
         topology_order=entries,
         app_group_statistics=observed.total,
-        conditions=_conditions(spec, order, observed),
+        conditions=_conditions(spec, order, observed, wrong, astray),
     )
 
 
@@ -186,9 +199,9 @@ def _dependency_faults(entry: Workload, where: str) -> Iterator[str]:
             yield f"{at}.minBandwidth: {dependency.min_bandwidth} is negative"
 
 
-def _conditions(spec: AppGroupSpec, order: Order, observed: Observed) -> tuple[Condition, ...]:
-    wrong = list(faults(spec))
-    astray = [*unknown_workloads(spec, observed.pods), *observed.oddities]
+def _conditions(
+    spec: AppGroupSpec, order: Order, observed: Observed, wrong: list[str], astray: list[str]
+) -> tuple[Condition, ...]:
     ring = " -> ".join((*order.cycle, *order.cycle[:1]))
     if order.cycle:
         ready = ("False", "Cyclic", f"spec.workloads depend on one another in a ring: {ring}")

@@ -88,7 +88,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
             due.append(now + SETTLE_S)
         return max(0.1, min(due) - now) if due else None
 
-    def surroundings(self, key: Key, obj: NetworkTopology) -> Hashable:
+    async def surroundings(self, key: Key, obj: NetworkTopology) -> Hashable:
         """Return what was measured and what is wrong, nodes, and what is booked if that is shown."""
         result, (_, fault) = self._results.get(key), self._measuring.of(key)
         return (
@@ -100,7 +100,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
             self._bookings.version if any(map(has_capacities, obj.spec.weights)) else 0,
         )
 
-    def patch(self, key: Key, obj: NetworkTopology) -> dict[str, Any]:
+    async def patch(self, key: Key, obj: NetworkTopology) -> dict[str, Any]:
         """Return the fields of status to be written."""
         result, (measurement, fault) = self._results.get(key), self._measuring.of(key)
         observed = Observed(

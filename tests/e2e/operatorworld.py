@@ -190,7 +190,8 @@ class Seen:
         known = self.versions and not self._from_start
         last = self.versions[-1]["metadata"]["resourceVersion"] if known else "0"
         self._from_start = False
-        path, rest = f"{self._path}&resourceVersion={last}", b""
+        # Asked for anew now and then: while a definition changes, a watch may be left hanging.
+        path, rest = f"{self._path}&timeoutSeconds=5&resourceVersion={last}", b""
         async with self._world.client.stream(path, silence_s=PATIENCE_S) as stream:
             while chunk := await stream.read():
                 *lines, rest = (rest + chunk).split(b"\n")

@@ -1,5 +1,6 @@
 """The operator of AppGroup on the sandbox's store: order, pods, costs, and what is wrong."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -170,3 +171,30 @@ def table(key: str, origin: str, destination: str, cost: int) -> dict[str, Any]:
     """Return a table with one way."""
     way = {"destination": destination, "networkCost": cost}
     return {"topologyKey": key, "originList": [{"origin": origin, "costList": [way]}]}
+
+
+async def test_others_run_while_a_large_group_is_judged():
+    """Its pods are summed up and its status is worked out in steps; what comes out is the same."""
+    at, key = shop(CHAIN), ("default", "a1")
+    pods = tuple(ObservedPod("default", f"p{n}", f"p{n % 3 + 1}", "", "n1") for n in range(9000))
+    operator: Any = at.operator
+    operator._pods = {key: list(pods)}
+    group = operator.objects[key]
+    turns: list[int] = []
+
+    async def stand_by() -> None:
+        while True:
+            turns.append(len(turns))
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(stand_by())
+    _, _, by_workload, total = await operator.surroundings(key, group)
+    summing = len(turns)
+    patch = await operator.patch(key, group)
+    judging = len(turns) - summing
+    task.cancel()
+
+    assert summing >= 2
+    assert judging >= 4
+    assert (dict(by_workload), total) == statistics(group.spec, pods, Places())
+    assert 500 == len(patch["podsScheduled"])

@@ -79,7 +79,7 @@ async def test_a_lost_race_keeps_what_the_other_wrote():
 
 
 async def test_an_object_that_is_gone_is_forgotten():
-    """One whose deletion was missed costs one request, not one at every change of the nodes."""
+    """One whose deletion was missed costs a few requests, not one at every change of the nodes."""
     shop = Shop()
     async with shop.open():
         await passed(3)
@@ -90,7 +90,21 @@ async def test_an_object_that_is_gone_is_forgotten():
             shop.nodes(count)
             await passed(2)
 
-    assert 1 == len(shop.sent) - before
+    pauses = [round(later - earlier) for earlier, later in pairwise(shop.sent[before:])]
+    assert [2, 4, 8] == pauses
+    assert [] == shop.reports
+
+
+async def test_a_subresource_may_come_later_than_its_definition():
+    """What a server does not find for a moment is written soon after, without a change of anything."""
+    shop = Shop()
+    async with shop.open():
+        await passed(3)
+        shop.faults.extend([Answer(404, message="404 page not found")] * 2)
+        shop.nodes(3)
+        await passed(10)
+
+    assert 3 == shop.status["nodeCount"]
     assert [] == shop.reports
 
 
