@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.engine.decision import Decision, outside_text
+from scheduler.framework.answers import Rejection
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.runner import Rejection
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.whatif.verdicts import NodeVerdict, Score
 

@@ -23,9 +23,10 @@ from scheduler.engine.outbox import Outbox
 from scheduler.engine.permit import WaitingPods
 from scheduler.engine.queues import QueuedPod
 from scheduler.engine.wakeups import PREEMPTED
+from scheduler.framework.answers import States
 from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, WaitUntil
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.runner import Runner, States
+from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
 

@@ -37,7 +37,8 @@ def choose(
     if not feasible[row]:
         total = np.where(feasible, total, _NEVER)
         row = total.argmax()
-    best = (total == total[row]) & feasible
+    best = total == total[row]
+    best &= feasible
     return break_tie(nodes, best.nonzero()[0], uid, ties, random)
 
 

@@ -42,9 +42,9 @@ from scheduler.engine.extenderwords import (
     take_filter,
 )
 from scheduler.engine.wakeups import EXTENDER
+from scheduler.framework.answers import PreFiltered, Rejection
 from scheduler.framework.calls import CallResult, ExtenderCall, Offer
 from scheduler.framework.postfilter import PostFiltered
-from scheduler.framework.runner import PreFiltered, Rejection
 from scheduler.framework.status import SUCCESS, Code, Status, unschedulable
 
 _NO_NODES = Decision(status=Status(Code.UNSCHEDULABLE), message=NO_NODES_MESSAGE)

@@ -17,12 +17,13 @@ from msgspec.structs import replace
 from scheduler.base.arrays import BoolColumn
 from scheduler.engine.choose import Ties, break_tie, choose, sample
 from scheduler.engine.decision import Decision, fit_message
+from scheduler.framework.answers import PreFiltered, Rejection, Scored, States
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.hypothetical import Hypothetical
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.promised import NOBODY, Promised
-from scheduler.framework.runner import PreFiltered, Rejection, Runner, Scored, States
+from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
 
 NO_NODES_MESSAGE = "no nodes available to schedule pods"
@@ -62,7 +63,7 @@ def decide(attempt: Attempt) -> Generator[Any, Any, Decision]:
     yield from ()
 
     # 3 nothing left
-    if not feasible.any():
+    if not np.count_nonzero(feasible):
         return _nothing_fits(attempt, pre, SUCCESS, rejections)
 
     # 4 score, 5 choose
@@ -202,6 +203,7 @@ def post_filter(
         attempt.promised,
         lambda rows: break_tie(nodes, rows, cycle.pod.metadata.uid, attempt.ties, cycle.random),
         attempt.wants_offers,
+        attempt.runner.prefiltered_by(pre),
     )
     return attempt.runner.post_filter(cycle, nodes, failure)
 

@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.answers import Rejection, Scored
 from scheduler.framework.fitmessage import Histogram, head
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.runner import Rejection, Scored
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.state.podindex import Placed
 

@@ -44,12 +44,12 @@ from scheduler.engine.preemption import Preemptions
 from scheduler.engine.promises import Promises
 from scheduler.engine.queues import QueuedPod, Queues
 from scheduler.engine.wakeups import Wakeups
+from scheduler.framework.answers import States
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.measure import Stopwatch
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
-from scheduler.framework.runner import States
 from scheduler.framework.runners import Runners
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod

@@ -15,9 +15,9 @@ from scheduler.base.arrays import BoolColumn
 from scheduler.engine.effects import ExtenderAnswer
 from scheduler.engine.extenders import Extender
 from scheduler.engine.wakeups import EXTENDER
+from scheduler.framework.answers import Rejection, Scored
 from scheduler.framework.calls import CallResult, Offer
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.runner import Rejection, Scored
 from scheduler.framework.status import Reason, Rejected
 from scheduler.state.podindex import Placed
 

@@ -18,10 +18,10 @@ from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.engine.cycle import Attempt
 from scheduler.engine.decision import fit_message
 from scheduler.engine.queues import QueuedPod
+from scheduler.framework.answers import Rejection
 from scheduler.framework.groups import Fits, Misfit
 from scheduler.framework.hypothetical import Hypothetical
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.runner import Rejection
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.objects.pod import Pod, PodSpec
 from scheduler.state.change import Change

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from scheduler.framework.handle import TrackerT
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.podindex import PodIndex
+from scheduler.state.store import Objects
 from scheduler.state.tracker import Tracker
 
 
@@ -38,7 +39,7 @@ class EngineHandle:
         """Return all pods that hold room, bound and assumed."""
         return self._cluster.pods
 
-    def objects(self, kind: str) -> Mapping[str, Any]:
+    def objects(self, kind: str) -> Objects:
         """Return the known objects of a kind by `namespace/name` or `name`."""
         return self._cluster.store.of(kind)
 

@@ -185,7 +185,7 @@ class Queues:
         queued = self._pods.pop(uid, None)
         if queued is not None:
             self.removals += 1
-            self._in_flight.leave(uid)
+            self._in_flight.drop(uid)
             self._move(queued, Where.GONE)
         return queued
 
@@ -248,7 +248,7 @@ class Queues:
 
     def failed(self, queued: QueuedPod) -> None:
         """Let a pod whose attempt ended in an error wait out its back-off."""
-        self._in_flight.leave(queued.uid)
+        self._in_flight.drop(queued.uid)
         queued.rejected_by = ()
         queued.is_pending = False
         queued.errors += 1
@@ -261,7 +261,7 @@ class Queues:
 
     def put_back(self, queued: QueuedPod, now: float) -> None:
         """Let a pod whose attempt was broken off, by nobody's fault, be tried again at once."""
-        self._in_flight.leave(queued.uid)
+        self._in_flight.drop(queued.uid)
         self._enter(queued, "ForceActivate", now)
 
     # Wake-ups

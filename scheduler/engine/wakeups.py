@@ -159,15 +159,24 @@ class InFlightChanges:
 
     def leave(self, uid: str) -> list[Change]:
         """Return the changes that a pod missed in their order, and stop keeping them for it."""
-        since = self._since.pop(uid, None)
+        since = self._since.get(uid)
         if since is None:
             return []
         recent = itertools.takewhile(lambda one: one[0] > since, reversed(self._changes))
-        missed = sorted((*recent, *self._own.pop(uid, ())), key=lambda one: one[0])
-        oldest = next(iter(self._since.values()), self._number)
-        while self._changes and self._changes[0][0] <= oldest:
-            self._changes.popleft()
+        missed = sorted((*recent, *self._own.get(uid, ())), key=lambda one: one[0])
+        self.drop(uid)
         return [change for _, change in missed]
+
+    def drop(self, uid: str) -> None:
+        """Stop keeping changes for a pod; it needs none of them."""
+        if self._since.pop(uid, None) is None:
+            return
+        self._own.pop(uid, None)
+        changes = self._changes
+        if changes:
+            oldest = next(iter(self._since.values()), self._number)
+            while changes and changes[0][0] <= oldest:
+                changes.popleft()
 
 
 def _readers(profiles: Mapping[str, Profile]) -> dict[str, tuple[str, ...]]:

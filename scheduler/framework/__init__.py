@@ -14,6 +14,7 @@ from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.rowcache import RowCache
+from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import (
     NOT_CONCERNED,
     SKIP,
@@ -22,6 +23,7 @@ from scheduler.framework.status import (
     Reason,
     Rejected,
     Status,
+    not_concerned_while,
     reject,
     unresolvable,
     unschedulable,
@@ -60,9 +62,11 @@ __all__ = [
     "Reason",
     "Rejected",
     "RowCache",
+    "RowRule",
     "Status",
     "Tracker",
     "WaitUntil",
+    "not_concerned_while",
     "reject",
     "unresolvable",
     "unschedulable",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.framework.runner import Rejection
+from scheduler.framework.answers import Rejection
 
 
 def head(node_count: int) -> str:

@@ -20,9 +20,9 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.answers import Rejection
 from scheduler.framework.calls import ApiCall, CallResult, SolverCall
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.runner import Rejection
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed

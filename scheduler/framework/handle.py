@@ -6,10 +6,11 @@ Each member needs a reason; most plugins use none of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import PodIndex
+from scheduler.state.store import Objects
 from scheduler.state.tracker import Tracker
 
 TrackerT = TypeVar("TrackerT", bound=Tracker)
@@ -33,8 +34,11 @@ class Handle(Protocol):
         """Names of all profiles of this process: pods of other schedulers are foreign."""
         ...
 
-    def objects(self, kind: str) -> Mapping[str, Any]:
-        """Return the known objects of a kind (`Service`) by `namespace/name` or `name`."""
+    def objects(self, kind: str) -> Objects:
+        """Return the known objects of a kind (`Service`) by `namespace/name` or `name`.
+
+        Always the same mapping, not to be written to; its `version` moves when one of them changes.
+        """
         ...
 
     def is_preempting(self, uid: str) -> bool:

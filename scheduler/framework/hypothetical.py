@@ -11,12 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, Rows
+from scheduler.framework.answers import Rejection, States
 from scheduler.framework.crowd import Crowd, crowd_of
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.promised import Promised
 from scheduler.framework.rehearsal import Attempted, Rehearsal, by_column
-from scheduler.framework.runner import Rejection, Runner, States
+from scheduler.framework.runner import Runner
 from scheduler.state.podindex import Placed
 
 Moves = Sequence[tuple[Placed, int]]

@@ -49,6 +49,8 @@ class Nodes:
         self._pods = pods
         self._rows = rows
         self._delta = delta
+        # Whether these are all nodes as they are.
+        self.is_live = rows is None and delta is None
         if delta is not None:
             self._offers: dict[tuple[str, ...], IntMatrix] = {}
         self.size = table.size if rows is None else len(rows)
@@ -154,16 +156,12 @@ class Nodes:
     @property
     def amounts_touched(self) -> Touched | None:
         """Return the log of rows whose amounts changed; None for a part or a hypothetical."""
-        if self._rows is not None or self._delta is not None:
-            return None
-        return self._table.amounts_touched
+        return self._table.amounts_touched if self.is_live else None
 
     @property
     def facts_touched(self) -> Touched | None:
         """Return the log of rows whose node changed; None for a part or a hypothetical."""
-        if self._rows is not None or self._delta is not None:
-            return None
-        return self._table.facts_touched
+        return self._table.facts_touched if self.is_live else None
 
     @property
     def layout(self) -> tuple[int, int]:

@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args
 from scheduler.framework.args import Args, NoArgs
 
 if TYPE_CHECKING:
+    from scheduler.framework.cycle import Cycle
     from scheduler.framework.handle import Handle
+    from scheduler.framework.rowrule import RowRule
 
 ArgsT = TypeVar("ArgsT", bound=Args)
 
@@ -116,6 +118,23 @@ class Plugin(Generic[ArgsT]):
             for argument in get_args(base):
                 if isinstance(argument, type) and issubclass(argument, Args):
                     cls.args_type = argument
+
+    def filter_rule(self, cycle: Cycle) -> RowRule | None:
+        """Return how `filter` judges pods of this shape row by row; None if it does more than that.
+
+        What it returns follows from the shape alone, and so does whether the plugin skips such pods.
+        """
+        del cycle
+        return None
+
+    def score_rule(self, cycle: Cycle) -> RowRule | None:
+        """Return how `score` judges pods of this shape row by row; None if it does more than that.
+
+        With `cells`, scores are within 0..100 and `normalize` is "none". Without, the rule holds while
+        they are one number for all rows, or are not normalized. Else as `filter_rule`.
+        """
+        del cycle
+        return None
 
     @classmethod
     def serves(cls, method: str) -> bool:

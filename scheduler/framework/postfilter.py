@@ -7,10 +7,10 @@ from collections.abc import Callable
 import msgspec
 
 from scheduler.base.arrays import BoolColumn, Rows
+from scheduler.framework.answers import Rejection
 from scheduler.framework.calls import Offer
 from scheduler.framework.hypothetical import Hypothetical
 from scheduler.framework.promised import Promised
-from scheduler.framework.runner import Rejection
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.state.podindex import Placed
 
@@ -22,7 +22,8 @@ class FitFailure(msgspec.Struct, frozen=True):
     when the pod was rejected before any node was looked at. `hypothetical` runs the filters on
     changed rows. `promised` are the pods that this one must leave room for.
     `break_tie` picks one of equally good rows. `wants_offers` says that extenders have a word on who
-    is evicted: then every candidate is wanted, not only the best.
+    is evicted: then every candidate is wanted, not only the best. `prefiltered_by` are the plugins
+    that pre-filter got to.
     """
 
     candidates: BoolColumn
@@ -32,6 +33,7 @@ class FitFailure(msgspec.Struct, frozen=True):
     promised: Promised
     break_tie: Callable[[Rows], int]
     wants_offers: bool = False
+    prefiltered_by: frozenset[str] = frozenset()
 
 
 class PostFiltered(msgspec.Struct, frozen=True):

@@ -15,13 +15,14 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn
+from scheduler.framework.answers import Rejection, States
 from scheduler.framework.crowd import Crowd
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.profile import Bound
 from scheduler.framework.rowstates import RowStates, named, recompute
-from scheduler.framework.runner import Rejection, Runner, States
+from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Reason, Rejected, reject
 from scheduler.framework.thinning import Thinning
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from scheduler.base.arrays import Rows
 from scheduler.base.errors import PluginError
+from scheduler.framework.answers import States
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.runner import States
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.framework.thinning import Thinning
 

@@ -1,13 +1,13 @@
 """`Runner`: calls the plugins of a profile, point by point.
 
-One loop (`_each`) serves all points: order, timing, and an exception of a plugin named with plugin
-and point. What a point makes of the answers stands in the method of that point. The runner decides
-nothing about pods beyond that and keeps nothing between attempts.
+What a point makes of the answers stands in the method of that point; `PointLoop` asks for them. The
+runner decides nothing about pods beyond that. What it keeps between attempts, in `StandingAnswers` and
+`Grounds`, changes none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,12 +15,15 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.base.errors import PluginError
+from scheduler.framework.answers import PreFiltered, Rejection, Scored, States
 from scheduler.framework.calls import BindStep, CallResult
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.measure import Instruments, Measure, measured
+from scheduler.framework.ground import Grounds
+from scheduler.framework.measure import Instruments, measured
 from scheduler.framework.narrow import Narrow, none_left
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINT_NAMES
+from scheduler.framework.pointloop import PointLoop
 from scheduler.framework.profile import Bound, Profile
 from scheduler.framework.scores import Total, check_range, normalize
 from scheduler.framework.standing import StandingAnswers
@@ -32,76 +35,46 @@ if TYPE_CHECKING:
     from scheduler.framework.postfilter import FitFailure, PostFiltered
 
 _INT64 = np.dtype(np.int64)
+_NOTHING_SAID = PreFiltered()
 
 
-class States:
-    """What plugins returned from pre-filter and pre-score in one attempt, and who was skipped."""
-
-    __slots__ = ("by_plugin", "scoring", "skipped", "skipped_scoring")
-
-    def __init__(self) -> None:
-        self.by_plugin: dict[str, Any] = {}
-        self.scoring: dict[str, Any] = {}
-        self.skipped: set[str] = set()
-        self.skipped_scoring: set[str] = set()
-
-    def for_score(self, plugin: str) -> Any:
-        """Return the state that `score` of a plugin receives."""
-        if plugin in self.scoring:
-            return self.scoring[plugin]
-        return self.by_plugin.get(plugin)
-
-
-class PreFiltered(msgspec.Struct, frozen=True):
-    """The outcome of pre-filter: a status, and the rows left if plugins narrowed them."""
-
-    status: Status = SUCCESS
-    rows: BoolColumn | None = None
-    narrowed_by: tuple[str, ...] = ()
-
-
-class Rejection(msgspec.Struct, frozen=True):
-    """What one plugin rejected among the rows that had passed all plugins before it."""
-
-    plugin: str
-    rows: BoolColumn
-    rejected: Rejected
-
-
-class Scored(msgspec.Struct, frozen=True):
-    """The scores of one plugin as full columns; only feasible rows mean anything."""
-
-    plugin: str
-    raw: IntColumn
-    normalized: IntColumn
-    weight: int
-
-
-class Runner:
+class Runner(PointLoop):
     """Runs the plugins of one profile."""
 
     def __init__(self, profile: Profile, instruments: Instruments | None = None) -> None:
-        self.profile = profile
-        self._measure = Measure(profile, instruments) if instruments is not None else None
+        super().__init__(profile, instruments)
         self._filters_without_state = _plugins_without_state(profile, "filter", "pre_filter")
         self._scores_without_state = _plugins_without_state(profile, "score", "pre_score")
-        self._served = {point for point in POINT_NAMES if _bounds(profile, point)}
         self._filtering = StandingAnswers(profile, "pre_filter")
         self._scoring = StandingAnswers(profile, "pre_score")
+        self._grounds = Grounds(profile)
         # By point and absent plugins: who is left.
         self._present: dict[tuple[str, frozenset[str]], tuple[Bound, ...]] = {}
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes, states: States) -> PreFiltered:
         """Run pre-filter; see kube-scheduler's rules for U, UAU, Pending and Skip."""
+        standing = self._filtering.of(cycle.shape, nodes)
+        states.skipped.update(standing.skipped)
+        states.by_plugin.update(standing.states)
+        states.absent = standing.absent
+        states.filters = standing.after
+        if not standing.left:
+            self._each("pre_filter", (), _nobody)
+            return _NOTHING_SAID
         failed = SUCCESS
         rows: BoolColumn | None = None
         narrowed: list[str] = []
         answers: dict[str, Any] = {}
-        standing = self._filtering.of(cycle.shape)
-        states.skipped.update(standing.skipped)
-        states.by_plugin.update(standing.states)
+        stopped_by = ""
 
         def step(bound: Bound) -> bool:
+            nonlocal stopped_by
+            is_over = take(bound)
+            if is_over:
+                stopped_by = bound.name
+            return is_over
+
+        def take(bound: Bound) -> bool:
             nonlocal failed, rows
             answer = answers[bound.name] = bound.call(cycle, nodes)
             if isinstance(answer, Status):
@@ -125,21 +98,34 @@ class Runner:
             return False
 
         self._each("pre_filter", standing.left, step, lambda: failed.code, skipped=states.skipped)
-        if failed.is_success and not self._filtering.is_known(cycle.shape):
-            self._filtering.learn(cycle.shape, answers)
-        return PreFiltered(failed, rows, tuple(narrowed))
+        if failed.is_success:
+            states.absent = self._filtering.learn(cycle.shape, nodes, standing, answers).absent
+        if states.skipped != standing.skipped:
+            states.filters = tuple(b for b in standing.after if b.name not in states.skipped)
+        return PreFiltered(failed, rows, tuple(narrowed), stopped_by)
 
     def filter(
         self, cycle: Cycle, nodes: Nodes, states: States, feasible: BoolColumn
     ) -> tuple[BoolColumn, list[Rejection]]:
         """Return the rows of `feasible` that pass all filters, and who rejected the others."""
-        rejections: list[Rejection] = []
         if not np.count_nonzero(feasible):
-            return feasible, rejections  # no plugin is asked about no node: one could fail
+            return feasible, []  # no plugin is asked about no node: one could fail
+        bounds = states.filters
+        if bounds is None:
+            bounds = tuple(b for b in self.profile.filter if b.name not in states.skipped)
+        ground = sifted = None
+        if feasible is nodes.exists:
+            ground = states.ground = self._grounds.of(cycle, nodes, bounds)
+        rejections: list[Rejection] = []
+        if ground is not None and ground.sifted is not None:
+            sifted = ground.sifted
+            feasible, rejections = sifted.feasible, [*sifted.rejections]
+            bounds = bounds[len(sifted.by) :] if sifted.is_any_left else ()
+        said: dict[str, Rejected | None] = {}
 
         def step(bound: Bound) -> bool:
             nonlocal feasible
-            rejected = self._call_filter(bound, cycle, nodes, states)
+            rejected = said[bound.name] = self._call_filter(bound, cycle, nodes, states)
             if rejected is not None:
                 fresh = rejected.rows & feasible
                 if np.count_nonzero(fresh):
@@ -148,12 +134,17 @@ class Runner:
                     return not np.count_nonzero(feasible)
             return False
 
-        standing = self._filtering.of(cycle.shape)
-        bounds = standing.after
-        if states.skipped != standing.skipped:
-            bounds = tuple(b for b in bounds if b.name not in states.skipped)
-        self._each("filter", bounds, step)
+        self._each("filter", bounds, step, kept=() if sifted is None else sifted.by)
+        if ground is not None and sifted is None:
+            ground.sift(nodes, said)
         return feasible, rejections
+
+    def prefiltered_by(self, pre: PreFiltered) -> frozenset[str]:
+        """Return the plugins that pre-filter got to."""
+        names = [bound.name for bound in self.profile.pre_filter]
+        if pre.stopped_by:
+            del names[names.index(pre.stopped_by) + 1 :]
+        return frozenset(names)
 
     def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> list[PostFiltered]:
         """Ask the post-filter plugins in order until one says more than "unschedulable"."""
@@ -170,29 +161,37 @@ class Runner:
 
     def score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[IntColumn, list[Scored]]:
         """Return the weighted totals, and each plugin's scores, of the feasible rows."""
-        self._pre_score(cycle, nodes, states)
+        ground, kept = states.ground, None
+        if ground is not None:
+            ground.catch_up(nodes)
+            kept = ground.scored
+        bounds = self._pre_score(cycle, nodes, states, () if kept is None else kept.by)
         total = Total(nodes.size)
-        scores: list[Scored] = []
+        scores: dict[str, Scored] = {}
+        left = bounds
+        if kept is not None:
+            total.add(kept.total, 1)
+            scores = {scored.plugin: scored for scored in kept.scores}
+            left = tuple(bound for bound in bounds if bound.name not in scores)
 
         def step(bound: Bound) -> bool:
             raw = self._call_score(bound, cycle, nodes, states)
             normalized = normalize(bound, cycle, nodes, raw)
             if not bound.plugin.bounded:
                 check_range(bound.name, normalized, nodes)
-            scores.append(Scored(bound.name, raw, normalized, bound.weight))
+            scores[bound.name] = Scored(bound.name, raw, normalized, bound.weight)
             total.add(normalized, bound.weight)
             return False
 
-        standing = self._scoring.of(cycle.shape)
-        bounds = standing.after
-        if states.skipped_scoring != standing.skipped:
-            bounds = tuple(b for b in bounds if b.name not in states.skipped_scoring)
-        self._each("score", bounds, step)
-        return total.column(), scores
+        self._each("score", left, step, kept=() if kept is None else kept.by)
+        in_order = [scores[bound.name] for bound in bounds]
+        if ground is not None and ground.scored is None:
+            ground.score(nodes, bounds, in_order)
+        return total.column(), in_order
 
     def reserve(self, cycle: Cycle, node: str, states: States) -> Status:
         """Run reserve; the first plugin that does not succeed ends it."""
-        bounds = self._concerned("reserve", cycle)
+        bounds = self._concerned("reserve", states)
         return self._until_rejected("reserve", bounds, cycle, node, states)
 
     def unreserve(self, cycle: Cycle, node: str, states: States) -> None:
@@ -203,7 +202,7 @@ class Runner:
                 bound.plugin.unreserve(cycle, node, *_state(bound, states))
             return False
 
-        bounds = self._concerned("reserve", cycle)
+        bounds = self._concerned("reserve", states)
         self._each("unreserve", bounds[::-1], step, to_the_end=True)
 
     def permit(self, cycle: Cycle, node: str) -> tuple[Status, dict[str, float]]:
@@ -230,7 +229,7 @@ class Runner:
         self, cycle: Cycle, node: str, states: States
     ) -> Generator[BindStep, CallResult, Status]:
         """Run pre-bind, then the first binder that does not skip; yields what plugins ask for."""
-        bounds = self._concerned("pre_bind", cycle)
+        bounds = self._concerned("pre_bind", states)
         asking = [(bound, _state(bound, states)) for bound in bounds]
         status = yield from measured(self._measure, "pre_bind", pre_bind(asking, cycle, node))
         if status.code not in (Code.SUCCESS, Code.SKIP):
@@ -246,9 +245,12 @@ class Runner:
 
         self._each("post_bind", self.profile.post_bind, step, to_the_end=True)
 
-    def _pre_score(self, cycle: Cycle, nodes: Nodes, states: States) -> None:
+    def _pre_score(
+        self, cycle: Cycle, nodes: Nodes, states: States, kept: tuple[Bound, ...]
+    ) -> tuple[Bound, ...]:
+        """Ask the plugins for the states that scoring needs, but for `kept`; return who scores."""
         answers: dict[str, Any] = {}
-        standing = self._scoring.of(cycle.shape)
+        standing = self._scoring.of(cycle.shape, nodes)
         states.skipped_scoring.update(standing.skipped)
         states.scoring.update(standing.states)
 
@@ -264,13 +266,19 @@ class Runner:
                 states.scoring[bound.name] = answer
             return False
 
-        self._each("pre_score", standing.left, step, skipped=states.skipped_scoring)
-        if not self._scoring.is_known(cycle.shape):
-            self._scoring.learn(cycle.shape, answers)
+        left = standing.left
+        if kept:
+            names = {bound.name for bound in kept}
+            left = tuple(bound for bound in left if bound.name not in names)
+        self._each("pre_score", left, step, skipped=states.skipped_scoring)
+        self._scoring.learn(cycle.shape, nodes, standing, answers)
+        if states.skipped_scoring == standing.skipped:
+            return standing.after
+        return tuple(b for b in standing.after if b.name not in states.skipped_scoring)
 
-    def _concerned(self, point: str, cycle: Cycle) -> tuple[Bound, ...]:
+    def _concerned(self, point: str, states: States) -> tuple[Bound, ...]:
         """Return the plugins of a point but for those that have nothing to do with such pods."""
-        absent = self._filtering.of(cycle.shape).absent
+        absent = states.absent
         found = self._present.get((point, absent))
         if found is None:
             found = tuple(b for b in getattr(self.profile, point) if b.name not in absent)
@@ -330,52 +338,9 @@ class Runner:
         self._each(point, bounds, step)
         return outcome
 
-    def _each(
-        self,
-        point: str,
-        bounds: tuple[Bound, ...],
-        step: Callable[[Bound], bool],
-        outcome: Callable[[], str] = lambda: "Success",
-        *,
-        skipped: Collection[str] = (),
-        to_the_end: bool = False,
-    ) -> None:
-        """Call `step` for each plugin in order until it returns True or, mostly, raises."""
-        if not bounds and point not in self._served:
-            return
-        measure = self._measure
-        started_s = 0.0
-        if measure is not None:
-            step = measure.around(point, step)
-            started_s = measure.now_s()
-        result = "Error"
-        asked = 0
-        faults: list[PluginError] = []
-        try:
-            for bound in bounds:
-                asked += 1
-                try:
-                    if step(bound):
-                        break
-                except PluginError:
-                    raise
-                except Exception as error:  # the one place where a plugin's fault is caught
-                    fault = PluginError(bound.name, POINT_NAMES[point], str(error))
-                    if not to_the_end:
-                        raise fault from error
-                    faults.append(fault)
-            if faults:
-                raise faults[0]
-            result = outcome()
-        finally:
-            if measure is not None:
-                measure.point(point, measure.now_s() - started_s, result)
-                measure.count(point, bounds[:asked], skipped)
 
-
-def _bounds(profile: Profile, point: str) -> tuple[Bound, ...]:
-    bounds: tuple[Bound, ...] = getattr(profile, "reserve" if point == "unreserve" else point)
-    return bounds
+def _nobody(_bound: Bound) -> bool:
+    return False
 
 
 def _plugins_without_state(profile: Profile, point: str, before: str) -> frozenset[str]:

@@ -2,7 +2,8 @@
 
 Most plugins of a profile have nothing to do with most pods, or read nothing but the pod's spec. Such
 an answer is asked for once per shape: one that a plugin declares with `by_shape`, or the status
-`NOT_CONCERNED`. The runner asks only who is left. Law: with and without, attempts end alike.
+`NOT_CONCERNED`. `NotConcernedWhile` is asked for again when one of its guards has moved. The runner
+asks only who is left. Law: with and without, attempts end alike.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from typing import Any
 import msgspec
 
 from scheduler.framework.narrow import Narrow
+from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound, Profile
-from scheduler.framework.status import NOT_CONCERNED, Code, Status
+from scheduler.framework.status import NOT_CONCERNED, Code, NotConcernedWhile, Status
 from scheduler.state.shapes import Shape
 
 
 class Standing(msgspec.Struct, frozen=True):
     """What is known of a shape at one point: who still has to be asked, who skips, and states.
 
-    `after` are those of filter (of score) that do not skip for all time. `absent` are the plugins that have nothing to do with such pods at any later point that goes with
-    their pre-filter.
+    `after` are those of filter (of score) that do not skip. `absent` are the plugins that have nothing
+    to do with such pods at any later point that goes with their pre-filter.
     """
 
     left: tuple[Bound, ...]
@@ -30,6 +32,18 @@ class Standing(msgspec.Struct, frozen=True):
     skipped: frozenset[str] = frozenset()
     states: Mapping[str, Any] = {}
     absent: frozenset[str] = frozenset()
+
+
+class _Known:
+    """The standing answers to one shape: `now` while the guards stand still, `certain` for all time."""
+
+    __slots__ = ("certain", "guarded", "guards", "lasting", "now")
+
+    def __init__(self, certain: Standing, lasting: Mapping[str, Any]) -> None:
+        self.certain = self.now = certain
+        self.lasting = lasting
+        self.guarded: dict[str, NotConcernedWhile] = {}
+        self.guards: tuple[tuple[Any, int], ...] = ()
 
 
 class StandingAnswers:
@@ -44,29 +58,55 @@ class StandingAnswers:
         # Shapes with the same plugins answered have these in common.
         self._without: dict[tuple[str, frozenset[str]], tuple[Bound, ...]] = {}
 
-    def of(self, shape: Shape) -> Standing:
-        """Return what is known of a shape."""
-        known: Standing = shape.kept.get(self._key, self._nothing_known)
-        return known
+    def of(self, shape: Shape, nodes: Nodes) -> Standing:
+        """Return what is known of a shape; what guards stand for only of the nodes as they are."""
+        known: _Known | None = shape.kept.get(self._key)
+        if known is None:
+            return self._nothing_known
+        if not nodes.is_live:
+            return known.certain
+        for guard, version in known.guards:
+            if guard.version != version:
+                return known.certain
+        return known.now
 
-    def is_known(self, shape: Shape) -> bool:
-        """Whether the plugins were asked about the shape before."""
-        return self._key in shape.kept
+    def learn(
+        self, shape: Shape, nodes: Nodes, standing: Standing, answers: Mapping[str, Any]
+    ) -> Standing:
+        """Take in what the plugins answered that `standing` left to be asked; return what is known."""
+        known: _Known | None = shape.kept.get(self._key)
+        guarded = {n: one for n, one in answers.items() if type(one) is NotConcernedWhile}
+        if known is None:
+            lasting = {
+                bound.name: answers[bound.name]
+                for bound in self._bounds
+                if bound.name in answers and self._lasts(bound, answers[bound.name])
+            }
+            known = _Known(self._standing(lasting, {}), lasting)
+            shape.kept[self._key] = known
+        elif not guarded:
+            return standing
+        elif standing is known.now:
+            guarded = known.guarded | guarded
+        if guarded and nodes.is_live:
+            if guarded.keys() != known.guarded.keys():
+                known.now = self._standing(known.lasting, guarded)
+            known.guarded = guarded
+            known.guards = tuple((g, g.version) for one in guarded.values() for g in one.guards)
+        return known.now
 
-    def learn(self, shape: Shape, answers: Mapping[str, Any]) -> None:
-        """Take in the answers of all plugins that were asked about the first pod of a shape."""
-        lasting = {
-            bound.name: answers[bound.name]
-            for bound in self._bounds
-            if bound.name in answers and self._lasts(bound, answers[bound.name])
-        }
+    def _standing(
+        self, lasting: Mapping[str, Any], guarded: Mapping[str, NotConcernedWhile]
+    ) -> Standing:
         skipped = frozenset(name for name, one in lasting.items() if isinstance(one, Status))
-        shape.kept[self._key] = Standing(
-            self._left("at", self._bounds, frozenset(lasting)),
+        absent = frozenset(name for name, answer in lasting.items() if answer is NOT_CONCERNED)
+        skipped, absent = skipped.union(guarded), absent.union(guarded)
+        return Standing(
+            self._left("at", self._bounds, frozenset((*lasting, *guarded))),
             self._left("after", self._after, skipped),
             skipped,
             {name: one for name, one in lasting.items() if not isinstance(one, Status)},
-            frozenset(name for name, answer in lasting.items() if answer is NOT_CONCERNED),
+            absent,
         )
 
     def _left(

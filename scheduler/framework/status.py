@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -60,6 +61,29 @@ SKIP = Status(Code.SKIP)
 # Skip, and so for every pod of this shape: the plugin's later points are not asked either. It is told
 # from SKIP by being this very object.
 NOT_CONCERNED = Status(Code.SKIP)
+
+
+class Guard(Protocol):
+    """Something that answers were drawn from; `version` moves with each change of it."""
+
+    @property
+    def version(self) -> int:
+        """Return a number that has not been returned before the last change."""
+        ...
+
+
+class NotConcernedWhile(Status, frozen=True):
+    """`NOT_CONCERNED` until one of `guards` moves."""
+
+    guards: tuple[Any, ...] = ()
+
+
+def not_concerned_while(*guards: Guard) -> Status:
+    """Skip, and so for every pod of this shape until one of `guards` moves.
+
+    Only for what is said of the nodes as they are, not of a hypothetical view.
+    """
+    return NotConcernedWhile(Code.SKIP, guards=guards)
 
 
 def unschedulable(*reasons: str) -> Status:

@@ -21,12 +21,13 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import FitFailure, PostFiltered
+from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import (
-    SKIP,
     SUCCESS,
     Code,
     Rejected,
     Status,
+    not_concerned_while,
     reject,
     unresolvable,
     unschedulable,
@@ -66,7 +67,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._attempt: Cycle | None = None
+        self._classes = handle.objects(DEVICE_CLASS)
+        self._no_device = not_concerned_while(self._classes)
 
     def pre_enqueue(self, _pod: Pod) -> Status | None:
         """Let every pod in: kube-scheduler waits silently for claims, here the pod is told at once."""
@@ -74,12 +76,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | tuple[str, ...]:
         """Return the requested resources that device classes stand for, Skip without any."""
-        self._attempt = cycle
         refusal = _refusal(cycle.pod)
         if refusal is not None:
             return refusal
-        names = class_backed(self.handle.objects(DEVICE_CLASS), cycle.shape.requests)
-        return names or SKIP
+        return class_backed(self._classes, cycle.shape.requests) or self._no_device
 
     def filter(self, _cycle: Cycle, nodes: Nodes, resources: tuple[str, ...]) -> Rejected | None:
         """Reject the nodes that do not offer one of the resources by themselves."""
@@ -90,18 +90,23 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         ]
         return reduce(or_, rejected) if rejected else None
 
-    def post_filter(self, cycle: Cycle, _nodes: Nodes, _failure: FitFailure) -> PostFiltered:
+    def post_filter(self, _cycle: Cycle, _nodes: Nodes, failure: FitFailure) -> PostFiltered:
         """Say that there is nothing to deallocate, in kube-scheduler's words.
 
         kube-scheduler: without the state of its pre-filter this is an error, and ends post-filter.
         """
-        if self._attempt is not cycle:
+        if self.name not in failure.prefiltered_by:
             return PostFiltered(Status(Code.ERROR, (NOT_REACHED,)), text=NOT_REACHED)
         return PostFiltered(unschedulable(NO_CLAIMS), text=NO_CLAIMS)
 
     def score(self, _cycle: Cycle, nodes: Nodes, _resources: tuple[str, ...] | None) -> IntColumn:
         """Return 0: only the choice between alternative devices would score."""
         return nodes.constant(0)
+
+    def score_rule(self, cycle: Cycle) -> RowRule:
+        """All pods are alike."""
+        del cycle
+        return RowRule(())
 
     def reserve(self, cycle: Cycle, _node: str, _resources: object) -> Status | None:
         """Reject a pod with claims that came here because a profile disables the pre-filter."""
@@ -129,7 +134,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             old = change.old.resources if change.old is not None else ()
             new = change.new.resources if change.new is not None else ()
             return any(name in requests for name in set(old) - set(new))
-        names = class_backed(self.handle.objects(DEVICE_CLASS), requests)
+        names = class_backed(self._classes, requests)
         before: Node | None = change.old
         return _offers(change.node, names) and (before is None or not _offers(before, names))
 

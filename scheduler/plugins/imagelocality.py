@@ -16,6 +16,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
+from scheduler.framework.rowrule import RowRule
 from scheduler.objects.pod import Pod
 from scheduler.state.shapes import images
 
@@ -48,7 +49,7 @@ class ImageLocality(Plugin[NoArgs]):
 
     def score(self, cycle: Cycle, nodes: Nodes) -> IntColumn:
         """Return 0..100 by the bytes present."""
-        key = (self._names.of(cycle), MOST_BYTES_PER_CONTAINER * _containers(cycle.pod))
+        key = self._needs(cycle)
         version = nodes.images_version
         kept = self._kept.get(key)
         there = (nodes.count, nodes.size)
@@ -61,6 +62,13 @@ class ImageLocality(Plugin[NoArgs]):
                 self._kept.pop(next(iter(self._kept)))
             self._kept[key] = _Kept(version, there, column)
         return column
+
+    def score_rule(self, cycle: Cycle) -> RowRule:
+        """Return the images: pods that need the same ones are alike."""
+        return RowRule(self._needs(cycle))
+
+    def _needs(self, cycle: Cycle) -> _Key:
+        return self._names.of(cycle), MOST_BYTES_PER_CONTAINER * _containers(cycle.pod)
 
 
 def _scores(names: tuple[str, ...], most: int, nodes: Nodes) -> IntColumn:

@@ -6,6 +6,7 @@ from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
+from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import Rejected, reject
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
@@ -24,6 +25,10 @@ class NodeName(Plugin[NoArgs]):
         """Reject the other nodes."""
         name = cycle.pod.spec.node_name
         return reject(~nodes.rows_named((name,)), REASON, final=True) if name else None
+
+    def filter_rule(self, cycle: Cycle) -> RowRule:
+        """Return the name: pods that name one node, or none, are alike."""
+        return RowRule(cycle.pod.spec.node_name)
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether the node that the pod names has appeared."""

@@ -7,7 +7,7 @@ without the pod: 75 is neutral, more means the pod evens it out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.rowcache import Cell, Columns, RowCache
+from scheduler.framework.rowrule import CellRule, RowRule
 from scheduler.framework.status import SKIP, Status
 from scheduler.objects.pod import Pod
 from scheduler.plugins.allocation import DEFAULT_RESOURCES, ResourceSpec
@@ -27,6 +28,8 @@ from scheduler.state.resources import CPU, EPHEMERAL, MEMORY, is_counted, pod_re
 
 _ALWAYS_COUNTED = (CPU, MEMORY, EPHEMERAL)
 
+# What the nodes offer of a resource, what is held of it, both by row, and what the pod adds.
+_Amounts = tuple[Callable[[int], int], Callable[[int], int], int]
 # (resource, amount) for each listed resource that counts for the pod.
 Requested = tuple[tuple[str, int], ...]
 
@@ -75,6 +78,11 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         """Return 0..100, 75 for a node that the pod leaves as even as it was."""
         return self._scores.lend(self._requested.of(cycle), nodes)
 
+    def score_rule(self, cycle: Cycle) -> RowRule:
+        """Return what the pod requests: pods that request the same amounts are alike."""
+        requested = self._requested.of(cycle)
+        return RowRule(requested, lambda nodes: _cell(requested, nodes))
+
     def _requests_or_skip(self, pod: Pod) -> Status | Requested:
         requested = self._requests(pod)
         return requested if any(amount for _, amount in requested) else SKIP
@@ -114,13 +122,21 @@ def _cells_before(names: tuple[str, ...], nodes: Nodes) -> Cell:
 
 
 def _cells(requested: Requested, nodes: Nodes) -> Cell:
+    cell = _cell(requested, nodes)
+    return lambda row: (cell(row),)
+
+
+def _cell(requested: Requested, nodes: Nodes) -> CellRule:
     """Return what `_columns` says of one row."""
     columns = [
         (nodes.allocatable(name).item, nodes.requested(name).item, amount)
         for name, amount in requested
     ]
 
-    def cell(row: int) -> tuple[int]:
+    if len(columns) == 2:
+        return _cell_of_two(*columns)
+
+    def cell(row: int) -> int:
         before: list[float] = []
         after: list[float] = []
         for offered, held, amount in columns:
@@ -129,7 +145,24 @@ def _cells(requested: Requested, nodes: Nodes) -> Cell:
                 before.append(_share(used, offer))
                 after.append(_share(used + amount, offer))
         gain = 50 + int((1 - _deviation(after)) * 100) - int((1 - _deviation(before)) * 100)
-        return (50 + int(gain / 2),)
+        return 50 + int(gain / 2)
+
+    return cell
+
+
+def _cell_of_two(first: _Amounts, second: _Amounts) -> CellRule:
+    """Return the same for two resources, as in most clusters: the deviation is half the distance."""
+    offered, held, amount = first
+    offered_2, held_2, amount_2 = second
+
+    def cell(row: int) -> int:
+        offer, offer_2 = offered(row), offered_2(row)
+        if offer <= 0 or offer_2 <= 0:
+            return 75  # one resource alone is always even
+        used, used_2 = held(row), held_2(row)
+        before = abs((_share(used, offer) - _share(used_2, offer_2)) / 2)
+        after = abs((_share(used + amount, offer) - _share(used_2 + amount_2, offer_2)) / 2)
+        return 50 + int((50 + int((1 - after) * 100) - int((1 - before) * 100)) / 2)
 
     return cell
 

@@ -16,6 +16,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.rowcache import Cell, Columns, RowCache
+from scheduler.framework.rowrule import CellRule, RowRule
 from scheduler.framework.status import Reason, Rejected
 from scheduler.objects.names import qualified_name_problem
 from scheduler.objects.pod import Pod
@@ -106,6 +107,21 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         )
         return Rejected(short.copy(), final.copy(), reasons)
 
+    def filter_rule(self, cycle: Cycle) -> RowRule | None:
+        """Return what the pod wants: pods that want the same amounts are alike.
+
+        Extended resources are left out: what device classes say of them may change.
+        """
+        wanted = self._wanted.of(cycle)
+        if any(is_extended(name) for name, _ in wanted):
+            return None
+
+        def cells(nodes: Nodes) -> CellRule:
+            room = _room_cells(wanted, nodes)
+            return lambda row: not room(row)[0]
+
+        return RowRule(wanted, cells)
+
     def pre_score(self, cycle: Cycle, *_: object) -> Scored:
         """Return what the pod adds to each resource of the strategy."""
         return self._scored.of(cycle)
@@ -113,6 +129,11 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def score(self, cycle: Cycle, nodes: Nodes, _scored: object) -> IntColumn:
         """Return 0..100 by the strategy."""
         return self._scores.lend(self._scored.of(cycle), nodes)
+
+    def score_rule(self, cycle: Cycle) -> RowRule:
+        """Return what the pod adds: pods that add the same amounts are alike."""
+        scored = self._scored.of(cycle)
+        return RowRule(scored, lambda nodes: self._score_cell(scored, nodes))
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether the pod may find room now: room was given back, or a node grew or appeared."""
@@ -158,12 +179,17 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return (self._strategy(scored).column(offered, used),)
 
     def _score_cells(self, scored: Scored, nodes: Nodes) -> Cell:
+        cell = self._score_cell(scored, nodes)
+        return lambda row: (cell(row),)
+
+    def _score_cell(self, scored: Scored, nodes: Nodes) -> CellRule:
+        """Return what `_score_columns` says of one row."""
         cell = self._strategy(scored).cell
         columns = [
             (nodes.allocatable(spec.name).item, _held(nodes, spec.name).item, amount)
             for spec, amount in scored
         ]
-        return lambda row: (cell([(o(row), held(row) + amount) for o, held, amount in columns]),)
+        return lambda row: cell([(o(row), held(row) + amount) for o, held, amount in columns])
 
     def _strategy(self, scored: Scored) -> Strategy:
         specs = tuple(spec for spec, _ in scored)

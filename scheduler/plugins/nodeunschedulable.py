@@ -8,6 +8,7 @@ from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
+from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import Rejected, reject
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import Pod
@@ -31,6 +32,10 @@ class NodeUnschedulable(Plugin[NoArgs]):
         if not np.count_nonzero(cordoned) or is_tolerated(cycle.pod.spec.tolerations, CORDON):
             return None
         return reject(cordoned.copy(), REASON, final=True)  # the column itself lives on
+
+    def filter_rule(self, cycle: Cycle) -> RowRule:
+        """Return whether the pod tolerates the cordon: pods that do are alike."""
+        return RowRule(is_tolerated(cycle.pod.spec.tolerations, CORDON))
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether a node has become open to the pod."""

@@ -12,6 +12,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
+from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import Rejected, reject
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import Pod, Toleration
@@ -76,6 +77,12 @@ class TaintToleration(Plugin[NoArgs]):
     def score(self, _cycle: Cycle, nodes: Nodes, disliked: tuple[int, ...]) -> IntColumn:
         """Return the number of untolerated PreferNoSchedule taints."""
         return nodes.taint_numbers(disliked) if any(disliked) else nodes.constant(0)
+
+    def filter_rule(self, cycle: Cycle) -> RowRule:
+        """Return the tolerations: pods with the same ones are alike."""
+        return RowRule(cycle.pod.spec.tolerations)
+
+    score_rule = filter_rule
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether a node's taints are tolerated now and were not before."""

@@ -20,12 +20,13 @@ _MOST = 1024
 
 
 class NamespaceNames:
-    """Labels of namespaces, and the names that selectors mean."""
+    """Labels of namespaces, and the names that selectors mean; `version` moves with the labels."""
 
     kinds: tuple[str, ...] = ("Namespace",)
     follows = frozenset(("Namespace",))
 
     def __init__(self) -> None:
+        self.version = 0
         self._labels: dict[str, Mapping[str, str]] = {}
         self._matching: dict[Expressions, frozenset[str]] = {}
 
@@ -48,6 +49,7 @@ class NamespaceNames:
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what `cluster` holds."""
+        self.version += 1
         self._labels = {
             name: namespace.metadata.labels
             for name, namespace in cluster.store.of("Namespace").items()
@@ -65,6 +67,7 @@ class NamespaceNames:
             if self._labels.get(meta.name) == meta.labels:
                 return
             self._labels[meta.name] = meta.labels
+        self.version += 1
         self._matching.clear()
 
     def columns(self) -> Mapping[str, Any]:

@@ -85,26 +85,34 @@ class Selection(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class SelectionIndex(Generic[ItemT]):
-    """Things by their selections: which of them may mean a pod."""
+    """Things by their selections: which of them may mean a pod; `version` moves with each change."""
 
     def __init__(self) -> None:
         self._items: dict[_Place, dict[ItemT, None]] = {}
+        self.version = 0
 
     def __bool__(self) -> bool:
         return bool(self._items)
 
     def add(self, selection: Selection, item: ItemT) -> None:
         """Add a thing under its selection."""
+        self.version += 1
         for place in _places(selection):
             self._items.setdefault(place, {})[item] = None
 
     def remove(self, selection: Selection, item: ItemT) -> None:
         """Remove a thing that was added under this selection."""
+        self.version += 1
         for place in _places(selection):
             items = self._items[place]
             del items[item]
             if not items:
                 del self._items[place]
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self.version += 1
+        self._items.clear()
 
     def candidates(self, namespace: str, labels: Mapping[str, str]) -> list[ItemT]:
         """Return all things whose selection may mean a pod, each once; some may turn out not to."""

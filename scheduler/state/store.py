@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-
-_NONE: Mapping[str, Any] = {}
 
 
 def object_key(obj: Any) -> str:
@@ -14,28 +11,45 @@ def object_key(obj: Any) -> str:
     return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
 
 
+class Objects(dict[str, Any]):
+    """The objects of one kind by key, in order of arrival; `version` moves with each change."""
+
+    __slots__ = ("version",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = 0
+
+
 class Store:
     """kind → key → object; `Cluster` is the only writer."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, dict[str, Any]] = {}
+        self._kinds: dict[str, Objects] = {}
 
-    def of(self, kind: str) -> Mapping[str, Any]:
-        """Return the objects of a kind by `namespace/name` or `name`, in order of arrival."""
-        return self._kinds.get(kind, _NONE)
+    def of(self, kind: str) -> Objects:
+        """Return the objects of a kind by `namespace/name` or `name`: always the same mapping."""
+        objects = self._kinds.get(kind)
+        if objects is None:
+            objects = self._kinds[kind] = Objects()
+        return objects
 
     def sizes(self) -> dict[str, int]:
         """Return how many objects there are of each kind."""
-        return {kind: len(objects) for kind, objects in self._kinds.items()}
+        return {kind: len(objects) for kind, objects in self._kinds.items() if objects.version}
 
     def put(self, kind: str, obj: Any) -> Any:
         """Add or replace an object; return the one it replaces, or None."""
-        objects = self._kinds.setdefault(kind, {})
+        objects = self.of(kind)
         key = object_key(obj)
         before = objects.get(key)
         objects[key] = obj
+        objects.version += 1
         return before
 
     def drop(self, kind: str, key: str) -> Any:
         """Remove an object and return it, or None if it was not there."""
-        return self._kinds.get(kind, {}).pop(key, None)
+        objects = self.of(kind)
+        before = objects.pop(key, None)
+        objects.version += before is not None
+        return before

@@ -22,6 +22,7 @@ LAWS: tuple[Law, ...] = (
     laws.repeats_itself,
     laws.ignores_row_order,
     laws.is_local,
+    laws.keeps_its_rules,
     laws.gives_back,
     laws.tracks,
     laws.sorts_strictly,

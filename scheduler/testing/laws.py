@@ -13,9 +13,10 @@ import numpy as np
 
 from scheduler.base.errors import PluginError
 from scheduler.engine.queues import QueuedPod
+from scheduler.framework.answers import States
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.runner import States
+from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import Rejected
 from scheduler.objects.pod import Pod
 from scheduler.testing.evaluate import Evaluation, look
@@ -118,6 +119,28 @@ def _keeps_no_rows(trial: Trial) -> Iterator[str]:
         expected = [whole.filter[few.name(row)].is_success for row in range(few.size)]
         if expected != fits.tolist():
             yield f"pod {pod.key}: a few rows with the state of all are judged differently"
+
+
+def keeps_its_rules(trial: Trial) -> Iterator[str]:
+    """Row rules say of single rows what filter and score say, and the same of pods with one key."""
+    scene = trial.scene()
+    nodes = scene.nodes()
+    rows = np.flatnonzero(nodes.exists).tolist()
+    known: dict[tuple[str, Any], tuple[str, list[int]]] = {}
+    for pod, evaluation in trial.looks(scene):
+        cycle = scene.cycle(pod)
+        verdicts = [int(evaluation.filter[nodes.name(row)].is_success) for row in rows]
+        scores = [evaluation.normalized.get(nodes.name(row), -1) for row in rows]
+        for point, answers in (("filter", verdicts), ("score", scores)):
+            rule: RowRule | None = getattr(scene.plugin, f"{point}_rule")(cycle)
+            asked = evaluation.pre_filter.is_success if point == "filter" else -1 not in scores
+            if rule is None or not asked:
+                continue
+            if rule.cells is not None and answers != [int(rule.cells(nodes)(row)) for row in rows]:
+                yield f"pod {pod.key}: the cells of its rule differ from what {point} says"
+            other, said = known.setdefault((point, rule.key), (pod.key, answers))
+            if said != answers:
+                yield f"pods {other} and {pod.key}: one key, but {point} tells them apart"
 
 
 def gives_back(trial: Trial) -> Iterator[str]:

@@ -27,8 +27,8 @@ from scheduler.engine.effects import Answer, Bind, Listed, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.grouplineup import GroupLineup
 from scheduler.engine.queues import QueuedPod
+from scheduler.framework.answers import States
 from scheduler.framework.registry import Registry
-from scheduler.framework.runner import States
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import read_pod
 from scheduler.plugins.intree import IN_TREE

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from scheduler.framework.pershape import PerShape
+from scheduler.framework.status import Guard
 from scheduler.objects.pod import Pod
 from scheduler.plugins.affinity.terms import Term, pod_terms
 from scheduler.state.podindex import Placed
@@ -38,13 +39,25 @@ class TermHolders(RowTracker):
     def __init__(self) -> None:
         super().__init__()
         self._held: PerShape[tuple[Held, ...]] = PerShape(held_by)
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all pods."""
         self._holders: dict[Held, RowCounts] = {}
         self._repelling: SelectionIndex[Held] = SelectionIndex()
         self._scoring: SelectionIndex[Held] = SelectionIndex()
+
+    def clear(self) -> None:
+        """Forget all pods."""
+        self._holders.clear()
+        self._repelling.clear()
+        self._scoring.clear()
+
+    @property
+    def repelling_terms(self) -> Guard:
+        """Return what moves when a required anti-affinity term comes or goes with its last holder."""
+        return self._repelling
+
+    @property
+    def scoring_terms(self) -> Guard:
+        """Return what moves when a required affinity or a preferred term comes or goes."""
+        return self._scoring
 
     def hold(self, placed: Placed, row: int) -> None:
         """Count a pod's terms on a row."""

@@ -12,7 +12,15 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerPod, PerShape
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Code, Rejected, Status, unresolvable
+from scheduler.framework.status import (
+    NOT_CONCERNED,
+    SKIP,
+    Code,
+    Rejected,
+    Status,
+    not_concerned_while,
+    unresolvable,
+)
 from scheduler.objects.pod import Pod
 from scheduler.plugins.affinity import filtering, scoring, waking
 from scheduler.plugins.affinity.args import InterPodAffinityArgs
@@ -54,6 +62,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         self._terms: PerShape[PodTerms] = PerShape(pod_terms)
         self._terms_of: PerPod[PodTerms] = PerPod(pod_terms)
         self._held: PerShape[tuple[Held, ...]] = PerShape(held_by)
+        self._nobody_repels = not_concerned_while(self._holders.repelling_terms, self._names)
+        self._nobody_weighs = not_concerned_while(self._holders.scoring_terms, self._names)
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | AffinityState:
         """Count who attracts and who repels the pod; Skip when nobody does."""
@@ -64,7 +74,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         repelling = self._holders.repelling(pod, labels)
         moves = list(nodes.moves())
         if not (terms.has_required or repelling or moves):
-            return SKIP
+            return self._nobody_repels
         state = AffinityState(pod, labels, nodes)
         if terms.affinity:
             state.attract(terms.affinity, self._all(terms.affinity), self._counts)
@@ -102,10 +112,13 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         """Sum the weights per domain; Skip when nothing weighs anything."""
         terms = self._terms.of(cycle)
         if self.args.ignore_preferred_terms_of_existing_pods and not terms.has_preferred:
-            return SKIP
+            return NOT_CONCERNED
         if terms.fault:
             return Status(Code.ERROR, (f"failed to parse pod: {terms.fault}",))
         labels = self._names.labels(cycle.pod.metadata.namespace)
+        meaning, moves = self._holders.scoring(cycle.pod, labels), list(nodes.moves())
+        if not (terms.preferred or meaning or moves):
+            return self._nobody_weighs
         weighing = Weighing(nodes)
         wanted = [
             (term.key, selection, weight)
@@ -114,10 +127,10 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         ]
         for key, selection, weight in wanted:
             weighing.add(key, self._counts.count(selection), weight)
-        for held, holders in self._holders.scoring(cycle.pod, labels):
+        for held, holders in meaning:
             if self._weighs(held):
                 weighing.add(held.term.key, holders, self._weight(held))
-        for placed, row, sign in nodes.moves():
+        for placed, row, sign in moves:
             meta = placed.pod.metadata
             for key, selection, weight in wanted:
                 if selection.matches(meta.namespace, meta.labels):

@@ -12,7 +12,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Reason, Rejected, Status
+from scheduler.framework.status import NOT_CONCERNED, SKIP, Reason, Rejected, Status
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import Bandwidth, Dependents, Indirect, NetworkOverheadArgs
@@ -74,6 +74,8 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | TiesState:
         """Find the placed pods that the pod is tied to; Skip when there are none."""
+        if not cycle.pod.metadata.labels.get(GROUP_LABEL):
+            return NOT_CONCERNED
         ties = self.lookup.ties(cycle.pod, both=self._both)
         state = None if ties is None else TiesState.on(nodes, ties, self._tracker)
         return SKIP if state is None else state
@@ -100,6 +102,8 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         self, cycle: Cycle, nodes: Nodes, state: TiesState | None = None
     ) -> Status | TiesState:
         """Find pods that the pod is tied to indirectly, if to none directly; Skip when there are none."""
+        if not cycle.pod.metadata.labels.get(GROUP_LABEL):
+            return NOT_CONCERNED
         if state is None and self.args.indirect is Indirect.COUNT:
             ties = self.lookup.indirect_ties(cycle.pod)
             state = None if ties is None else TiesState.on(nodes, ties, self._tracker)

@@ -12,6 +12,7 @@ import msgspec
 
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
+from scheduler.framework.status import NOT_CONCERNED, SKIP, Status, not_concerned_while
 from scheduler.objects.pod import Pod, TopologySpreadConstraint
 from scheduler.plugins.spread.args import ACTIONS, PodTopologySpreadArgs
 from scheduler.plugins.spread.constraints import (
@@ -44,6 +45,7 @@ class Defaults:
         }
         self._handle = handle
         self._services = handle.tracker(Services)
+        self._without_services = not_concerned_while(self._services)
         self._known: WeakKeyDictionary[Shape, _Known] = WeakKeyDictionary()
 
     def of(self, cycle: Cycle, action: str) -> Constraints:
@@ -60,6 +62,12 @@ class Defaults:
             by_action = {each: self._made(cycle.pod, controller, each) for each in ACTIONS}
             known = self._known[cycle.shape] = _Known(generation, controller, by_action)
         return known.by_action[action]
+
+    def none(self, pod: Pod, action: str) -> Status:
+        """Return what to say of a pod that gets none of an action: for how long that is so."""
+        if not self._written[action]:
+            return NOT_CONCERNED
+        return SKIP if pod.metadata.owner_references else self._without_services
 
     def of_pod(self, pod: Pod, action: str) -> Constraints:
         """Return the same for a pod outside a cycle, worked out anew."""

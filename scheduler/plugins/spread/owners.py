@@ -28,12 +28,16 @@ Selector = LabelSelector | dict[str, str] | None
 
 
 class Services:
-    """The selectors of services by namespace; `generation` moves when one of a namespace changes."""
+    """The selectors of services by namespace.
+
+    `generation` moves when one of a namespace changes, `version` when any does.
+    """
 
     kinds: tuple[str, ...] = ("Service",)
     follows = frozenset(("Service",))
 
     def __init__(self) -> None:
+        self.version = 0
         self._selectors: dict[str, dict[str, dict[str, str]]] = {}
         self._generations: dict[str, int] = {}
 
@@ -52,6 +56,7 @@ class Services:
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what `cluster` holds."""
+        self.version += 1
         self._selectors = {}
         for service in cluster.store.of("Service").values():
             self._put(service)
@@ -66,7 +71,7 @@ class Services:
         meta = change.old.metadata
         selectors = self._selectors.get(meta.namespace, {})
         if selectors.pop(meta.name, None) is not None:
-            self._generations[meta.namespace] += 1
+            self._moved(meta.namespace)
             if not selectors:
                 del self._selectors[meta.namespace]
 
@@ -90,12 +95,16 @@ class Services:
         if not selector:
             # One without a selector selects nothing; it may have had one before.
             if self._selectors.get(meta.namespace, {}).pop(meta.name, None) is not None:
-                self._generations[meta.namespace] += 1
+                self._moved(meta.namespace)
             return
         selectors = self._selectors.setdefault(meta.namespace, {})
         if selectors.get(meta.name) != selector:
             selectors[meta.name] = selector
-            self._generations[meta.namespace] = self._generations.get(meta.namespace, 0) + 1
+            self._moved(meta.namespace)
+
+    def _moved(self, namespace: str) -> None:
+        self.version += 1
+        self._generations[namespace] = self._generations.get(namespace, 0) + 1
 
 
 def controller_of(pod: Pod) -> OwnerReference | None:

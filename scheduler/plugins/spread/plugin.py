@@ -11,7 +11,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerPod, PerShape
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Code, Rejected, Status
+from scheduler.framework.status import NOT_CONCERNED, Code, Rejected, Status
 from scheduler.objects.pod import Pod
 from scheduler.plugins.spread import filtering, scoring, waking
 from scheduler.plugins.spread.args import PodTopologySpreadArgs
@@ -63,7 +63,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
             text = f"obtaining pod's hard topology spread constraints: {constraints.fault}"
             return Status(Code.ERROR, (text,))
         if not constraints.items:
-            return SKIP
+            return self._none(cycle, HARD)
         return filtering.spread_state(
             cycle, nodes, constraints.items, self._inclusion, self._counts
         )
@@ -90,7 +90,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         if constraints.fault:
             text = f"calculating preScoreState: {constraints.fault}"
             return Status(Code.ERROR, (text,))
-        return constraints if constraints.items else SKIP
+        return constraints if constraints.items else self._none(cycle, SOFT)
 
     def score(self, cycle: Cycle, nodes: Nodes, constraints: Constraints) -> IntColumn:
         """Return the weighted number of pods of the kind in each node's domains."""
@@ -107,6 +107,12 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
     def normalize(self, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
         """Turn the scores around and onto 0..100."""
         return scoring.normalized(nodes, self._constraints(cycle, SOFT), raw)
+
+    def _none(self, cycle: Cycle, action: str) -> Status:
+        """Return what to say of a pod without constraints of an action."""
+        if cycle.pod.spec.topology_spread_constraints:
+            return NOT_CONCERNED
+        return self._defaults.none(cycle.pod, action)
 
     def _constraints(self, cycle: Cycle, action: str) -> Constraints:
         if cycle.pod.spec.topology_spread_constraints:

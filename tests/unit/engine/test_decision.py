@@ -12,11 +12,11 @@ from scheduler.engine.cycle import Attempt, decide
 from scheduler.engine.decision import Decision, fit_message
 from scheduler.engine.effects import Bind
 from scheduler.engine.engine import Engine, _outcome
+from scheduler.framework.answers import Rejection
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import PostFiltered
 from scheduler.framework.registry import Registry
-from scheduler.framework.runner import Rejection
 from scheduler.framework.status import (
     SUCCESS,
     Code,

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from scheduler.base.errors import PluginError
+from scheduler.framework.answers import States
 from scheduler.framework.calls import ApiCall, BindPod, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import PostFiltered
-from scheduler.framework.runner import Runner, States
+from scheduler.framework.runner import Runner
 from scheduler.framework.status import (
     NOT_CONCERNED,
     SKIP,

@@ -1,6 +1,6 @@
 """Plugins that have nothing to do: by their arguments, or for as long as they sleep."""
 
-from scheduler.framework.runner import States
+from scheduler.framework.answers import States
 from scheduler.framework.runners import Runners
 from tests.unit.framework.stage import Stage, made
 

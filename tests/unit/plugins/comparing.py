@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from hypothesis import strategies as st
 
+from scheduler.framework.answers import States
 from scheduler.framework.hypothetical import Hypothetical
-from scheduler.framework.runner import States
 from scheduler.framework.status import Code
 from scheduler.objects.plain import read_pod
 from scheduler.state import rowcounts

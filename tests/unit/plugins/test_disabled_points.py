@@ -5,9 +5,10 @@ import json
 import pytest
 
 from scheduler.base.errors import PluginError
+from scheduler.framework.answers import States
 from scheduler.framework.profile import Listed, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
-from scheduler.framework.runner import Runner, States
+from scheduler.framework.runner import Runner
 from scheduler.objects.plain import read_pod
 from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node, pod

@@ -5,8 +5,8 @@ import pytest
 from scheduler.config import default_config
 from scheduler.engine.effects import Bind, Listed, SetStatus, Watched
 from scheduler.engine.engine import Engine
+from scheduler.framework.answers import States
 from scheduler.framework.registry import Registry
-from scheduler.framework.runner import States
 from scheduler.framework.status import SKIP, SUCCESS, Code
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.dynamicresources import DynamicResources, DynamicResourcesArgs

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from scheduler.framework.answers import States
 from scheduler.framework.hypothetical import Hypothetical
-from scheduler.framework.runner import States
 from scheduler.plugins.volumes import (
     NodeVolumeLimits,
     VolumeBinding,

@@ -9,6 +9,7 @@ from scheduler.framework.args import Args, NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
+from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import Reason, Rejected, Status, reject, unresolvable
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
@@ -180,6 +181,26 @@ class SortsBothWays(Plugin[NoArgs]):
         return first is not second
 
 
+class MistakesRows(Plugin[NoArgs]):
+    """Its rule for rows says something else than its columns."""
+
+    def filter(self, cycle: Cycle, nodes: Nodes):
+        return reject(nodes.allocatable("cpu") < 3000, "node(s) were small")
+
+    def filter_rule(self, cycle: Cycle) -> RowRule:
+        return RowRule((), lambda _nodes: lambda _row: 1)
+
+
+class MistakesPods(Plugin[NoArgs]):
+    """Its rule takes pods for alike that it scores differently."""
+
+    def score(self, cycle: Cycle, nodes: Nodes):
+        return nodes.constant(len(cycle.pod.metadata.name) % 7)
+
+    def score_rule(self, cycle: Cycle) -> RowRule:
+        return RowRule(())
+
+
 class SleepsOn(Plugin[NoArgs]):
     """Rejects by a label but is woken by taints."""
 
@@ -219,6 +240,8 @@ class NeverWakes(Plugin[NoArgs]):
         (CountsRows, "ignores_row_order"),
         (LooksAround, "is_local"),
         (KeepsRows, "is_local"),
+        (MistakesRows, "keeps_its_rules"),
+        (MistakesPods, "keeps_its_rules"),
         (KeepsReservations, "gives_back"),
         (TracksHalf, "tracks"),
         (SortsBothWays, "sorts_strictly"),

@@ -1,0 +1,76 @@
+"""What the runner makes of the plugins' answers in one attempt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.profile import Bound
+from scheduler.framework.status import SUCCESS, Rejected, Status
+
+if TYPE_CHECKING:
+    from scheduler.framework.ground import Ground
+
+
+class States:
+    """What plugins returned from pre-filter and pre-score in one attempt, and who was skipped.
+
+    `absent` have nothing to do with such a pod at any later point; `filters` are those that do not
+    skip. `ground` is what was kept of pods of its kind.
+    """
+
+    __slots__ = (
+        "absent",
+        "by_plugin",
+        "filters",
+        "ground",
+        "scoring",
+        "skipped",
+        "skipped_scoring",
+    )
+
+    def __init__(self) -> None:
+        self.by_plugin: dict[str, Any] = {}
+        self.scoring: dict[str, Any] = {}
+        self.skipped: set[str] = set()
+        self.skipped_scoring: set[str] = set()
+        self.absent: frozenset[str] = frozenset()
+        self.filters: tuple[Bound, ...] | None = None
+        self.ground: Ground | None = None
+
+    def for_score(self, plugin: str) -> Any:
+        """Return the state that `score` of a plugin receives."""
+        if plugin in self.scoring:
+            return self.scoring[plugin]
+        return self.by_plugin.get(plugin)
+
+
+class PreFiltered(msgspec.Struct, frozen=True):
+    """The outcome of pre-filter: a status, and the rows left if plugins narrowed them.
+
+    `stopped_by` is the plugin whose answer kept the others from being asked.
+    """
+
+    status: Status = SUCCESS
+    rows: BoolColumn | None = None
+    narrowed_by: tuple[str, ...] = ()
+    stopped_by: str = ""
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """What one plugin rejected among the rows that had passed all plugins before it."""
+
+    plugin: str
+    rows: BoolColumn
+    rejected: Rejected
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """The scores of one plugin as full columns; only feasible rows mean anything."""
+
+    plugin: str
+    raw: IntColumn
+    normalized: IntColumn
+    weight: int
