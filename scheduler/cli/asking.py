@@ -41,9 +41,6 @@ PodsFlag = Annotated[
     list[str] | None,
     typer.Option("--filename", "-f", metavar="F", help="Pods to place, and what they need."),
 ]
-ConfigFlag = Annotated[
-    str, typer.Option("--config", metavar="F", help="The configuration file; defaults without.")
-]
 NowFlag = Annotated[
     str, typer.Option("--now", metavar="TIME", help="The time, RFC 3339; else the snapshot's.")
 ]

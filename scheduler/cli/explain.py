@@ -13,7 +13,6 @@ import typer
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
-    ConfigFlag,
     NowFlag,
     PodsFlag,
     SnapshotFlag,
@@ -25,8 +24,8 @@ from scheduler.cli.asking import (
     show_tables,
     tell,
 )
-from scheduler.cli.flags import Output, OutputFlag
-from scheduler.cli.live import Access, ContextFlag, KubeconfigFlag, TimeoutFlag, look, seconds
+from scheduler.cli.flags import ConfigFlag, ContextFlag, KubeconfigFlag, Output, OutputFlag
+from scheduler.cli.live import Access, TimeoutFlag, look, seconds
 from scheduler.cli.past import AuthorityFlag, Daemon, DaemonFlag, PastFlag, TokenFlag, ask
 from scheduler.engine.choose import Ties
 from scheduler.whatif.documents import Source, items_of

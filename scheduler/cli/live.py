@@ -25,10 +25,6 @@ from scheduler.whatif.documents import Source
 
 PAGE = 500
 
-KubeconfigFlag = Annotated[
-    str, typer.Option("--kubeconfig", metavar="F", help="Else KUBECONFIG, else in-cluster.")
-]
-ContextFlag = Annotated[str, typer.Option("--context", help="A context of the kubeconfig.")]
 TimeoutFlag = Annotated[
     str, typer.Option("--request-timeout", metavar="TIME", help="For one request: 30, 30s, 2m.")
 ]

@@ -37,6 +37,13 @@ from scheduler.base.errors import InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
 from scheduler.cli.files import read_text, shown
+from scheduler.cli.flags import (
+    ConfigFlag,
+    ContextFlag,
+    KubeconfigFlag,
+    LogFormatFlag,
+    LogLevelFlag,
+)
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load, read_gates, to_log
 from scheduler.daemon import Daemon, DaemonOptions, garbage
@@ -63,62 +70,48 @@ REQUEST_LIMIT_S = 10.0
 _log = structlog.get_logger()
 
 
+BindAddress = Annotated[str, typer.Option("--bind-address", help="Where the endpoints listen.")]
+SecurePort = Annotated[
+    int, typer.Option("--secure-port", min=0, max=65535, help="Endpoints; 0: none.")
+]
+CertFile = Annotated[
+    str, typer.Option("--tls-cert-file", help="Certificate; without one we make our own.")
+]
+KeyFile = Annotated[str, typer.Option("--tls-private-key-file", help="The certificate's key.")]
+ClientCaFile = Annotated[
+    str, typer.Option("--client-ca-file", help="Who signs certificates of clients.")
+]
+LeaderElect = Annotated[
+    bool | None, typer.Option("--leader-elect/--no-leader-elect", help="Override the file.")
+]
+FeatureGates = Annotated[
+    str, typer.Option("--feature-gates", help="A=true,B=false; added to those of the file.")
+]
+DecisionLog = Annotated[
+    str, typer.Option("--decision-log", help="Write events and effects here for replay.")
+]
+
+
 def run(
-    config: Annotated[
-        str, typer.Option("--config", help="The configuration file; defaults without.")
-    ] = "",
-    kubeconfig: Annotated[
-        str, typer.Option("--kubeconfig", help="Else KUBECONFIG, else in-cluster.")
-    ] = "",
-    context: Annotated[str, typer.Option("--context", help="A context of the kubeconfig.")] = "",
-    bind_address: Annotated[
-        str, typer.Option("--bind-address", help="Where the endpoints listen.")
-    ] = "0.0.0.0",  # noqa: S104 - scrapers and probes come from other nodes
-    secure_port: Annotated[
-        int, typer.Option("--secure-port", min=0, max=65535, help="Endpoints; 0: none.")
-    ] = 10259,
-    tls_cert_file: Annotated[
-        str, typer.Option("--tls-cert-file", help="Certificate; without one we make our own.")
-    ] = "",
-    tls_private_key_file: Annotated[
-        str, typer.Option("--tls-private-key-file", help="The certificate's key.")
-    ] = "",
-    client_ca_file: Annotated[
-        str, typer.Option("--client-ca-file", help="Who signs certificates of clients.")
-    ] = "",
-    leader_elect: Annotated[
-        bool | None, typer.Option("--leader-elect/--no-leader-elect", help="Override the file.")
-    ] = None,
-    feature_gates: Annotated[
-        str, typer.Option("--feature-gates", help="A=true,B=false; added to those of the file.")
-    ] = "",
-    decision_log: Annotated[
-        str, typer.Option("--decision-log", help="Write events and effects here for replay.")
-    ] = "",
-    log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning, error")] = (
-        "info"
-    ),
-    log_format: Annotated[str, typer.Option("--log-format", help="json, console or auto")] = "auto",
+    config: ConfigFlag = "",
+    kubeconfig: KubeconfigFlag = "",
+    context: ContextFlag = "",
+    bind_address: BindAddress = "0.0.0.0",  # noqa: S104 - scrapers and probes come from other nodes
+    secure_port: SecurePort = 10259,
+    tls_cert_file: CertFile = "",
+    tls_private_key_file: KeyFile = "",
+    client_ca_file: ClientCaFile = "",
+    leader_elect: LeaderElect = None,
+    feature_gates: FeatureGates = "",
+    decision_log: DecisionLog = "",
+    log_level: LogLevelFlag = "info",
+    log_format: LogFormatFlag = "auto",
 ) -> int:
     """Run the scheduler: the daemon and its endpoints."""
     threshold = logs.configure(level=log_level, form=log_format)
     clock, meters = RealClock(), Meters()
-
-    gates = read_gates(feature_gates)
-
-    def flagged(found: Loaded) -> Loaded:
-        return _with_gates(_elected(found, leader_elect), gates)
-
-    def read(text: str) -> Loaded:
-        return flagged(load(text, file=shown(config), registry=registry()))
-
-    file = ConfigFile(config, read, clock, meters) if config not in ("", "-") else None
-    if file is not None:
-        loaded = file.read()
-    else:
-        given = load(read_text(config), file=shown(config), registry=registry()) if config else None
-        loaded = flagged(given or default_config(registry()))
-        meters.config_last_reload_successful.set(1)  # there is no file that could be newer
+    source = Source(config, leader_elect, read_gates(feature_gates))
+    loaded, file = source.open(clock, meters)
     for notice in loaded.notices:
         _log.warning("configuration", notice=str(notice))
     options = DaemonOptions(
@@ -137,11 +130,7 @@ def run(
         set_verbosity=lambda level: threshold.set_level("debug" if level >= 4 else log_level),
         on_listed=garbage.keep,
     )
-    log_path = decision_log or loaded.trellis.decision_log.path
-    if log_path and gates:
-        text = "a decision log is replayed with the file alone; write them there as featureGates"
-        raise InputError(text, where="--feature-gates")
-    log = _decision_file(log_path, config, loaded, options.seed)
+    log = _decision_file(decision_log, source, loaded, options.seed)
     if log is not None:
         options = options._replace(record=log.record)
     building = Building(options, kubeconfig, context, clock, meters)
@@ -150,11 +139,42 @@ def run(
     return asyncio.run(_logged(_run(supervisor, loaded), log))
 
 
-def _decision_file(path: str, config: str, loaded: Loaded, seed: int) -> DecisionFile | None:
+class Source(NamedTuple):
+    """Where the configuration comes from: a file, stdin (`-`) or nowhere, and the flags above it."""
+
+    config: str
+    leader_elect: bool | None
+    gates: Mapping[str, bool]
+
+    def open(self, clock: RealClock, meters: Meters) -> tuple[Loaded, ConfigFile | None]:
+        """Read it; return the file as well, when it is one that can be followed."""
+        if self.config not in ("", "-"):
+            file = ConfigFile(self.config, self.read, clock, meters)
+            return file.read(), file
+        meters.config_last_reload_successful.set(1)  # there is no file that could be newer
+        if self.config:
+            return self.read(read_text(self.config)), None
+        return self._flagged(default_config(registry())), None
+
+    def read(self, text: str) -> Loaded:
+        """Return what a text comes to, with the flags."""
+        return self._flagged(load(text, file=shown(self.config), registry=registry()))
+
+    def _flagged(self, loaded: Loaded) -> Loaded:
+        return _with_gates(_elected(loaded, self.leader_elect), self.gates)
+
+
+def _decision_file(flag: str, source: Source, loaded: Loaded, seed: int) -> DecisionFile | None:
+    """Return the decision log that the flag or the file asks for."""
+    path, config = flag or loaded.trellis.decision_log.path, source.config
     if not path:
         return None
-    text = to_log(loaded, read_text(config)) if config else ""
-    return DecisionFile(path, Header(VERSION, text, seed))
+    if source.gates:
+        text = "a decision log is replayed with the file alone; write them there as featureGates"
+        raise InputError(text, where="--feature-gates")
+    # Stdin has been read, and has nothing more to say.
+    given = "" if config in ("", "-") else read_text(config)
+    return DecisionFile(path, Header(VERSION, to_log(loaded, given) if config else "", seed))
 
 
 async def _logged(work: Coroutine[Any, Any, int], log: DecisionFile | None) -> int:

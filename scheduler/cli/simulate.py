@@ -18,7 +18,6 @@ from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
     EXIT_UNPROVEN,
-    ConfigFlag,
     NowFlag,
     PodsFlag,
     SnapshotFlag,
@@ -33,7 +32,7 @@ from scheduler.cli.asking import (
 )
 from scheduler.cli.crew import answer_lines, processors
 from scheduler.cli.files import read_text, shown
-from scheduler.cli.flags import Output, OutputFlag
+from scheduler.cli.flags import ConfigFlag, Output, OutputFlag
 from scheduler.cli.installed import registry
 from scheduler.engine.choose import Ties
 from scheduler.whatif.batch import Batch

@@ -15,8 +15,8 @@ import typer
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import be_quick, tell
 from scheduler.cli.files import manifest_files, read_bytes, shown
-from scheduler.cli.flags import Output, OutputFlag
-from scheduler.cli.live import Access, ContextFlag, KubeconfigFlag, TimeoutFlag, look, seconds
+from scheduler.cli.flags import ContextFlag, KubeconfigFlag, Output, OutputFlag
+from scheduler.cli.live import Access, TimeoutFlag, look, seconds
 from scheduler.whatif.anonymize import Anonymizer
 from scheduler.whatif.documents import Item, Source, items_of
 from scheduler.whatif.export import exported

@@ -13,8 +13,8 @@ import typer
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import NowFlag, SnapshotFlag, options, read_files
-from scheduler.cli.flags import Output, OutputFlag
-from scheduler.cli.live import Access, ContextFlag, KubeconfigFlag, TimeoutFlag, look, seconds
+from scheduler.cli.flags import ContextFlag, KubeconfigFlag, Output, OutputFlag
+from scheduler.cli.live import Access, TimeoutFlag, look, seconds
 from scheduler.cli.printing import Column, show
 from scheduler.engine.choose import Ties
 from scheduler.objects.kinds import BY_KIND, NODE, POD

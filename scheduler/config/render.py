@@ -40,12 +40,14 @@ def to_configz(loaded: Loaded) -> dict[str, Any]:
 
 
 def to_log(loaded: Loaded, text: str) -> str:
-    """Return the file's `text` as a decision log may keep it, without private keys.
+    """Return the file's `text` as a decision log may keep it: what it comes to if it holds private keys.
 
-    A replay needs none of them: what extenders answered is in the log.
+    A replay needs none of them: what extenders answered is in the log. Without a text, too, it is what
+    the configuration comes to.
     """
     found = documents(loaded)
-    return yaml.safe_dump_all(found, sort_keys=False) if _hide_keys(found[0]) else text
+    has_keys = _hide_keys(found[0])
+    return yaml.safe_dump_all(found, sort_keys=False) if has_keys or not text else text
 
 
 def _hide_keys(scheduler: dict[str, Any]) -> bool:

@@ -7,21 +7,14 @@ from typing import Annotated
 
 import typer
 
-from scheduler.cli.agent.running import (
-    Context,
-    Kubeconfig,
-    LogFormat,
-    LogLevel,
-    NodeName,
-    cluster,
-    run_until_stopped,
-)
+from scheduler.cli.agent.running import PROC, NodeName, ProcFolder, cluster, run_until_stopped
+from scheduler.cli.flags import ContextFlag, KubeconfigFlag, LogFormatFlag, LogLevelFlag
 
 
 def bandwidth(
     node_name: NodeName,
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
+    kubeconfig: KubeconfigFlag = "",
+    context: ContextFlag = "",
     interface: Annotated[
         str, typer.Option("--interface", help="Else that of the default route.")
     ] = "",
@@ -31,17 +24,15 @@ def bandwidth(
     sysfs: Annotated[Path, typer.Option("--sysfs", help="Where the host's /sys is.")] = Path(
         "/sys"
     ),
-    proc: Annotated[Path, typer.Option("--proc", help="Where the host's /proc is.")] = Path(
-        "/proc"
-    ),
+    proc: ProcFolder = PROC,
     every_seconds: Annotated[
         float, typer.Option("--every-seconds", min=0.1, help="Between two looks at the link.")
     ] = 10.0,
     check_seconds: Annotated[
         float, typer.Option("--check-seconds", min=1.0, help="Between two looks at the node.")
     ] = 300.0,
-    log_level: LogLevel = "info",
-    log_format: LogFormat = "auto",
+    log_level: LogLevelFlag = "info",
+    log_format: LogFormatFlag = "auto",
 ) -> int:
     """Advertise the node's link as network.aware.com/bandwidth, in bit/s."""
     from operators.agents.bandwidth import BandwidthAgent, BandwidthSettings

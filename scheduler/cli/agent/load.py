@@ -7,32 +7,23 @@ from typing import Annotated
 
 import typer
 
-from scheduler.cli.agent.running import (
-    Context,
-    Kubeconfig,
-    LogFormat,
-    LogLevel,
-    NodeName,
-    cluster,
-    run_until_stopped,
-)
+from scheduler.cli.agent.running import PROC, NodeName, ProcFolder, cluster, run_until_stopped
+from scheduler.cli.flags import ContextFlag, KubeconfigFlag, LogFormatFlag, LogLevelFlag
 
 
 def load(
     node_name: NodeName,
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
-    proc: Annotated[Path, typer.Option("--proc", help="Where the host's /proc is.")] = Path(
-        "/proc"
-    ),
+    kubeconfig: KubeconfigFlag = "",
+    context: ContextFlag = "",
+    proc: ProcFolder = PROC,
     cgroups: Annotated[
         Path, typer.Option("--cgroups", help="Where the host's control groups are.")
     ] = Path("/sys/fs/cgroup"),
     sample_seconds: Annotated[
         float, typer.Option("--sample-seconds", min=0.1, help="Between two looks.")
     ] = 5.0,
-    log_level: LogLevel = "info",
-    log_format: LogFormat = "auto",
+    log_level: LogLevelFlag = "info",
+    log_format: LogFormatFlag = "auto",
 ) -> int:
     """Measure the node and its pods, and report them as its NodeMetric."""
     from operators.agents.load import LoadAgent, LoadSettings

@@ -2,29 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from scheduler.cli.agent.running import (
-    Context,
-    Kubeconfig,
-    LogFormat,
-    LogLevel,
-    cluster,
-    run_until_stopped,
+from scheduler.cli.agent.running import cluster, run_until_stopped
+from scheduler.cli.flags import (
+    ContextFlag,
+    KubeconfigFlag,
+    LogFormatFlag,
+    LogLevelFlag,
+    Output,
+    OutputFlag,
 )
-from scheduler.cli.flags import Output, OutputFlag
+
+if TYPE_CHECKING:
+    from operators.agents.netperf import NetperfSettings, Peers
 
 PORT, METRICS_PORT = 10261, 10262
 
+NodeName = Annotated[
+    str, typer.Option("--node-name", envvar="NODE_NAME", help="The node this runs on.")
+]
 KeyFile = Annotated[
     Path | None,
     typer.Option(
         "--key-file", envvar="TRELLIS_NETPERF_KEY_FILE", help="The key that all agents share."
     ),
+]
+Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", envvar="POD_NAMESPACE", help="Where the agents are.")
+]
+Service = Annotated[
+    str, typer.Option("--service", help="The Service whose endpoints are the agents.")
+]
+PeersFile = Annotated[
+    Path | None, typer.Option("--peers", help="A file that lists the agents, instead.")
+]
+BindAddress = Annotated[str, typer.Option("--bind-address", help="Else all addresses.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535)]
+MetricsPort = Annotated[int, typer.Option("--metrics-port", min=0, max=65535)]
+ProbesPerMinute = Annotated[
+    float, typer.Option("--probes-per-minute", min=0.1, max=600, help="At most, by this agent.")
+]
+LeastSeconds = Annotated[
+    float, typer.Option("--least-seconds", min=0.1, help="Between two probes of one pair.")
+]
+RoundTrips = Annotated[int, typer.Option("--round-trips", min=1, max=900, help="Of one probe.")]
+ProbeSeconds = Annotated[
+    float, typer.Option("--probe-seconds", min=0.01, max=30, help="The longest probe.")
+]
+Pairs = Annotated[int, typer.Option("--pairs", min=1, max=10, help="Of nodes, between two zones.")]
+RefreshSeconds = Annotated[
+    float, typer.Option("--refresh-seconds", min=0.1, help="Between two looks at the agents.")
+]
+Push = Annotated[str, typer.Option("--push", help="The URL of a Pushgateway.")]
+PushSeconds = Annotated[float, typer.Option("--push-seconds", min=1.0)]
+LinksFile = Annotated[
+    Path | None, typer.Option("--simulate-links", help="A file of delays, to try things out.")
 ]
 
 app = typer.Typer(rich_markup_mode=None)
@@ -33,69 +71,34 @@ app = typer.Typer(rich_markup_mode=None)
 @app.callback(invoke_without_command=True)
 def netperf(
     context_: typer.Context,
-    node_name: Annotated[
-        str, typer.Option("--node-name", envvar="NODE_NAME", help="The node this runs on.")
-    ] = "",
+    node_name: NodeName = "",
     key_file: KeyFile = None,
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
-    namespace: Annotated[
-        str,
-        typer.Option("--namespace", "-n", envvar="POD_NAMESPACE", help="Where the agents are."),
-    ] = "",
-    service: Annotated[
-        str, typer.Option("--service", help="The Service whose endpoints are the agents.")
-    ] = "trellis-netperf-agent",
-    peers: Annotated[
-        Path | None, typer.Option("--peers", help="A file that lists the agents, instead.")
-    ] = None,
-    bind_address: Annotated[str, typer.Option("--bind-address", help="Else all addresses.")] = "",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535)] = PORT,
-    metrics_port: Annotated[int, typer.Option("--metrics-port", min=0, max=65535)] = METRICS_PORT,
-    probes_per_minute: Annotated[
-        float, typer.Option("--probes-per-minute", min=0.1, max=600, help="At most, by this agent.")
-    ] = 20.0,
-    least_seconds: Annotated[
-        float, typer.Option("--least-seconds", min=0.1, help="Between two probes of one pair.")
-    ] = 10.0,
-    round_trips: Annotated[
-        int, typer.Option("--round-trips", min=1, max=900, help="Of one probe.")
-    ] = 100,
-    probe_seconds: Annotated[
-        float, typer.Option("--probe-seconds", min=0.01, max=30, help="The longest probe.")
-    ] = 2.0,
-    pairs: Annotated[
-        int, typer.Option("--pairs", min=1, max=10, help="Of nodes, between two zones.")
-    ] = 2,
-    refresh_seconds: Annotated[
-        float, typer.Option("--refresh-seconds", min=0.1, help="Between two looks at the agents.")
-    ] = 300.0,
-    push: Annotated[str, typer.Option("--push", help="The URL of a Pushgateway.")] = "",
-    push_seconds: Annotated[float, typer.Option("--push-seconds", min=1.0)] = 30.0,
-    links: Annotated[
-        Path | None, typer.Option("--simulate-links", help="A file of delays, to try things out.")
-    ] = None,
-    log_level: LogLevel = "info",
-    log_format: LogFormat = "auto",
+    kubeconfig: KubeconfigFlag = "",
+    context: ContextFlag = "",
+    namespace: Namespace = "",
+    service: Service = "trellis-netperf-agent",
+    peers: PeersFile = None,
+    bind_address: BindAddress = "",
+    port: Port = PORT,
+    metrics_port: MetricsPort = METRICS_PORT,
+    probes_per_minute: ProbesPerMinute = 20.0,
+    least_seconds: LeastSeconds = 10.0,
+    round_trips: RoundTrips = 100,
+    probe_seconds: ProbeSeconds = 2.0,
+    pairs: Pairs = 2,
+    refresh_seconds: RefreshSeconds = 300.0,
+    push: Push = "",
+    push_seconds: PushSeconds = 30.0,
+    links: LinksFile = None,
+    log_level: LogLevelFlag = "info",
+    log_format: LogFormatFlag = "auto",
 ) -> int:
     """Measure latency to the other agents, and answer them."""
     if context_.invoked_subcommand is not None:
         return 0
     if not node_name:
         raise typer.BadParameter("say which node this is", param_hint="--node-name")
-    from random import Random
-
-    from operators.agents.netperf import (
-        Keys,
-        Links,
-        NetperfAgent,
-        NetperfSettings,
-        Pace,
-        Peers,
-        PeersOfFile,
-        PeersOfService,
-    )
-    from scheduler.base.clock import RealClock
+    from operators.agents.netperf import NetperfSettings, Pace
 
     settings = NetperfSettings(
         node=node_name,
@@ -110,21 +113,53 @@ def netperf(
         push=push,
         push_s=push_seconds,
     )
+    others = Others(kubeconfig, context, namespace, service, peers)
+    return run_until_stopped(_agent(settings, key_file, others, links), log_level, log_format)
+
+
+class Others(NamedTuple):
+    """Where the agent learns who the others are: from a file, or else from a Service's endpoints."""
+
+    kubeconfig: str
+    context: str
+    namespace: str
+    service: str
+    file: Path | None
+
+    def listed(self) -> Peers | None:
+        """Return those of the file, if there is one."""
+        from operators.agents.netperf import PeersOfFile
+
+        return None if self.file is None else PeersOfFile(self.file)
+
+    async def served(self, stack: AsyncExitStack) -> Peers:
+        """Return those of the Service; the connection stays open as long as the stack."""
+        from operators.agents.netperf import PeersOfService
+
+        found = await stack.enter_async_context(cluster(self.kubeconfig, self.context))
+        home = self.namespace or found.namespace or "default"
+        return PeersOfService(found.api, home, self.service)
+
+
+def _agent(
+    settings: NetperfSettings, key_file: Path | None, others: Others, links: Path | None
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Return what runs the agent; files that it needs are read before."""
+    from random import Random
+
+    from operators.agents.netperf import Keys, Links, NetperfAgent
+    from scheduler.base.clock import RealClock
 
     keys = Keys(_needed(key_file))
+    listed = others.listed()
     simulated = Links(links, Random(0)) if links is not None else None  # noqa: S311 - no secret
-    of_file = PeersOfFile(peers) if peers is not None else None
 
     async def start() -> None:
         async with AsyncExitStack() as stack:
-            known: Peers | None = of_file
-            if known is None:
-                found = await stack.enter_async_context(cluster(kubeconfig, context))
-                home = namespace or found.namespace or "default"
-                known = PeersOfService(found.api, home, service)
+            known = listed or await others.served(stack)
             await NetperfAgent(settings, keys, known, RealClock(), simulated).run()
 
-    return run_until_stopped(start, log_level, log_format)
+    return start
 
 
 @app.command()

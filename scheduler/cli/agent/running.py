@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -19,10 +20,8 @@ API_TIMEOUT_S = 10.0
 NodeName = Annotated[
     str, typer.Option("--node-name", envvar="NODE_NAME", help="The node this runs on.")
 ]
-Kubeconfig = Annotated[str, typer.Option("--kubeconfig", help="Else KUBECONFIG, else in-cluster.")]
-Context = Annotated[str, typer.Option("--context", help="A context of the kubeconfig.")]
-LogLevel = Annotated[str, typer.Option("--log-level", help="debug, info, warning, error")]
-LogFormat = Annotated[str, typer.Option("--log-format", help="json, console or auto")]
+ProcFolder = Annotated[Path, typer.Option("--proc", help="Where the host's /proc is.")]
+PROC = Path("/proc")
 
 
 class Cluster(NamedTuple):

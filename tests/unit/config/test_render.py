@@ -45,4 +45,5 @@ def test_a_log_keeps_a_file_without_keys_as_it_is():
     loaded = load(text, file="f", registry=registry())
 
     assert text == to_log(loaded, text)
+    assert loaded.profiles == load(to_log(loaded, ""), file="-", registry=registry()).profiles
     assert "REDACTED" not in json.dumps(to_configz(loaded))
