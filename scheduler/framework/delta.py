@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows
+from scheduler.framework.crowd import Crowd
 from scheduler.objects.pod import ContainerPort
 from scheduler.state.podindex import Placed
 from scheduler.state.ports import HostPorts, ports_conflict
@@ -50,6 +51,10 @@ class Differences(Protocol):
 
     def arrivals(self) -> Iterator[tuple[Placed, int]]:
         """Yield the pods that come, with their rows of the table."""
+        ...
+
+    def leaving(self, rows: Rows | None) -> tuple[Crowd, BoolColumn] | None:
+        """Return the pods on just these rows that may leave, and which are gone; None if unknown."""
         ...
 
 
@@ -103,6 +108,10 @@ class Delta:
         """Yield the pods that are added, with their rows."""
         for row, placed in self.added.items():
             yield from ((one, row) for one in placed.values())
+
+    def leaving(self, _rows: Rows | None) -> tuple[Crowd, BoolColumn] | None:
+        """Return None: `moves` tells who is gone, which is soon read."""
+        return None
 
     def pods_on(self, row: int, pods: Mapping[str, Placed]) -> Mapping[str, Placed]:
         """Return the pods of one row of the table after the change."""

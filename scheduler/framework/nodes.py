@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, HashColumn, IdColumn, IntColumn, IntMatrix, Rows
 from scheduler.base.errors import StateError
+from scheduler.framework.crowd import Crowd
 from scheduler.framework.delta import Delta, Differences
 from scheduler.objects.node import Node
 from scheduler.objects.pod import ContainerPort, NodeSelectorRequirement, NodeSelectorTerm
@@ -270,6 +271,13 @@ class Nodes:
         """Yield the pods that a hypothetical view adds, with their rows of the table."""
         if self._delta is not None:
             yield from self._delta.arrivals()
+
+    def leaving(self) -> tuple[Crowd, BoolColumn] | None:
+        """Return the pods on these rows of which some are gone, and which; None if `moves` alone tells.
+
+        All views of one dry run give the same crowd, so that what pods amount to can be kept with it.
+        """
+        return None if self._delta is None else self._delta.leaving(self._rows)
 
     def among(self, feasible: BoolColumn) -> Nodes:
         """Return the same columns with another `feasible` mask."""

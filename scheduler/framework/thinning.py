@@ -108,6 +108,10 @@ class Thinning:
             for pod, place in enumerate(self.promised.index.tolist()):
                 yield self.promised.pod(pod), int(self.crowd.rows[place])
 
+    def leaving(self, rows: Rows | None) -> tuple[Crowd, BoolColumn] | None:
+        """Return the crowd, and who of it is gone now; None for other rows than the crowd's."""
+        return (self.crowd, self.gone) if rows is self.crowd.rows else None
+
     @property
     def _places(self) -> Mapping[int, int]:
         if self._place_of is None:

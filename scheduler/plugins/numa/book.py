@@ -33,7 +33,7 @@ class Owed(msgspec.Struct, frozen=True):
 class Book:
     """One node's pods in the light of its topology.
 
-    `taken` is the object that decisions rest on, `waiting` a newer one whose pods we cannot name.
+    `taken` is the object that decisions rest on (its zones list `listed`), `waiting` a newer one whose pods we cannot name.
     `seen` are the uids that the figures account for; None means that nobody has said so, and then pods
     that had started when we learnt of them count as seen.
     """
@@ -43,6 +43,7 @@ class Book:
         "_marks",
         "frozen",
         "is_told",
+        "listed",
         "name",
         "owed",
         "placement",
@@ -56,6 +57,7 @@ class Book:
     def __init__(self, name: str) -> None:
         self.name = name
         self.taken: NodeResourceTopology | None = None
+        self.listed: frozenset[str] = frozenset()
         self.waiting: NodeResourceTopology | None = None
         self.seen: frozenset[str] | None = None
         self.owed: dict[str, Owed] = {}

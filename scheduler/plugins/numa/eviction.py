@@ -3,22 +3,29 @@
 Only an agent that publishes in which zone each container runs makes this possible. What victims hold
 of their own is given back to the zone it came from; without such data, or when a victim is not in it,
 nobody can say what its eviction would free.
+
+A dry run asks step by step, on many rows at once: what each pod would give back is worked out once
+for the crowd, and a step adds up what is gone.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from scheduler.base.arrays import BoolColumn, IntMatrix
+from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
+from scheduler.framework.crowd import Crowd
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.plugins.numa.demand import Demand
 from scheduler.plugins.numa.reserving import Reserving
 from scheduler.plugins.numa.sight import Sight
-from scheduler.plugins.numa.whereabouts import Freed, freed_by
+from scheduler.plugins.numa.whereabouts import shares_of
 from scheduler.state.podindex import Placed
 
 NOT_POSSIBLE = "eviction simulation in NRT is not possible:"
@@ -33,101 +40,179 @@ class Rehearsed(msgspec.Struct, frozen=True):
     refused: Mapping[str, BoolColumn]
 
 
-def rehearse(
-    sight: Sight, nodes: Nodes, reserving: Reserving, demand: PerShape[Demand], *, frees: bool
-) -> Rehearsed | None:
-    """Return what pods that leave or come make of the zones; None if no pod moves.
+class Evictions:
+    """Answers what pods that leave or come make of the zones.
 
     `frees` says whether victims give anything back; promised pods take their share of every zone.
     """
-    left: dict[int, list[Placed]] = {}
-    came: dict[int, list[Placed]] = {}
-    for placed, row in nodes.arrivals():
-        came.setdefault(row, []).append(placed)
-    if frees:
-        for placed, row, sign in nodes.moves():
-            if sign < 0:
-                left.setdefault(row, []).append(placed)
-    if not left and not came:
-        return None
-    changing = _Changing(sight)
-    places = {row: place for place, row in enumerate(sight.table_rows().tolist())}
-    for row, promised in came.items():
-        if row in places:
-            changing.take(places[row], (demand.of(placed) for placed in promised))
-    refused = {text: np.zeros(sight.size, dtype=np.bool_) for text in (NOTHING_TO_ADD, TOO_MUCH)}
-    for row, victims in left.items():
-        book = reserving.books.get(victims[0].node)
-        if row not in places or book is None:
-            continue
-        freed = freed_by(victims, book, demand)
-        if freed is None:
-            continue
-        place = places[row]
-        if not freed:
-            refused[NOTHING_TO_ADD][place] = True
-        else:
-            changing.give(place, freed)
-    refused[TOO_MUCH][changing.too_full()] = True
-    return Rehearsed(sight.over(changing.matrices), refused)
+
+    def __init__(self, reserving: Reserving, demand: PerShape[Demand], *, frees: bool) -> None:
+        self._reserving = reserving
+        self._demand = demand
+        self._frees = frees
+        self._known: WeakKeyDictionary[Crowd, _Holdings] = WeakKeyDictionary()
+
+    def rehearse(self, sight: Sight, nodes: Nodes) -> Rehearsed | None:
+        """Return the zones as a view has them; None if no pod moves."""
+        came: dict[int, list[Placed]] = {}
+        for placed, row in nodes.arrivals():
+            came.setdefault(row, []).append(placed)
+        held, gone = self._leaving(sight, nodes) if self._frees else (None, _NOBODY)
+        if not came and not np.count_nonzero(gone):
+            return None
+        matrices: dict[str, IntMatrix] = {}
+        if came:
+            places = _places(sight)
+            for row, promised in came.items():
+                if row in places:
+                    demands = (self._demand.of(placed) for placed in promised)
+                    _take(sight, matrices, places[row], demands)
+        refused = {} if held is None else held.give_back(sight, matrices, gone)
+        return Rehearsed(sight.over(matrices), refused)
+
+    def _leaving(self, sight: Sight, nodes: Nodes) -> tuple[_Holdings | None, BoolColumn]:
+        """Return what pods hold that may leave the rows, and which of them are gone."""
+        found = nodes.leaving()
+        if found is not None:
+            crowd, gone = found
+            held = self._known.get(crowd)
+            if held is None:
+                held = self._holdings(sight, map(crowd.pod, range(len(crowd))), crowd.index)
+                self._known[crowd] = held
+            return held, gone
+        moves = [(placed, row) for placed, row, sign in nodes.moves() if sign < 0]
+        if not moves:
+            return None, _NOBODY
+        places = _places(sight)
+        here = [(placed, places[row]) for placed, row in moves if row in places]
+        index = np.array([place for _, place in here], dtype=np.intp)
+        held = self._holdings(sight, (placed for placed, _ in here), index)
+        return held, np.ones(len(here), dtype=np.bool_)
+
+    def _holdings(self, sight: Sight, pods: Iterable[Placed], index: Rows) -> _Holdings:
+        """Look the pods up; `index` has the row of each, and those of a row follow one another.
+
+        There may be tens of thousands: nothing is called for one that was looked up before.
+        """
+        holdings = _Holdings(sight, index)
+        told, holding, noted = holdings.told, holdings.holding, holdings.noted
+        node, book, first = "", None, 0
+        slots: Mapping[int, int] = {}
+        for number, placed in enumerate(pods):
+            if placed.node != node:
+                node, book = placed.node, self._reserving.books.get(placed.node)
+                first, slots = holdings.cells(int(index[number]))
+            if book is None:
+                continue
+            shares = book.shares.get(placed.pod.metadata.uid)
+            if shares is None:
+                shares = shares_of(placed, book, self._demand)
+                if shares is None:
+                    continue
+            told.append(number)
+            if shares:
+                holding.append(number)
+                for zone, name, amount in shares:
+                    slot = slots.get(zone)
+                    if slot is not None:
+                        noted[name].extend((number, first + slot, amount))
+        return holdings
 
 
-class _Changing:
-    """Copies of the matrices that a change touches."""
+_NOBODY: BoolColumn = np.zeros(0, dtype=np.bool_)
+_Entries = tuple[Rows, Rows, IntColumn]
 
-    def __init__(self, sight: Sight) -> None:
-        self.matrices: dict[str, IntMatrix] = {}
+
+class _Holdings:
+    """What some pods hold of their own in the zones of their rows; `index` has the row of each pod.
+
+    `told` are the numbers of the pods that somebody tells the zones of, `holding` of those that hold
+    anything there; `noted` is by resource pod, cell, amount and so on, a cell being a slot of a row.
+    """
+
+    def __init__(self, sight: Sight, index: Rows) -> None:
+        self.told: list[int] = []
+        self.holding: list[int] = []
+        self.noted: defaultdict[str, list[int]] = defaultdict(list)
+        self._index = index
+        self._size = sight.size
+        self._width = sight.slots
         self._sight = sight
-        self._ids = sight.layout_ids
-        # By layout, the slot of each zone; by resource, (row, slot, amount) to be given.
+        self._layouts: list[int] = sight.layout_ids.tolist()
+        # By layout, the slot of each zone.
         self._slots: dict[int, dict[int, int]] = {}
-        self._given: dict[str, list[tuple[int, int, int]]] = {}
-        # Rows whose zones nobody knows any more.
-        self._unknown: list[int] = []
+        self._entries: dict[str, _Entries] | None = None
 
-    def take(self, place: int, demands: Iterable[Demand]) -> None:
-        """Deduct pods from every zone of a row."""
-        for asked in demands:
-            for name, amount in asked.whole:
-                matrix = self._matrix(name) if amount else None
-                if matrix is not None:
-                    cells = matrix[place]
-                    matrix[place] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
-
-    def give(self, place: int, freed: Freed) -> None:
-        """Add amounts to zones of a row, once per row; `too_full` works out what comes of it."""
-        number = int(self._ids[place])
-        if number < 0:
-            self._unknown.append(place)
-            return
-        slots = self._slots.get(number)
+    def cells(self, row: int) -> tuple[int, Mapping[int, int]]:
+        """Return the first cell of a row, and its zones' slots by their numbers."""
+        layout = self._layouts[row]
+        slots = self._slots.get(layout)
         if slots is None:
-            ids = self._sight.layout(number).ids
-            slots = self._slots[number] = {zone: slot for slot, zone in enumerate(ids)}
-        for zone, amounts in freed.items():
-            if zone in slots:
-                slot = slots[zone]
-                for name, amount in amounts.items():
-                    self._given.setdefault(name, []).append((place, slot, amount))
+            ids = self._sight.layout(layout).ids if layout >= 0 else ()
+            slots = self._slots[layout] = {zone: slot for slot, zone in enumerate(ids)}
+        return row * self._width, slots
 
-    def too_full(self) -> list[int]:
-        """Give what there is to give; return the rows where a zone would exceed what it can allocate."""
-        rows = self._unknown
-        for name, given in self._given.items():
-            matrix, offered = self._matrix(name), self._sight.offered(name)
+    def give_back(
+        self, sight: Sight, matrices: dict[str, IntMatrix], gone: BoolColumn
+    ) -> dict[str, BoolColumn]:
+        """Add what the pods that are gone held; return the rows where that cannot be told, by reason."""
+        told, freed = self._on_rows(self.told, gone), self._on_rows(self.holding, gone)
+        refused = {NOTHING_TO_ADD: told & ~freed}
+        too_much = freed & (sight.layout_ids < 0)
+        for name, (pods, cells, amounts) in self._arrays().items():
+            offered = sight.offered(name)
+            matrix = _copied(sight, matrices, name)
             if matrix is None or offered is None:
                 continue
-            places, slots, amounts = np.array(given, dtype=np.int64).T
-            held = matrix[places, slots]
-            more = np.where(held < 0, held, held + amounts)
-            rows += places[more > offered[places, slots]].tolist()
-            matrix[places, slots] = more
+            now = gone[pods]
+            given = np.zeros_like(matrix)
+            np.add.at(given.reshape(-1), cells[now], amounts[now])
+            given[matrix < 0] = 0
+            matrix += given
+            too_much |= ((given > 0) & (matrix > offered)).any(axis=1)
+        refused[TOO_MUCH] = too_much
+        return refused
+
+    def _arrays(self) -> dict[str, _Entries]:
+        if self._entries is None:
+            self._entries = {}
+            for name, noted in self.noted.items():
+                flat = np.fromiter(noted, dtype=np.int64, count=len(noted))
+                pods, cells, amounts = np.ascontiguousarray(flat.reshape(-1, 3).T)
+                self._entries[name] = pods, cells, amounts
+        return self._entries
+
+    def _on_rows(self, pods: list[int], gone: BoolColumn) -> BoolColumn:
+        """Return the rows on which some of the pods are gone."""
+        rows = np.zeros(self._size, dtype=np.bool_)
+        if pods:
+            numbers = np.fromiter(pods, dtype=np.intp, count=len(pods))
+            rows[self._index[numbers[gone[numbers]]]] = True
         return rows
 
-    def _matrix(self, name: str) -> IntMatrix | None:
-        if name not in self.matrices:
-            free = self._sight.free(name)
-            if free is None:
-                return None
-            self.matrices[name] = free.copy()
-        return self.matrices[name]
+
+def _places(sight: Sight) -> dict[int, int]:
+    """Return by row of the table which row of the view stands for it."""
+    return {row: place for place, row in enumerate(sight.table_rows().tolist())}
+
+
+def _take(
+    sight: Sight, matrices: dict[str, IntMatrix], place: int, demands: Iterable[Demand]
+) -> None:
+    """Deduct pods from every zone of a row."""
+    for asked in demands:
+        for name, amount in asked.whole:
+            matrix = _copied(sight, matrices, name) if amount else None
+            if matrix is not None:
+                cells = matrix[place]
+                matrix[place] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
+
+
+def _copied(sight: Sight, matrices: dict[str, IntMatrix], name: str) -> NDArray[np.int64] | None:
+    """Return the copy that may be written to of what is free of a resource."""
+    if name not in matrices:
+        free = sight.free(name)
+        if free is None:
+            return None
+        matrices[name] = free.copy()
+    return matrices[name]

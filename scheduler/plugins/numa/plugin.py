@@ -25,7 +25,7 @@ from scheduler.plugins.numa.args import (
     NodeResourceTopologyMatchArgs,
 )
 from scheduler.plugins.numa.demand import Demand, Needs, demand_of
-from scheduler.plugins.numa.eviction import Rehearsed, rehearse
+from scheduler.plugins.numa.eviction import Evictions
 from scheduler.plugins.numa.exact import hidden_splits
 from scheduler.plugins.numa.kept import Kept
 from scheduler.plugins.numa.reserving import Following
@@ -50,13 +50,15 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
     def __init__(self, args: NodeResourceTopologyMatchArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._topologies = handle.tracker(Topologies)
-        self._reserving = None
+        self._demand = PerShape(demand_of)
+        self._reserving = self._evictions = None
         if args.reserves:
             cache = args.cache
             follows = cache.resync_scope == ALL
-            following = Following(handle.profiles, cache.resync_method, follows)
+            frees = args.preemption_mode == ENABLED
+            following = Following(handle.profiles, cache.resync_method, follows, frees)
             self._reserving = self._topologies.reserve(following)
-        self._demand = PerShape(demand_of)
+            self._evictions = Evictions(self._reserving, self._demand, frees=frees)
         self._room = filtering.Room()
         self._misfits = Kept(self._no_zone, self._no_zone_on)
         self._scores = Kept(self._worth)
@@ -83,7 +85,9 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         """Reject nodes with stale data, and those whose zones do not hold the pod."""
         sight = self._sight(nodes)
         stale = self._stale(sight, cycle)
-        rehearsed = self._rehearse(sight, nodes)
+        rehearsed = None
+        if self._evictions is not None and nodes.amounts_touched is None:
+            rehearsed = self._evictions.rehearse(sight, nodes)
         rejected = reject(stale, STALE) if stale is not None else None
         if rehearsed is not None:
             sight = rehearsed.sight
@@ -179,12 +183,6 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         for book in self._reserving.long_stale(cycle.now):
             self.handle.node_warning(book.name, cycle.profile, STALE_EVENT, why_stale(book))
         return sight.of_table(stale)
-
-    def _rehearse(self, sight: Sight, nodes: Nodes) -> Rehearsed | None:
-        if self._reserving is None or nodes.amounts_touched is not None:
-            return None
-        frees = self.args.preemption_mode == ENABLED
-        return rehearse(sight, nodes, self._reserving, self._demand, frees=frees)
 
     def _checked(self, sight: Sight) -> BoolColumn:
         rows = np.zeros(sight.size, dtype=np.bool_)

@@ -29,7 +29,13 @@ from scheduler.plugins.numa.settings import (
     expected_fingerprint,
     kubelet_settings,
 )
-from scheduler.plugins.numa.whereabouts import Freed, freed_by, listed_by, says_where
+from scheduler.plugins.numa.whereabouts import (
+    Freed,
+    freed_by,
+    listed_by,
+    says_where,
+    shares_of,
+)
 from scheduler.plugins.numa.zones import Zones, read_zones
 from scheduler.state.columns import Column
 from scheduler.state.podindex import Placed
@@ -47,11 +53,15 @@ _MOST_LEFT = 256
 
 
 class Following(msgspec.Struct, frozen=True):
-    """What the cache goes by: our profiles, the resync method, and whether settings are followed."""
+    """What the cache goes by: our profiles, the resync method, and whether settings are followed.
+
+    `frees` says that somebody will ask what pods give back: reports are read for that as they come.
+    """
 
     profiles: frozenset[str] = frozenset()
     method: str = AUTODETECT
     follows_settings: bool = True
+    frees: bool = False
 
 
 class Reserving:
@@ -250,6 +260,7 @@ class Reserving:
         if seen is None and not self._takes_unnamed(book, topology, text):
             book.waiting = topology
             return
+        book.listed = listed
         if seen is None and not text and book.taken is not None:
             book.owed.clear()
         elif seen is not None or book.taken is None:
@@ -263,6 +274,9 @@ class Reserving:
         self._board.put(row, zones or read_zones(topology), kubelet_settings(topology))
         self._leave(name)
         self._count(name, book)
+        if self._following.frees:
+            for placed in book.frozen:
+                shares_of(placed, book, self._demand)
 
     def _takes_unnamed(self, book: Book, topology: NodeResourceTopology, text: str) -> bool:
         """Whether a report is taken though nobody knows which pods it accounts for."""
@@ -278,7 +292,7 @@ class Reserving:
         if placed.pod.spec.scheduler_name in self._following.profiles:
             return ours
         book = self.books.get(placed.node)
-        listed = listed_by(book.taken if book is not None else None)
+        listed = book.listed if book is not None else frozenset()
         exclusive = is_foreign(placed, self._following.profiles, ONLY_EXCLUSIVE, listed)
         return Owed(ours.needs, is_foreign=True, is_exclusive=exclusive)
 

@@ -19,12 +19,13 @@ from scheduler.state.podindex import Placed
 
 # zone number → resource → thousandths
 Freed = dict[int, dict[str, int]]
+# zone number, resource, thousandths
+Shares = tuple[tuple[int, str, int], ...]
 
 
-def listed_by(topology: NodeResourceTopology | None) -> frozenset[str]:
+def listed_by(topology: NodeResourceTopology) -> frozenset[str]:
     """Return the resources that the zones of a report list."""
-    zones = topology.zones if topology is not None else ()
-    return frozenset(resource.name for zone in zones for resource in zone.resources)
+    return frozenset(resource.name for zone in topology.zones for resource in zone.resources)
 
 
 def says_where(topology: NodeResourceTopology) -> bool:
@@ -40,7 +41,6 @@ def whereabouts(book: Book, demand: PerShape[Demand]) -> Mapping[Name, int] | No
     if book.taken is None:
         return None
     if book.placement is None:
-        listed = listed_by(book.taken)
         own, every = set(), set()
         for placed in book.frozen:
             asked, spec = demand.of(placed), placed.pod.spec
@@ -49,7 +49,7 @@ def whereabouts(book: Book, demand: PerShape[Demand]) -> Mapping[Name, int] | No
                 name = _name(placed, container.name)
                 if part.stays:
                     every.add(name)
-                if part.stays and _own_needs(part.needs, asked.qos, listed):
+                if part.stays and _own_needs(part.needs, asked.qos, book.listed):
                     own.add(name)
         book.placement = _decoded(book.taken, own) or _decoded(book.taken, every) or {}
     return book.placement or None
@@ -57,21 +57,27 @@ def whereabouts(book: Book, demand: PerShape[Demand]) -> Mapping[Name, int] | No
 
 def freed_by(pods: Iterable[Placed], book: Book, demand: PerShape[Demand]) -> Freed | None:
     """Return by zone what pods hold of their own; None if nobody says where they run."""
-    zone_of = whereabouts(book, demand)
-    if zone_of is None:
-        return None
-    listed: frozenset[str] | None = None
     freed: Freed = {}
     for placed in pods:
-        shares = book.shares.get(placed.pod.metadata.uid)
+        shares = shares_of(placed, book, demand)
         if shares is None:
-            listed = listed_by(book.taken) if listed is None else listed
-            shares = tuple(_shares(placed, demand.of(placed), zone_of, listed))
-            book.shares[placed.pod.metadata.uid] = shares
+            return None
         for zone, name, amount in shares:
             amounts = freed.setdefault(zone, {})
             amounts[name] = amounts.get(name, 0) + amount
     return freed
+
+
+def shares_of(placed: Placed, book: Book, demand: PerShape[Demand]) -> Shares | None:
+    """Return what a pod holds of its own; None if nobody says where the node's pods run."""
+    uid = placed.pod.metadata.uid
+    shares = book.shares.get(uid)
+    if shares is None:
+        zone_of = whereabouts(book, demand)
+        if zone_of is None:
+            return None
+        shares = book.shares[uid] = tuple(_shares(placed, demand.of(placed), zone_of, book.listed))
+    return shares
 
 
 def _shares(

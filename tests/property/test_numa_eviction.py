@@ -1,0 +1,153 @@
+"""What victims give back in a dry run of preemption, against plain sums zone by zone."""
+
+from random import Random
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.framework.crowd import crowd_of
+from scheduler.framework.thinning import Thinning
+from scheduler.objects.numaplacement import METADATA, VECTOR, encode
+from scheduler.objects.plain import read_pod
+from scheduler.objects.podfingerprint import fingerprint, mark_of
+from scheduler.plugins.numa.tracker import Topologies
+from scheduler.testing.builders import node
+from scheduler.testing.scene import Scene
+
+NAME = "NodeResourceTopologyMatch"
+GIB = 2**30
+
+
+def asking(name, cpus, *, on="", shares=False):
+    """Return a pod with CPUs and a GiB of its own, or a share of them."""
+    amounts = {"cpu": str(cpus), "memory": "1Gi"}
+    resources = {"requests": amounts, "limits": {} if shares else amounts}
+    return {
+        "kind": "Pod",
+        "metadata": {"namespace": "default", "name": name},
+        "spec": {
+            "schedulerName": "trellis",
+            "nodeName": on,
+            "containers": [{"name": "main", "resources": resources}],
+        },
+        "status": {"phase": "Running" if on else "Pending"},
+    }
+
+
+class House:
+    """A node whose zones hold pods: some of which the agent tells, or nobody."""
+
+    def __init__(self, source, name):
+        self.name = name
+        self.tells = source.random() < 0.8
+        self.zones = source.randint(1, 3)
+        self.zone_of, self.cpus = {}, {}
+        for number in range(source.randint(0, 6)):
+            called = f"{name}-{number}"
+            self.zone_of[called] = source.randrange(self.zones)
+            self.cpus[called] = source.randint(1, 3)
+        self.sharing = f"{name}-sharing"
+        self.late = f"{name}-late"
+        self.free = [source.randint(0, 3) for _ in range(self.zones)]
+        self.most = [
+            free + self.used(zone) + source.choice([0, 0, 0, 2, -1])
+            for zone, free in enumerate(self.free)
+        ]
+
+    def used(self, zone):
+        """Return the CPUs that pods hold in a zone."""
+        return sum(cpus for name, cpus in self.cpus.items() if self.zone_of[name] == zone)
+
+    def pods(self):
+        """Return the pods that the report accounts for."""
+        owners = [asking(name, cpus, on=self.name) for name, cpus in self.cpus.items()]
+        return [*owners, asking(self.sharing, 1, on=self.name, shares=True)]
+
+    def report(self):
+        """Return what the agent says."""
+        names = {("default", name, "main"): zone for name, zone in self.zone_of.items()}
+        metadata, vectors = encode(names, self.zones)
+        marks = [mark_of("default", name) for name in (*self.cpus, self.sharing)]
+        told = {
+            "topologyManagerPolicy": "single-numa-node",
+            "topologyManagerScope": "pod",
+            "nodeTopologyPodsFingerprint": fingerprint(marks),
+            **({METADATA: metadata} if self.tells else {}),
+        }
+        return {
+            "kind": "NodeResourceTopology",
+            "metadata": {"name": self.name},
+            "attributes": [{"name": name, "value": value} for name, value in told.items()],
+            "zones": [
+                {
+                    "name": f"node-{zone}",
+                    "type": "Node",
+                    "attributes": [{"name": VECTOR, "value": vectors.get(zone, "")}],
+                    "resources": [
+                        amount("cpu", self.free[zone], self.most[zone]),
+                        amount("memory", 64 * GIB, 128 * GIB),
+                    ],
+                }
+                for zone in range(self.zones)
+            ],
+        }
+
+    def takes(self, cpus, left, gone):
+        """Whether a pod fits once these pods have gone; `left` are each zone's thousandths."""
+        if gone and self.tells and self.cpus:
+            owners = [name for name in gone if name in self.cpus]
+            if not owners:
+                return False  # nobody can say what this frees
+            left = list(left)
+            for name in owners:
+                left[self.zone_of[name]] += self.cpus[name] * 1000
+            touched = {self.zone_of[name] for name in owners}
+            if any(left[zone] > self.most[zone] * 1000 for zone in touched):
+                return False
+        return any(free >= cpus * 1000 for free in left)
+
+
+def amount(name, available, most):
+    """Return what a zone has of a resource."""
+    texts = {"capacity": str(most), "allocatable": str(most), "available": str(available)}
+    return {"name": name, **texts}
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_victims_give_back_what_they_hold(seed):
+    """However the dry run tells who is gone, each zone gets back what its victims held."""
+    source = Random(seed)
+    scene = Scene(NAME, {"cacheResyncPeriodSeconds": 5, "preemptionMode": "Enabled"})
+    houses = [House(source, f"n{number}") for number in range(4)]
+    nodes = [node(house.name, cpu="64", memory="512Gi") for house in houses]
+    there = [one for house in houses for one in house.pods()]
+    scene.fill(nodes, there, (), [house.report() for house in houses])
+    for house in houses:
+        if source.random() < 0.4:
+            late = read_pod(asking(house.late, 1, on=house.name))
+            scene.follow(scene.cluster.put_pod(late))
+    plugin: Any = scene.plugin
+    view, table = scene.nodes(), scene.cluster.table
+    rows = np.array([table.rows[house.name] for house in houses], dtype=np.intp)
+    placed = [(one, table.rows[one.node]) for one in scene.cluster.pods]
+    thinning = Thinning(crowd_of(rows, placed), crowd_of(rows, ()))
+    stepwise = view.with_differences(rows, thinning)
+    plugin.pre_filter(scene.cycle(read_pod(asking("first", 1))), view)  # reports find their pods
+    left = {h.name: scene.handle.tracker(Topologies).left(h.name)["cpu"] for h in houses}
+    for _ in range(3):
+        cpus = source.randint(1, 6)
+        cycle = scene.cycle(read_pod(asking("new", cpus)))
+        state = plugin.pre_filter(cycle, view)
+        thinning.gone[:] = [source.random() < 0.5 for _ in placed]
+        crowd = thinning.crowd
+        gone = [crowd.pod(at) for at in np.flatnonzero(thinning.gone).tolist()]
+        names = {h.name: [p.pod.metadata.name for p in gone if p.node == h.name] for h in houses}
+        wanted = [h.takes(cpus, left[h.name], names[h.name]) for h in houses]
+
+        for shown, places in ((stepwise, slice(None)), (view.hypothetical(gone), rows)):
+            rejected = plugin.filter(cycle, shown, state)
+            refused = np.zeros(shown.size, bool) if rejected is None else rejected.rows
+            assert wanted == (~refused[places]).tolist()
