@@ -14,6 +14,7 @@ from tests.chart.test_chart import COMBINATIONS, render
 from tests.e2e.chartparts import established
 from tests.e2e.chartworld import (
     MARKS,
+    NAMESPACE,
     PODS,
     RELEASE,
     Json,
@@ -78,6 +79,9 @@ async def test_a_release_through_all_profiles(server: Server):
 
     await server.helm("uninstall", RELEASE)
     assert [] == await left_behind(server)
+    # The daemon's own, which a next installation goes on with.
+    leases = await server.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases")
+    assert [RELEASE] == [one["metadata"]["name"] for one in leases["items"]]
     definitions = await server.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
     assert 6 == len(definitions["items"])
 
