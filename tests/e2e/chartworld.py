@@ -339,3 +339,7 @@ async def load(server: Server) -> None:
     await server.says('trellis_node_metrics{state="fresh"} 6')
     await server.post(PODS, waiting("cool"))
     await server.until(f"{PODS}/cool", lambda found: found["spec"].get("nodeName") == "node-3")
+
+
+# What only works with a profile, in the order in which a release goes through them.
+PROFILES = {step.__name__: step for step in (plain, network, sakkara, numa, load)}

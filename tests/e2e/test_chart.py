@@ -1,4 +1,4 @@
-"""The chart by helm on a server: a release through all profiles, and nothing stays but definitions.
+"""The chart by helm on a server: a release through all profiles, and what stays when it goes.
 
 Each time the daemon gets what its Deployment says and nothing else; a right that is missing shows as an
 answer 403 in its log.
@@ -16,14 +16,10 @@ from tests.e2e.chartworld import (
     MARKS,
     NAMESPACE,
     PODS,
+    PROFILES,
     RELEASE,
     Json,
     Server,
-    load,
-    network,
-    numa,
-    plain,
-    sakkara,
     six_nodes,
     waiting,
 )
@@ -56,17 +52,13 @@ async def left_behind(server: Server) -> list[str]:
 
 
 async def test_a_release_through_all_profiles(server: Server):
-    """Install, upgrade from profile to profile, roll back, uninstall: only definitions stay."""
-    await server.chart("install", "profile=plain")
-    async with server.daemon():
-        await plain(server)
-    for profile in (network, sakkara, numa):
-        await server.chart("upgrade", f"profile={profile.__name__}")
+    """Install, upgrade from profile to profile, roll back, uninstall: definitions and the Lease stay."""
+    for profile, step in PROFILES.items():
+        verb = "install" if profile == "plain" else "upgrade"
+        more = ["agents.load.enabled=true"] if profile == "load" else []
+        await server.chart(verb, f"profile={profile}", *more)
         async with server.daemon():
-            await profile(server)
-    await server.chart("upgrade", "profile=load", "agents.load.enabled=true")
-    async with server.daemon():
-        await load(server)
+            await step(server)
     await server.chart("upgrade", "profile=all")
     async with server.daemon():
         await server.post(PODS, waiting("last"))
@@ -84,6 +76,9 @@ async def test_a_release_through_all_profiles(server: Server):
     assert [RELEASE] == [one["metadata"]["name"] for one in leases["items"]]
     definitions = await server.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
     assert 6 == len(definitions["items"])
+    leases = await server.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases")
+    (lease,) = leases["items"]
+    assert (RELEASE, "") == (lease["metadata"]["name"], lease["spec"].get("holderIdentity") or "")
 
 
 async def kinds_of(server: Server) -> dict[tuple[str, str], tuple[str, bool]]:
