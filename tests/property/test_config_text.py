@@ -83,10 +83,10 @@ def test_any_mixture_of_yaml_signs_is_refused_or_loaded(text):
 @given(st.dictionaries(FIELDS, TREES, max_size=6))
 def test_any_tree_under_the_right_kind_is_refused_or_loaded(tree):
     """Right names with wrong values: every one ends in a message with a place, and soon."""
-    start = time.perf_counter()
+    start = time.process_time()
     outcome(yaml.safe_dump(tree | {"apiVersion": API_VERSION, "kind": KIND}))
 
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @given(st.lists(PROFILES, max_size=3))

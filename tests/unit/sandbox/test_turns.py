@@ -187,7 +187,7 @@ class TestTurns:
         turns = Turns(store, [actor])
         task = asyncio.create_task(turns.run())
         put(store, "a")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await acted.wait()
             await late.wait()
         task.cancel()

@@ -136,7 +136,7 @@ async def raw(host: str, port: int, context: ssl.SSLContext, request: bytes) -> 
     writer.write(request)
     answer = bytearray()
     with contextlib.suppress(ConnectionError):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while chunk := await reader.read(65536):
                 answer += chunk
     writer.close()

@@ -65,7 +65,7 @@ async def test_files_are_looked_at_by_themselves(
 ):
     """A running server notices changed files without being told."""
     monkeypatch.setattr(app, "CERTIFICATE_INTERVAL_S", 0.01)
-    async with house.serving() as visitor, asyncio.timeout(20):
+    async with house.serving() as visitor, asyncio.timeout(60):
         await asyncio.to_thread(put, own_files, house.authority.serving("second"))
         while "second" != name_of(await shown(visitor)):
             pass
