@@ -222,9 +222,9 @@ class Grounds:
 
         `filters` are those that the pod meets; who has a rule must be the first of them as ever.
         """
-        if not nodes.is_live:
-            return None
-        kept = cycle.shape.kept
+        if not nodes.is_live or cycle.pod.spec.node_name:
+            return None  # specs are compared without the name of a node
+        kept = cycle.shape.spec.kept
         kind: _Kind | None = kept.get(self._key)
         if kind is None:
             kind = kept[self._key] = self._kind(cycle, filters)

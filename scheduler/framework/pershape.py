@@ -45,6 +45,18 @@ class PerShape(Generic[ValueT]):
         return value
 
 
+class PerSpec(PerShape[ValueT]):
+    """One value per spec: `make(pod)` looks at nothing else, not even at labels."""
+
+    def of(self, shaped: Shaped) -> ValueT:
+        """Return the value for the pod of a cycle, or for a placed one."""
+        kept = shaped.shape.spec.kept
+        value: ValueT = kept.get(self._key, _NOTHING)
+        if value is _NOTHING:
+            value = kept[self._key] = self._make(shaped.pod)
+        return value
+
+
 class PerPod(Generic[ValueT]):
     """One value per pod object; a new version of a pod is worked out anew."""
 

@@ -62,7 +62,8 @@ class Plugin(Generic[ArgsT]):
     of `filter` and `score` that still work when a profile disables `pre_filter` or `pre_score`; the
     framework then makes the state when it is needed. `by_shape` names those of `pre_filter` and
     `pre_score` whose answer depends on the pod's shape and the arguments alone: the framework asks
-    once per shape. `by_row` says more than `local`: the verdict of `filter` on a row follows from the
+    once per shape. `by_spec` says of these answers, and of those that the plugin is not concerned, that they
+    follow from the pod's spec alone, not from its labels, namespace or controller. `by_row` says more than `local`: the verdict of `filter` on a row follows from the
     row's node, its pods and the pod's shape, so it may be kept until one of them changes. `bounded` says that scores are within 0..100 on every row, feasible or not.
 
     `idle_at`, which an instance may set, names points (methods) where it does nothing with its
@@ -76,6 +77,7 @@ class Plugin(Generic[ArgsT]):
     local: ClassVar[bool] = False
     on_the_spot: ClassVar[tuple[str, ...]] = ()
     by_shape: ClassVar[tuple[str, ...]] = ()
+    by_spec: ClassVar[bool] = False
     by_row: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
     normalize: Any = "none"
@@ -120,15 +122,16 @@ class Plugin(Generic[ArgsT]):
                     cls.args_type = argument
 
     def filter_rule(self, cycle: Cycle) -> RowRule | None:
-        """Return how `filter` judges pods of this shape row by row; None if it does more than that.
+        """Return how `filter` judges pods of this spec row by row; None if it does more than that.
 
-        What it returns follows from the shape alone, and so does whether the plugin skips such pods.
+        What it returns follows from the spec alone (not from labels, namespace, controller, or the
+        node's name), and so does whether the plugin skips such pods.
         """
         del cycle
         return None
 
     def score_rule(self, cycle: Cycle) -> RowRule | None:
-        """Return how `score` judges pods of this shape row by row; None if it does more than that.
+        """Return how `score` judges pods of this spec row by row; None if it does more than that.
 
         With `cells`, scores are within 0..100 and `normalize` is "none". Without, the rule holds while
         they are one number for all rows, or are not normalized. Else as `filter_rule`.

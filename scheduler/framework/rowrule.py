@@ -14,7 +14,7 @@ CellRule: TypeAlias = Callable[[int], int]
 
 
 class RowRule(msgspec.Struct, frozen=True):
-    """A plugin's answer to the pods of one shape, as far as it can be shared and kept.
+    """A plugin's answer to the pods of one spec, as far as it can be shared and kept.
 
     Pods with equal `key` get the same answer for the same nodes, whatever their shapes. Of a row it
     depends on its node and, if there is `cells`, on its allocatable and requested amounts;

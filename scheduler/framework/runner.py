@@ -269,9 +269,10 @@ class Runner(PointLoop):
         left = standing.left
         if kept:
             names = {bound.name for bound in kept}
-            left = tuple(bound for bound in left if bound.name not in names)
+            left = tuple([bound for bound in left if bound.name not in names])
         self._each("pre_score", left, step, skipped=states.skipped_scoring)
-        self._scoring.learn(cycle.shape, nodes, standing, answers)
+        if answers:
+            self._scoring.learn(cycle.shape, nodes, standing, answers)
         if states.skipped_scoring == standing.skipped:
             return standing.after
         return tuple(b for b in standing.after if b.name not in states.skipped_scoring)

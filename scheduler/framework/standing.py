@@ -35,7 +35,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class _Known:
-    """The standing answers to one shape: `now` while the guards stand still, `certain` for all time."""
+    """Standing answers: `now` while the guards stand still, `certain` for all time."""
 
     __slots__ = ("certain", "guarded", "guards", "lasting", "now")
 
@@ -47,20 +47,24 @@ class _Known:
 
 
 class StandingAnswers:
-    """The standing answers at one point (pre_filter or pre_score) of a profile, per shape."""
+    """The standing answers at one point (pre_filter or pre_score) of a profile.
+
+    Per shape, and those of plugins with `by_spec` per spec, for shapes that come for the first time.
+    """
 
     def __init__(self, profile: Profile, point: str) -> None:
         self._point = point
         self._bounds: tuple[Bound, ...] = getattr(profile, point)
         self._after: tuple[Bound, ...] = getattr(profile, point.removeprefix("pre_"))
         self._nothing_known = Standing(self._bounds, self._after)
+        self._by_spec = {bound.name for bound in self._bounds if bound.plugin.by_spec}
         self._key = object()
         # Shapes with the same plugins answered have these in common.
         self._without: dict[tuple[str, frozenset[str]], tuple[Bound, ...]] = {}
 
     def of(self, shape: Shape, nodes: Nodes) -> Standing:
         """Return what is known of a shape; what guards stand for only of the nodes as they are."""
-        known: _Known | None = shape.kept.get(self._key)
+        known: _Known | None = shape.kept.get(self._key) or shape.spec.kept.get(self._key)
         if known is None:
             return self._nothing_known
         if not nodes.is_live:
@@ -75,25 +79,57 @@ class StandingAnswers:
     ) -> Standing:
         """Take in what the plugins answered that `standing` left to be asked; return what is known."""
         known: _Known | None = shape.kept.get(self._key)
-        guarded = {n: one for n, one in answers.items() if type(one) is NotConcernedWhile}
         if known is None:
-            lasting = {
-                bound.name: answers[bound.name]
-                for bound in self._bounds
-                if bound.name in answers and self._lasts(bound, answers[bound.name])
-            }
-            known = _Known(self._standing(lasting, {}), lasting)
-            shape.kept[self._key] = known
-        elif not guarded:
-            return standing
-        elif standing is known.now:
-            guarded = known.guarded | guarded
-        if guarded and nodes.is_live:
-            if guarded.keys() != known.guarded.keys():
-                known.now = self._standing(known.lasting, guarded)
-            known.guarded = guarded
-            known.guards = tuple((g, g.version) for one in guarded.values() for g in one.guards)
+            is_new = self._key not in shape.spec.kept
+            of_spec = self._of_spec(shape, nodes, standing, answers)
+            if not is_new and self._key not in shape.kept:
+                # One of many shapes of a spec: whether it comes again remains to be seen.
+                shape.kept[self._key] = None
+                return standing
+            known = shape.kept[self._key] = self._known(of_spec.lasting, answers)
+            held = of_spec.guarded if standing is of_spec.now else {}
+        else:
+            held = known.guarded if standing is known.now else {}
+        self._guard(known, nodes, held, answers)
         return known.now
+
+    def _of_spec(
+        self, shape: Shape, nodes: Nodes, standing: Standing, answers: Mapping[str, Any]
+    ) -> _Known:
+        known: _Known | None = shape.spec.kept.get(self._key)
+        if known is None or standing is not known.now:
+            mine = {name: answers[name] for name in self._by_spec if name in answers}
+            if known is None:
+                known = shape.spec.kept[self._key] = self._known({}, mine)
+            self._guard(known, nodes, {}, mine)
+        return known
+
+    def _known(self, lasting: Mapping[str, Any], answers: Mapping[str, Any]) -> _Known:
+        more = {
+            bound.name: answers[bound.name]
+            for bound in self._bounds
+            if bound.name in answers and self._lasts(bound, answers[bound.name])
+        }
+        if lasting:
+            more |= lasting
+        return _Known(self._standing(more, {}), more)
+
+    def _guard(
+        self,
+        known: _Known,
+        nodes: Nodes,
+        held: Mapping[str, NotConcernedWhile],
+        answers: Mapping[str, Any],
+    ) -> None:
+        """Let answers that guards stand for hold from now on, together with those `held` already."""
+        fresh = {n: one for n, one in answers.items() if type(one) is NotConcernedWhile}
+        if not nodes.is_live or (not fresh and held is known.guarded):
+            return
+        guarded = {**held, **fresh}
+        if guarded.keys() != known.guarded.keys():
+            known.now = self._standing(known.lasting, guarded) if guarded else known.certain
+        known.guarded = guarded
+        known.guards = tuple((g, g.version) for one in guarded.values() for g in one.guards)
 
     def _standing(
         self, lasting: Mapping[str, Any], guarded: Mapping[str, NotConcernedWhile]

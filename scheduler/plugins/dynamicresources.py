@@ -62,6 +62,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     """Reject pods with resource claims, and nodes that give a resource only through a DeviceClass."""
 
     reads = ("node.allocatable", "self.requests", DEVICE_CLASS)
+    by_spec = True
     local = True
     unread: ClassVar[Mapping[str, str]] = {"pre_filter": "not found"}
 

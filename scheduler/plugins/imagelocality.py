@@ -14,7 +14,7 @@ from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.rowrule import RowRule
 from scheduler.objects.pod import Pod
@@ -44,7 +44,7 @@ class ImageLocality(Plugin[NoArgs]):
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._names = PerShape(lambda pod: tuple(full_name(name) for name in images(pod)))
+        self._names = PerSpec(lambda pod: tuple(full_name(name) for name in images(pod)))
         self._kept: dict[_Key, _Kept] = {}
 
     def score(self, cycle: Cycle, nodes: Nodes) -> IntColumn:

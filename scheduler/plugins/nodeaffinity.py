@@ -13,7 +13,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SKIP, Code, Rejected, Status, reject, unresolvable
 from scheduler.objects.node import Node
@@ -95,6 +95,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
     by_row = True
     on_the_spot = ("filter", "score")
     by_shape = ("pre_filter", "pre_score")
+    by_spec = True
     normalize = "max"
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
@@ -102,8 +103,8 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         added = args.added_affinity or AddedAffinity()
         self._added = nodeselection.any_of(added.required)
         self._added_preferred = added.preferred
-        self._required = PerShape(_required_and_names)
-        self._preferred = PerShape(self._preferred_terms)
+        self._required = PerSpec(_required_and_names)
+        self._preferred = PerSpec(self._preferred_terms)
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Narrow | RequiredNodes:
         """Return what the pod requires; narrow the rows down when it names its nodes."""

@@ -13,7 +13,7 @@ from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SKIP, Rejected, Status, reject
 from scheduler.objects.node import Node
@@ -30,13 +30,14 @@ class NodeDeclaredFeatures(Plugin[NoArgs]):
     local = True
     by_row = True
     by_shape = ("pre_filter",)
+    by_spec = True
     unread: ClassVar[Mapping[str, str]] = {
         "pre_filter": "error reading {} from cycle-state: not found"
     }
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._features = PerShape(required_features)
+        self._features = PerSpec(required_features)
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | frozenset[str]:
         """Return the features that the pod needs, Skip for none."""

@@ -26,9 +26,9 @@ class NodeName(Plugin[NoArgs]):
         name = cycle.pod.spec.node_name
         return reject(~nodes.rows_named((name,)), REASON, final=True) if name else None
 
-    def filter_rule(self, cycle: Cycle) -> RowRule:
-        """Return the name: pods that name one node, or none, are alike."""
-        return RowRule(cycle.pod.spec.node_name)
+    def filter_rule(self, cycle: Cycle) -> RowRule | None:
+        """All pods that name no node are alike."""
+        return None if cycle.pod.spec.node_name else RowRule(())
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether the node that the pod names has appeared."""

@@ -22,6 +22,7 @@ class NodePorts(Plugin[NoArgs]):
     local = True
     by_row = True
     by_shape = ("pre_filter",)
+    by_spec = True
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | tuple[ContainerPort, ...]:
         """Return the wanted host ports, or Skip for a pod without."""

@@ -17,7 +17,7 @@ from scheduler.framework.args import Args
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.rowcache import Cell, Columns, RowCache
 from scheduler.framework.rowrule import CellRule, RowRule
@@ -61,12 +61,13 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
     reads = ("node.allocatable", "pod.added", "pod.deleted", "pod.requests")
     on_the_spot = ("score",)
     by_shape = ("pre_score",)
+    by_spec = True
     bounded = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._requested = PerShape(self._requests)
-        self._pre_scored = PerShape(self._requests_or_skip)
+        self._requested = PerSpec(self._requests)
+        self._pre_scored = PerSpec(self._requests_or_skip)
         self._scores = RowCache(self._columns, _cells)
         self._before = RowCache(_evenness_before, _cells_before)
 

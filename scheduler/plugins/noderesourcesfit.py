@@ -13,7 +13,7 @@ from scheduler.framework.args import Args
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.rowcache import Cell, Columns, RowCache
 from scheduler.framework.rowrule import CellRule, RowRule
@@ -74,6 +74,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     by_row = True
     on_the_spot = ("score",)
     by_shape = ("pre_filter", "pre_score")
+    by_spec = True
     bounded = True
     unread: ClassVar[Mapping[str, str]] = {
         "pre_filter": "error reading {} from cycleState: not found"
@@ -81,9 +82,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._wanted = PerShape(self._wants)
+        self._wanted = PerSpec(self._wants)
         self._room = RowCache(_room, _room_cells)
-        self._scored = PerShape(self._scored_amounts)
+        self._scored = PerSpec(self._scored_amounts)
         self._scores = RowCache(self._score_columns, self._score_cells)
         self._strategies: dict[tuple[ResourceSpec, ...], Strategy] = {}
 

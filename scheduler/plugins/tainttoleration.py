@@ -10,7 +10,7 @@ from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import Rejected, reject
@@ -63,7 +63,7 @@ class TaintToleration(Plugin[NoArgs]):
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._verdicts = PerShape(self._judge)
+        self._verdicts = PerSpec(self._judge)
 
     def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
         """Reject nodes with a NoSchedule or NoExecute taint that no toleration matches."""

@@ -1,8 +1,9 @@
 """`Shape`: everything about a pod that scheduling reads, interned.
 
-Replicas of one workload share a shape, so that what depends on the spec alone (effective requests,
-tolerated taints, matching nodes) is worked out once. Ids are small integers; they never influence a
-decision, they only name cache entries.
+Replicas of one workload share a shape, and workloads whose pods differ in labels, namespace and owner
+alone share what follows from the spec (effective requests, tolerated taints, matching nodes): all that
+is worked out once. Ids are small integers; they never influence a decision, they only name cache
+entries.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from scheduler.objects.pod import ContainerPort, Pod
+from scheduler.objects.pod import ContainerPort, Pod, PodSpec
 from scheduler.state.resources import (
     ASSUMED_REQUESTS,
     CPU,
@@ -29,8 +30,30 @@ _encode = msgspec.msgpack.Encoder().encode
 _encode_any = msgspec.json.Encoder().encode
 
 
+class SpecShape:
+    """What follows from a pod's spec alone; `kept` is for what others work out from it."""
+
+    __slots__ = (
+        "__weakref__",
+        "held_scored",
+        "host_ports",
+        "images",
+        "kept",
+        "requests",
+        "scored_requests",
+    )
+
+    def __init__(self, pod: Pod) -> None:
+        self.requests: Amounts = counted(pod_requests(pod))
+        self.scored_requests = scored(pod, use_status=False, skip_pod_level=True)
+        self.held_scored = scored(pod, use_status=False, skip_pod_level=False)
+        self.host_ports = host_ports(pod)
+        self.images = images(pod)
+        self.kept: dict[object, Any] = {}
+
+
 class Shape:
-    """One distinct pod spec with what follows from it.
+    """One distinct pod but for its name, with what follows from its spec.
 
     `requests` are the effective requests of a pod that is still to be placed; `scored_requests` is
     (cpu milli, memory bytes) with the assumed amounts for containers that name none, as scoring wants
@@ -47,15 +70,17 @@ class Shape:
         "kept",
         "requests",
         "scored_requests",
+        "spec",
     )
 
-    def __init__(self, identity: int, pod: Pod) -> None:
+    def __init__(self, identity: int, spec: SpecShape) -> None:
         self.id = identity
-        self.requests: Amounts = counted(pod_requests(pod))
-        self.scored_requests = scored(pod, use_status=False, skip_pod_level=True)
-        self.held_scored = scored(pod, use_status=False, skip_pod_level=False)
-        self.host_ports = host_ports(pod)
-        self.images = images(pod)
+        self.spec = spec
+        self.requests = spec.requests
+        self.scored_requests = spec.scored_requests
+        self.held_scored = spec.held_scored
+        self.host_ports = spec.host_ports
+        self.images = spec.images
         self.kept: dict[object, Any] = {}
 
 
@@ -98,6 +123,7 @@ class Shapes:
 
     def __init__(self) -> None:
         self._by_key: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+        self._specs: WeakValueDictionary[bytes, SpecShape] = WeakValueDictionary()
         self._next_id = 0
         # The pod asked about last, with its key: an attempt asks for its pod several times.
         self._last: tuple[Pod | None, bytes] = (None, b"")
@@ -113,21 +139,33 @@ class Shapes:
             self._last = (pod, key)
         shape = self._by_key.get(key)
         if shape is None:
-            shape = Shape(self._next_id, pod)
+            shape = Shape(self._next_id, self._spec_of(pod))
             self._next_id += 1
             self._by_key[key] = shape
         return shape
 
+    def _spec_of(self, pod: Pod) -> SpecShape:
+        key = _encoded(_without_node(pod.spec))
+        spec = self._specs.get(key)
+        if spec is None:
+            spec = self._specs[key] = SpecShape(pod)
+        return spec
+
 
 def _key(pod: Pod) -> bytes:
     """Return the same bytes for pods of one shape."""
-    meta, spec = pod.metadata, pod.spec
-    if spec.node_name:
-        spec = msgspec.structs.replace(spec, node_name="")
+    meta = pod.metadata
     owner = next(
         ((o.api_version, o.kind, o.name) for o in meta.owner_references if o.controller), None
     )
-    told = (meta.namespace, meta.labels, owner, spec)
+    return _encoded((meta.namespace, meta.labels, owner, _without_node(pod.spec)))
+
+
+def _without_node(spec: PodSpec) -> PodSpec:
+    return msgspec.structs.replace(spec, node_name="") if spec.node_name else spec
+
+
+def _encoded(told: object) -> bytes:
     try:
         return _encode(told)
     except OverflowError:

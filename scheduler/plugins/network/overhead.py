@@ -174,7 +174,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             return int(kept[places[row]]) + own, int(broken[places[row]]) - own
 
         bad = broken > 0 if self.args.strict else broken > kept
-        rows: BoolColumn | None = bad.take(places) if bad.any() else None
+        rows: BoolColumn | None = bad.take(places, mode="clip") if bad.any() else None
         if lone is not None:
             rows = np.zeros(nodes.size, dtype=np.bool_) if rows is None else rows
             for row in np.flatnonzero(lone).tolist():
@@ -195,7 +195,8 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> 
 
     Where all cost nothing, `alike_at_zero`. The share is cut before it is taken from 100.
     """
-    costs = raw if nodes.feasible.all() else raw.compress(nodes.feasible)
+    # Picking by a mask costs twice as much as finding the rows first.
+    costs = raw if nodes.feasible.all() else raw.take(nodes.feasible.nonzero()[0], mode="clip")
     if not len(costs):
         return nodes.constant(0)
     low, high = int(costs.min()), int(costs.max())

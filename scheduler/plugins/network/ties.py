@@ -32,6 +32,7 @@ class TiesState:
         "_ends",
         "_is_any_nowhere",
         "_verdicts",
+        "_wanted",
         "has_moved",
         "pods",
         "ties",
@@ -44,6 +45,7 @@ class TiesState:
         self.pods: GroupPods = tracker.pods(ties.group)
         self.has_moved = False
         self._elsewhere: dict[str, GroupPods] = {}
+        self._wanted: Wanted | None = None
         self._verdicts: Verdicts | None = None
         self._cell_places: Rows | None = None
         self._ends: FloatMatrix | None = None
@@ -66,8 +68,10 @@ class TiesState:
     @property
     def wanted(self) -> Wanted:
         """Return what the pod needs of the workloads that are there."""
-        ties = self.ties
-        return self.pods.wanted(ties.workload, ties.needs, kind=ties.kind)
+        if self._wanted is None:
+            ties = self.ties
+            self._wanted = self.pods.wanted(ties.workload, ties.needs, kind=ties.kind)
+        return self._wanted
 
     def move(self, pod: Pod, row: int, sign: int) -> None:
         """Count a pod that lands on (1) or leaves (-1) a row, hypothetically; any pod of any group."""
@@ -83,6 +87,7 @@ class TiesState:
                 self._elsewhere[group] = self.tracker.pods(group).copy()
             self._elsewhere[group].add(workload, row, sign)
         self.has_moved = True
+        self._wanted = None
         self._verdicts = self._cell_places = self._ends = self._is_any_nowhere = None
 
     def copy(self) -> TiesState:

@@ -12,7 +12,7 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerSpec
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.plugins.nodeselection import RequiredNodes, required_nodes
@@ -27,8 +27,8 @@ class Inclusion:
 
     def __init__(self, judge: Callable[[Pod], Verdicts]) -> None:
         self._judge = judge
-        self._required: PerShape[RequiredNodes] = PerShape(required_nodes)
-        self._verdicts: PerShape[Verdicts] = PerShape(judge)
+        self._required: PerSpec[RequiredNodes] = PerSpec(required_nodes)
+        self._verdicts: PerSpec[Verdicts] = PerSpec(judge)
 
     def mask(self, cycle: Cycle, nodes: Nodes, constraint: Constraint, labelled: Mask) -> Mask:
         """Return the rows of `labelled` that the constraint's policies include."""

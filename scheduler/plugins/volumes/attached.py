@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scheduler.base.arrays import IntColumn
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerSpec
 from scheduler.objects.pod import Pod
 from scheduler.objects.storage import CSINode, VolumeAttachment
 from scheduler.plugins.volumes.claims import (
@@ -62,7 +62,7 @@ class AttachedVolumes:
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
-        self._has_storage = PerShape(has_storage)
+        self._has_storage = PerSpec(has_storage)
         self._clear()
 
     def _clear(self) -> None:

@@ -19,7 +19,7 @@ from scheduler.framework.calls import BindStep, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import (
     NOT_CONCERNED,
@@ -116,6 +116,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     local = True
     on_the_spot = ("score",)
     by_shape = ("pre_score",)
+    by_spec = True
     unread: ClassVar[Mapping[str, str]] = {"pre_filter": "not found"}
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
@@ -124,7 +125,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         self._places = Places()
         self._matcher = Matcher(handle.objects, self._catalog, self._places)
         self._hints = BindingHints(handle.objects)
-        self._has_claims = PerShape(has_claims)
+        self._has_claims = PerSpec(has_claims)
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | PodClaims:
         """Return the pod's claims, Skip for a pod without; claims that cannot be waited for reject it."""

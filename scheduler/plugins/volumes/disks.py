@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerSpec
 from scheduler.objects.pod import Pod, Volume
 from scheduler.plugins.volumes.claims import has_storage, keeps_volumes
 from scheduler.state.change import Change
@@ -67,7 +67,7 @@ class DisksInUse:
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
-        self._has_storage = PerShape(has_storage)
+        self._has_storage = PerSpec(has_storage)
         self._disks: dict[Disk, dict[str, tuple[int, int]]] = {}
         self._claims: dict[str, dict[str, int]] = {}
 

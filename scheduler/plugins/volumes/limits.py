@@ -12,7 +12,7 @@ from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import NOT_CONCERNED, Rejected, Status, reject
 from scheduler.objects.pod import Pod
@@ -51,11 +51,12 @@ class NodeVolumeLimits(Plugin[NoArgs]):
     reads = ("node", CSI_NODE, "pod.deleted", CLAIM, VOLUME, ATTACHMENT)
     local = True
     on_the_spot = ("filter",)
+    by_spec = True
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._attached = handle.tracker(AttachedVolumes)
-        self._has_countable = PerShape(_has_countable)
+        self._has_countable = PerSpec(_has_countable)
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Wanted:
         """Return the pod's volumes, Skip for a pod without volumes that could count."""

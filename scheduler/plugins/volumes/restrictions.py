@@ -13,7 +13,7 @@ from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerShape, PerSpec
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import NOT_CONCERNED, SKIP, Rejected, Status, reject, unresolvable
 from scheduler.objects.pod import Pod
@@ -76,12 +76,13 @@ class VolumeRestrictions(Plugin[NoArgs]):
     """
 
     reads = ("pod.deleted", "node", CLAIM)
+    by_spec = True
     unread: ClassVar[Mapping[str, str]] = {"pre_filter": "cannot read {} from cycleState"}
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._in_use = handle.tracker(DisksInUse)
-        self._has_storage = PerShape(has_storage)
+        self._has_storage = PerSpec(has_storage)
         self._disks = PerShape(pod_disks)
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Wanted:

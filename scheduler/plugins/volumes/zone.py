@@ -11,7 +11,7 @@ from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import NOT_CONCERNED, SKIP, Rejected, Status, reject, unresolvable
 from scheduler.objects.pod import NodeSelectorRequirement, Pod
@@ -39,10 +39,11 @@ class VolumeZone(Plugin[NoArgs]):
     reads = (CLASS, "node.labels", CLAIM, VOLUME)
     local = True
     on_the_spot = ("filter",)
+    by_spec = True
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._names = PerShape(_claim_names)
+        self._names = PerSpec(_claim_names)
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Topologies:
         """Return where the bound volumes are; Skip when none of them says."""
