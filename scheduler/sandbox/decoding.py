@@ -119,6 +119,22 @@ def _undecodable(resource: Resource, fault: str) -> StatusError:
     )
 
 
+NO_NODE_INFO: Final = dict.fromkeys(
+    (
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ),
+    "",
+)
+
 # kube-apiserver: these fields are written out also when they are empty.
 _ALWAYS_SHOWN: Final[dict[str, Object]] = {
     "core.v1.Event": {
@@ -135,21 +151,7 @@ _ALWAYS_SHOWN: Final[dict[str, Object]] = {
     "core.v1.PodCondition": {"lastProbeTime": None, "lastTransitionTime": None},
     "core.v1.NodeCondition": {"lastHeartbeatTime": None, "lastTransitionTime": None},
     "core.v1.NodeDaemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
-    "core.v1.NodeSystemInfo": dict.fromkeys(
-        (
-            "machineID",
-            "systemUUID",
-            "bootID",
-            "kernelVersion",
-            "osImage",
-            "containerRuntimeVersion",
-            "kubeletVersion",
-            "kubeProxyVersion",
-            "operatingSystem",
-            "architecture",
-        ),
-        "",
-    ),
+    "core.v1.NodeSystemInfo": NO_NODE_INFO,
 }
 
 

@@ -7,27 +7,11 @@ import base64
 from collections.abc import Callable
 from typing import Any, Final
 
+from scheduler.sandbox.decoding import NO_NODE_INFO
 from scheduler.sandbox.poddefaults import fill_spec
 from scheduler.sandbox.status import Object
 
 Fill = Callable[[Object], None]
-
-
-_NO_NODE_INFO: Final = dict.fromkeys(
-    (
-        "machineID",
-        "systemUUID",
-        "bootID",
-        "kernelVersion",
-        "osImage",
-        "containerRuntimeVersion",
-        "kubeletVersion",
-        "kubeProxyVersion",
-        "operatingSystem",
-        "architecture",
-    ),
-    "",
-)
 
 
 def _template(spec: Object) -> None:
@@ -213,7 +197,7 @@ def _node(obj: Object) -> None:
     obj.setdefault("spec", {})
     status = obj.setdefault("status", {})
     status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
-    status.setdefault("nodeInfo", dict(_NO_NODE_INFO))
+    status.setdefault("nodeInfo", dict(NO_NODE_INFO))
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
 
