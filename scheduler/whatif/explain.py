@@ -269,6 +269,8 @@ def _each_alone(decision: Decision, attempt: Attempt) -> dict[str, dict[str, Plu
         if bound.name in states.skipped:
             continue
         runner = Runner(replace(profile, filter=(bound,)))
+        # The attempt knows by now which filters it needs, all together; this one asks each.
+        states.filters = (bound,)
         try:
             _, rejections = runner.filter(attempt.cycle, nodes, states, nodes.exists)
         except PluginError:
