@@ -14,7 +14,15 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import NOT_CONCERNED, SKIP, Rejected, Status, reject
+from scheduler.framework.rowrule import RowRule
+from scheduler.framework.status import (
+    NOT_CONCERNED,
+    SKIP,
+    Rejected,
+    Status,
+    not_concerned_while,
+    reject,
+)
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.pod import Pod
 from scheduler.plugins.numa import filtering, leastnuma, restricted, scoring
@@ -59,6 +67,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             following = Following(handle.profiles, cache.resync_method, follows, frees)
             self._reserving = self._topologies.reserve(following)
             self._evictions = Evictions(self._reserving, self._demand, frees=frees)
+        self._until_reported = not_concerned_while(self._topologies)
         self._room = filtering.Room()
         self._misfits = Kept(self._no_zone, self._no_zone_on)
         self._scores = Kept(self._worth)
@@ -79,7 +88,10 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             return SKIP
         if self._reserving is not None:
             self._reserving.settle()
-        return SKIP if self._fits_anywhere(demand, nodes) else demand
+        if not self._fits_anywhere(demand, nodes):
+            return demand
+        is_settled = self._reserving is None and not self.args.discard_reserved_nodes
+        return self._until_reported if is_settled and not demand.rare else SKIP
 
     def filter(self, cycle: Cycle, nodes: Nodes, demand: Demand) -> Rejected | None:
         """Reject nodes with stale data, and those whose zones do not hold the pod."""
@@ -115,6 +127,13 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         if not np.count_nonzero(rows):
             return nodes.constant(0)
         return np.where(rows, self._scores.column(sight, nodes, demand, rows), 0)
+
+    def score_rule(self, cycle: Cycle) -> RowRule | None:
+        """All pods without CPUs of their own are alike.
+
+        By the spec, from which the API server derives the class in a pod's status once and for all.
+        """
+        return None if self._demand.of(cycle).is_guaranteed else RowRule(())
 
     def reserve(self, cycle: Cycle, node: str, _state: Demand | None) -> None:
         """Keep others off the node until the pod is bound, if nodes with reservations are discarded."""

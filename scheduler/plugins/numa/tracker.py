@@ -49,11 +49,18 @@ class Topologies:
         # uid → node, of pods between reserve and the end of their binding
         self._in_flight: dict[str, str] = {}
 
+    @property
+    def version(self) -> int:
+        """Return a number that moves with every report."""
+        return self.latest.version
+
     # What a tracker does.
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what `cluster` holds."""
-        self.latest = Board()
+        board = Board()
+        board.version = self.latest.version + 1
+        self.latest = board
         self._cluster = cluster
         self._rows = {}
         self._offers = {}

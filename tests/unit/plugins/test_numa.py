@@ -507,7 +507,10 @@ def test_pods_that_share_are_asked_about_where_a_zone_may_lack_something(args):
     scene.fill([node("two"), node("odd")], (), (), [TWO])
     shared = read_pod(pod("p", {"cpu": "1", "memory": "1Gi"}, guaranteed=False))
 
+    shape = scene.cycle(shared).shape  # held here: what is kept of it stays
+
     def found():
+        assert scene.cycle(shared).shape is shape
         return look(scene, scene.cycle(shared))
 
     assert Code.SKIP is found().pre_filter.code
