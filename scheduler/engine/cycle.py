@@ -119,7 +119,8 @@ def filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[R
     """Filter `among`; rows with nominated pods must fit both with and without them."""
     cycle, nodes, states = attempt.cycle, attempt.nodes, attempt.states
     rows = attempt.promised.rows()
-    rows = rows[among[rows]]
+    if len(rows):
+        rows = rows[among[rows]]
     if not len(rows):
         return attempt.runner.filter(cycle, nodes, states, among)
     what_if = Hypothetical(attempt.runner, cycle, nodes, states)

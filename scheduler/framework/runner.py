@@ -230,10 +230,13 @@ class Runner(PointLoop):
     ) -> Generator[BindStep, CallResult, Status]:
         """Run pre-bind, then the first binder that does not skip; yields what plugins ask for."""
         bounds = self._concerned("pre_bind", states)
-        asking = [(bound, _state(bound, states)) for bound in bounds]
-        status = yield from measured(self._measure, "pre_bind", pre_bind(asking, cycle, node))
-        if status.code not in (Code.SUCCESS, Code.SKIP):
-            return status
+        if bounds:
+            asking = [(bound, _state(bound, states)) for bound in bounds]
+            status = yield from measured(self._measure, "pre_bind", pre_bind(asking, cycle, node))
+            if status.code not in (Code.SUCCESS, Code.SKIP):
+                return status
+        else:
+            self._each("pre_bind", (), _nobody)
         return (yield from measured(self._measure, "bind", bind(self.profile.bind, cycle, node)))
 
     def post_bind(self, cycle: Cycle, node: str) -> None:

@@ -63,6 +63,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         "NetworkTopology",
     )
     on_the_spot = ("filter", "score")
+    bounded = True
 
     def __init__(self, args: NetworkOverheadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -207,7 +208,7 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> 
         # A look-up in a small table is several times faster than a division of whole columns.
         return _shares(width).take(raw - low, mode="clip")
     normalized: IntColumn = 100 - 100 * (raw - low) // width
-    return normalized
+    return normalized.clip(0, 100)
 
 
 @lru_cache(maxsize=64)
