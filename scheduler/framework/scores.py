@@ -81,6 +81,9 @@ class Total:
             self._column, self._is_own = weighted, weight != 1
         elif self._is_own:
             self._column += weighted
+        elif weight != 1:
+            weighted += self._column
+            self._column, self._is_own = weighted, True
         else:
             self._column, self._is_own = self._column + weighted, True
 

@@ -35,13 +35,17 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class _Known:
-    """Standing answers: `now` while the guards stand still, `certain` for all time."""
+    """Standing answers: `lasting` ones, and `guarded` ones as long as the guards stand still.
+
+    `now` is both together; `certain`, the lasting ones alone, is made when it is first needed.
+    """
 
     __slots__ = ("certain", "guarded", "guards", "lasting", "now")
 
-    def __init__(self, certain: Standing, lasting: Mapping[str, Any]) -> None:
-        self.certain = self.now = certain
+    def __init__(self, lasting: Mapping[str, Any]) -> None:
         self.lasting = lasting
+        self.certain: Standing | None = None
+        self.now: Standing | None = None
         self.guarded: dict[str, NotConcernedWhile] = {}
         self.guards: tuple[tuple[Any, int], ...] = ()
 
@@ -67,11 +71,11 @@ class StandingAnswers:
         known: _Known | None = shape.kept.get(self._key) or shape.spec.kept.get(self._key)
         if known is None:
             return self._nothing_known
-        if not nodes.is_live:
-            return known.certain
+        if not nodes.is_live or known.now is None:
+            return self._certain(known)
         for guard, version in known.guards:
             if guard.version != version:
-                return known.certain
+                return self._certain(known)
         return known.now
 
     def learn(
@@ -91,7 +95,12 @@ class StandingAnswers:
         else:
             held = known.guarded if standing is known.now else {}
         self._guard(known, nodes, held, answers)
-        return known.now
+        return known.now or self._certain(known)
+
+    def _certain(self, known: _Known) -> Standing:
+        if known.certain is None:
+            known.certain = self._standing(known.lasting, {})
+        return known.certain
 
     def _of_spec(
         self, shape: Shape, nodes: Nodes, standing: Standing, answers: Mapping[str, Any]
@@ -112,7 +121,7 @@ class StandingAnswers:
         }
         if lasting:
             more |= lasting
-        return _Known(self._standing(more, {}), more)
+        return _Known(more)
 
     def _guard(
         self,
@@ -123,11 +132,13 @@ class StandingAnswers:
     ) -> None:
         """Let answers that guards stand for hold from now on, together with those `held` already."""
         fresh = {n: one for n, one in answers.items() if type(one) is NotConcernedWhile}
-        if not nodes.is_live or (not fresh and held is known.guarded):
+        if not nodes.is_live:
             return
         guarded = {**held, **fresh}
+        if not fresh and guarded.keys() == known.guarded.keys():
+            return  # nothing was said that is not held already
         if guarded.keys() != known.guarded.keys():
-            known.now = self._standing(known.lasting, guarded) if guarded else known.certain
+            known.now = self._standing(known.lasting, guarded) if guarded else None
         known.guarded = guarded
         known.guards = tuple((g, g.version) for one in guarded.values() for g in one.guards)
 

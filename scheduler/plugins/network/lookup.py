@@ -41,6 +41,8 @@ class Lookup:
         self._plugin = plugin
         self._args = args
         self._handle = handle
+        self._groups = handle.objects("AppGroup")
+        self._topologies = handle.objects("NetworkTopology")
         self._known: tuple[NetworkTopology, CostTable] | None = None
 
     def ties(self, pod: Pod, *, both: bool) -> Ties | None:
@@ -94,7 +96,7 @@ class Lookup:
 
     def topology(self) -> NetworkTopology | None:
         """Return the NetworkTopology in use, or None."""
-        known = self._handle.objects("NetworkTopology")
+        known = self._topologies
         for namespace in self._args.namespaces:
             found: NetworkTopology | None = known.get(
                 f"{namespace}/{self._args.network_topology_name}"
@@ -112,7 +114,7 @@ class Lookup:
         return topology.status.weight_calculation_time
 
     def _group(self, name: str, own_namespace: str) -> AppGroup | None:
-        known = self._handle.objects("AppGroup")
+        known = self._groups
         for namespace in (own_namespace, *self._args.namespaces):
             found: AppGroup | None = known.get(f"{namespace}/{name}")
             if found is not None:

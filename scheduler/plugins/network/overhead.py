@@ -97,7 +97,8 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         rows = reasons[0].rows
         for reason in reasons[1:]:
             rows = rows | reason.rows
-        return NetworkRejected(rows, np.zeros_like(rows), tuple(reasons), nodes.name, counts)
+        never = np.zeros(nodes.size, dtype=np.bool_)
+        return NetworkRejected(rows, never, tuple(reasons), nodes.name, counts)
 
     def pre_score(
         self, cycle: Cycle, nodes: Nodes, state: TiesState | None = None
@@ -175,7 +176,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             return int(kept[places[row]]) + own, int(broken[places[row]]) - own
 
         bad = broken > 0 if self.args.strict else broken > kept
-        rows: BoolColumn | None = bad.take(places, mode="clip") if bad.any() else None
+        rows: BoolColumn | None = bad.take(places, mode="clip") if np.count_nonzero(bad) else None
         if lone is not None:
             rows = np.zeros(nodes.size, dtype=np.bool_) if rows is None else rows
             for row in np.flatnonzero(lone).tolist():
@@ -197,9 +198,11 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> 
     Where all cost nothing, `alike_at_zero`. The share is cut before it is taken from 100.
     """
     # Picking by a mask costs twice as much as finding the rows first.
-    costs = raw if nodes.feasible.all() else raw.take(nodes.feasible.nonzero()[0], mode="clip")
-    if not len(costs):
+    feasible = nodes.feasible
+    count = np.count_nonzero(feasible)
+    if not count:
         return nodes.constant(0)
+    costs = raw if count == len(raw) else raw.take(feasible.nonzero()[0], mode="clip")
     low, high = int(costs.min()), int(costs.max())
     if low == high:
         return nodes.constant(100 if high else alike_at_zero)
