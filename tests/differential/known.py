@@ -72,11 +72,7 @@ def _spread_dry_run(decision: Decision, path: str, _peer: Any, _ours: Any) -> bo
     """Hold where a dry run spreads a pod beside terminating ones, or by a selector for all."""
     if decision.peer.result != "Unschedulable" or path == "plugins":
         return False
-    hard = [
-        constraint
-        for constraint in decision.pod["spec"].get("topologySpreadConstraints", ())
-        if constraint["whenUnsatisfiable"] == "DoNotSchedule"
-    ]
+    hard = _hard_constraints(decision.pod)
     namespace = decision.pod["metadata"]["namespace"]
     leaving = any(
         obj["kind"] == "Pod"
@@ -85,6 +81,29 @@ def _spread_dry_run(decision: Decision, path: str, _peer: Any, _ours: Any) -> bo
         for obj in decision.objects
     )
     return bool(hard) and (leaving or any(not one.get("labelSelector") for one in hard))
+
+
+def _spread_beside_nominated(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
+    """Hold where a pod spread by a selector for all meets a nominated one, which the peer counts then."""
+    if path == "plugins" or all(
+        one.get("labelSelector") for one in _hard_constraints(decision.pod)
+    ):
+        return False
+    return any(
+        obj["kind"] == "Pod"
+        and obj["metadata"]["namespace"] == decision.pod["metadata"]["namespace"]
+        and bool(obj["status"].get("nominatedNodeName"))
+        and obj["spec"].get("priority", 0) >= decision.pod["spec"].get("priority", 0)
+        for obj in decision.objects
+    )
+
+
+def _hard_constraints(pod: Manifest) -> list[Manifest]:
+    return [
+        constraint
+        for constraint in pod["spec"].get("topologySpreadConstraints", ())
+        if constraint["whenUnsatisfiable"] == "DoNotSchedule"
+    ]
 
 
 def _claims(pod: Manifest) -> list[str]:
@@ -97,6 +116,7 @@ def _claims(pod: Manifest) -> list[str]:
 
 RULES: tuple[Known, ...] = (
     Known("spread counts in dry runs of preemption", _spread_dry_run),
+    Known("spread counts beside nominated pods", _spread_beside_nominated),
     Known("a ReadWriteOncePod claim in dry runs of preemption", _claim_shared),
     Known("order of equally important pods", _equally_important),
     Known("two volumes of a pod with one unbound claim", _claims_twice),
