@@ -52,7 +52,7 @@ async def left_behind(server: Server) -> list[str]:
 
 
 async def test_a_release_through_all_profiles(server: Server):
-    """Install, upgrade from profile to profile, roll back, uninstall: definitions and the Lease stay."""
+    """Install, upgrade from profile to profile, roll back, uninstall: nothing stays but definitions."""
     for profile, step in PROFILES.items():
         verb = "install" if profile == "plain" else "upgrade"
         more = ["agents.load.enabled=true"] if profile == "load" else []
@@ -71,14 +71,10 @@ async def test_a_release_through_all_profiles(server: Server):
 
     await server.helm("uninstall", RELEASE)
     assert [] == await left_behind(server)
-    # The daemon's own, which a next installation goes on with.
     leases = await server.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases")
-    assert [RELEASE] == [one["metadata"]["name"] for one in leases["items"]]
+    assert [] == [one["metadata"]["name"] for one in leases["items"]]
     definitions = await server.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
     assert 6 == len(definitions["items"])
-    leases = await server.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases")
-    (lease,) = leases["items"]
-    assert (RELEASE, "") == (lease["metadata"]["name"], lease["spec"].get("holderIdentity") or "")
 
 
 async def kinds_of(server: Server) -> dict[tuple[str, str], tuple[str, bool]]:
