@@ -150,6 +150,8 @@ def misfit(
         rejections=rejections,
         outside=outside,
         narrowed_by=pre.narrowed_by,
+        # kube-scheduler: where no plugin is to look for a way out, the pod keeps no claim to a node.
+        nominated_node=None if attempt.runner.profile.post_filter else "",
     )
 
 

@@ -3,6 +3,7 @@
 A difference that no rule explains is a fault of ours.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -98,6 +99,14 @@ def _spread_beside_nominated(decision: Decision, path: str, _peer: Any, _ours: A
     )
 
 
+def _named_beside_narrowing(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
+    """Hold where the pod is nominated, and the peer names who rejected that node for others as well."""
+    if path != "message" or not decision.pod["status"].get("nominatedNodeName"):
+        return False
+    texts = (re.sub(r"didn't satisfy plugin\(s\) \[.*?\]", "", str(text)) for text in (peer, ours))
+    return len(set(texts)) == 1
+
+
 def _hard_constraints(pod: Manifest) -> list[Manifest]:
     return [
         constraint
@@ -118,6 +127,7 @@ RULES: tuple[Known, ...] = (
     Known("spread counts in dry runs of preemption", _spread_dry_run),
     Known("spread counts beside nominated pods", _spread_beside_nominated),
     Known("a ReadWriteOncePod claim in dry runs of preemption", _claim_shared),
+    Known("who cut away nodes of a nominated pod", _named_beside_narrowing),
     Known("order of equally important pods", _equally_important),
     Known("two volumes of a pod with one unbound claim", _claims_twice),
 )
