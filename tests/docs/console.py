@@ -37,7 +37,7 @@ def play(page: str, folder: Path, *, installed: Path | None = None, until: str =
     if until:
         last = next(place for place, (one, _) in enumerate(typed) if one.startswith(until))
         del typed[last + 1 :]
-    script = "".join(f"{command}\necho '{_MARK}'\n" for command, _ in typed)
+    script = "".join(f"{_first(command)}{command}\necho '{_MARK}'\n" for command, _ in typed)
     output = folder / "output"
     with output.open("w") as file:  # and no pipe, which background processes would hold open
         subprocess.run(
@@ -52,6 +52,13 @@ def play(page: str, folder: Path, *, installed: Path | None = None, until: str =
     said = output.read_text().split(f"{_MARK}\n")
     assert len(typed) < len(said), said
     return [Typed(command, told, out) for (command, told), out in zip(typed, said, strict=False)]
+
+
+def _first(command: str) -> str:
+    """Return what a reader's hands do by being slower: events are written just after what they tell."""
+    if not command.startswith("kubectl events"):
+        return ""
+    return f"until {command} 2>/dev/null | grep -q '^LAST SEEN'; do :; done\n"
 
 
 def environment(folder: Path, installed: Path | None = None) -> dict[str, str]:
