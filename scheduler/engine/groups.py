@@ -121,6 +121,8 @@ class Groups:
 
     def settle(self, now: float) -> None:
         """Let siblings in whose group is complete, and let groups go of which all members are there."""
+        if not self._planners:
+            return
         self._writing.look_after(self._flights, now)
         if not (self._opened or self._held_back or self._flights):
             return

@@ -21,6 +21,7 @@ from scheduler.objects.pod import Pod
 from scheduler.state import facts
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
+from scheduler.state.podindex import Placed
 from scheduler.state.store import object_key
 from scheduler.state.tracker import Tracker
 from scheduler.state.view import LiveView
@@ -59,6 +60,7 @@ class Intake:
         self.trackers: dict[str, Tracker] = {}
         self._known_trackers = 0
         self._following: dict[str, tuple[Tracker, ...]] = {}
+        self._key = object()
         self.view = LiveView(cluster)
         self.synced: set[str] = set()
 
@@ -94,9 +96,28 @@ class Intake:
         """Let trackers and views follow a change."""
         self._label = self._label or change.label
         if change.kind:
-            for tracker in self._followers(change.kind):
+            is_pod = change.kind == "Pod"
+            for tracker in self._pod_followers(change) if is_pod else self._followers(change.kind):
                 tracker.apply(change)
             self.view.note(change)
+
+    def _pod_followers(self, change: Change) -> tuple[Tracker, ...]:
+        """Return the trackers that may count such a pod; which they are is known by its spec."""
+        followers = self._followers("Pod")
+        before, after = change.before, change.after
+        placed = after if after is not None else before
+        if placed is None or (before is not None and before.shape.spec is not placed.shape.spec):
+            return followers
+        kept = placed.shape.spec.kept
+        known: tuple[Any, tuple[Tracker, ...]] | None = kept.get(self._key)
+        if known is None or known[0] is not followers:
+            heeding = tuple(
+                tracker
+                for tracker in followers
+                if not getattr(tracker, "passes_over", _nobody)(placed)
+            )
+            known = kept[self._key] = (followers, heeding)
+        return known[1]
 
     def _followers(self, kind: str) -> tuple[Tracker, ...]:
         """Return the trackers that want to hear of changes of a kind, in the order they were made."""
@@ -223,6 +244,10 @@ class Intake:
         if kind == "Node":
             return [node for node in self._cluster.table.nodes if node is not None]
         return self._cluster.store.of(kind).values()
+
+
+def _nobody(_placed: Placed) -> bool:
+    return False
 
 
 def identity(obj: Any) -> str:

@@ -75,13 +75,14 @@ class _Cells:
 class KeptScores:
     """The scores of plugins with rules, in the profile's order, and their weighted sum.
 
-    `by` are these plugins. All is lent: whoever keeps it keeps it as it is now.
+    `by` are these plugins, `names` theirs. All is lent: whoever keeps it keeps it as it is now.
     """
 
-    __slots__ = ("_cells", "_writer", "by", "scores", "total")
+    __slots__ = ("_cells", "_writer", "by", "names", "scores", "total")
 
     def __init__(self, kept: Sequence[tuple[Bound, Scored, CellRule | None]], size: int) -> None:
         self.by = tuple(bound for bound, _, _ in kept)
+        self.names = frozenset(bound.name for bound in self.by)
         self.scores = [scored for _, scored, _ in kept]
         self._cells = [
             _Cells(place, scored, rule)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _INT64 = np.dtype(np.int64)
 _NOTHING_SAID = PreFiltered()
+_NONE: frozenset[str] = frozenset()
 
 
 class Runner(PointLoop):
@@ -108,13 +109,14 @@ class Runner(PointLoop):
         self, cycle: Cycle, nodes: Nodes, states: States, feasible: BoolColumn
     ) -> tuple[BoolColumn, list[Rejection]]:
         """Return the rows of `feasible` that pass all filters, and who rejected the others."""
-        if not np.count_nonzero(feasible):
+        is_all = feasible is nodes.exists
+        if not (nodes.count if is_all else np.count_nonzero(feasible)):
             return feasible, []  # no plugin is asked about no node: one could fail
         bounds = states.filters
         if bounds is None:
             bounds = tuple(b for b in self.profile.filter if b.name not in states.skipped)
         ground = sifted = None
-        if feasible is nodes.exists:
+        if is_all:
             ground = states.ground = self._grounds.of(cycle, nodes, bounds)
         rejections: list[Rejection] = []
         if ground is not None and ground.sifted is not None:
@@ -165,14 +167,14 @@ class Runner(PointLoop):
         if ground is not None:
             ground.catch_up(nodes)
             kept = ground.scored
-        bounds = self._pre_score(cycle, nodes, states, () if kept is None else kept.by)
+        bounds = self._pre_score(cycle, nodes, states, kept.names if kept is not None else _NONE)
         total = Total(nodes.size)
         scores: dict[str, Scored] = {}
         left = bounds
         if kept is not None:
             total.add(kept.total, 1)
             scores = {scored.plugin: scored for scored in kept.scores}
-            left = tuple(bound for bound in bounds if bound.name not in scores)
+            left = tuple([bound for bound in bounds if bound.name not in kept.names])
 
         def step(bound: Bound) -> bool:
             raw = self._call_score(bound, cycle, nodes, states)
@@ -249,7 +251,7 @@ class Runner(PointLoop):
         self._each("post_bind", self.profile.post_bind, step, to_the_end=True)
 
     def _pre_score(
-        self, cycle: Cycle, nodes: Nodes, states: States, kept: tuple[Bound, ...]
+        self, cycle: Cycle, nodes: Nodes, states: States, kept: frozenset[str]
     ) -> tuple[Bound, ...]:
         """Ask the plugins for the states that scoring needs, but for `kept`; return who scores."""
         answers: dict[str, Any] = {}
@@ -271,8 +273,7 @@ class Runner(PointLoop):
 
         left = standing.left
         if kept:
-            names = {bound.name for bound in kept}
-            left = tuple([bound for bound in left if bound.name not in names])
+            left = tuple([bound for bound in left if bound.name not in kept])
         self._each("pre_score", left, step, skipped=states.skipped_scoring)
         if answers:
             self._scoring.learn(cycle.shape, nodes, standing, answers)

@@ -57,10 +57,10 @@ class StandingAnswers:
     """
 
     def __init__(self, profile: Profile, point: str) -> None:
-        self._point = point
         self._bounds: tuple[Bound, ...] = getattr(profile, point)
         self._after: tuple[Bound, ...] = getattr(profile, point.removeprefix("pre_"))
         self._nothing_known = Standing(self._bounds, self._after)
+        self._by_shape = {bound.name for bound in self._bounds if point in bound.plugin.by_shape}
         self._by_spec = {bound.name for bound in self._bounds if bound.plugin.by_spec}
         self._key = object()
         # Shapes with the same plugins answered have these in common.
@@ -82,6 +82,8 @@ class StandingAnswers:
         self, shape: Shape, nodes: Nodes, standing: Standing, answers: Mapping[str, Any]
     ) -> Standing:
         """Take in what the plugins answered that `standing` left to be asked; return what is known."""
+        if not any(self._is_kept(name, answer) for name, answer in answers.items()):
+            return standing
         known: _Known | None = shape.kept.get(self._key)
         if known is None:
             is_new = self._key not in shape.spec.kept
@@ -107,7 +109,11 @@ class StandingAnswers:
     ) -> _Known:
         known: _Known | None = shape.spec.kept.get(self._key)
         if known is None or standing is not known.now:
-            mine = {name: answers[name] for name in self._by_spec if name in answers}
+            mine = {
+                name: answer
+                for name, answer in answers.items()
+                if name in self._by_spec or getattr(answer, "by_spec", False)
+            }
             if known is None:
                 known = shape.spec.kept[self._key] = self._known({}, mine)
             self._guard(known, nodes, {}, mine)
@@ -117,7 +123,7 @@ class StandingAnswers:
         more = {
             bound.name: answers[bound.name]
             for bound in self._bounds
-            if bound.name in answers and self._lasts(bound, answers[bound.name])
+            if bound.name in answers and self._lasts(bound.name, answers[bound.name])
         }
         if lasting:
             more |= lasting
@@ -165,9 +171,12 @@ class StandingAnswers:
             self._without[which, without] = found
         return found
 
-    def _lasts(self, bound: Bound, answer: Any) -> bool:
+    def _is_kept(self, name: str, answer: Any) -> bool:
+        return type(answer) is NotConcernedWhile or self._lasts(name, answer)
+
+    def _lasts(self, name: str, answer: Any) -> bool:
         if answer is NOT_CONCERNED:
             return True
-        if self._point not in bound.plugin.by_shape or isinstance(answer, Narrow):
+        if name not in self._by_shape or isinstance(answer, Narrow):
             return False
         return not isinstance(answer, Status) or answer.code is Code.SKIP

@@ -76,14 +76,16 @@ class NotConcernedWhile(Status, frozen=True):
     """`NOT_CONCERNED` until one of `guards` moves."""
 
     guards: tuple[Any, ...] = ()
+    by_spec: bool = False
 
 
-def not_concerned_while(*guards: Guard) -> Status:
+def not_concerned_while(*guards: Guard, by_spec: bool = False) -> Status:
     """Skip, and so for every pod of this shape until one of `guards` moves.
 
-    Only for what is said of the nodes as they are, not of a hypothetical view.
+    With `by_spec` for every pod that has its spec, and like it a controller or none. Only for what is
+    said of the nodes as they are, not of a hypothetical view.
     """
-    return NotConcernedWhile(Code.SKIP, guards=guards)
+    return NotConcernedWhile(Code.SKIP, guards=guards, by_spec=by_spec)
 
 
 def unschedulable(*reasons: str) -> Status:

@@ -31,7 +31,10 @@ _encode_any = msgspec.json.Encoder().encode
 
 
 class SpecShape:
-    """What follows from a pod's spec alone; `kept` is for what others work out from it."""
+    """What follows from a pod's spec, and from whether anybody controls the pod.
+
+    `kept` is for what others work out from it.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -145,11 +148,16 @@ class Shapes:
         return shape
 
     def _spec_of(self, pod: Pod) -> SpecShape:
-        key = _encoded(_without_node(pod.spec))
+        key = _encoded((is_controlled(pod), _without_node(pod.spec)))
         spec = self._specs.get(key)
         if spec is None:
             spec = self._specs[key] = SpecShape(pod)
         return spec
+
+
+def is_controlled(pod: Pod) -> bool:
+    """Whether a pod names a controller among its owners."""
+    return any(owner.controller for owner in pod.metadata.owner_references)
 
 
 def _key(pod: Pod) -> bytes:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Tracker(Protocol):
     """Long-lived state of a plugin family; `kinds` names further kinds it needs watched.
 
-    One that has `follows` hears of changes of those kinds alone; one that has `measure(meters)` is
-    asked once, so that gauges may read what it holds.
+    One that has `follows` hears of changes of those kinds alone; one that has `passes_over(placed)`
+    does not hear of pods of which it is true, which must follow from the pod's spec. One that has
+    `measure(meters)` is asked once, so that gauges may read what it holds.
     """
 
     kinds: tuple[str, ...]

@@ -19,7 +19,7 @@ from scheduler.framework.answers import States
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
 from scheduler.objects.devices import DeviceClass, DeviceClassSpec
-from scheduler.objects.meta import LabelSelector, ObjectMeta
+from scheduler.objects.meta import LabelSelector, ObjectMeta, OwnerReference
 from scheduler.objects.node import ContainerImage, Node, Taint
 from scheduler.objects.pod import (
     Affinity,
@@ -29,12 +29,20 @@ from scheduler.objects.pod import (
     Toleration,
     TopologySpreadConstraint,
 )
-from scheduler.objects.workloads import MapSelectorSpec, Namespace, Service
+from scheduler.objects.workloads import (
+    MapSelectorSpec,
+    Namespace,
+    ReplicaSet,
+    SelectorSpec,
+    Service,
+)
 from scheduler.plugins.intree import IN_TREE
 from tests.property.making import make_node, make_pod
 
 REGISTRY = Registry(IN_TREE)
 PROFILES = default_config(REGISTRY).profiles
+FREE = OwnerReference("apps/v1", "ReplicaSet", "web", "uid-web")
+CONTROLLER = replace(FREE, controller=True)
 
 
 def random_pod(random: Random, name: str, node: str = "") -> Pod:
@@ -130,6 +138,10 @@ def random_change(random: Random, step: int, held: list[Pod]) -> Watched:
     if chance < 0.25:
         made = DeviceClass(ObjectMeta("gpus"), DeviceClassSpec("example.com/gpu"))
         return Watched("DeviceClass", random.choice(["ADDED", "DELETED"]), made)
+    if chance < 0.3:
+        selector = SelectorSpec(LabelSelector({"app": random.choice("ab")}))
+        owner = ReplicaSet(ObjectMeta("web", "default"), selector)
+        return Watched("ReplicaSet", random.choice(["ADDED", "DELETED"]), owner)
     if chance < 0.4 and held:
         return Watched("Pod", "DELETED", held.pop(random.randrange(len(held))))
     held.append(random_pod(random, f"held{step}", f"n{random.randrange(8)}"))
@@ -162,10 +174,13 @@ def test_known_kinds_are_decided_like_new_ones(seed: int):
     kinds = [random_pod(random, f"kind{number}") for number in range(4)]
     kept = 0
     for step in range(80):
-        # Labels of their own, so that shapes differ and kinds do not.
+        # Labels, namespaces and owners of their own, so that shapes differ and kinds do not.
         kind = random.choice(kinds)
         meta = replace(
-            kind.metadata, labels={**kind.metadata.labels, "n": str(random.randrange(3))}
+            kind.metadata,
+            namespace=random.choice(["default", "default", "other"]),
+            labels={**kind.metadata.labels, "n": str(random.randrange(3))},
+            owner_references=random.choice([(), (), (FREE,), (CONTROLLER,)]),
         )
         pod = replace(kind, metadata=meta)
 

@@ -59,6 +59,20 @@ class TermHolders(RowTracker):
         """Return what moves when a required affinity or a preferred term comes or goes."""
         return self._scoring
 
+    @property
+    def has_repelling(self) -> bool:
+        """Whether anybody holds a required anti-affinity term."""
+        return bool(self._repelling)
+
+    @property
+    def has_scoring(self) -> bool:
+        """Whether anybody holds a required affinity or a preferred term."""
+        return bool(self._scoring)
+
+    def passes_over(self, placed: Placed) -> bool:
+        """Whether pods of such a spec hold no terms."""
+        return placed.pod.spec.affinity is None
+
     def hold(self, placed: Placed, row: int) -> None:
         """Count a pod's terms on a row."""
         for held in self._terms(placed):

@@ -62,8 +62,12 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         self._terms: PerShape[PodTerms] = PerShape(pod_terms)
         self._terms_of: PerPod[PodTerms] = PerPod(pod_terms)
         self._held: PerShape[tuple[Held, ...]] = PerShape(held_by)
-        self._nobody_repels = not_concerned_while(self._holders.repelling_terms, self._names)
-        self._nobody_weighs = not_concerned_while(self._holders.scoring_terms, self._names)
+        repelling, scoring_terms = self._holders.repelling_terms, self._holders.scoring_terms
+        self._nobody_repels = not_concerned_while(repelling, self._names)
+        self._nobody_weighs = not_concerned_while(scoring_terms, self._names)
+        # Where there are no terms at all, labels and namespaces make no difference.
+        self._none_repels = not_concerned_while(repelling, by_spec=True)
+        self._none_weighs = not_concerned_while(scoring_terms, by_spec=True)
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | AffinityState:
         """Count who attracts and who repels the pod; Skip when nobody does."""
@@ -74,7 +78,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         repelling = self._holders.repelling(pod, labels)
         moves = list(nodes.moves())
         if not (terms.has_required or repelling or moves):
-            return self._nobody_repels
+            return self._nobody_repels if self._holders.has_repelling else self._none_repels
         state = AffinityState(pod, labels, nodes)
         if terms.affinity:
             state.attract(terms.affinity, self._all(terms.affinity), self._counts)
@@ -118,7 +122,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         labels = self._names.labels(cycle.pod.metadata.namespace)
         meaning, moves = self._holders.scoring(cycle.pod, labels), list(nodes.moves())
         if not (terms.preferred or meaning or moves):
-            return self._nobody_weighs
+            return self._nobody_weighs if self._holders.has_scoring else self._none_weighs
         weighing = Weighing(nodes)
         wanted = [
             (term.key, selection, weight)

@@ -65,9 +65,17 @@ class Bookings:
         self._unsummed: dict[str, None] = {}
 
     def touch(self, group: str) -> None:
-        """Note that pods of a group moved, or that its dependencies changed."""
+        """Note that nodes of a group's pods moved, or that its dependencies changed."""
         self._touched[group] = None
         self._unsummed[group] = None
+
+    def moved(self, group: str, workload: str, count: int) -> None:
+        """Note that pods of a group came to a node, or left one (negative)."""
+        self._touched[group] = None
+        needs = self._needs(group)
+        asked = needs.asked.get(workload) if needs is not None else None
+        if asked:
+            self._ask(group, self._asked.get(group, 0) + asked * count)
 
     def most(self) -> float:
         """Return what no link can have booked more of, in bit/s: the wishes of all pods together.
@@ -78,10 +86,7 @@ class Bookings:
             for group in self._unsummed:
                 pods, needs = self._pods(group), self._needs(group)
                 each = needs.asked.items() if needs is not None else ()
-                asked = sum(bandwidth * pods.total(origin) for origin, bandwidth in each)
-                self._most += asked - self._asked.pop(group, 0)
-                if asked:
-                    self._asked[group] = asked
+                self._ask(group, sum(bandwidth * pods.total(origin) for origin, bandwidth in each))
             self._unsummed = {}
         return float(self._most + len(self._asked))  # each group rounds up once
 
@@ -116,6 +121,12 @@ class Bookings:
         _add(change, self._by_group.get(group), -1)
         _add(change, self._booked(group, pods), 1)
         return change
+
+    def _ask(self, group: str, asked: int) -> None:
+        """Write down what a group asks for at most."""
+        self._most += asked - self._asked.pop(group, 0)
+        if asked:
+            self._asked[group] = asked
 
     def _booked(self, group: str, pods: GroupPods) -> _Part | None:
         needs = self._needs(group)

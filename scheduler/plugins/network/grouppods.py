@@ -13,6 +13,7 @@ import numpy as np
 from scheduler.base.arrays import FloatColumn, IntColumn, IntMatrix, Rows
 from scheduler.plugins.network.dependencies import Need
 from scheduler.plugins.network.links import FloatMatrix
+from scheduler.plugins.network.prices import Tied
 
 _FEW = 8
 
@@ -20,55 +21,50 @@ _FEW = 8
 class Wanted:
     """A workload's needs in a group's numbers.
 
-    The workloads that are needed have a slot each; those that are not share the last one. `weights`
-    counts the needs of each slot: per limit a row of those that the workload depends on, then one of
-    those that depend on it. `ties` counts both ends for all limits, by workload.
+    `weights` counts the needs by workload: per limit a row of those that the workload depends on, then
+    one of those that depend on it; the last row has both ends for all limits. `numbers` are the
+    workloads with needs.
     """
+
+    __slots__ = ("limits", "needs", "numbers", "weights", "width")
 
     def __init__(self, needs: Sequence[Need], pods: GroupPods) -> None:
         self.needs = needs
-        self.width = len(pods.numbers)
-        ties = [0.0] * self.width
-        slot_of: dict[int, int] = {}
-        asked = []
+        self.width = width = len(pods.numbers)
+        ties = [0.0] * width
+        by_limit: dict[int, tuple[list[float], list[float]]] = {}
         for need in needs:
             number = pods.numbers.get(need.workload)
-            if number is not None:
-                asked.append((need, slot_of.setdefault(number, len(slot_of))))
-                ties[number] += 1
-        last = len(slot_of)
-        by_limit: dict[int, tuple[list[float], list[float]]] = {}
-        for need, slot in asked:
-            if need.limit not in by_limit:
-                by_limit[need.limit] = ([0.0] * (last + 1), [0.0] * (last + 1))
-            by_limit[need.limit][need.is_dependent][slot] += 1
-        self.numbers = tuple(slot_of)
+            if number is None:
+                continue
+            both = by_limit.get(need.limit)
+            if both is None:
+                both = by_limit[need.limit] = ([0.0] * width, [0.0] * width)
+            both[need.is_dependent][number] += 1
+            ties[number] += 1
+        self.numbers = [number for number, count in enumerate(ties) if count]
         self.limits = tuple(by_limit)
         rows = [row for both in by_limit.values() for row in both]
-        self.weights: FloatMatrix = np.array(rows).reshape(-1, last + 1)
-        self.ties: FloatColumn = np.array(ties)
-        slots = [slot_of.get(number, last) for number in range(self.width)]
-        self._slots: Rows = np.array(slots, dtype=np.intp)
-        self._offsets, self._size = self._slots, 1
+        self.weights: FloatMatrix = np.array([*rows, ties])
 
-    def ends(self, pods: GroupPods, places: Rows, size: int) -> FloatMatrix:
-        """Return the numbers of ties: a row per limit; columns for places there, then for places back.
+    def by_cell(self, pods: GroupPods) -> FloatMatrix:
+        """Return the numbers of ties to each cell's pods, in the rows of `weights`."""
+        ties: FloatMatrix = self.weights.take(pods.works, axis=1)
+        ties *= pods.counts
+        return ties
+
+    def tied(self, by_cell: FloatMatrix, places: Rows, size: int) -> list[Tied]:
+        """Return the numbers of ties for each limit by the column of `Prices`, without those that are 0.
 
         `places` has one entry per cell, `size` is the number of all places.
         """
-        if self._size != size:
-            self._offsets, self._size = self._slots * size, size
-        flat = self._offsets.take(pods.works)
-        flat += places
-        height = self.weights.shape[1]
-        numbers = np.bincount(flat, pods.counts, height * size).reshape(height, size)
-        ends: FloatMatrix = (self.weights @ numbers).reshape(-1, 2 * size)
-        return ends
-
-    def ties_by_direction(self, works: Rows) -> tuple[FloatColumn, FloatColumn]:
-        """Return the needs of each cell's workload: of those depended on, and of dependents."""
-        there, back = (self.weights[end::2].sum(axis=0)[self._slots[works]] for end in (0, 1))
-        return there, back
+        columns = np.concatenate((places, places + size))
+        found = []
+        for number, limit in enumerate(self.limits):
+            counts = by_cell[2 * number : 2 * number + 2].ravel()
+            used = counts.nonzero()[0]
+            found.append(Tied(limit, columns.take(used), counts.take(used)))
+        return found
 
 
 class GroupPods:

@@ -207,16 +207,20 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> 
     if low == high:
         return nodes.constant(100 if high else alike_at_zero)
     width = high - low
-    if width <= _TABLE:
+    if width <= _TABLE and 0 <= low <= _TABLE:
         # A look-up in a small table is several times faster than a division of whole columns.
-        return _shares(width).take(raw - low, mode="clip")
+        return _shares(width)[_TABLE - low :].take(raw, mode="clip")
     normalized: IntColumn = 100 - 100 * (raw - low) // width
     return normalized.clip(0, 100)
 
 
 @lru_cache(maxsize=64)
 def _shares(width: int) -> IntColumn:
-    """Return what remains of 100 for each distance from the cheapest up to `width`."""
-    table: IntColumn = 100 - 100 * np.arange(width + 1) // width
+    """Return what remains of 100 for each distance from the cheapest up to `width`.
+
+    The cheapest is at `_TABLE`, so that a part of the table begins with what costs nothing.
+    """
+    shares = 100 - 100 * np.arange(width + 1) // width
+    table: IntColumn = np.concatenate((np.full(_TABLE, 100), shares))
     table.flags.writeable = False
     return table

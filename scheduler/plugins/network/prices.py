@@ -8,7 +8,7 @@ many pods are several times faster and still exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +22,14 @@ SAME_PLACE_COST = 1
 ALWAYS = -1.0
 _MOST_LIMITS = 64
 MOST_JUDGED = 256
+
+
+class Tied(NamedTuple):
+    """Numbers of pods that one limit is about, by the column that they stand for; any may come twice."""
+
+    limit: int
+    columns: Rows
+    counts: FloatColumn
 
 
 class Verdicts(NamedTuple):
@@ -39,8 +47,8 @@ class Prices(Protocol):
         """Return price and cost, [place, column], of some columns."""
         ...
 
-    def judge(self, limits: Sequence[int], numbers: FloatMatrix) -> Verdicts:
-        """Judge numbers of pods, a row for each limit and a column as in `columns`."""
+    def judge(self, tied: Iterable[Tied]) -> Verdicts:
+        """Judge numbers of pods by limit and column."""
         ...
 
 
@@ -56,18 +64,26 @@ class PlaceCosts:
         """Return price and cost of some columns."""
         return self.price[:, columns], self.cost[:, columns]
 
-    def judge(self, limits: Sequence[int], numbers: FloatMatrix) -> Verdicts:
-        """Judge numbers of pods per column: a product with one matrix per limit."""
+    def judge(self, tied: Iterable[Tied]) -> Verdicts:
+        """Judge numbers of pods: a product with parts of one matrix per limit."""
         size = len(self.cost)
-        if size > MOST_JUDGED or not limits:
-            return judged_anew(self, size, limits, numbers)
-        sums = self._of_limit(limits[0]) @ numbers[0]
-        for limit, counts in zip(limits[1:], numbers[1:], strict=True):
-            sums += self._of_limit(limit) @ counts
+        if size > MOST_JUDGED:
+            return judged_anew(self, size, tied)
+        sums: FloatColumn | None = None
+        for limit, columns, counts in tied:
+            ways = self._of_limit(limit)
+            if len(columns) > 2 * size:
+                part = np.bincount(columns, counts, 2 * size) @ ways
+            else:
+                # The whole matrix does not fit into the nearest cache, a few of its rows do.
+                part = counts @ ways.take(columns, axis=0)
+            sums = part if sums is None else sums + part
+        if sums is None:
+            sums = np.zeros(3 * size)
         return Verdicts(sums[:size], sums[size : 2 * size], sums[2 * size :].astype(np.int64))
 
     def _of_limit(self, limit: int) -> FloatMatrix:
-        """Return 1 where a limit holds, 1 where it is broken, and the cost, one below the other.
+        """Return, [column, 3 x place], 1 where a limit holds, 1 where it is broken, and the cost.
 
         A way not known neither holds nor is broken.
         """
@@ -76,7 +92,8 @@ class PlaceCosts:
             if len(self._judged) >= _MOST_LIMITS:
                 self._judged.clear()
             parts = (self.price <= limit, self.price > limit, self.cost)
-            found = self._judged[limit] = np.concatenate(parts, dtype=np.float64)
+            together = np.concatenate(parts, dtype=np.float64)
+            found = self._judged[limit] = np.ascontiguousarray(together.T)
         return found
 
 
@@ -108,9 +125,9 @@ class WidePrices:
         cost[price == ALWAYS] = SAME_PLACE_COST
         return price, cost
 
-    def judge(self, limits: Sequence[int], numbers: FloatMatrix) -> Verdicts:
-        """Judge numbers of pods per column."""
-        return judged_anew(self, len(self._names), limits, numbers)
+    def judge(self, tied: Iterable[Tied]) -> Verdicts:
+        """Judge numbers of pods by limit and column."""
+        return judged_anew(self, len(self._names), tied)
 
     def _column(self, place: int, *, away: bool) -> FloatColumn:
         if place == NOWHERE:
@@ -130,13 +147,14 @@ class WidePrices:
         return price
 
 
-def judged_anew(prices: Prices, size: int, limits: Sequence[int], numbers: FloatMatrix) -> Verdicts:
-    """Judge numbers of pods per column, looking only at the columns where there are any."""
+def judged_anew(prices: Prices, size: int, tied: Iterable[Tied]) -> Verdicts:
+    """Judge numbers of pods by limit and column, working every column out once."""
     satisfied, violated, cost = np.zeros(size), np.zeros(size), np.zeros(size)
-    for limit, counts in zip(limits, numbers, strict=True):
-        used = np.flatnonzero(counts)
+    for limit, columns, counts in tied:
+        used, place = np.unique(columns, return_inverse=True)
+        numbers = np.bincount(place, counts, len(used))
         price, costs = prices.columns(used)
-        satisfied += (price <= limit) @ counts[used]
-        violated += (price > limit) @ counts[used]
-        cost += costs @ counts[used]
+        satisfied += (price <= limit) @ numbers
+        violated += (price > limit) @ numbers
+        cost += costs @ numbers
     return Verdicts(satisfied, violated, cost.astype(np.int64))

@@ -27,9 +27,9 @@ class TiesState:
     """The ties of one pod, with the pods that hypothetically moved."""
 
     __slots__ = (
+        "_by_cell",
         "_cell_places",
         "_elsewhere",
-        "_ends",
         "_is_any_nowhere",
         "_verdicts",
         "_wanted",
@@ -48,7 +48,7 @@ class TiesState:
         self._wanted: Wanted | None = None
         self._verdicts: Verdicts | None = None
         self._cell_places: Rows | None = None
-        self._ends: FloatMatrix | None = None
+        self._by_cell: FloatMatrix | None = None
         self._is_any_nowhere: bool | None = None
 
     @classmethod
@@ -87,8 +87,8 @@ class TiesState:
                 self._elsewhere[group] = self.tracker.pods(group).copy()
             self._elsewhere[group].add(workload, row, sign)
         self.has_moved = True
-        self._wanted = None
-        self._verdicts = self._cell_places = self._ends = self._is_any_nowhere = None
+        self._wanted = self._verdicts = self._cell_places = None
+        self._by_cell = self._is_any_nowhere = None
 
     def copy(self) -> TiesState:
         """Return an independent copy."""
@@ -109,7 +109,8 @@ class TiesState:
         """Return the numbers per place, as if no tied pod stood on the very same node."""
         if self._verdicts is None:
             prices = self.ties.table.matrices(self.places)
-            self._verdicts = prices.judge(self.wanted.limits, self._numbers())
+            places = self.cell_places()
+            self._verdicts = prices.judge(self.wanted.tied(self._ties(), places, len(self.places)))
         return self._verdicts
 
     def cell_places(self) -> Rows:
@@ -121,45 +122,56 @@ class TiesState:
     def is_any_nowhere(self) -> bool:
         """Whether tied pods stand on nodes without region and zone."""
         if self._is_any_nowhere is None:
-            self._is_any_nowhere = bool(self._numbers()[:, :: len(self.places)].any())
+            places = self.cell_places()
+            # NOWHERE is 0: mostly, counting what is not is all there is to do.
+            self._is_any_nowhere = bool(
+                np.count_nonzero(places) < len(places)
+                and self.ties_by_cell()[places == NOWHERE].any()
+            )
         return self._is_any_nowhere
 
     def take_off_own(self, raw: IntColumn, nodes: Nodes) -> None:
         """Subtract from costs per row what tied pods on that very node were counted with."""
         own = self.ties_by_cell()
         if self.is_any_nowhere():
-            own *= np.where(self.cell_places() == NOWHERE, UNKNOWN_COST, SAME_PLACE_COST)
+            own = own * np.where(self.cell_places() == NOWHERE, UNKNOWN_COST, SAME_PLACE_COST)
         self.tracker.take_off(raw, nodes, self.pods.rows, own.astype(np.int64))
 
     def ties_by_cell(self) -> FloatColumn:
-        """Return the number of ties to each cell's pods, both ends."""
-        ties: FloatColumn = self.wanted.ties.take(self.pods.works)
-        ties *= self.pods.counts
+        """Return the number of ties to each cell's pods, both ends; not to be written to."""
+        ties: FloatColumn = self._ties()[-1]
         return ties
 
     def by_row(self) -> Iterator[tuple[int, int, bool]]:
         """Yield row, number of ties and whether to dependents, per row with tied pods."""
         rows = self.pods.rows
-        for end, needs in enumerate(self.wanted.ties_by_direction(self.pods.works)):
-            ties = needs * self.pods.counts
+        for end, ties in enumerate(self._by_direction()):
             tied = np.flatnonzero(ties > 0)
             for row, count in zip(rows[tied].tolist(), ties[tied].tolist(), strict=True):
                 yield row, int(count), bool(end)
 
     def accumulated(self, cost: FloatMatrix) -> IntColumn:
         """Return per place the sum of `cost`, a matrix over places there and back, over all tied pods."""
-        total: IntColumn = (cost @ self._numbers().sum(axis=0)).astype(np.int64)
+        places, size = self.cell_places(), len(self.places)
+        columns = np.concatenate((places, places + size))
+        numbers = np.bincount(columns, np.concatenate(self._by_direction()), 2 * size)
+        total: IntColumn = (cost @ numbers).astype(np.int64)
         return total
 
     def _is_tied(self) -> bool:
         totals = self.pods.totals
         return any(totals[number] > 0 for number in self.wanted.numbers)
 
-    def _numbers(self) -> FloatMatrix:
-        """Return the numbers of ties, a row per limit, a column for each of those of `Prices`."""
-        if self._ends is None:
-            self._ends = self.wanted.ends(self.pods, self.cell_places(), len(self.places))
-        return self._ends
+    def _ties(self) -> FloatMatrix:
+        """Return the numbers of ties to each cell's pods; the last row is the sum of all."""
+        if self._by_cell is None:
+            self._by_cell = self.wanted.by_cell(self.pods)
+        return self._by_cell
+
+    def _by_direction(self) -> tuple[FloatColumn, FloatColumn]:
+        """Return the numbers of ties to each cell's pods: as to dependencies, and as to dependents."""
+        ties = self._ties()
+        return ties[:-1:2].sum(axis=0), ties[1:-1:2].sum(axis=0)
 
 
 def group_and_workload(pod: Pod) -> tuple[str, str]:

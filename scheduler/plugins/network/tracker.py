@@ -150,7 +150,7 @@ class NetworkTracker(RowTracker):
         pods.add(workload, row, number)
         if not pods:
             del self._groups[group]
-        self.bookings.touch(group)
+        self.bookings.moved(group, workload, number)
 
     def _follow_node(self, change: Change, cluster: Cluster) -> None:
         name = change.node.metadata.name

@@ -22,7 +22,7 @@ from scheduler.plugins.spread.constraints import (
     default_constraints,
 )
 from scheduler.plugins.spread.owners import Selector, Services, controller_of, selected_by
-from scheduler.state.shapes import Shape
+from scheduler.state.shapes import Shape, is_controlled
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -45,7 +45,8 @@ class Defaults:
         }
         self._handle = handle
         self._services = handle.tracker(Services)
-        self._without_services = not_concerned_while(self._services)
+        self._none_here = not_concerned_while(self._services)
+        self._none_at_all = not_concerned_while(self._services, by_spec=True)
         self._known: WeakKeyDictionary[Shape, _Known] = WeakKeyDictionary()
 
     def of(self, cycle: Cycle, action: str) -> Constraints:
@@ -54,7 +55,7 @@ class Defaults:
             return NO_CONSTRAINTS
         meta = cycle.pod.metadata
         generation = self._services.generation(meta.namespace)
-        if not generation and not meta.owner_references:
+        if not generation and not is_controlled(cycle.pod):
             return NO_CONSTRAINTS
         controller = self._controller(cycle.pod)
         known = self._known.get(cycle.shape)
@@ -67,7 +68,9 @@ class Defaults:
         """Return what to say of a pod that gets none of an action: for how long that is so."""
         if not self._written[action]:
             return NOT_CONCERNED
-        return SKIP if pod.metadata.owner_references else self._without_services
+        if is_controlled(pod):
+            return SKIP
+        return self._none_here if self._services else self._none_at_all
 
     def of_pod(self, pod: Pod, action: str) -> Constraints:
         """Return the same for a pod outside a cycle, worked out anew."""

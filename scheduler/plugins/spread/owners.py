@@ -41,6 +41,10 @@ class Services:
         self._selectors: dict[str, dict[str, dict[str, str]]] = {}
         self._generations: dict[str, int] = {}
 
+    def __bool__(self) -> bool:
+        """Whether any service selects pods."""
+        return bool(self._selectors)
+
     def generation(self, namespace: str) -> int:
         """Return a number that moves with the selectors of a namespace; 0 if it never had any."""
         return self._generations.get(namespace, 0)

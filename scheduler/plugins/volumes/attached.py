@@ -89,6 +89,10 @@ class AttachedVolumes:
         for attachment in cluster.store.of(ATTACHMENT).values():
             self._attach(attachment)
 
+    def passes_over(self, placed: Placed) -> bool:
+        """Whether pods of such a spec use no volume."""
+        return not self._has_storage.of(placed)
+
     def apply(self, change: Change) -> None:
         """Follow one change."""
         if change.kind == "Pod":

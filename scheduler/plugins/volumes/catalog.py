@@ -28,6 +28,8 @@ class VolumeCatalog:
 
     kinds: tuple[str, ...] = (VOLUME, CLAIM)
 
+    follows = frozenset((VOLUME, CLAIM))
+
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
         self._clear()

@@ -78,6 +78,10 @@ class DisksInUse:
         for placed in cluster.pods:
             self._count(placed, 1)
 
+    def passes_over(self, placed: Placed) -> bool:
+        """Whether pods of such a spec use no disk."""
+        return not self._has_storage.of(placed)
+
     def apply(self, change: Change) -> None:
         """Follow one change."""
         if change.kind != "Pod":
