@@ -46,6 +46,10 @@ class _Kind(msgspec.Struct, eq=False, weakref=True):
     ground: Ground | None = None
 
 
+# No plugin has a rule.
+_NOTHING_KEPT = _Kind((), (), {})
+
+
 class Sifted(msgspec.Struct, frozen=True):
     """What filters made of all rows; `by` are those that were asked, the first of the profile."""
 
@@ -229,7 +233,7 @@ class Grounds:
         kind: _Kind | None = kept.get(self._key)
         if kind is None:
             kind = kept[self._key] = self._kind(cycle, filters)
-        if kind.filters != filters[: len(kind.filters)]:
+        if kind is _NOTHING_KEPT or kind.filters != filters[: len(kind.filters)]:
             return None
         ground = kind.ground
         if ground is None:
@@ -270,6 +274,8 @@ class Grounds:
             for bound in self._profile.score
             if (rule := bound.plugin.score_rule(cycle)) is not None
         }
+        if not sifting and not scoring:
+            return _NOTHING_KEPT
         keys = [(name, rule.key) for rules in (sifting, scoring) for name, rule in rules.items()]
         key = (len(sifting), *keys)
         kind = self._kinds.get(key)
