@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.plugins.numa.amounts import Amounts
+from scheduler.plugins.numa.amounts import level_of, levels_of
 from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.demand import LIMIT
 from scheduler.plugins.numa.filtering import fit, misfits_row
@@ -35,14 +35,39 @@ AMOUNTS = st.one_of(
 @given(held=st.lists(AMOUNTS, min_size=1, max_size=20), asked=AMOUNTS)
 def test_the_quick_comparison_is_exact(held, asked):
     """Every amount is on the side of every other on which it is in whole numbers."""
-    amounts = Amounts(deducts=False)
-    amounts.put(0, {"cpu": held}, {"cpu": held})
-    for limit in (asked, *held):
-        quick = amounts.comparable("cpu", limit)
-        assert quick is not None
-        got = (quick[0, : len(held)] >= limit).tolist()
+    board = Board()
+    layout = Layout(tuple(range(len(held))), (), ())
+    zones = Zones(layout, {"cpu": held}, {"cpu": held})
+    board.put(1, zones, KubeletSettings())
+    sight = seen(board, 2)
+    near = [max(0, one + more) for one in held for more in (-1, 1)]
+    for limit in (asked, *held, *near):
+        got = sight.at_least("cpu", limit)
+        assert got is not None
 
-        assert got == [one >= limit for one in held]
+        assert got[1, : len(held)].tolist() == [one >= limit for one in held]
+        assert not got[0].any()
+        assert not got[1, len(held) :].any()
+
+
+@settings(max_examples=25, deadline=None)
+@given(held=st.lists(AMOUNTS, min_size=2, max_size=20))
+def test_levels_are_in_the_order_of_amounts(held):
+    """One by one or all at once: a larger amount is of no lower level, of a higher one than before a least."""
+    held = sorted((UNLISTED, *held))
+    levels = [level_of(one)[0] for one in held]
+
+    assert levels == levels_of(np.array(held)).tolist() == sorted(levels)
+    for one, level in zip(held, levels, strict=True):
+        assert not level_of(one)[1] or one <= 0 or level_of(one - 1)[0] < level
+
+
+def test_sizes_that_people_write_are_the_least_of_their_levels():
+    """They are compared in a moment."""
+    gib = 2**30 * 1000
+    assert all(level_of(cpus * 500)[1] for cpus in range(1, 1024))
+    assert all(level_of(number * gib // 2)[1] for number in range(1, 1000))
+    assert not level_of(gib + 1)[1]
 
 
 @settings(max_examples=20, deadline=None)
@@ -85,14 +110,19 @@ def test_one_row_is_judged_as_all_are(seed):
         board.put(row, Zones(layout, held, held), KubeletSettings())
     offered = np.array([source.random() < 0.9 for _ in range(40)])
     topologies: Any = SimpleNamespace(offers=lambda name, _: offered if "/" in name else None)
-    nodes: Any = SimpleNamespace(size=40, part=lambda column: column)
-    sight = Sight(board, topologies, nodes)
+    sight = seen(board, 40, topologies)
     needs = tuple((name, source.randint(0, 2)) for name in source.sample(NAMES, 3))
     for is_guaranteed in (True, False):
         everywhere = fit(sight, needs, is_guaranteed=is_guaranteed).misfits(40).tolist()
         alone = [misfits_row(sight, needs, row, is_guaranteed=is_guaranteed) for row in range(40)]
 
         assert alone == everywhere
+
+
+def seen(board: Board, size: int, topologies: Any = None) -> Sight:
+    """Return a board as the view of all nodes sees it."""
+    nodes: Any = SimpleNamespace(size=size, is_live=True)
+    return Sight(board, topologies, nodes)
 
 
 def _fewest(row, asked):

@@ -1,9 +1,10 @@
 """`Amounts`: what the zones of all nodes hold, as arrays [resource, row, slot] of thousandths.
 
 `UNLISTED` stands where there is no such zone or it does not list the resource. Beside the exact
-amounts available stand the same rounded down to the digits of a float32: they take a third of the time
-to compare, and lie on the same side of every number that has no more digits. Whole CPUs, devices
-and nearly all sizes that people write are such numbers; for the others there are the exact ones.
+amounts available stand their levels in 16 bits, 1,024 for each power of two: they take a quarter of the
+time to compare. A higher level means a larger amount, so only cells of the very level of an amount may have
+to be looked at exactly, and not even these if no smaller amount has that level. So it is for whole
+CPUs, devices and nearly all sizes that people write; of any other amount few cells share the level.
 The slots of a row lie side by side, 2, 4, 8 or a multiple of 8 of them: eight flags are one machine
 word, and whether any of them is set is one comparison.
 """
@@ -11,6 +12,7 @@ word, and whether any of them is set is one comparison.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from math import frexp
 from typing import TypeVar
 
 import numpy as np
@@ -19,15 +21,22 @@ from numpy.typing import NDArray
 from scheduler.base.arrays import BoolColumn, IntMatrix
 from scheduler.plugins.numa.zones import UNLISTED
 
-ScalarT = TypeVar("ScalarT", np.int64, np.float32)
+ScalarT = TypeVar("ScalarT", np.int64, np.uint16)
+Levels = NDArray[np.uint16]
 
 # zone number → resource → thousandths
 Freed = Mapping[int, Mapping[str, int]]
 
-_DIGITS = 24
-# Up to here a float64 holds every whole number; its last 29 digits are those that a float32 lacks.
-_LARGEST = 2**53
-_KEPT_BITS = -(2**29)
+# A level is the exponent and the first ten of the other 52 binary digits of a float64, less that of the
+# smallest amount, a thousandth; below it come the levels of 0 and of UNLISTED.
+_DIGITS = 10
+_DROPPED_BITS = 52 - _DIGITS
+_ZERO_LEVEL = 1
+_BELOW = int(np.float64(0.001).view(np.int64) >> _DROPPED_BITS) - _ZERO_LEVEL - 1
+_FIRST = (1021 << _DIGITS) - _BELOW
+_FULL = float(2 << _DIGITS)
+# Up to here the quotients of an amount and of the next differ by more than what is rounded off.
+_LARGEST = 2**50
 _WORDS = {2: np.uint16, 4: np.uint32}
 
 
@@ -37,11 +46,16 @@ ZoneFlags = NDArray[np.bool_]
 
 def any_zone(zones: ZoneFlags) -> BoolColumn:
     """Return the rows on which a zone is set."""
-    first, *others = zones.view(_WORDS.get(zones.shape[1], np.uint64)).T
-    found: BoolColumn = first != 0
-    for more in others:
-        found |= more != 0
-    return found
+    return ~no_zone(zones)
+
+
+def no_zone(zones: ZoneFlags) -> BoolColumn:
+    """Return the rows on which no zone is set."""
+    words = zones.view(_WORDS.get(zones.shape[1], np.uint64))
+    none: BoolColumn = words[:, 0] == 0
+    for number in range(1, words.shape[1]):
+        none &= words[:, number] == 0
+    return none
 
 
 class _Flags:
@@ -82,7 +96,7 @@ class Amounts:
         self.given = _unlisted(0, 64, self.slots)
         self.available = self.given.copy() if deducts else self.given
         self.allocatable = self.given.copy()
-        self._rounded = self.given.astype(np.float32)
+        self._levels = levels_of(self.given)
         # Where some zone lists a resource, and where every zone does.
         self._listed, self._complete = _Flags(), _Flags()
         self._places: dict[str, int] = {}
@@ -100,14 +114,10 @@ class Amounts:
         matrix: IntMatrix | None = None if place is None else cells[place]
         return matrix
 
-    def comparable(self, resource: str, amount: int) -> NDArray[np.float32] | IntMatrix | None:
-        """Return what compares with `amount` as what is available does, in the quickest form."""
+    def levels(self, resource: str) -> Levels | None:
+        """Return the levels of what is available of one resource."""
         place = self._places.get(resource)
-        if place is None:
-            return None
-        cells: NDArray[np.float32] | IntMatrix
-        cells = self._rounded[place] if _is_short(amount) else self.available[place]
-        return cells
+        return None if place is None else self._levels[place]
 
     def listed(self, resource: str) -> tuple[BoolColumn, int] | None:
         """Return the rows on which some zone lists the resource, and their number."""
@@ -136,7 +146,8 @@ class Amounts:
             cells[:, row] = UNLISTED
             for name, values in amounts.items():
                 cells[self._places[name], row, : len(values)] = values
-        self._show([row], self.given[:, [row]])
+        some = slice(row, row + 1)
+        self._show(some, self.given[:, some])
 
     def clear(self, row: int) -> None:
         """Forget the amounts of a row."""
@@ -144,7 +155,8 @@ class Amounts:
         self._complete.write(row, ())
         self.given[:, row] = UNLISTED
         self.allocatable[:, row] = UNLISTED
-        self._show([row], self.given[:, [row]])
+        some = slice(row, row + 1)
+        self._show(some, self.given[:, some])
 
     def deduct(
         self,
@@ -157,7 +169,11 @@ class Amounts:
         `freed` is added before: by place in `rows` the amounts, as far as a zone can allocate them,
         and the numbers of the row's zones.
         """
-        cells = self.given[:, rows]
+        # Mostly it is one row, and a slice is quicker than a list of rows.
+        some = rows if len(rows) > 1 else slice(rows[0], rows[0] + 1)
+        cells: IntMatrix = self.given[:, some]
+        if freed and len(rows) == 1:
+            cells = cells.copy()
         for at, (back, ids) in freed.items():
             for slot, number in enumerate(ids):
                 for name, more in back.get(number, {}).items():
@@ -165,8 +181,9 @@ class Amounts:
         less = np.array(
             [one.get(name, 0) for name in self._places for one in taken], dtype=np.int64
         )
-        left = np.maximum(cells - less.reshape(len(cells), len(rows), 1), 0)
-        self._show(rows, np.where(cells >= 0, left, UNLISTED))
+        # What is not listed is below 0, and stays so.
+        left = cells - less.reshape(len(cells), len(rows), 1)
+        self._show(some, np.maximum(left, np.minimum(cells, 0)))
 
     def make_room(self, rows: int, slots: int = 0) -> None:
         """Make room for the resources known, and for `rows` rows of `slots` zones."""
@@ -179,10 +196,10 @@ class Amounts:
             rows = max(rows, 2 * capacity)
         shape = (len(self._places), max(rows, capacity), self.slots)
         deducts = self.available is not self.given
-        self.given = _grown(self.given, shape)
-        self.available = _grown(self.available, shape) if deducts else self.given
-        self.allocatable = _grown(self.allocatable, shape)
-        self._rounded = _grown(self._rounded, shape)
+        self.given = _grown(self.given, shape, UNLISTED)
+        self.available = _grown(self.available, shape, UNLISTED) if deducts else self.given
+        self.allocatable = _grown(self.allocatable, shape, UNLISTED)
+        self._levels = _grown(self._levels, shape, 0)
         self._listed.grow(*shape[:2])
         self._complete.grow(*shape[:2])
 
@@ -193,26 +210,33 @@ class Amounts:
         most = self.allocatable[place, row, slot]
         cells[place, slot] = max(cells[place, slot], min(cells[place, slot] + more, most))
 
-    def _show(self, rows: Sequence[int], cells: IntMatrix) -> None:
+    def _show(self, rows: Sequence[int] | slice, cells: IntMatrix) -> None:
         if self.available is not self.given:
             self.available[:, rows] = cells
-        self._rounded[:, rows] = _rounded_down(cells)
+        self._levels[:, rows] = levels_of(cells)
 
 
-def _is_short(amount: int) -> bool:
-    """Whether an amount that is not negative has no more digits than a float32."""
-    lowest_digit = amount & -amount
-    return amount == 0 or (amount <= _LARGEST and lowest_digit << _DIGITS > amount)
+def level_of(amount: int) -> tuple[int, bool]:
+    """Return the level of one amount, and whether it is certain that no smaller one has the same."""
+    if amount <= 0:
+        return amount + _ZERO_LEVEL, True
+    part, exponent = frexp(amount / 1000.0)
+    # Eleven digits before the point; the first is always 1, and is not written down.
+    digits = part * _FULL
+    whole = int(digits)
+    return (exponent << _DIGITS) + whole + _FIRST, whole == digits and amount < _LARGEST
 
 
-def _rounded_down(cells: IntMatrix) -> NDArray[np.float64]:
-    """Cut amounts to the digits of a float32; beyond `_LARGEST` they may be rounded up, to a float64."""
-    bits = cells.astype(np.float64).view(np.int64) & _KEPT_BITS
-    return bits.view(np.float64)
+def levels_of(cells: IntMatrix) -> Levels:
+    """Return the levels of amounts."""
+    bits = (cells / 1000.0).view(np.int64) >> _DROPPED_BITS
+    low = np.minimum(cells, 0) + _ZERO_LEVEL
+    levels: Levels = np.maximum(bits - _BELOW, low).astype(np.uint16)
+    return levels
 
 
-def _grown(cells: NDArray[ScalarT], shape: tuple[int, int, int]) -> NDArray[ScalarT]:
-    bigger = np.full(shape, UNLISTED, dtype=cells.dtype)
+def _grown(cells: NDArray[ScalarT], shape: tuple[int, int, int], fill: int) -> NDArray[ScalarT]:
+    bigger = np.full(shape, fill, dtype=cells.dtype)
     resources, rows, slots = cells.shape
     bigger[:resources, :rows, :slots] = cells
     return bigger

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn, IntMatrix
-from scheduler.plugins.numa.amounts import Amounts, Freed
+from scheduler.plugins.numa.amounts import Amounts, Freed, Levels
 from scheduler.plugins.numa.demand import is_affine, may_be_host_level
 from scheduler.plugins.numa.settings import POD, POLICIES, KubeletSettings
 from scheduler.plugins.numa.zones import UNLISTED, Layout, Zones
@@ -64,17 +63,18 @@ class Board:
         """Return the rows that have a topology."""
         return self._kinds.values > 0
 
-    def aligned(self, policy: str, *, by_pod: bool) -> BoolColumn:
-        """Return the rows whose kubelet aligns by `policy`, pods as a whole or each container."""
+    def aligned(self, policy: str, *, by_pod: bool) -> BoolColumn | None:
+        """Return the rows whose kubelet aligns by `policy`, pods as a whole or each container.
+
+        None if no kubelet does.
+        """
         kind = _kind(policy, by_pod=by_pod)
+        if not self._numbers[kind]:
+            return None
         rows = self._aligned.get(kind)
         if rows is None:
             rows = self._aligned[kind] = self._kinds.values == kind
         return rows
-
-    def aligns(self, policy: str, *, by_pod: bool) -> bool:
-        """Whether any kubelet aligns by `policy`, pods as a whole or each container."""
-        return self._numbers[_kind(policy, by_pod=by_pod)] > 0
 
     @property
     def pod_scope(self) -> BoolColumn:
@@ -103,9 +103,9 @@ class Board:
         """Return what is available, [row, slot]; None if no node ever listed the resource."""
         return self._amounts.of(self._amounts.available, resource)
 
-    def comparable(self, resource: str, amount: int) -> NDArray[np.float32] | IntMatrix | None:
-        """Return what compares with `amount` as what is available does, in the quickest form."""
-        return self._amounts.comparable(resource, amount)
+    def levels(self, resource: str) -> Levels | None:
+        """Return the levels of what is available, see `amounts`."""
+        return self._amounts.levels(resource)
 
     def offered(self, resource: str) -> IntMatrix | None:
         """Return what the zones have in all, [row, slot]; None if no node ever listed it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container as Names
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -82,15 +83,15 @@ def demand_of(pod: Pod) -> Demand:
     parts += [Part(_needs(amounts(c.resources.requests)), APP) for c in spec.containers]
     is_one = len(parts) == 1 and not spec.overhead and spec.resources is None
     whole = parts[0].needs if is_one else _needs(pod_requests(pod))
-    everything = (whole,) if is_one else (whole, *(part.needs for part in parts))
-    names = dict.fromkeys(name for needs in everything for name, amount in needs if amount)
+    everything = whole if is_one else sum((part.needs for part in parts), whole)
+    names = dict.fromkeys([name for name, amount in everything if amount])
     return Demand(
         qos=qos_of(pod),
         whole=whole,
         parts=tuple(parts),
-        asks_devices=any(not is_native(name) for needs in everything for name, _ in needs),
+        asks_devices=not all(is_native(name) for name, _ in everything),
         names=tuple(names),
-        rare=tuple(name for name in names if name not in ALWAYS_OFFERED),
+        rare=tuple([name for name in names if name not in ALWAYS_OFFERED]),
     )
 
 
@@ -121,9 +122,9 @@ def _class_of(all_resources: Iterable[ResourceRequirements]) -> str:
 
 def _number_counted(resources: ResourceList) -> int:
     """Return how many of cpu and memory are named and not 0."""
-    named = (name for name in (CPU, MEMORY) if name in resources)
     # Rounded up as they are for requests, and read for these already.
-    return sum(resource_amount(name, resources[name]) != 0 for name in named)
+    named = [resource_amount(name, resources[name]) for name in (CPU, MEMORY) if name in resources]
+    return len(named) - named.count(0)
 
 
 def _counted(resources: ResourceList) -> dict[str, int]:
@@ -135,16 +136,19 @@ def _counted(resources: ResourceList) -> dict[str, int]:
 # Classes of resources.
 
 
+@lru_cache(maxsize=4096)
 def is_native(name: str) -> bool:
     """Whether a resource is Kubernetes' own: no vendor's prefix."""
     return "/" not in name or "kubernetes.io/" in name
 
 
+@lru_cache(maxsize=4096)
 def is_affine(name: str) -> bool:
     """Whether a resource always lies in NUMA zones."""
     return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 
+@lru_cache(maxsize=4096)
 def may_be_host_level(name: str) -> bool:
     """Whether a resource that no zone lists is one of the node as a whole."""
     return name in (EPHEMERAL, "storage") or not is_native(name)
@@ -206,5 +210,9 @@ def _needs(requests: Mapping[str, int]) -> Needs:
     found = []
     for name, amount in requests.items():
         thousandths = amount if name == CPU else amount * 1000
-        found.append((name, max(0, min(thousandths, LIMIT))))
+        found.append((name, thousandths if 0 <= thousandths <= LIMIT else _clamped(thousandths)))
     return tuple(found)
+
+
+def _clamped(thousandths: int) -> int:
+    return max(0, min(thousandths, LIMIT))

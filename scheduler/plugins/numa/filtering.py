@@ -11,11 +11,20 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntMatrix, Rows
 from scheduler.framework.status import Reason, Rejected
-from scheduler.plugins.numa.amounts import ZoneFlags, any_zone
-from scheduler.plugins.numa.demand import Demand, Needs, held_by_zones, is_affine, may_be_host_level
+from scheduler.plugins.numa.amounts import ZoneFlags, any_zone, no_zone
+from scheduler.plugins.numa.demand import (
+    ALWAYS_OFFERED,
+    Demand,
+    Needs,
+    held_by_zones,
+    is_affine,
+    may_be_host_level,
+)
 from scheduler.plugins.numa.sight import Sight
 
 CANNOT = "cannot align"
+
+Pair = tuple[ZoneFlags | None, ZoneFlags | None]
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -31,7 +40,7 @@ class Fit(msgspec.Struct, frozen=True):
         """Return the rows where nothing fits."""
         if self.zones is None:
             return np.zeros(size, dtype=np.bool_) if self.lost is None else self.lost
-        none = ~any_zone(self.zones)
+        none = no_zone(self.zones)
         return none if self.lost is None else none | self.lost
 
 
@@ -39,38 +48,42 @@ class Room:
     """Two matrices [row, slot] to work in; to write to fresh ones takes longer than to work out what."""
 
     def __init__(self) -> None:
-        self._pair = np.zeros((2, 0, 0), dtype=np.bool_)
+        self._shape = (0, 0)
+        self._pair: Pair = (None, None)
 
-    def of(self, sight: Sight) -> ZoneFlags:
-        """Return the two matrices for a view, with whatever the last user left in them."""
-        _, size, slots = self._pair.shape
-        if slots != sight.slots or size < sight.size:
-            self._pair = np.zeros((2, sight.size, sight.slots), dtype=np.bool_)
-        return self._pair[:, : sight.size]
+    def of(self, sight: Sight) -> Pair:
+        """Return the two matrices, with whatever the last user left in them; none for a part of the rows."""
+        if not sight.is_whole:
+            return None, None
+        shape = sight.size, sight.slots
+        if shape != self._shape:
+            self._shape = shape
+            self._pair = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
+        return self._pair
 
 
-def fit(sight: Sight, needs: Needs, *, is_guaranteed: bool, room: ZoneFlags | None = None) -> Fit:
-    """Return the zones that hold all of `needs` alone; they lie in `room`, if that is given."""
+def fit(sight: Sight, needs: Needs, *, is_guaranteed: bool, room: Pair = (None, None)) -> Fit:
+    """Return the zones that hold all of `needs` alone; they lie in `room`, if there is any."""
     zones: ZoneFlags | None = None
     lost: BoolColumn | None = None
+    first, other = room
     for name, amount in needs:
         if amount <= 0:
             continue
-        offers = sight.offers(name)
+        shares = not is_guaranteed and is_affine(name)
+        good = sight.at_least(name, 0 if shares else amount, first if zones is None else other)
+        offers = None if name in ALWAYS_OFFERED else sight.offers(name)
         if offers is not None:
             lost = ~offers if lost is None else lost | ~offers
-        shares = is_affine(name) and not is_guaranteed
-        out = None if room is None else room[int(zones is not None)]
-        good = sight.at_least(name, 0 if shares else amount, out)
+        is_host_level = may_be_host_level(name)
         if good is None:
-            if not may_be_host_level(name):
-                return Fit(zones, np.ones(sight.size, dtype=np.bool_))
-            continue
-        if may_be_host_level(name):
-            unlisted = sight.unlisted(name)
-            if unlisted is not None:
-                good |= unlisted[:, None]
-        zones = good if zones is None else np.logical_and(zones, good, out=zones)
+            if is_host_level:
+                continue
+            return Fit(zones, np.ones(sight.size, dtype=np.bool_))
+        unlisted = sight.unlisted(name) if is_host_level else None
+        if unlisted is not None:
+            good |= unlisted[:, None]
+        zones = good if zones is None else np.logical_and(zones, good, zones)
     return Fit(zones, lost)
 
 

@@ -239,9 +239,9 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
 
     def _single(self, sight: Sight, *, by_pod: bool) -> BoolColumn | None:
         """Return the rows that align by single-numa-node in one of the scopes; None if there are none."""
-        if not sight.aligns(SINGLE, by_pod=by_pod):
-            return None
         rows = sight.aligned(SINGLE, by_pod=by_pod)
+        if rows is None or sight.is_whole:
+            return rows
         return rows if np.count_nonzero(rows) else None
 
     def _without_zone(

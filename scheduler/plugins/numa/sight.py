@@ -7,13 +7,14 @@ that is theirs; the full view gets them without a copy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn, IntMatrix, Rows
 from scheduler.framework.nodes import Nodes
+from scheduler.plugins.numa.amounts import any_zone, level_of
 from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.tracker import Topologies
 from scheduler.plugins.numa.zones import Layout
@@ -25,7 +26,8 @@ ScalarT = TypeVar("ScalarT", bound=np.generic)
 class Sight:
     """Columns of a board in the order of the rows of `nodes`; not to be written to.
 
-    `changed` are matrices that stand in for what is free of some resources.
+    `changed` are matrices that stand in for what is free of some resources; `is_whole` says that these
+    are all nodes as they are.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Sight:
         self._nodes = nodes
         self._changed = changed or {}
         self.size = nodes.size
+        self.is_whole = nodes.is_live
 
     def over(self, changed: Mapping[str, IntMatrix]) -> Sight:
         """Return the same rows with other amounts of some resources."""
@@ -62,15 +65,20 @@ class Sight:
 
     def has_policy(self, policy: str) -> BoolColumn:
         """Return the rows whose kubelet aligns by `policy`."""
-        return self.aligned(policy, by_pod=True) | self.aligned(policy, by_pod=False)
+        rows = np.zeros(self.size, dtype=np.bool_)
+        for by_pod in (True, False):
+            aligned = self.aligned(policy, by_pod=by_pod)
+            if aligned is not None:
+                rows |= aligned
+        return rows
 
-    def aligned(self, policy: str, *, by_pod: bool) -> BoolColumn:
-        """Return the rows whose kubelet aligns by `policy`, pods as a whole or each container."""
-        return self._column(self._board.aligned(policy, by_pod=by_pod))
+    def aligned(self, policy: str, *, by_pod: bool) -> BoolColumn | None:
+        """Return the rows whose kubelet aligns by `policy`, pods as a whole or each container.
 
-    def aligns(self, policy: str, *, by_pod: bool) -> bool:
-        """Whether any kubelet, of this view or not, aligns by `policy` in this way."""
-        return self._board.aligns(policy, by_pod=by_pod)
+        None if no kubelet does, of this view or not.
+        """
+        rows = self._board.aligned(policy, by_pod=by_pod)
+        return None if rows is None else self._column(rows)
 
     @property
     def pod_scope(self) -> BoolColumn:
@@ -114,10 +122,21 @@ class Sight:
 
         With an amount of 0, those that list the resource.
         """
-        matrix: NDArray[Any] | None = self._changed.get(resource)
+        if resource in self._changed:
+            return np.greater_equal(self._changed[resource], amount, out)
+        matrix = self._board.levels(resource)
         if matrix is None:
-            matrix = self._matrix(self._board.comparable(resource, amount))
-        return None if matrix is None else np.greater_equal(matrix, amount, out=out)
+            return None
+        levels = self._column(matrix)
+        level, is_least = level_of(amount)
+        good = np.greater_equal(levels, level, out)
+        if not is_least:
+            # Some of this level may be less.
+            rows = np.flatnonzero(any_zone(levels == level))
+            free = self.free(resource)
+            if len(rows) and free is not None:
+                good[rows] = free[rows] >= amount
+        return good
 
     def offered(self, resource: str) -> IntMatrix | None:
         """Return what the zones have in all, [row, slot]; None if no node ever listed it."""
@@ -142,7 +161,7 @@ class Sight:
         return self._column(np.arange(self._board.rows))
 
     def _column(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
-        part = self._nodes.part(column)
+        part = column if self._nodes.is_live else self._nodes.part(column)
         return part if len(part) == self.size else part[: self.size]
 
     def _matrix(self, matrix: NDArray[ScalarT] | None) -> NDArray[ScalarT] | None:
