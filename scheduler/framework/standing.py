@@ -112,7 +112,7 @@ class StandingAnswers:
             mine = {
                 name: answer
                 for name, answer in answers.items()
-                if name in self._by_spec or getattr(answer, "by_spec", False)
+                if (answer.by_spec if type(answer) is NotConcernedWhile else name in self._by_spec)
             }
             if known is None:
                 known = shape.spec.kept[self._key] = self._known({}, mine)

@@ -69,7 +69,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._classes = handle.objects(DEVICE_CLASS)
-        self._no_device = not_concerned_while(self._classes)
+        self._no_device = not_concerned_while(self._classes, by_spec=True)
 
     def pre_enqueue(self, _pod: Pod) -> Status | None:
         """Let every pod in: kube-scheduler waits silently for claims, here the pod is told at once."""

@@ -172,7 +172,7 @@ class Year:
                 other: (5, self.random.choice(("100M", "333", "7", None)))
                 for other in self.random.sample(WORKLOADS, self.random.randrange(3))
             }
-            for one in WORKLOADS
+            for one in self.random.sample(WORKLOADS, self.random.randint(1, len(WORKLOADS)))
         }
         self.groups[name] = app_group(workloads, name=name)
         kind, group = read_object(self.groups[name])
@@ -240,6 +240,29 @@ def test_a_year_of_churn_never_drifts(days: int, seed: int) -> None:
         assert set(anew) == set(held)
         assert all(np.array_equal(anew[name], held[name]) for name in anew)
         assert year.tracker.bookings.most() >= max(year.expected().values(), default=0)
+        assert ties(fresh) == ties(year.tracker)
+
+
+def ties(tracker: NetworkTracker) -> dict[tuple[str, str, int], dict[int, list[float]]]:
+    """Return the ties of every workload of every group to the pods of each row, by limit."""
+    found: dict[tuple[str, str, int], dict[int, list[float]]] = {}
+    for group in tracker.groups():
+        pods, needs = tracker.pods(group), tracker.needs_of(group)
+        if needs is None:
+            continue
+        for workload in WORKLOADS:
+            wanted = pods.wanted(workload, needs.of(workload, both=True), kind="both")
+            by_cell = wanted.by_cell(pods)
+            for number, limit in enumerate(wanted.limits):
+                rows: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
+                for end in (0, 1):
+                    counts = by_cell[2 * number + end].tolist()
+                    for row, count in zip(pods.rows.tolist(), counts, strict=True):
+                        rows[row][end] += count
+                found[group, workload, limit] = {
+                    row: both for row, both in sorted(rows.items()) if any(both)
+                }
+    return {key: rows for key, rows in found.items() if rows}
 
 
 @given(st.data())

@@ -20,9 +20,10 @@ from scheduler.objects.network import NetworkTopology
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import TopologyArgs
 from scheduler.plugins.network.costs import CostTable
-from scheduler.plugins.network.dependencies import GroupNeeds, Need
+from scheduler.plugins.network.dependencies import GroupNeeds
 from scheduler.plugins.network.grouppods import GroupPods
 from scheduler.plugins.network.lookup import Lookup
+from scheduler.plugins.network.need import Need
 from scheduler.plugins.network.prices import Prices
 from scheduler.plugins.network.total import group_cost
 from scheduler.plugins.network.tracker import NetworkTracker

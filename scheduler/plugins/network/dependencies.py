@@ -7,6 +7,7 @@ name of a workload.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -14,23 +15,12 @@ from scheduler.base.errors import ObjectError
 from scheduler.objects.groups import AppGroup, Workload, WorkloadRef
 from scheduler.objects.network import Quantity
 from scheduler.objects.quantity import quantity
+from scheduler.plugins.network.grouppods import Numbering
+from scheduler.plugins.network.need import Need
 
 _MOST = 16_384
 HIGHEST_LIMIT = 10**12
 MOST_INDIRECT = 1000
-
-
-class Need(msgspec.Struct, frozen=True):
-    """A pod's tie to the pods of another workload (or its own).
-
-    `limit` is the highest cost that the way may have, `bandwidth` what a dependent pod asks for in
-    bit/s. `is_dependent` says that the OTHER workload is the one that depends.
-    """
-
-    workload: str
-    limit: int = 0
-    bandwidth: int = 0
-    is_dependent: bool = False
 
 
 class BandwidthEdge(msgspec.Struct, frozen=True):
@@ -41,13 +31,17 @@ class BandwidthEdge(msgspec.Struct, frozen=True):
     bandwidth: int
 
 
-class GroupNeeds(msgspec.Struct, frozen=True):
-    """The needs of each workload by label: what it depends on, and beside it who depends on it."""
+class GroupNeeds(msgspec.Struct, frozen=True, weakref=True):
+    """The needs of each workload by label: what it depends on, and beside it who depends on it.
+
+    Groups that are made alike share them.
+    """
 
     own: Mapping[str, tuple[Need, ...]]
     both: Mapping[str, tuple[Need, ...]]
     edges: tuple[BandwidthEdge, ...]
     asked: Mapping[str, int]
+    numbering: Numbering
     known_indirect: dict[str, tuple[Need, ...]] = msgspec.field(default_factory=dict)
 
     def of(self, workload: str, *, both: bool) -> tuple[Need, ...]:
@@ -77,6 +71,7 @@ class Dependencies:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[AppGroup, GroupNeeds]] = {}
+        self._alike: WeakValueDictionary[bytes, GroupNeeds] = WeakValueDictionary()
 
     def of(self, group: AppGroup) -> GroupNeeds:
         """Return the needs of a group's workloads."""
@@ -87,6 +82,8 @@ class Dependencies:
         if len(self._known) >= _MOST:
             self._known.pop(next(iter(self._known)))
         needs = needs_of(group.spec.members)
+        alike = msgspec.json.encode((needs.own, tuple(needs.numbering.numbers)))
+        needs = self._alike.setdefault(alike, needs)
         self._known[key] = (group, needs)
         return needs
 
@@ -123,6 +120,7 @@ def needs_of(members: Iterable[Workload]) -> GroupNeeds:
         {label: tuple(needs) for label, needs in both.items()},
         tuple(edges),
         asked,
+        Numbering(entry.workload.label for entry in entries),
     )
 
 

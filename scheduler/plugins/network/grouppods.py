@@ -6,13 +6,13 @@ all pods of a group is a few operations on columns. Where a row stands is not ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from scheduler.base.arrays import FloatColumn, IntColumn, IntMatrix, Rows
-from scheduler.plugins.network.dependencies import Need
 from scheduler.plugins.network.links import FloatMatrix
+from scheduler.plugins.network.need import Need
 from scheduler.plugins.network.prices import Tied
 
 _FEW = 8
@@ -26,11 +26,11 @@ class Wanted:
     workloads with needs.
     """
 
-    __slots__ = ("limits", "needs", "numbers", "weights", "width")
+    __slots__ = ("limits", "needs", "numbers", "weights")
 
     def __init__(self, needs: Sequence[Need], pods: GroupPods) -> None:
         self.needs = needs
-        self.width = width = len(pods.numbers)
+        width = len(pods.numbers)
         ties = [0.0] * width
         by_limit: dict[int, tuple[list[float], list[float]]] = {}
         for need in needs:
@@ -58,7 +58,7 @@ class Wanted:
 
         `places` has one entry per cell, `size` is the number of all places.
         """
-        columns = np.concatenate((places, places + size))
+        columns = (np.array([[0], [size]]) + places).ravel()
         found = []
         for number, limit in enumerate(self.limits):
             counts = by_cell[2 * number : 2 * number + 2].ravel()
@@ -67,19 +67,49 @@ class Wanted:
         return found
 
 
+class Numbering:
+    """Numbers for workloads, and what workloads need in these numbers.
+
+    That of an AppGroup serves all groups that are made alike, and is not added to.
+    """
+
+    __slots__ = ("numbers", "wanted")
+
+    def __init__(self, workloads: Iterable[str] = ()) -> None:
+        self.numbers = {name: number for number, name in enumerate(dict.fromkeys(workloads))}
+        self.wanted: dict[tuple[str, str], Wanted] = {}
+
+    def add(self, workload: str) -> int:
+        """Give a workload the next number."""
+        number = self.numbers[workload] = len(self.numbers)
+        self.wanted.clear()
+        return number
+
+
 class GroupPods:
-    """Counts pods by workload and row; workloads are numbered as they appear."""
+    """Counts pods by workload and row; workloads that `numbering` does not know get the next numbers."""
 
-    __slots__ = ("_at", "_cells", "_counts", "_size", "_wanted", "numbers", "totals", "version")
+    __slots__ = (
+        "_at",
+        "_cells",
+        "_counts",
+        "_is_own",
+        "_numbering",
+        "_size",
+        "numbers",
+        "totals",
+        "version",
+    )
 
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.totals: list[int] = []
+    def __init__(self, numbering: Numbering | None = None) -> None:
+        self._is_own = numbering is None
+        self._numbering = numbering if numbering is not None else Numbering()
+        self.numbers: Mapping[str, int] = self._numbering.numbers
+        self.totals = [0] * len(self.numbers)
         self._at: dict[tuple[int, int], int] = {}  # (workload's number, row) → its cell
         self._cells: IntMatrix = np.zeros((2, _FEW), dtype=np.int64)
         self._counts: FloatColumn = np.zeros(_FEW)
         self._size = 0
-        self._wanted: dict[tuple[str, str], Wanted] = {}
         self.version = 0
 
     def __bool__(self) -> bool:
@@ -105,8 +135,7 @@ class GroupPods:
         self.version += 1
         number = self.numbers.get(workload)
         if number is None:
-            number = self.numbers[workload] = len(self.numbers)
-            self.totals.append(0)
+            number = self._number(workload)
         self.totals[number] += count
         key = (number, row)
         at = self._at.get(key)
@@ -131,9 +160,10 @@ class GroupPods:
 
     def wanted(self, workload: str, needs: Sequence[Need], *, kind: str) -> Wanted:
         """Return the needs of a workload by number; those of one kind are remembered."""
-        found = self._wanted.get((workload, kind))
-        if found is None or found.needs is not needs or found.width != len(self.numbers):
-            found = self._wanted[workload, kind] = Wanted(needs, self)
+        known = self._numbering.wanted
+        found = known.get((workload, kind))
+        if found is None or found.needs is not needs:
+            found = known[workload, kind] = Wanted(needs, self)
         return found
 
     def by_workload(self, bins: Rows, size: int) -> FloatMatrix:
@@ -166,12 +196,26 @@ class GroupPods:
 
     def copy(self) -> GroupPods:
         """Return an independent copy."""
-        twin = GroupPods()
-        twin.numbers, twin.totals = dict(self.numbers), list(self.totals)
+        twin = GroupPods(self._numbering)
+        self._is_own = False
+        twin.totals = list(self.totals)
         twin._at, twin._size = dict(self._at), self._size
         twin._cells, twin._counts = self._cells.copy(), self._counts.copy()
-        twin._wanted = dict(self._wanted)
         return twin
+
+    def renumbered(self, numbering: Numbering) -> GroupPods:
+        """Return the same pods in other numbers."""
+        twin = GroupPods(numbering)
+        for workload, row, count in self.cells():
+            twin.add(workload, row, count)
+        return twin
+
+    def _number(self, workload: str) -> int:
+        if not self._is_own:
+            self._numbering, self._is_own = Numbering(self.numbers), True
+            self.numbers = self._numbering.numbers
+        self.totals.append(0)
+        return self._numbering.add(workload)
 
     def _append(self, key: tuple[int, int], count: int) -> None:
         at = self._size

@@ -16,7 +16,7 @@ from scheduler.objects.network import NetworkTopology
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import TopologyArgs
 from scheduler.plugins.network.costs import CostTable
-from scheduler.plugins.network.dependencies import Need
+from scheduler.plugins.network.need import Need
 from scheduler.plugins.network.tracker import NetworkTracker
 
 

@@ -203,7 +203,8 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> 
     if not count:
         return nodes.constant(0)
     costs = raw if count == len(raw) else raw.take(feasible.nonzero()[0], mode="clip")
-    low, high = int(costs.min()), int(costs.max())
+    # Finding where the smallest is costs half of finding out how small it is.
+    low, high = int(costs[costs.argmin()]), int(costs[costs.argmax()])
     if low == high:
         return nodes.constant(100 if high else alike_at_zero)
     width = high - low

@@ -85,8 +85,7 @@ class NetworkTracker(RowTracker):
 
     def take_off(self, raw: IntColumn, nodes: Nodes, rows: Rows, amounts: IntColumn) -> None:
         """Subtract amounts at rows of the table from a column of a view."""
-        column = self.places.column(self._size())
-        if nodes.part(column) is column and len(raw) == len(column):
+        if nodes.is_live:
             np.subtract.at(raw, rows, amounts)  # few rows of all
         else:
             raw -= self.spread(nodes, rows, amounts)
@@ -146,7 +145,8 @@ class NetworkTracker(RowTracker):
             return
         pods = self._groups.get(group)
         if pods is None:
-            pods = self._groups[group] = GroupPods()
+            needs = self.needs_of(group)
+            pods = self._groups[group] = GroupPods(needs.numbering if needs is not None else None)
         pods.add(workload, row, number)
         if not pods:
             del self._groups[group]
@@ -172,6 +172,7 @@ class NetworkTracker(RowTracker):
 
     def _follow_group(self, change: Change) -> None:
         meta = (change.new if change.new is not None else change.old).metadata
+        before = self.needs_of(meta.name)
         named = self._app_groups.setdefault(meta.name, {})
         if change.verb == "delete":
             named.pop(meta.namespace, None)
@@ -181,6 +182,9 @@ class NetworkTracker(RowTracker):
             del self._app_groups[meta.name]
         self.groups_version += 1
         self.bookings.touch(meta.name)
+        pods, needs = self._groups.get(meta.name), self.needs_of(meta.name)
+        if pods is not None and needs is not None and needs is not before:
+            self._groups[meta.name] = pods.renumbered(needs.numbering)
 
 
 def _labels(placed: Placed) -> tuple[str, str]:

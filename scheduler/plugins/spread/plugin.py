@@ -45,6 +45,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
     }
 
     bounded = True
+    by_spec = True
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
