@@ -141,11 +141,11 @@ def _pod_level(pod: Pod, *, use_status: bool) -> Amounts:
 def has_resize_status(pod: Pod) -> bool:
     """Whether the kubelet's view of a pod's resources may differ from its spec."""
     status = pod.status
-    return (
-        status.resources is not None
-        or any(c.resources is not None for c in status.container_statuses)
-        or any(c.resources is not None for c in status.init_container_statuses)
-    )
+    if status.resources is not None:
+        return True
+    # Pods that have not begun have none of these; no generator is made for them.
+    told = status.container_statuses + status.init_container_statuses
+    return bool(told) and any(one.resources is not None for one in told)
 
 
 def _resize_is_infeasible(pod: Pod) -> bool:
