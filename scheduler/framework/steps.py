@@ -29,7 +29,7 @@ def run_steps(
     if status.code is Code.ERROR:
         text = f'running {point} plugin "{bound.name}": {status.message}'
         return Status(Code.ERROR, (text,), bound.name)
-    return status if status.is_success else msgspec.structs.replace(status, plugin=bound.name)
+    return msgspec.structs.replace(status, plugin=bound.name)
 
 
 def pre_bind(
