@@ -14,9 +14,8 @@ from sys import getrefcount
 from weakref import WeakValueDictionary
 
 import msgspec
-import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.base.errors import StateError
 from scheduler.framework.answers import Rejection, Scored
 from scheduler.framework.cycle import Cycle
@@ -184,11 +183,11 @@ class Ground:
                 self._passes.append((rows, rule.cells(nodes)))
             if rejected is not None:
                 fresh = rejected.rows & feasible
-                if np.count_nonzero(fresh):
+                if is_any(fresh):
                     rejections.append(Rejection(bound.name, fresh, rejected))
-                    feasible &= ~fresh
+                    feasible ^= fresh
         feasible.flags.writeable = False
-        is_any_left = bool(feasible.any())
+        is_any_left = is_any(feasible)
         self.sifted = Sifted(tuple(asked), feasible, tuple(rejections), is_any_left)
 
     def score(self, nodes: Nodes, by: Sequence[Bound], scored: Sequence[Scored]) -> None:

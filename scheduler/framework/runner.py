@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.base.errors import PluginError
 from scheduler.framework.answers import PreFiltered, Rejection, Scored, States
 from scheduler.framework.calls import BindStep, CallResult
@@ -110,7 +110,7 @@ class Runner(PointLoop):
     ) -> tuple[BoolColumn, list[Rejection]]:
         """Return the rows of `feasible` that pass all filters, and who rejected the others."""
         is_all = feasible is nodes.exists
-        if not (nodes.count if is_all else np.count_nonzero(feasible)):
+        if not (nodes.count if is_all else is_any(feasible)):
             return feasible, []  # no plugin is asked about no node: one could fail
         bounds = states.filters
         if bounds is None:
@@ -130,10 +130,10 @@ class Runner(PointLoop):
             rejected = said[bound.name] = self._call_filter(bound, cycle, nodes, states)
             if rejected is not None:
                 fresh = rejected.rows & feasible
-                if np.count_nonzero(fresh):
+                if is_any(fresh):
                     rejections.append(Rejection(bound.name, fresh, rejected))
-                    feasible = feasible & ~fresh
-                    return not np.count_nonzero(feasible)
+                    feasible = feasible ^ fresh
+                    return not is_any(feasible)
             return False
 
         self._each("filter", bounds, step, kept=() if sifted is None else sifted.by)

@@ -51,10 +51,15 @@ def any_zone(zones: ZoneFlags) -> BoolColumn:
 
 def no_zone(zones: ZoneFlags) -> BoolColumn:
     """Return the rows on which no zone is set."""
-    words = zones.view(_WORDS.get(zones.shape[1], np.uint64))
-    none: BoolColumn = words[:, 0] == 0
-    for number in range(1, words.shape[1]):
-        none &= words[:, number] == 0
+    size, slots = zones.shape
+    words = zones.reshape(-1).view(_WORDS.get(slots, np.uint64))
+    if len(words) == size:
+        alone: BoolColumn = words == 0
+        return alone
+    first, *others = words.reshape(size, -1).T
+    none: BoolColumn = first == 0
+    for more in others:
+        none &= more == 0
     return none
 
 
@@ -146,8 +151,7 @@ class Amounts:
             cells[:, row] = UNLISTED
             for name, values in amounts.items():
                 cells[self._places[name], row, : len(values)] = values
-        some = slice(row, row + 1)
-        self._show(some, self.given[:, some])
+        self._show(row, self.given[:, row])
 
     def clear(self, row: int) -> None:
         """Forget the amounts of a row."""
@@ -155,8 +159,7 @@ class Amounts:
         self._complete.write(row, ())
         self.given[:, row] = UNLISTED
         self.allocatable[:, row] = UNLISTED
-        some = slice(row, row + 1)
-        self._show(some, self.given[:, some])
+        self._show(row, self.given[:, row])
 
     def deduct(
         self,
@@ -169,20 +172,21 @@ class Amounts:
         `freed` is added before: by place in `rows` the amounts, as far as a zone can allocate them,
         and the numbers of the row's zones.
         """
-        # Mostly it is one row, and a slice is quicker than a list of rows.
-        some = rows if len(rows) > 1 else slice(rows[0], rows[0] + 1)
+        # Mostly it is one row, and a number is quicker than a list of them.
+        some = rows if len(rows) > 1 else rows[0]
         cells: IntMatrix = self.given[:, some]
-        if freed and len(rows) == 1:
-            cells = cells.copy()
+        if freed:
+            cells = np.array(cells)
         for at, (back, ids) in freed.items():
+            there = cells if len(rows) == 1 else cells[:, at]
             for slot, number in enumerate(ids):
                 for name, more in back.get(number, {}).items():
-                    self._add(cells[:, at], name, slot, rows[at], more)
+                    self._add(there, name, slot, rows[at], more)
         less = np.array(
             [one.get(name, 0) for name in self._places for one in taken], dtype=np.int64
         )
         # What is not listed is below 0, and stays so.
-        left = cells - less.reshape(len(cells), len(rows), 1)
+        left = cells - less.reshape(*cells.shape[:-1], 1)
         self._show(some, np.maximum(left, np.minimum(cells, 0)))
 
     def make_room(self, rows: int, slots: int = 0) -> None:
@@ -210,7 +214,7 @@ class Amounts:
         most = self.allocatable[place, row, slot]
         cells[place, slot] = max(cells[place, slot], min(cells[place, slot] + more, most))
 
-    def _show(self, rows: Sequence[int] | slice, cells: IntMatrix) -> None:
+    def _show(self, rows: Sequence[int] | int, cells: IntMatrix) -> None:
         if self.available is not self.given:
             self.available[:, rows] = cells
         self._levels[:, rows] = levels_of(cells)

@@ -49,6 +49,8 @@ class Demand(msgspec.Struct, frozen=True):
     whole: Needs
     parts: tuple[Part, ...]
     asks_devices: bool
+    # Of the whole, what is not 0.
+    taken: Needs = ()
     # What is asked for, as a whole or by a container, and not 0; and what of it not all nodes offer.
     names: tuple[str, ...] = ()
     rare: tuple[str, ...] = ()
@@ -57,6 +59,11 @@ class Demand(msgspec.Struct, frozen=True):
     def is_guaranteed(self) -> bool:
         """Whether the kubelet gives the pod its own CPUs and memory."""
         return self.qos == GUARANTEED
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether the kubelet gives the pod anything of a zone's own."""
+        return self.is_guaranteed or self.asks_devices
 
     @property
     def needs_nothing(self) -> bool:
@@ -90,6 +97,7 @@ def demand_of(pod: Pod) -> Demand:
         whole=whole,
         parts=tuple(parts),
         asks_devices=not all(is_native(name) for name, _ in everything),
+        taken=tuple([need for need in whole if need[1]]),
         names=tuple(names),
         rare=tuple([name for name in names if name not in ALWAYS_OFFERED]),
     )

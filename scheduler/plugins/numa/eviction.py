@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
+from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows, is_any
 from scheduler.framework.crowd import Crowd
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
@@ -58,7 +58,7 @@ class Evictions:
         for placed, row in nodes.arrivals():
             came.setdefault(row, []).append(placed)
         held, gone = self._leaving(sight, nodes) if self._frees else (None, _NOBODY)
-        if not came and not np.count_nonzero(gone):
+        if not came and not is_any(gone):
             return None
         matrices: dict[str, IntMatrix] = {}
         if came:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from scheduler.base.arrays import is_any
 from scheduler.framework.status import Reason, Rejected
 from scheduler.plugins.numa.demand import Demand, Needs, held_by_zones
 from scheduler.plugins.numa.filtering import fit
@@ -27,13 +28,13 @@ def hidden_splits(sight: Sight, demand: Demand, rejected: Rejected) -> Rejected:
     split = np.zeros_like(rejected.rows)
     for row in rows.tolist():
         split[row] = _Search(sight, demand, row).succeeds()
-    if not np.count_nonzero(split):
+    if not is_any(split):
         return rejected
     reasons: list[Reason] = []
     for reason in rejected.reasons:
-        if np.count_nonzero(reason.rows & ~split):
+        if is_any(reason.rows & ~split):
             reasons.append(Reason(reason.rows & ~split, reason.text))
-        if np.count_nonzero(reason.rows & split):
+        if is_any(reason.rows & split):
             reasons.append(Reason(reason.rows & split, reason.text + MISSED))
     return Rejected(rejected.rows, rejected.final, tuple(reasons))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntMatrix, Rows
+from scheduler.base.arrays import BoolColumn, IntMatrix, Rows, is_any
 from scheduler.framework.status import Reason, Rejected
 from scheduler.plugins.numa.amounts import ZoneFlags, any_zone, no_zone
 from scheduler.plugins.numa.demand import (
@@ -120,7 +120,7 @@ def unfit_by_container(sight: Sight, demand: Demand, rows: BoolColumn) -> Reject
     for place, part in enumerate(demand.parts):
         found = fit(sight.over(taken), part.needs, is_guaranteed=demand.is_guaranteed)
         misfits = found.misfits(sight.size) & left
-        if np.count_nonzero(misfits):
+        if is_any(misfits):
             reasons.append(Reason(misfits, f"{CANNOT} {part.kind}"))
             left = left & ~misfits
         if part.stays and place < last and found.zones is not None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import (
@@ -58,7 +57,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
     def __init__(self, args: NodeResourceTopologyMatchArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._topologies = handle.tracker(Topologies)
-        self._demand = PerShape(demand_of)
+        self._demand = self._topologies.demand
         self._reserving = self._evictions = None
         if args.reserves:
             cache = args.cache
@@ -104,7 +103,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         if rehearsed is not None:
             sight = rehearsed.sight
             for text, rows in rehearsed.refused.items():
-                if np.count_nonzero(rows):
+                if is_any(rows):
                     aligns = self._checked(sight)
                     rejected = _first(rejected, reject(rows & aligns, text))
         unfit = self._unfit(sight, nodes, demand)
@@ -124,7 +123,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         stale = self._stale(sight, cycle)
         if stale is not None:
             rows = rows & ~stale
-        if not np.count_nonzero(rows):
+        if not is_any(rows):
             return nodes.constant(0)
         return np.where(rows, self._scores.column(sight, nodes, demand, rows), 0)
 
@@ -215,7 +214,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             rejected = self._unfit_single(sight, nodes, demand)
         if RESTRICTED in self.args.policies:
             rows = sight.has_policy(RESTRICTED)
-            if np.count_nonzero(rows):
+            if is_any(rows):
                 for misfits, text in restricted.unfit(sight, demand, rows, by_pod=sight.pod_scope):
                     rejected = _first(rejected, reject(misfits, text))
         return rejected
@@ -242,14 +241,14 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         rows = sight.aligned(SINGLE, by_pod=by_pod)
         if rows is None or sight.is_whole:
             return rows
-        return rows if np.count_nonzero(rows) else None
+        return rows if is_any(rows) else None
 
     def _without_zone(
         self, sight: Sight, nodes: Nodes, demand: Demand, rows: BoolColumn, needs: Needs, what: str
     ) -> Rejected | None:
         """Return those of `rows` on which no zone holds all of `needs`."""
         misfits = rows & self._misfits.column(sight, nodes, (needs, demand.is_guaranteed))
-        return reject(misfits, f"{filtering.CANNOT} {what}") if np.count_nonzero(misfits) else None
+        return reject(misfits, f"{filtering.CANNOT} {what}") if is_any(misfits) else None
 
     def _no_zone(self, sight: Sight, key: tuple[Needs, bool]) -> BoolColumn:
         needs, is_guaranteed = key

@@ -4,6 +4,7 @@ A report is taken when its fingerprint names pods that we know of; then only the
 A report that cannot be placed waits, and what was taken before stays in force. Everything happens as
 changes come in; there is no period to wait for. Only the arithmetic is left until somebody looks at
 `board`, or until it has become a lot: pods of which no zone is asked need not pay for it one by one.
+A pod of ours that has zones of its own is deducted at once: the next one like it would wait for that.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn
+from scheduler.base.arrays import BoolColumn, is_any
 from scheduler.framework.pershape import PerShape
 from scheduler.objects.numa import NodeResourceTopology
-from scheduler.objects.pod import Pod
 from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.book import Book, Owed
-from scheduler.plugins.numa.demand import demand_of, holds_exclusive
+from scheduler.plugins.numa.demand import Demand, demand_of, holds_exclusive
 from scheduler.plugins.numa.settings import (
     ALL,
     AUTODETECT,
@@ -67,10 +67,9 @@ class Following(msgspec.Struct, frozen=True):
 class Reserving:
     """What is left of every node's zones; `board` is read by the plugin."""
 
-    def __init__(self, following: Following) -> None:
+    def __init__(self, following: Following, demand: PerShape[Demand]) -> None:
         self._following = following
-        self._demand = PerShape(demand_of)
-        self._ours = PerShape(_owed)
+        self._demand = demand
         self._cluster: Cluster | None = None
         self._reset()
 
@@ -122,7 +121,7 @@ class Reserving:
         column = self._foreign if detect == ALL else self._foreign_exclusive
         self._note_time(now)
         rows: BoolColumn = column.values > 0
-        return rows if np.count_nonzero(rows) else None
+        return rows if is_any(rows) else None
 
     def long_stale(self, now: float) -> Iterator[Book]:
         """Yield, once each, the nodes that have been stale for so long that somebody should look."""
@@ -229,6 +228,8 @@ class Reserving:
             now = book.owed[placed.pod.metadata.uid] = self._owed(placed)
             self._owes(book, now)
         self._moved(book)
+        if placed.assumed and self._demand.of(placed).is_aligned:
+            self._deduct()
 
     def _moved(self, book: Book) -> None:
         """Note that a node has other pods."""
@@ -288,13 +289,13 @@ class Reserving:
         return changed and self._following.follows_settings
 
     def _owed(self, placed: Placed) -> Owed:
-        ours: Owed = self._ours.of(placed)
+        needs = self._demand.of(placed).taken
         if placed.pod.spec.scheduler_name in self._following.profiles:
-            return ours
+            return Owed(needs)
         book = self.books.get(placed.node)
         listed = book.listed if book is not None else frozenset()
         exclusive = is_foreign(placed, self._following.profiles, ONLY_EXCLUSIVE, listed)
-        return Owed(ours.needs, is_foreign=True, is_exclusive=exclusive)
+        return Owed(needs, is_foreign=True, is_exclusive=exclusive)
 
     def _leave(self, name: str) -> None:
         """Leave a node's amounts until somebody looks."""
@@ -342,11 +343,6 @@ class Reserving:
         """Return since when nodes are stale, in seconds since the epoch, as far as somebody looked."""
         found = ((name, self.books[name].since) for name in self._stale if name in self.books)
         return {name: since for name, since in found if since is not None}
-
-
-def _owed(pod: Pod) -> Owed:
-    """Return what is deducted for a pod of ours."""
-    return Owed(tuple((name, amount) for name, amount in demand_of(pod).whole if amount))
 
 
 def is_foreign(

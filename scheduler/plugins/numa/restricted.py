@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix
+from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, is_any
 from scheduler.plugins.numa.demand import (
     Demand,
     Needs,
@@ -29,7 +29,7 @@ def unfit(
 ) -> Iterator[tuple[BoolColumn, str]]:
     """Yield (rows, reason) for the rows among `rows` that are not admitted; `by_pod` tells the scope."""
     whole = rows & by_pod
-    if np.count_nonzero(whole):
+    if is_any(whole):
         found = _unfit_rows(sight, demand.assigned, demand, np.flatnonzero(whole))
         yield _column(sight.size, found[0]), f"{CANNOT} pod"
     left = np.flatnonzero(rows & ~by_pod)

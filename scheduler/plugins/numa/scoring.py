@@ -16,7 +16,7 @@ from functools import reduce
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, IntMatrix
+from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, IntMatrix, is_any
 from scheduler.plugins.numa.amounts import any_zone
 from scheduler.plugins.numa.args import BALANCED_ALLOCATION, LEAST_ALLOCATED, ZoneScoring
 from scheduler.plugins.numa.demand import Demand, Needs
@@ -30,13 +30,13 @@ def score_by_zone(
 ) -> IntColumn:
     """Return the scores of `rows`, 0 elsewhere: of the whole pod, or the mean over its containers."""
     scores = np.zeros(sight.size, dtype=np.int64)
-    if not np.count_nonzero(rows):
+    if not is_any(rows):
         return scores
     exists = _existing(sight)
     by_pod = sight.pod_scope
-    if np.count_nonzero(rows & by_pod):
+    if is_any(rows & by_pod):
         scores = _of_node(sight, demand.whole, scoring, exists)
-    if np.count_nonzero(rows & ~by_pod):
+    if is_any(rows & ~by_pod):
         # A container that asks for nothing has no opinion.
         parts = [part.needs for part in demand.parts if part.needs] or [demand.whole]
         total = np.zeros(sight.size, dtype=np.int64)

@@ -16,10 +16,11 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn
 from scheduler.base.meters import Meters
+from scheduler.framework.pershape import PerShape
 from scheduler.objects.node import Node
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.plugins.numa.board import Board
-from scheduler.plugins.numa.demand import ALWAYS_OFFERED
+from scheduler.plugins.numa.demand import ALWAYS_OFFERED, demand_of
 from scheduler.plugins.numa.reserving import Following, Reserving
 from scheduler.plugins.numa.settings import kubelet_settings
 from scheduler.plugins.numa.states import STATES, state_of
@@ -41,6 +42,8 @@ class Topologies:
     def __init__(self) -> None:
         self.latest = Board()
         self.reserving: Reserving | None = None
+        # What pods ask for is worked out once for all who want to know.
+        self.demand = PerShape(demand_of)
         self._cluster: Cluster | None = None
         self._rows: dict[str, int] = {}
         self._offers: dict[str, Column[np.bool_]] = {}
@@ -100,7 +103,7 @@ class Topologies:
     def reserve(self, following: Following) -> Reserving:
         """Return the one over-reserve cache, made on first use; the first to ask sets it up."""
         if self.reserving is None:
-            self.reserving = Reserving(following)
+            self.reserving = Reserving(following, self.demand)
             if self._cluster is not None:
                 self.rebuild(self._cluster)
         return self.reserving
