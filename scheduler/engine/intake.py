@@ -21,9 +21,8 @@ from scheduler.objects.pod import Pod
 from scheduler.state import facts
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
-from scheduler.state.podindex import Placed
 from scheduler.state.store import object_key
-from scheduler.state.tracker import Tracker
+from scheduler.state.tracker import Tracker, counts_such, hears_of
 from scheduler.state.view import LiveView
 
 Complain = Callable[[str, str, Exception], None]
@@ -111,12 +110,8 @@ class Intake:
         kept = placed.shape.spec.kept
         known: tuple[Any, tuple[Tracker, ...]] | None = kept.get(self._key)
         if known is None or known[0] is not followers:
-            heeding = tuple(
-                tracker
-                for tracker in followers
-                if not getattr(tracker, "passes_over", _nobody)(placed)
-            )
-            known = kept[self._key] = (followers, heeding)
+            counting = tuple(one for one in followers if counts_such(one, placed))
+            known = kept[self._key] = (followers, counting)
         return known[1]
 
     def _followers(self, kind: str) -> tuple[Tracker, ...]:
@@ -126,11 +121,8 @@ class Intake:
             self._following.clear()
         found = self._following.get(kind)
         if found is None:
-            found = self._following[kind] = tuple(
-                tracker
-                for tracker in self.trackers.values()
-                if kind in getattr(tracker, "follows", (kind,))
-            )
+            hearing = (one for one in self.trackers.values() if hears_of(one, kind))
+            found = self._following[kind] = tuple(hearing)
         return found
 
     def wake(self, change: Change, now: float, *, but: str = "") -> None:
@@ -244,10 +236,6 @@ class Intake:
         if kind == "Node":
             return [node for node in self._cluster.table.nodes if node is not None]
         return self._cluster.store.of(kind).values()
-
-
-def _nobody(_placed: Placed) -> bool:
-    return False
 
 
 def identity(obj: Any) -> str:

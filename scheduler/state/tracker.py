@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.state.cluster import Cluster
+    from scheduler.state.podindex import Placed
 
 
 class Tracker(Protocol):
@@ -42,3 +43,14 @@ class Tracker(Protocol):
     def copy(self) -> Tracker:
         """Return an independent copy."""
         ...
+
+
+def hears_of(tracker: Tracker, kind: str) -> bool:
+    """Whether a tracker wants to hear of changes of a kind at all."""
+    return kind in getattr(tracker, "follows", (kind,))
+
+
+def counts_such(tracker: Tracker, placed: Placed) -> bool:
+    """Whether a tracker may count a pod of such a spec."""
+    passes_over = getattr(tracker, "passes_over", None)
+    return passes_over is None or not passes_over(placed)

@@ -29,6 +29,7 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.intree import IN_TREE
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
+from scheduler.state.tracker import counts_such, hears_of
 
 # A fixed moment (2026-01-01T00:00:00Z), so that tests that do not care about time are repeatable.
 NOW = 1767225600.0
@@ -96,8 +97,12 @@ class Scene:
 
     def follow(self, change: Change) -> Change:
         """Tell the plugin's trackers about a change of the cluster, as the engine does."""
+        placed = [one for one in (change.before, change.after) if one is not None]
         for tracker in self.handle.trackers.values():
-            tracker.apply(change)
+            if hears_of(tracker, change.kind) and (
+                not placed or any(counts_such(tracker, one) for one in placed)
+            ):
+                tracker.apply(change)
         return change
 
     def nodes(self) -> Nodes:

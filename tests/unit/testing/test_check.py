@@ -14,6 +14,8 @@ from scheduler.framework.status import Reason, Rejected, Status, reject, unresol
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
+from scheduler.state.podindex import Placed
+from scheduler.state.rowtracker import RowTracker
 from scheduler.testing import BrokenLawsError, check_plugin, node
 from scheduler.testing.check import LAWS
 
@@ -174,6 +176,36 @@ class TracksHalf(Plugin[NoArgs]):
         return nodes.constant(0)
 
 
+class Choosy(RowTracker):
+    """A tracker that does not want to hear of pods that it counts."""
+
+    def clear(self) -> None:
+        self.count = 0
+
+    def hold(self, placed: Placed, row: int) -> None:
+        self.count += 1
+
+    def release(self, placed: Placed, row: int) -> None:
+        self.count -= 1
+
+    def passes_over(self, placed: Placed) -> bool:
+        return True
+
+    def columns(self):
+        return {"count": np.array([self.count])}
+
+
+class TracksTooFew(Plugin[NoArgs]):
+    """Relies on a tracker that passes over the wrong pods."""
+
+    def __init__(self, args: NoArgs, handle: Any) -> None:
+        super().__init__(args, handle)
+        handle.tracker(Choosy)
+
+    def score(self, cycle: Cycle, nodes: Nodes):
+        return nodes.constant(0)
+
+
 class SortsBothWays(Plugin[NoArgs]):
     """Everybody comes first."""
 
@@ -244,6 +276,7 @@ class NeverWakes(Plugin[NoArgs]):
         (MistakesPods, "keeps_its_rules"),
         (KeepsReservations, "gives_back"),
         (TracksHalf, "tracks"),
+        (TracksTooFew, "tracks"),
         (SortsBothWays, "sorts_strictly"),
         (SleepsOn, "wakes"),
         (HintsWrong, "wakes"),
