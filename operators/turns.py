@@ -27,20 +27,20 @@ async def in_turns(items: Iterable[T], at_a_time: int = AT_A_TIME) -> AsyncItera
 
 async def step_by_step(steps: Steps[T]) -> T:
     """Return what a calculation comes to; others may run after each of its steps."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found
+    found: list[T] = []
+    for _ in _into(found, steps):
         await asyncio.sleep(0)
+    return found[0]
 
 
 def at_once(steps: Steps[T]) -> T:
     """Return what a calculation comes to, without a pause."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found
+    found: list[T] = []
+    for _ in _into(found, steps):
+        pass
+    return found[0]
+
+
+def _into(found: list[T], steps: Steps[T]) -> Steps[None]:
+    """Take the steps; what they come to stands in `found` afterwards."""
+    found.append((yield from steps))

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.base.arrays import BoolColumn
+from scheduler.base.errors import PluginError
 from scheduler.engine.choose import Ties, break_tie, choose, sample
 from scheduler.engine.decision import Decision, fit_message
 from scheduler.framework.answers import PreFiltered, Rejection, Scored, States
@@ -68,6 +69,17 @@ def decide(attempt: Attempt) -> Generator[Any, Any, Decision]:
 
     # 4 score, 5 choose
     return best(attempt, pre, feasible, rejections)
+
+
+def decide_at_once(attempt: Attempt) -> Decision:
+    """Drive `decide` to its end; an ordinary pod never yields."""
+    steps = decide(attempt)
+    try:
+        next(steps)
+    except StopIteration as stop:
+        decision: Decision = stop.value
+        return decision
+    raise PluginError("", "Filter", "the attempt asks for something that nobody here can answer")
 
 
 def _filter(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Rejection, ...]]:

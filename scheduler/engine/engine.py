@@ -24,8 +24,7 @@ from scheduler.engine.backoff import Backoff
 from scheduler.engine.binding import Bindings, InFlight
 from scheduler.engine.choose import Ties
 from scheduler.engine.consulting import Consultants
-from scheduler.engine.cycle import Attempt, decide
-from scheduler.engine.decision import Decision
+from scheduler.engine.cycle import Attempt, decide_at_once
 from scheduler.engine.deliberation import Deliberations
 from scheduler.engine.effects import Answer, Complete, Effects, Event, Leading, Listed, Watched
 from scheduler.engine.extenders import Extender
@@ -100,18 +99,11 @@ class Engine:
         wakeups = Wakeups(
             self.profiles,
             self.observation.fault,
-            hinted=self.observation.hinted if stopwatch is not None else None,
+            hinted=self.observation.hinted if self.observation.stopwatch is not None else None,
             now_s=self.observation.now_s,
         )
         gates = Gates(self.profiles, self.observation)
-        self.queues = Queues(
-            sort_key=sort_key(self.profiles, self.observation.fault),
-            gate=gates.closed,
-            wakeups=wakeups,
-            backoff=self.settings.backoff,
-            incoming=self.observation.incoming,
-            grouping=grouping(self.profiles),
-        )
+        self.queues = self._queues(gates, wakeups)
         self._outcomes = Outcomes(
             self._outbox,
             self.cluster,
@@ -124,23 +116,7 @@ class Engine:
             self._outbox, self._ended, self.observation.fault, self.observation.waited
         )
         self.deliberations = Deliberations(self._outbox, self.observation.fault, self.profiles)
-        self.intake = Intake(
-            self.cluster,
-            self.queues,
-            self.bindings,
-            self.deliberations,
-            self.nominations,
-            self.profiles,
-            self.observation.fault,
-            handled=self.observation.handled if stopwatch is not None else None,
-            now_s=self.observation.now_s,
-        )
-        self.intake.trackers = self._handle.trackers
-        for tracker in self._handle.trackers.values():
-            # Asked by name: a protocol's isinstance costs a twentieth of a small simulation.
-            measure = getattr(tracker, "measure", None)
-            if measure is not None:
-                measure(self.observation.meters)
+        self.intake = self._intake()
         self.preemptions = Preemptions(
             self._outbox,
             self.queues,
@@ -256,7 +232,7 @@ class Engine:
             return
         try:
             attempt = self.attempt(_as_we_know_it(queued), now)
-            decision = _outcome(attempt)
+            decision = decide_at_once(attempt)
         except (PluginError, ObjectError) as error:
             self._outcomes.failed(queued, error, started_s, now)
         else:
@@ -275,6 +251,37 @@ class Engine:
         """Put a pod where it belongs, and tell its group."""
         self._outcomes.finished(pod, status, now)
         self.groups.landed(pod.uid, now, is_bound=status.is_success and not pod.is_lost)
+
+    def _queues(self, gates: Gates, wakeups: Wakeups) -> Queues:
+        return Queues(
+            sort_key=sort_key(self.profiles, self.observation.fault),
+            gate=gates.closed,
+            wakeups=wakeups,
+            backoff=self.settings.backoff,
+            incoming=self.observation.incoming,
+            grouping=grouping(self.profiles),
+        )
+
+    def _intake(self) -> Intake:
+        """Return what takes events in, with the trackers that plugins asked for."""
+        intake = Intake(
+            self.cluster,
+            self.queues,
+            self.bindings,
+            self.deliberations,
+            self.nominations,
+            self.profiles,
+            self.observation.fault,
+            handled=self.observation.handled if self.observation.stopwatch is not None else None,
+            now_s=self.observation.now_s,
+        )
+        intake.trackers = self._handle.trackers
+        for tracker in intake.trackers.values():
+            # Asked by name: a protocol's isinstance costs a twentieth of a small simulation.
+            measure = getattr(tracker, "measure", None)
+            if measure is not None:
+                measure(self.observation.meters)
+        return intake
 
     def _groups(self, gates: Gates) -> Groups:
         doors = Doors(
@@ -326,17 +333,6 @@ class Engine:
         self._handle.on_reject = lambda uid, plugin, reason: bindings.reject(
             uid, plugin, reason, self._now
         )
-
-
-def _outcome(attempt: Attempt) -> Decision:
-    """Drive `decide` to its end; an ordinary pod never yields."""
-    steps = decide(attempt)
-    try:
-        next(steps)
-    except StopIteration as stop:
-        decision: Decision = stop.value
-        return decision
-    raise PluginError("", "Filter", "the cycle asked for something that nobody here can answer")
 
 
 def _as_we_know_it(queued: QueuedPod) -> Pod:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from scheduler.base.errors import InputError, PluginError, TrellisError
 from scheduler.base.text import did_you_mean
 from scheduler.engine.choose import Ties
-from scheduler.engine.cycle import Attempt, decide
+from scheduler.engine.cycle import Attempt, decide_at_once
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
@@ -163,7 +163,7 @@ def _explained(found: Pod, pod: Pod, engine: Engine, now: float, ties: Ties) -> 
         return replace(frame, result=Result.GATED, reason=queued.gated_by, message=text)
     try:
         attempt = engine.attempt(pod, now)
-        decision = _outcome(attempt)
+        decision = decide_at_once(attempt)
     except TrellisError as error:
         return replace(frame, reason=SCHEDULER_ERROR, message=str(error))
     nodes = _nodes(decision, attempt, ties)
@@ -216,16 +216,6 @@ def _priced(explanation: Explanation, pod: Pod, engine: Engine) -> Explanation:
     if not ties:
         return explanation
     return replace(explanation, ties=ties, network_cost=sum(tie.cost for tie in ties))
-
-
-def _outcome(attempt: Attempt) -> Decision:
-    steps = decide(attempt)
-    try:
-        next(steps)
-    except StopIteration as stop:
-        decision: Decision = stop.value
-        return decision
-    raise PluginError("", "Filter", "the attempt asks for something that nobody here can answer")
 
 
 def _nodes(decision: Decision, attempt: Attempt, ties: Ties) -> tuple[NodeExplanation, ...]:

@@ -317,7 +317,7 @@ class Rig:
 
     def _check_truly_unschedulable(self) -> None:
         """A pod that filters rejected still does not fit: no wake-up was lost."""
-        from scheduler.engine.engine import _outcome
+        from scheduler.engine.cycle import decide_at_once
 
         profile = next(iter(self.engine.profiles.values()))
         filters = {bound.name for bound in profile.filter} - {"Trouble"}
@@ -326,7 +326,7 @@ class Rig:
             if "raise" in labels:
                 continue
             if queued.where is Where.UNSCHEDULABLE and filters.issuperset(queued.rejected_by):
-                decision = _outcome(self.engine.attempt(queued.pod, self.now))
+                decision = decide_at_once(self.engine.attempt(queued.pod, self.now))
                 assert not decision.fits, f"{queued.pod.key} would fit now, and nobody tries it"
 
     def _check_ledger(self, by_uid: dict[str, Pod]) -> None:

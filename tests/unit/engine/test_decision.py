@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import PluginError
 from scheduler.engine.choose import Ties
-from scheduler.engine.cycle import Attempt, decide
+from scheduler.engine.cycle import Attempt, decide, decide_at_once
 from scheduler.engine.decision import Decision, fit_message
 from scheduler.engine.effects import Bind
-from scheduler.engine.engine import Engine, _outcome
+from scheduler.engine.engine import Engine
 from scheduler.framework.answers import Rejection
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.plugin import Plugin
@@ -34,7 +34,7 @@ from tests.unit.framework.stage import Stage, made
 def decision_of(stage: Stage, **fields: Any) -> Decision:
     """Decide the stage's pod."""
     attempt = Attempt(stage.cycle, stage.nodes, stage.runner, stage.states, **fields)
-    return _outcome(attempt)
+    return decide_at_once(attempt)
 
 
 class TestMessage:
