@@ -7,6 +7,7 @@ all pods of a group is a few operations on columns. Where a row stands is not ke
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,6 +17,12 @@ from scheduler.plugins.network.need import Need
 from scheduler.plugins.network.prices import Tied
 
 _FEW = 8
+
+
+@lru_cache(maxsize=16)
+def _ends(size: int) -> IntMatrix:
+    """Return where the columns for ways there begin, and those for ways back."""
+    return np.array([[0], [size]])
 
 
 class Wanted:
@@ -58,7 +65,7 @@ class Wanted:
 
         `places` has one entry per cell, `size` is the number of all places.
         """
-        columns = (np.array([[0], [size]]) + places).ravel()
+        columns = (_ends(size) + places).ravel()
         found = []
         for number, limit in enumerate(self.limits):
             counts = by_cell[2 * number : 2 * number + 2].ravel()
