@@ -46,6 +46,15 @@ class User(msgspec.Struct, rename="kebab"):
     password: str = ""
     exec: Any = None
     auth_provider: Any = None
+    as_name: str = msgspec.field(default="", name="as")
+    as_uid: str = ""
+    as_groups: list[str] | None = None
+    as_user_extra: dict[str, list[str]] | None = None
+
+    @property
+    def is_somebody_else(self) -> bool:
+        """Whether requests are to be made in another's name (impersonation)."""
+        return bool(self.as_name or self.as_uid or self.as_groups or self.as_user_extra)
 
 
 class Context(msgspec.Struct):
@@ -110,6 +119,10 @@ class KubeconfigSource:
         if context.user:
             user = self._pick(merged.users, "user", context.user)
         who, _ = user
+        if who.is_somebody_else:
+            # Made in our own name, they might be allowed more than was meant.
+            text = f'user "{context.user}" impersonates another (as, as-groups …), which is not supported'
+            raise ConfigError(f"{text}: name the credentials of that user", where=self._paths)
         if who.exec is None and who.auth_provider is None:
             return self._accesses.make(_proof(context, cluster, user))
         if self._plugin is None:

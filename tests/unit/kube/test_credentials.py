@@ -213,6 +213,8 @@ async def test_a_plugin_is_run_when_its_token_ends(tmp_path: Path, expiry: str, 
         ({}, {"certificate-authority-data": "?"}, "", "cannot be used"),
         ({}, {"server": ""}, "", 'cluster "one" names no server'),
         ({"token": 3}, {}, "", r"Expected `str`, got `int` - at `\$\.users\[0\]\.user\.token`"),
+        ({"token": "t", "as": "jane"}, {}, "", 'user "u" impersonates another'),
+        ({"token": "t", "as-groups": ["viewers"]}, {}, "", 'user "u" impersonates another'),
     ],
 )
 async def test_what_is_wrong_is_told(
