@@ -79,7 +79,11 @@ def test_the_fewest_zones_are_found_exactly(rows, asked):
     """No set of zones is thought too small or large enough by a rounded sum."""
     free = np.array(rows, dtype=np.int64)
     sight: Any = SimpleNamespace(
-        size=len(rows), slots=4, free=lambda _: free, at_least=lambda _, amount: free >= amount
+        size=len(rows),
+        slots=4,
+        room=(None, None),
+        free=lambda _: free,
+        at_least=lambda _, amount, out: np.greater_equal(free, amount, out),
     )
     layout = Layout((0, 1, 2, 3), (0, 1, 2, 3), ((10,) * 4,) * 4)
     served = serve(Stock(sight, layout, np.arange(len(rows))), (("memory", asked),))

@@ -42,6 +42,7 @@ _WORDS = {2: np.uint16, 4: np.uint32}
 
 # The zones of all rows that serve a purpose, [row, slot], with all slots that there is room for.
 ZoneFlags = NDArray[np.bool_]
+Pair = tuple[ZoneFlags | None, ZoneFlags | None]
 
 
 def any_zone(zones: ZoneFlags) -> BoolColumn:
@@ -61,6 +62,21 @@ def no_zone(zones: ZoneFlags) -> BoolColumn:
     for more in others:
         none &= more == 0
     return none
+
+
+class Room:
+    """Two matrices [row, slot] to work in; to write to fresh ones takes longer than to work out what."""
+
+    def __init__(self) -> None:
+        self._shape = (0, 0)
+        self._pair: Pair = (None, None)
+
+    def of(self, rows: int, slots: int) -> Pair:
+        """Return the two matrices, with whatever the last user left in them."""
+        if self._shape != (rows, slots):
+            self._shape = (rows, slots)
+            self._pair = np.zeros(self._shape, np.bool_), np.zeros(self._shape, np.bool_)
+        return self._pair
 
 
 class _Flags:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn, IntMatrix
-from scheduler.plugins.numa.amounts import Amounts, Freed, Levels
+from scheduler.plugins.numa.amounts import Amounts, Freed, Levels, Room
 from scheduler.plugins.numa.demand import is_affine, may_be_host_level
 from scheduler.plugins.numa.settings import POD, POLICIES, KubeletSettings
 from scheduler.plugins.numa.zones import UNLISTED, Layout, Zones
@@ -31,6 +31,7 @@ class Board:
     def __init__(self, *, deducts: bool = False) -> None:
         self.count = 0
         self.touched = Touched()
+        self.room = Room()
         self.layouts: list[Layout] = []
         self._layout_ids: dict[Layout, int] = {}
         self._amounts = Amounts(deducts=deducts)

@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntMatrix, Rows, is_any
 from scheduler.framework.status import Reason, Rejected
-from scheduler.plugins.numa.amounts import ZoneFlags, any_zone, no_zone
+from scheduler.plugins.numa.amounts import Pair, ZoneFlags, any_zone, no_zone
 from scheduler.plugins.numa.demand import (
     ALWAYS_OFFERED,
     Demand,
@@ -23,8 +23,6 @@ from scheduler.plugins.numa.demand import (
 from scheduler.plugins.numa.sight import Sight
 
 CANNOT = "cannot align"
-
-Pair = tuple[ZoneFlags | None, ZoneFlags | None]
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -42,24 +40,6 @@ class Fit(msgspec.Struct, frozen=True):
             return np.zeros(size, dtype=np.bool_) if self.lost is None else self.lost
         none = no_zone(self.zones)
         return none if self.lost is None else none | self.lost
-
-
-class Room:
-    """Two matrices [row, slot] to work in; to write to fresh ones takes longer than to work out what."""
-
-    def __init__(self) -> None:
-        self._shape = (0, 0)
-        self._pair: Pair = (None, None)
-
-    def of(self, sight: Sight) -> Pair:
-        """Return the two matrices, with whatever the last user left in them; none for a part of the rows."""
-        if not sight.is_whole:
-            return None, None
-        shape = sight.size, sight.slots
-        if shape != self._shape:
-            self._shape = shape
-            self._pair = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
-        return self._pair
 
 
 def fit(sight: Sight, needs: Needs, *, is_guaranteed: bool, room: Pair = (None, None)) -> Fit:

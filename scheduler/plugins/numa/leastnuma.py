@@ -9,27 +9,31 @@ row are never tried on it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
-from scheduler.plugins.numa.amounts import ZoneFlags, any_zone
+from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows, is_any
+from scheduler.plugins.numa.amounts import Pair, ZoneFlags, no_zone
 from scheduler.plugins.numa.demand import Demand, Needs
 from scheduler.plugins.numa.sight import Sight
 from scheduler.plugins.numa.zones import UNKNOWN_DISTANCE, UNLISTED, Layout, sets_of
 
+ScalarT = TypeVar("ScalarT", bound=np.generic)
+
 HIGHEST = 100
 
-# Amounts by [slot, row] of which sums are exact.
-Amounts = IntMatrix | NDArray[np.float64]
+# Amounts by [resource, slot, row] of which sums are exact.
+Amounts = NDArray[np.int64 | np.float64]
 
 # Products of so many steps stay in the cache, and are not worth a second thread to the linear algebra.
 _MOST_STEPS = 2**18
 # Up to here a float64 holds every whole number.
 _LARGEST = 2**53
+_JUST_BELOW_1 = 1 - 2**-40
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -47,29 +51,38 @@ class Served(msgspec.Struct, frozen=True):
 class Sets(msgspec.Struct, frozen=True):
     """All sets of so many zones of a layout, nearest first; `members` is [set, slot], of 0 and 1.
 
-    `are_nearest` are those at the smallest distance, if that is none larger than an unknown one.
+    The first `nearest` are at the smallest distance, if that is none larger than an unknown one.
     """
 
     slots: tuple[tuple[int, ...], ...]
-    are_nearest: BoolColumn
+    nearest: int
     members: NDArray[np.float64]
 
 
 def score_by_count(sight: Sight, demand: Demand, rows: BoolColumn) -> IntColumn:
     """Return the scores of `rows`, 0 elsewhere."""
     scores = np.zeros(sight.size, dtype=np.int64)
-    for by_pod in (True, False):
-        here = np.flatnonzero(rows & (sight.pod_scope == by_pod))
-        if not len(here):
+    by_pod = rows & sight.pod_scope
+    for here, is_whole in ((by_pod, True), (rows ^ by_pod, False)):
+        if not is_any(here):
             continue
-        requests = [demand.whole] if by_pod else [part.needs for part in demand.parts]
-        ids = sight.layout_ids[here]
-        numbers = np.flatnonzero(np.bincount(ids)).tolist()
-        for number in numbers:
-            alike = here if len(numbers) == 1 else here[ids == number]
+        requests = [demand.whole] if is_whole else [part.needs for part in demand.parts] or [()]
+        for number, alike in _by_layout(sight, np.flatnonzero(here)):
             stock = Stock(sight, sight.layout(number), alike)
-            scores[alike] = _score(stock, requests, sight.most_zones[alike])
+            scores[alike] = _score(stock, requests, stock.of_rows(sight.most_zones))
     return scores
+
+
+def _by_layout(sight: Sight, rows: Rows) -> Iterator[tuple[int, Rows]]:
+    """Yield each layout with those of `rows` that have it; as a rule all have the same."""
+    ids = sight.layout_ids if len(rows) == sight.size else sight.layout_ids[rows]
+    first = int(ids[0])
+    others = ids != first
+    if not is_any(others):
+        yield first, rows
+        return
+    for number in np.unique(ids).tolist():
+        yield number, rows[ids == number]
 
 
 class Stock:
@@ -83,31 +96,44 @@ class Stock:
         self._is_whole = len(rows) == sight.size
         self._left: dict[str, IntMatrix] = {}
 
-    def free(self, resource: str, some: Rows) -> IntMatrix:
-        """Return what is free in some of the rows, [slot, row]."""
-        if resource in self._left:
-            found = self._left[resource][some]
-        else:
-            matrix = self._sight.free(resource)
-            found = self._nothing(len(some)) if matrix is None else matrix[self._rows[some]]
-        return np.ascontiguousarray(found[:, : len(self.layout.ids)].T)
+    @property
+    def room(self) -> Pair:
+        """Return two matrices to work in for as long as nobody else does; see `Room`."""
+        return self._sight.room if self._is_whole else (None, None)
 
-    def at_least(self, resource: str, amount: int) -> ZoneFlags:
-        """Return which zones have so much free, [row, slot]."""
+    def of_rows(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
+        """Return the rows' entries of a column or matrix of the view."""
+        return column if self._is_whole else column[self._rows]
+
+    def free(self, resources: Sequence[str], some: Rows, *, as_floats: bool) -> Amounts:
+        """Return what is free in some of the rows, [resource, slot, row]."""
+        cells = np.empty((len(resources), len(some), self._sight.slots), dtype=np.int64)
+        rows = some if self._is_whole else self._rows[some]
+        for place, resource in enumerate(resources):
+            left = self._left.get(resource)
+            matrix = self._sight.free(resource) if left is None else left
+            if matrix is None:
+                cells[place] = UNLISTED
+            else:
+                # No row is beyond the last one; but only with clipping nothing is copied twice.
+                np.take(matrix, rows if left is None else some, 0, cells[place], mode="clip")
+        by_slot = cells[:, :, : len(self.layout.ids)].transpose(0, 2, 1)
+        free: Amounts = np.ascontiguousarray(by_slot, np.float64 if as_floats else np.int64)
+        return free
+
+    def at_least(self, resource: str, amount: int, out: ZoneFlags | None = None) -> ZoneFlags:
+        """Return which zones have so much free, [row, slot], in `out` if given."""
         if resource in self._left:
-            return self._left[resource] >= amount
-        found = self._sight.at_least(resource, amount)
-        if found is None:
-            return self._nothing(self.size) >= amount
-        return found if self._is_whole else found[self._rows]
+            return np.greater_equal(self._left[resource], amount, out)
+        found = self._sight.at_least(resource, amount, out)
+        return self._nothing() >= amount if found is None else self.of_rows(found)
 
     def take(self, needs: Needs, served: Served) -> None:
         """Deduct a request from the zones that serve it, the lowest ids first."""
         for name, _ in needs:
             if name not in self._left:
                 matrix = self._sight.free(name)
-                left = self._nothing(self.size) if matrix is None else matrix[self._rows]
-                self._left[name] = left
+                self._left[name] = self._nothing() if matrix is None else matrix[self._rows]
         for place in np.unique(served.sets[served.count > 0]).tolist():
             rows = np.flatnonzero((served.sets == place) & (served.count > 0))
             for name, amount in needs:
@@ -118,30 +144,50 @@ class Stock:
                     left[rows, slot] -= part
                     rest -= part
 
-    def _nothing(self, size: int) -> IntMatrix:
-        return np.full((size, self._sight.slots), UNLISTED, dtype=np.int64)
+    def _nothing(self) -> IntMatrix:
+        return np.full((self.size, self._sight.slots), UNLISTED, dtype=np.int64)
 
 
 def _score(stock: Stock, requests: Sequence[Needs], most: IntColumn) -> IntColumn:
     """Return the scores of rows of one layout: the worst request decides."""
-    count = np.zeros(stock.size, dtype=np.int64)
-    is_nearest = np.ones(stock.size, dtype=np.bool_)
-    fits = np.ones(stock.size, dtype=np.bool_)
-    for place, needs in enumerate(requests):
-        is_last = place == len(requests) - 1
-        served = serve(stock, needs, names_sets=not is_last)
-        fits &= served.count != 0
-        count = np.maximum(count, served.count)
-        is_nearest &= served.is_nearest | (served.count == UNLISTED)
-        if not is_last:
-            stock.take(needs, served)
-    return np.where(fits, raw_score(count, is_nearest, most), 0)
+    needs, *others = requests
+    served = serve(stock, needs, names_sets=bool(others))
+    count, is_nearest = served.count, served.is_nearest
+    for place, further in enumerate(others, start=1):
+        stock.take(needs, served)
+        needs = further
+        served = serve(stock, needs, names_sets=place < len(others))
+        fits = (count != 0) & (served.count != 0)
+        is_nearest = (is_nearest | (count < 0)) & (served.is_nearest | (served.count < 0))
+        count = np.where(fits, np.maximum(count, served.count), 0)
+    scores = np.empty(stock.size, dtype=np.int64)
+    # Almost always all kubelets handle as many.
+    first = int(most[0])
+    numbers = np.unique(most).tolist() if is_any(most != first) else [first]
+    places = 2 * count + is_nearest
+    for number in numbers:
+        some = most == number if len(numbers) > 1 else slice(None)
+        scores[some] = _scores_of(len(stock.layout.ids), number)[places[some]]
+    return scores
+
+
+@lru_cache(maxsize=512)
+def _scores_of(zones: int, most: int) -> IntColumn:
+    """Return the scores of 0, 1, … zones, two for each: of any set, and of a nearest one.
+
+    No zone at all is none that fits; the last two, of -1 zones, are of requests for nothing.
+    """
+    count = np.repeat(np.arange(zones + 2), 2)
+    count[-2:] = 0
+    is_nearest = np.tile([False, True], zones + 2)
+    scores = raw_score(count, is_nearest, np.full(len(count), most))
+    scores[:2] = 0
+    return scores
 
 
 def raw_score(count: IntColumn, is_nearest: BoolColumn, most: IntColumn) -> IntColumn:
     """Return 100 less a step for each zone, half a step back for the nearest; 0 zones make 100."""
-    # Almost always all kubelets handle as many, and a division by a column takes its time.
-    unit = HIGHEST // (most[0] if (most == most[0]).all() else most)
+    unit = HIGHEST // most
     scores = HIGHEST - count * unit + np.where(is_nearest, unit // 2, 0)
     return np.where(count == 0, HIGHEST, np.clip(scores, 0, HIGHEST))
 
@@ -151,12 +197,11 @@ def serve(stock: Stock, needs: Needs, *, names_sets: bool = True) -> Served:
 
     Without `names_sets`, which set serves a row may be left open.
     """
-    found = _Finding(stock)
+    found = _Finding(stock, names_sets=names_sets)
     if not needs or not stock.layout.ids:
         found.count[:] = UNLISTED
     else:
-        found.one_zone(needs, names_sets=names_sets)
-        left = np.flatnonzero(found.count == 0)
+        left = found.one_zone(needs)
         if len(left):
             found.more_zones(needs, left)
     return Served(found.count, found.is_nearest, found.sets, tuple(found.tried))
@@ -165,94 +210,106 @@ def serve(stock: Stock, needs: Needs, *, names_sets: bool = True) -> Served:
 class _Finding:
     """The search for sets: rows leave it as soon as a set serves them."""
 
-    def __init__(self, stock: Stock) -> None:
+    def __init__(self, stock: Stock, *, names_sets: bool) -> None:
         self.count = np.zeros(stock.size, dtype=np.int64)
         self.is_nearest = np.zeros(stock.size, dtype=np.bool_)
-        self.sets = np.zeros(stock.size, dtype=np.int64)
+        self.sets = self.count.copy() if names_sets else self.count[:0]
         self.tried: list[tuple[int, ...]] = []
         self._stock = stock
+        self._names_sets = names_sets
 
-    def one_zone(self, needs: Needs, *, names_sets: bool) -> None:
-        """Serve the rows that have a zone which is enough, all at once."""
+    def one_zone(self, needs: Needs) -> Rows:
+        """Serve the rows that have a zone which is enough, all at once; return the others."""
         (name, amount), *others = needs
-        alone = self._stock.at_least(name, amount)
+        first, other = self._stock.room
+        alone = self._stock.at_least(name, amount, first)
         for name, amount in others:
-            alone &= self._stock.at_least(name, amount)
+            np.logical_and(alone, self._stock.at_least(name, amount, other), alone)
+        none = no_zone(alone)
         single = sets_by_distance(self._stock.layout, 1)
-        rows = np.flatnonzero(any_zone(alone))
-        places = np.zeros(len(rows), dtype=np.intp)
-        if names_sets or not single.are_nearest.all():
+        if not self._names_sets and single.nearest == len(single.slots):
+            np.logical_not(none, out=self.is_nearest)
+            self.count[:] = self.is_nearest
+        else:
+            rows = np.flatnonzero(~none)
             in_order = [slots[0] for slots in single.slots]
-            places = alone[rows][:, in_order].argmax(axis=1)
-        self._serve(rows, places, single)
+            self._serve(rows, alone[rows][:, in_order].T, single)
         self.tried += single.slots
+        return np.flatnonzero(none)
 
     def more_zones(self, needs: Needs, rows: Rows) -> None:
         """Serve `rows` from two zones or more; those that list nothing asked for are not asked."""
-        free = {name: self._stock.free(name, rows) for name, _ in needs}
-        listed = [matrix >= 0 for matrix in free.values()]
-        usable: BoolColumn = reduce(np.logical_and, listed)
-        wanted = [_wanted(free[name], usable, amount) for name, amount in needs if amount > 0]
-        fewest = np.maximum(_fewest(wanted, usable), 2)
-        if not usable.all():
-            wanted.append((np.where(usable, 0.0, -1.0), 0))
-            self.count[rows[~reduce(np.logical_or, listed).any(axis=0)]] = UNLISTED
-        zones = len(usable)
+        zones = len(self._stock.layout.ids)
+        is_small = zones * max(amount for _, amount in needs) <= _LARGEST
+        free = self._stock.free([name for name, _ in needs], rows, as_floats=is_small)
+        usable = np.logical_and.reduce(free >= 0)
+        asked = [place for place, (_, amount) in enumerate(needs) if amount > 0]
+        limits = [needs[place][1] for place in asked]
+        # More than is asked for is no better, and sums of no more are exact.
+        most = np.array(limits, dtype=free.dtype).reshape(-1, 1, 1)
+        amounts: Amounts = np.minimum(free if len(asked) == len(needs) else free[asked], most)
+        if usable.all():
+            fewest = _fewest(amounts, limits)
+        else:
+            self.count[rows[(free < 0).all(axis=(0, 1))]] = UNLISTED
+            amounts *= usable
+            fewest = np.where(usable.any(axis=0), _fewest(amounts, limits), zones + 1)
+            # A set with a zone that does not list all that is asked for is none.
+            amounts = np.concatenate((amounts, np.where(usable, 0, -1)[None]), dtype=free.dtype)
+            limits.append(0)
         left = np.flatnonzero(fewest <= zones)
         for number in range(2, zones + 1):
+            if not len(left):
+                return
             now = left[fewest[left] <= number]
             if len(now):
                 sets = sets_by_distance(self._stock.layout, number)
-                whole = len(now) == len(rows)
-                some = (
-                    wanted if whole else [(amounts[:, now], amount) for amounts, amount in wanted]
-                )
-                self._try(sets, some, rows[now])
+                some = amounts if len(now) == len(rows) else amounts[:, :, now]
+                self._try(sets, some, limits, rows[now])
                 left = left[self.count[rows[left]] == 0]
 
-    def _try(self, sets: Sets, wanted: list[tuple[Amounts, int]], rows: Rows) -> None:
+    def _try(self, sets: Sets, amounts: Amounts, limits: Sequence[int], rows: Rows) -> None:
         """Serve those rows that one of the sets holds the whole request of."""
         at_once = min(len(rows), max(1, _MOST_STEPS // sets.members.size))
-        sums = np.empty((len(sets.slots), at_once))
+        members = sets.members.astype(amounts.dtype, copy=False)
+        sums = np.empty((len(sets.slots), at_once), dtype=amounts.dtype)
         enough = np.empty((2, len(sets.slots), at_once), dtype=np.bool_)
         for start in range(0, len(rows), at_once):
             part = slice(start, min(start + at_once, len(rows)))
             good, more = enough[:, :, : part.stop - start]
             good[:] = True
-            for amounts, amount in wanted:
-                if amounts.dtype == sums.dtype:
-                    out = sums[:, : part.stop - start]
-                    total = np.matmul(sets.members, amounts[:, part], out=out)
-                else:
-                    total = sets.members.astype(np.int64) @ amounts[:, part]
-                np.logical_and(good, np.greater_equal(total, amount, out=more), out=good)
-            served = np.flatnonzero(np.logical_or.reduce(good, axis=0))
-            if len(served):
-                self._serve(rows[part][served], good[:, served].argmax(axis=0), sets)
+            for free, limit in zip(amounts, limits, strict=True):
+                total = np.matmul(members, free[:, part], out=sums[:, : part.stop - start])
+                np.logical_and(good, np.greater_equal(total, limit, out=more), out=good)
+            served = np.logical_or.reduce(good)
+            if is_any(served):
+                places = np.flatnonzero(served)
+                if len(places) < len(served):
+                    good = good[:, places]
+                self._serve(rows[part][places], good, sets)
         self.tried += sets.slots
 
-    def _serve(self, rows: Rows, places: Rows, sets: Sets) -> None:
-        """Note the place in `sets` of the set that serves each of the rows."""
+    def _serve(self, rows: Rows, good: ZoneFlags, sets: Sets) -> None:
+        """Serve the rows, each from the first set that is `good` for it, [set, row]."""
         self.count[rows] = len(sets.slots[0])
-        self.sets[rows] = len(self.tried) + places
-        self.is_nearest[rows] = sets.are_nearest[places]
+        if self._names_sets:
+            places = good.argmax(axis=0)
+            self.sets[rows] = len(self.tried) + places
+            self.is_nearest[rows] = places < sets.nearest
+        elif sets.nearest:
+            self.is_nearest[rows] = np.logical_or.reduce(good[: sets.nearest])
 
 
-def _wanted(free: IntMatrix, usable: BoolColumn, amount: int) -> tuple[Amounts, int]:
-    """Return amounts whose sums are exact, and reach `amount` where those of `free` do."""
-    most = np.where(usable, np.minimum(free, amount), 0)
-    is_small = len(free) * amount <= _LARGEST
-    return (most.astype(np.float64) if is_small else most), amount
+def _fewest(amounts: Amounts, limits: Sequence[int]) -> IntColumn:
+    """Return by row a number of zones, at least two, below which no set can be enough.
 
-
-def _fewest(wanted: list[tuple[Amounts, int]], usable: BoolColumn) -> IntColumn:
-    """Return a number of zones below which no set can be enough; more than there are for never."""
-    zones = len(usable)
-    fewest = np.where(usable.any(axis=0), 1, zones + 1)
-    for amounts, amount in wanted:
-        bound = np.ceil(amount / np.maximum(amounts.max(axis=0), 1)).astype(np.int64)
-        bound[amounts.sum(axis=0) < amount] = zones + 1
-        fewest = np.maximum(fewest, bound)
+    More than there are zones stands for never. A quotient may be rounded: less by a little more than
+    that, it is never taken for too large a number.
+    """
+    limit = np.array(limits, dtype=amounts.dtype).reshape(-1, 1)
+    bounds = np.ceil(limit * _JUST_BELOW_1 / np.maximum(amounts.max(axis=1), 1))
+    bounds[amounts.sum(axis=1) < limit] = amounts.shape[1] + 1
+    fewest: IntColumn = np.maximum.reduce(bounds, initial=2).astype(np.int64)
     return fewest
 
 
@@ -268,8 +325,8 @@ def sets_by_distance(layout: Layout, number: int) -> Sets:
     members = np.zeros((len(found), len(layout.ids)))
     for place, (_, slots) in enumerate(found):
         members[place, slots] = 1
-    are_nearest = np.array([distance == nearest for distance, _ in found])
-    return Sets(tuple(slots for _, slots in found), are_nearest, members)
+    number_nearest = sum(distance == nearest for distance, _ in found)
+    return Sets(tuple(slots for _, slots in found), int(number_nearest), members)
 
 
 def average_distance(distances: tuple[tuple[int, ...], ...], slots: tuple[int, ...]) -> np.float32:

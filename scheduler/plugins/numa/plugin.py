@@ -67,7 +67,6 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             self._reserving = self._topologies.reserve(following)
             self._evictions = Evictions(self._reserving, self._demand, frees=frees)
         self._until_reported = not_concerned_while(self._topologies)
-        self._room = filtering.Room()
         self._misfits = Kept(self._no_zone, self._no_zone_on)
         self._scores = Kept(self._worth)
         if not args.discard_reserved_nodes:
@@ -252,10 +251,8 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
 
     def _no_zone(self, sight: Sight, key: tuple[Needs, bool]) -> BoolColumn:
         needs, is_guaranteed = key
-        room = self._room.of(sight)
-        return filtering.fit(sight, needs, is_guaranteed=is_guaranteed, room=room).misfits(
-            sight.size
-        )
+        found = filtering.fit(sight, needs, is_guaranteed=is_guaranteed, room=sight.room)
+        return found.misfits(sight.size)
 
     def _no_zone_on(self, sight: Sight, key: tuple[Needs, bool], row: int) -> bool:
         needs, is_guaranteed = key

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn, IntMatrix, Rows
 from scheduler.framework.nodes import Nodes
-from scheduler.plugins.numa.amounts import any_zone, level_of
+from scheduler.plugins.numa.amounts import Pair, any_zone, level_of
 from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.tracker import Topologies
 from scheduler.plugins.numa.zones import Layout
@@ -57,6 +57,14 @@ class Sight:
     def touched(self) -> Touched:
         """Return the log of rows whose zones changed."""
         return self._board.touched
+
+    @property
+    def room(self) -> Pair:
+        """Return two matrices [row, slot] to work in for as long as nobody else does.
+
+        There are none for a part of the rows: it may be a small one.
+        """
+        return self._board.room.of(self.size, self.slots) if self.is_whole else (None, None)
 
     @property
     def known(self) -> BoolColumn:
