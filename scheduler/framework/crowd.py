@@ -98,9 +98,9 @@ class ListedCrowd(Crowd):
         if drops_empty and not counts.all():
             held = np.flatnonzero(counts)
             rows, counts = rows[held], counts[held]
-        pods = lists.pods
+        pods, places = lists.pods, numbers.tolist()
         amounts = {name: fields[FIRST_AMOUNT + place] for place, name in enumerate(AMOUNTS)}
-        super().__init__(rows, counts, lambda pod: pods[int(numbers[pod])], amounts)
+        super().__init__(rows, counts, lambda pod: pods[places[pod]], amounts)
         self.fields = fields
 
 

@@ -6,7 +6,8 @@ them. A row is loaded when it is first asked for, and again after it was forgott
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -33,12 +34,18 @@ _NO_NUMBERS: IntMatrix = np.zeros((_FIELDS, 0), dtype=np.int64)
 class RowLists:
     """The pods that `load(row)` returns, for the rows that somebody asked for.
 
-    The pods of a row stand side by side from `_first` on. A row that was forgotten is written anew
+    Several rows are loaded at once; `order(index, fields)`, if given, returns the order of their pods,
+    of which `index` tells the row: it must leave the rows one after the other. The pods of a row stand side by side from `_first` on. A row that was forgotten is written anew
     at the end; when more than half of the list is out of date, what is left moves together.
     """
 
-    def __init__(self, load: Callable[[int], Sequence[Placed]]) -> None:
+    def __init__(
+        self,
+        load: Callable[[int], Collection[Placed]],
+        order: Callable[[Rows, IntMatrix], Rows] | None = None,
+    ) -> None:
         self._load = load
+        self._order = order
         self.clear()
 
     def clear(self) -> None:
@@ -68,8 +75,9 @@ class RowLists:
         if len(rows):
             self._grow(int(rows.max()) + 1)
         self._compact()
-        for row in rows[self._first[rows] == _UNKNOWN].tolist():
-            self._write(row, self._load(row))
+        unknown = rows[self._first[rows] == _UNKNOWN]
+        if len(unknown):
+            self._write(unknown)
         counts = self._count[rows]
         numbers = spans(self._first[rows], counts)
         return numbers, counts, self._numbers[:, numbers]
@@ -79,16 +87,22 @@ class RowLists:
         numbers, _, _ = self.on(np.array([row], dtype=np.intp))
         return [self._pods[number] for number in numbers.tolist()]
 
-    def _write(self, row: int, pods: Sequence[Placed]) -> None:
+    def _write(self, rows: Rows) -> None:
+        loaded = [self._load(row) for row in rows.tolist()]
+        counts = np.array([len(pods) for pods in loaded], dtype=np.int64)
+        pods = list(chain.from_iterable(loaded))
+        fields = _fields(pods)
+        if self._order is not None:
+            order = self._order(np.repeat(np.arange(len(rows)), counts), fields)
+            pods, fields = [pods[number] for number in order.tolist()], fields[:, order]
         first, end = len(self._pods), len(self._pods) + len(pods)
         if end > self._numbers.shape[1]:
             wider = np.zeros((_FIELDS, 2 * end), dtype=np.int64)
             wider[:, :first] = self._numbers[:, :first]
             self._numbers = wider
-        if pods:
-            self._numbers[:, first:end] = np.array([_fields(placed) for placed in pods]).T
+        self._numbers[:, first:end] = fields
         self._pods += pods
-        self._first[row], self._count[row] = first, len(pods)
+        self._first[rows], self._count[rows] = first + counts.cumsum() - counts, counts
 
     def _grow(self, size: int) -> None:
         more = size - len(self._first)
@@ -123,6 +137,11 @@ def spans(first: IntColumn, counts: IntColumn) -> Rows:
     return numbers
 
 
-def _fields(placed: Placed) -> tuple[int, ...]:
-    amounts = (placed.requests.get(name, 0) for name in AMOUNTS)
-    return placed.pod.priority, start_of(placed), placed.shape.id, *amounts
+def _fields(pods: Sequence[Placed]) -> IntMatrix:
+    fields = np.empty((_FIELDS, len(pods)), dtype=np.int64)
+    fields[PRIORITY] = [placed.pod.priority for placed in pods]
+    fields[START] = [start_of(placed) for placed in pods]
+    fields[SHAPE] = [placed.shape.id for placed in pods]
+    for place, name in enumerate(AMOUNTS, start=FIRST_AMOUNT):
+        fields[place] = [placed.requests.get(name, 0) for placed in pods]
+    return fields

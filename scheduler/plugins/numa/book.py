@@ -67,8 +67,8 @@ class Book:
         self.frozen: tuple[Placed, ...] = ()
         # container → zone, as far as somebody asked; empty if the agent does not say
         self.placement: dict[Name, int] | None = None
-        # uid → (zone, resource, thousandths) of what a pod holds of its own, as far as asked for
-        self.shares: dict[str, tuple[tuple[int, str, int], ...]] = {}
+        # uid → zones, and what a pod holds of its own there, as far as asked for
+        self.shares: dict[str, tuple[tuple[int, Needs], ...]] = {}
         self._marks: dict[str, int] = {}
         # A pod, and whether it came or went; the newest last.
         self._log: list[tuple[Placed, bool]] = []

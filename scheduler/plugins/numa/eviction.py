@@ -10,8 +10,7 @@ for the crowd, and a step adds up what is gone.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -22,10 +21,10 @@ from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows, is_any
 from scheduler.framework.crowd import Crowd
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
-from scheduler.plugins.numa.demand import Demand
+from scheduler.plugins.numa.demand import Demand, Needs
 from scheduler.plugins.numa.reserving import Reserving
 from scheduler.plugins.numa.sight import Sight
-from scheduler.plugins.numa.whereabouts import shares_of
+from scheduler.plugins.numa.whereabouts import Shares, shares_of
 from scheduler.state.podindex import Placed
 
 NOT_POSSIBLE = "eviction simulation in NRT is not possible:"
@@ -95,45 +94,47 @@ class Evictions:
         There may be tens of thousands: nothing is called for one that was looked up before.
         """
         holdings = _Holdings(sight, index)
-        told, holding, noted = holdings.told, holdings.holding, holdings.noted
+        told, owners, cells, held = holdings.told, holdings.owners, holdings.cells, holdings.held
         node, book, first = "", None, 0
+        known: Mapping[str, Shares] = {}
         slots: Mapping[int, int] = {}
         for number, placed in enumerate(pods):
             if placed.node != node:
                 node, book = placed.node, self._reserving.books.get(placed.node)
-                first, slots = holdings.cells(int(index[number]))
-            if book is None:
-                continue
-            shares = book.shares.get(placed.pod.metadata.uid)
+                known = {} if book is None else book.shares
+                first, slots = holdings.row(int(index[number]))
+            shares = known.get(placed.pod.metadata.uid)
             if shares is None:
-                shares = shares_of(placed, book, self._demand)
+                shares = None if book is None else shares_of(placed, book, self._demand)
                 if shares is None:
                     continue
             told.append(number)
-            if shares:
-                holding.append(number)
-                for zone, name, amount in shares:
-                    slot = slots.get(zone)
-                    if slot is not None:
-                        noted[name].extend((number, first + slot, amount))
+            for zone, needs in shares:
+                owners.append(number)
+                cells.append(first + slots.get(zone, _NOWHERE))
+                held.append(needs)
         return holdings
 
 
 _NOBODY: BoolColumn = np.zeros(0, dtype=np.bool_)
+# No row has so many slots before it.
+_NOWHERE = -(2**48)
 _Entries = tuple[Rows, Rows, IntColumn]
 
 
 class _Holdings:
     """What some pods hold of their own in the zones of their rows; `index` has the row of each pod.
 
-    `told` are the numbers of the pods that somebody tells the zones of, `holding` of those that hold
-    anything there; `noted` is by resource pod, cell, amount and so on, a cell being a slot of a row.
+    `told` are the numbers of the pods that somebody tells the zones of. `owners`, `cells` and `held`
+    say who of them holds something, where, and what; a cell is a slot of a row, or below 0 for a zone
+    that nobody knows of.
     """
 
     def __init__(self, sight: Sight, index: Rows) -> None:
         self.told: list[int] = []
-        self.holding: list[int] = []
-        self.noted: defaultdict[str, list[int]] = defaultdict(list)
+        self.owners: list[int] = []
+        self.cells: list[int] = []
+        self.held: list[Needs] = []
         self._index = index
         self._size = sight.size
         self._width = sight.slots
@@ -143,7 +144,7 @@ class _Holdings:
         self._slots: dict[int, dict[int, int]] = {}
         self._entries: dict[str, _Entries] | None = None
 
-    def cells(self, row: int) -> tuple[int, Mapping[int, int]]:
+    def row(self, row: int) -> tuple[int, Mapping[int, int]]:
         """Return the first cell of a row, and its zones' slots by their numbers."""
         layout = self._layouts[row]
         slots = self._slots.get(layout)
@@ -156,7 +157,7 @@ class _Holdings:
         self, sight: Sight, matrices: dict[str, IntMatrix], gone: BoolColumn
     ) -> dict[str, BoolColumn]:
         """Add what the pods that are gone held; return the rows where that cannot be told, by reason."""
-        told, freed = self._on_rows(self.told, gone), self._on_rows(self.holding, gone)
+        told, freed = self._on_rows(self.told, gone), self._on_rows(self.owners, gone)
         refused = {NOTHING_TO_ADD: told & ~freed}
         too_much = freed & (sight.layout_ids < 0)
         for name, (pods, cells, amounts) in self._arrays().items():
@@ -175,12 +176,21 @@ class _Holdings:
 
     def _arrays(self) -> dict[str, _Entries]:
         if self._entries is None:
-            self._entries = {}
-            for name, noted in self.noted.items():
-                flat = np.fromiter(noted, dtype=np.int64, count=len(noted))
-                pods, cells, amounts = np.ascontiguousarray(flat.reshape(-1, 3).T)
-                self._entries[name] = pods, cells, amounts
+            self._entries = dict(self._by_resource())
         return self._entries
+
+    def _by_resource(self) -> Iterator[tuple[str, _Entries]]:
+        """Yield by resource the pods, the cells where they hold it, and how much."""
+        pods, cells = np.array(self.owners, dtype=np.intp), np.array(self.cells, dtype=np.intp)
+        # Pods that need the same have it from one object, so that few need to be looked into.
+        kinds = {id(one): one for one in self.held}
+        places = {number: place for place, number in enumerate(kinds)}
+        kind = np.array([places[id(one)] for one in self.held], dtype=np.intp)
+        amounts = [dict(one) for one in kinds.values()]
+        for name in dict.fromkeys(name for one in amounts for name in one):
+            each = np.array([one.get(name, 0) for one in amounts], dtype=np.int64)[kind]
+            some = np.flatnonzero((each > 0) & (cells >= 0))
+            yield name, (pods[some], cells[some], each[some])
 
     def _on_rows(self, pods: list[int], gone: BoolColumn) -> BoolColumn:
         """Return the rows on which some of the pods are gone."""

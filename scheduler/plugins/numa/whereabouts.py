@@ -19,8 +19,8 @@ from scheduler.state.podindex import Placed
 
 # zone number → resource → thousandths
 Freed = dict[int, dict[str, int]]
-# zone number, resource, thousandths
-Shares = tuple[tuple[int, str, int], ...]
+# Zone numbers, and what is held there.
+Shares = tuple[tuple[int, Needs], ...]
 
 
 def listed_by(topology: NodeResourceTopology) -> frozenset[str]:
@@ -62,9 +62,10 @@ def freed_by(pods: Iterable[Placed], book: Book, demand: PerShape[Demand]) -> Fr
         shares = shares_of(placed, book, demand)
         if shares is None:
             return None
-        for zone, name, amount in shares:
+        for zone, needs in shares:
             amounts = freed.setdefault(zone, {})
-            amounts[name] = amounts.get(name, 0) + amount
+            for name, amount in needs:
+                amounts[name] = amounts.get(name, 0) + amount
     return freed
 
 
@@ -82,14 +83,15 @@ def shares_of(placed: Placed, book: Book, demand: PerShape[Demand]) -> Shares | 
 
 def _shares(
     placed: Placed, asked: Demand, zone_of: Mapping[Name, int], listed: frozenset[str]
-) -> Iterator[tuple[int, str, int]]:
-    """Yield (zone, resource, thousandths) for what a pod's containers hold of their own."""
+) -> Iterator[tuple[int, Needs]]:
+    """Yield the zones of a pod's containers that hold anything of their own, and what that is."""
     apps = [part for part in asked.parts if part.kind == APP]
     for container, part in zip(placed.pod.spec.containers, apps, strict=True):
         zone = zone_of.get(_name(placed, container.name))
         if zone is not None:
-            for name, amount in _own_needs(part.needs, asked.qos, listed):
-                yield zone, name, amount
+            needs = _own_needs(part.needs, asked.qos, listed)
+            if needs:
+                yield zone, needs
 
 
 @lru_cache(maxsize=4096)

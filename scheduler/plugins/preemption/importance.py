@@ -7,11 +7,14 @@ More important is who has the higher priority, then who started earlier.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
+
+from scheduler.base.arrays import IntMatrix, Rows
 from scheduler.state.podindex import Placed
-from scheduler.state.rowlists import NOT_STARTED, RowLists, start_of
+from scheduler.state.rowlists import NOT_STARTED, PRIORITY, START, RowLists
 from scheduler.state.rowtracker import RowTracker
 from scheduler.state.touched import Touched
 
@@ -21,7 +24,7 @@ class PodsByImportance(RowTracker):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lists = RowLists(self._ranked)
+        self.lists = RowLists(self._pods_of, by_importance)
         self.touched = Touched()
 
     def hold(self, placed: Placed, row: int) -> None:
@@ -52,21 +55,15 @@ class PodsByImportance(RowTracker):
             for name, row in sorted(self._rows.items())
         }
 
-    def _ranked(self, row: int) -> list[Placed]:
+    def _pods_of(self, row: int) -> Collection[Placed]:
         cluster = self._cluster
-        if cluster is None:
-            return []
-        return ranked(cluster.pods.on(cluster.table.name(row)).values())
+        return () if cluster is None else cluster.pods.on(cluster.table.name(row)).values()
 
 
-def ranked(pods: Iterable[Placed]) -> list[Placed]:
-    """Return the pods in order of importance."""
-    placed = list(pods)
-
-    def rank(number: int) -> tuple[int, int, int]:
-        start = start_of(placed[number])
-        # kube-scheduler: of pods that have not started, the one that came last goes first.
-        order = -number if start == NOT_STARTED else number
-        return -placed[number].pod.priority, start, order
-
-    return [placed[number] for number in sorted(range(len(placed)), key=rank)]
+def by_importance(index: Rows, fields: IntMatrix) -> Rows:
+    """Return the order of importance of pods row by row."""
+    start, came = fields[START], np.arange(len(index))
+    # kube-scheduler: of pods that have not started, the one that came last goes first.
+    turn = np.where(start == NOT_STARTED, -came, came)
+    order: Rows = np.lexsort((turn, start, -fields[PRIORITY], index))
+    return order
