@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
@@ -168,5 +169,11 @@ class Rejected(msgspec.Struct, frozen=True):
 
 def reject(rows: BoolColumn, text: str, *, final: bool = False) -> Rejected:
     """Reject `rows` for one reason; `final` says that evicting pods would not help."""
-    never = np.zeros(len(rows), dtype=np.bool_)
-    return Rejected(rows, rows if final else never, (Reason(rows, text),))
+    return Rejected(rows, rows if final else _nowhere(len(rows)), (Reason(rows, text),))
+
+
+@lru_cache(maxsize=64)
+def _nowhere(size: int) -> BoolColumn:
+    column = np.zeros(size, dtype=np.bool_)
+    column.flags.writeable = False
+    return column

@@ -12,6 +12,7 @@ word, and whether any of them is set is one comparison.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from math import frexp
 from typing import TypeVar
 
@@ -236,6 +237,7 @@ class Amounts:
         self._levels[:, rows] = levels_of(cells)
 
 
+@lru_cache(maxsize=4096)
 def level_of(amount: int) -> tuple[int, bool]:
     """Return the level of one amount, and whether it is certain that no smaller one has the same."""
     if amount <= 0:

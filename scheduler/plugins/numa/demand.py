@@ -91,15 +91,24 @@ def demand_of(pod: Pod) -> Demand:
     is_one = len(parts) == 1 and not spec.overhead and spec.resources is None
     whole = parts[0].needs if is_one else _needs(pod_requests(pod))
     everything = whole if is_one else sum((part.needs for part in parts), whole)
-    names = dict.fromkeys([name for name, amount in everything if amount])
+    names: dict[str, None] = {}
+    rare: dict[str, None] = {}
+    asks_devices = False
+    for name, amount in everything:
+        is_rare = name not in ALWAYS_OFFERED
+        asks_devices = asks_devices or (is_rare and not is_native(name))
+        if amount:
+            names[name] = None
+            if is_rare:
+                rare[name] = None
     return Demand(
         qos=qos_of(pod),
         whole=whole,
         parts=tuple(parts),
-        asks_devices=not all(is_native(name) for name, _ in everything),
+        asks_devices=asks_devices,
         taken=tuple([need for need in whole if need[1]]),
         names=tuple(names),
-        rare=tuple([name for name in names if name not in ALWAYS_OFFERED]),
+        rare=tuple(rare),
     )
 
 
