@@ -110,7 +110,7 @@ class _Flags:
 class Amounts:
     """The amounts by resource; one row per node.
 
-    With `deducts`, what is available can be less than what was `given`.
+    With `deducts`, what is available can be less than what was `given`, and is there after `deduct`.
     """
 
     def __init__(self, *, deducts: bool) -> None:
@@ -168,7 +168,8 @@ class Amounts:
             cells[:, row] = UNLISTED
             for name, values in amounts.items():
                 cells[self._places[name], row, : len(values)] = values
-        self._show(row, self.given[:, row])
+        if self.available is self.given:
+            self._show(row, self.given[:, row])
 
     def clear(self, row: int) -> None:
         """Forget the amounts of a row."""

@@ -25,7 +25,7 @@ _BY_POD = -1
 class Board:
     """Topologies as columns; a row without one is not `known`.
 
-    With `deducts`, what is available can be lowered by `deduct`.
+    With `deducts`, what is available is shown by `deduct`, which must follow each `put`.
     """
 
     def __init__(self, *, deducts: bool = False) -> None:
