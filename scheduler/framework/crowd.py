@@ -22,8 +22,11 @@ class Crowd:
     """Pods on `rows`; those of `rows[i]` are the numbers `starts[i]` to `starts[i + 1]`.
 
     `counts` is the number of pods per row, `find` returns a pod by its number, `known` holds amounts
-    that somebody has worked out already.
+    that somebody has worked out already. If these are all pods there of a priority below some number,
+    that is `below`.
     """
+
+    below: int | None = None
 
     def __init__(
         self,
@@ -50,7 +53,9 @@ class Crowd:
     def reordered(self, order: Rows) -> Crowd:
         """Return the same pods in another order within their rows."""
         amounts = {resource: column[order] for resource, column in self._amounts.items()}
-        return Crowd(self.rows, self.counts, lambda pod: self.pod(order[pod]), amounts)
+        crowd = Crowd(self.rows, self.counts, lambda pod: self.pod(order[pod]), amounts)
+        crowd.below = self.below
+        return crowd
 
     def amounts(self, resource: str) -> IntColumn:
         """Return what each pod requests of a resource; 1 each for `pods`."""

@@ -142,6 +142,7 @@ def _fields(pods: Sequence[Placed]) -> IntMatrix:
     fields[PRIORITY] = [placed.pod.priority for placed in pods]
     fields[START] = [start_of(placed) for placed in pods]
     fields[SHAPE] = [placed.shape.id for placed in pods]
+    requests = [placed.requests for placed in pods]
     for place, name in enumerate(AMOUNTS, start=FIRST_AMOUNT):
-        fields[place] = [placed.requests.get(name, 0) for placed in pods]
+        fields[place] = [amounts.get(name, 0) for amounts in requests]
     return fields

@@ -20,7 +20,7 @@ NAME = "NodeResourceTopologyMatch"
 GIB = 2**30
 
 
-def asking(name, cpus, *, on="", shares=False):
+def asking(name, cpus, *, on="", shares=False, priority=0):
     """Return a pod with CPUs and a GiB of its own, or a share of them."""
     amounts = {"cpu": str(cpus), "memory": "1Gi"}
     resources = {"requests": amounts, "limits": {} if shares else amounts}
@@ -30,6 +30,7 @@ def asking(name, cpus, *, on="", shares=False):
         "spec": {
             "schedulerName": "trellis",
             "nodeName": on,
+            "priority": priority,
             "containers": [{"name": "main", "resources": resources}],
         },
         "status": {"phase": "Running" if on else "Pending"},
@@ -43,6 +44,7 @@ class House:
         self.name = name
         self.tells = source.random() < 0.8
         self.zones = source.randint(1, 3)
+        self.priority = 5 if source.random() < 0.06 else 0
         self.zone_of, self.cpus = {}, {}
         for number in range(source.randint(0, 6)):
             called = f"{name}-{number}"
@@ -62,7 +64,10 @@ class House:
 
     def pods(self):
         """Return the pods that the report accounts for."""
-        owners = [asking(name, cpus, on=self.name) for name, cpus in self.cpus.items()]
+        owners = [
+            asking(name, cpus, on=self.name, priority=self.priority)
+            for name, cpus in self.cpus.items()
+        ]
         return [*owners, asking(self.sharing, 1, on=self.name, shares=True)]
 
     def report(self):
@@ -96,7 +101,7 @@ class House:
 
     def takes(self, cpus, left, gone):
         """Whether a pod fits once these pods have gone; `left` are each zone's thousandths."""
-        if gone and self.tells and self.cpus:
+        if gone and self.tells and self.zone_of:
             owners = [name for name in gone if name in self.cpus]
             if not owners:
                 return False  # nobody can say what this frees
@@ -129,11 +134,25 @@ def test_victims_give_back_what_they_hold(seed):
         if source.random() < 0.4:
             late = read_pod(asking(house.late, 1, on=house.name))
             scene.follow(scene.cluster.put_pod(late))
+    check(scene, houses, source)
+    for house in houses:
+        if house.cpus and source.random() < 0.5:
+            name = source.choice(list(house.cpus))
+            del house.cpus[name]
+            (uid,) = (p.pod.metadata.uid for p in scene.cluster.pods if p.pod.metadata.name == name)
+            scene.follow(scene.cluster.drop_pod(uid))
+    check(scene, houses, source)
+
+
+def check(scene, houses, source):
+    """Compare what the filter says of dry runs with plain sums."""
     plugin: Any = scene.plugin
     view, table = scene.nodes(), scene.cluster.table
     rows = np.array([table.rows[house.name] for house in houses], dtype=np.intp)
-    placed = [(one, table.rows[one.node]) for one in scene.cluster.pods]
+    placed = [(one, table.rows[one.node]) for one in scene.cluster.pods if one.pod.priority < 1]
     thinning = Thinning(crowd_of(rows, placed), crowd_of(rows, ()))
+    # That these are all pods below a priority is told or not.
+    thinning.crowd.below = source.choice([None, 1, 1, 1])
     stepwise = view.with_differences(rows, thinning)
     plugin.pre_filter(scene.cycle(read_pod(asking("first", 1))), view)  # reports find their pods
     left = {h.name: scene.handle.tracker(Topologies).left(h.name)["cpu"] for h in houses}
@@ -141,7 +160,8 @@ def test_victims_give_back_what_they_hold(seed):
         cpus = source.randint(1, 6)
         cycle = scene.cycle(read_pod(asking("new", cpus)))
         state = plugin.pre_filter(cycle, view)
-        thinning.gone[:] = [source.random() < 0.5 for _ in placed]
+        share = source.choice([0.5, 1])
+        thinning.gone[:] = [source.random() < share for _ in placed]
         crowd = thinning.crowd
         gone = [crowd.pod(at) for at in np.flatnonzero(thinning.gone).tolist()]
         names = {h.name: [p.pod.metadata.name for p in gone if p.node == h.name] for h in houses}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
+from scheduler.base.arrays import IntColumn
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.numaplacement import Name
 from scheduler.objects.podfingerprint import fingerprint, is_fingerprint, mark_of
@@ -30,6 +31,19 @@ class Owed(msgspec.Struct, frozen=True):
     is_exclusive: bool = False
 
 
+class Everybody(msgspec.Struct, frozen=True):
+    """What the pods of a node hold of their own, by resource and then by slot.
+
+    `is_told` says whether anybody tells where they run, `holds` whether any of them holds anything, and
+    `highest` is the highest priority of those.
+    """
+
+    is_told: bool
+    holds: bool
+    highest: int
+    held: dict[str, IntColumn]
+
+
 class Book:
     """One node's pods in the light of its topology.
 
@@ -41,6 +55,7 @@ class Book:
     __slots__ = (
         "_log",
         "_marks",
+        "everybody",
         "frozen",
         "is_told",
         "listed",
@@ -69,6 +84,8 @@ class Book:
         self.placement: dict[Name, int] | None = None
         # uid → zones, and what a pod holds of its own there, as far as asked for
         self.shares: dict[str, tuple[tuple[int, Needs], ...]] = {}
+        # What all pods on the node hold together; None if that is to be worked out.
+        self.everybody: Everybody | None = None
         self._marks: dict[str, int] = {}
         # A pod, and whether it came or went; the newest last.
         self._log: list[tuple[Placed, bool]] = []
@@ -159,6 +176,7 @@ class Book:
             yield past
 
     def _remember(self, placed: Placed, *, came: bool) -> None:
+        self.everybody = None
         if len(self._log) >= 2 * _REMEMBERED:
             del self._log[:_REMEMBERED]
         self._log.append((placed, came))

@@ -5,7 +5,8 @@ of their own is given back to the zone it came from; without such data, or when 
 nobody can say what its eviction would free.
 
 A dry run asks step by step, on many rows at once: what each pod would give back is worked out once
-for the crowd, and a step adds up what is gone.
+for the crowd, and a step adds up what is gone. It begins with all of them gone, and what all pods of
+a node hold is known before: only where that makes room each pod matters.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Evictions:
         came: dict[int, list[Placed]] = {}
         for placed, row in nodes.arrivals():
             came.setdefault(row, []).append(placed)
-        held, gone = self._leaving(sight, nodes) if self._frees else (None, _NOBODY)
-        if not came and not is_any(gone):
+        given = self._given(sight, nodes) if self._frees else None
+        if not came and given is None:
             return None
         matrices: dict[str, IntMatrix] = {}
         if came:
@@ -66,27 +67,55 @@ class Evictions:
                 if row in places:
                     demands = (self._demand.of(placed) for placed in promised)
                     _take(sight, matrices, places[row], demands)
-        refused = {} if held is None else held.give_back(sight, matrices, gone)
+        refused = {} if given is None else _give_back(sight, matrices, given)
         return Rehearsed(sight.over(matrices), refused)
 
-    def _leaving(self, sight: Sight, nodes: Nodes) -> tuple[_Holdings | None, BoolColumn]:
-        """Return what pods hold that may leave the rows, and which of them are gone."""
+    def _given(self, sight: Sight, nodes: Nodes) -> _Given | None:
+        """Return what the pods that are gone give back; None if there are none."""
         found = nodes.leaving()
         if found is not None:
             crowd, gone = found
+            if not is_any(gone):
+                return None
+            everybody = self._by_everybody(sight, nodes, crowd) if gone.all() else None
+            if everybody is not None:
+                return everybody
             held = self._known.get(crowd)
             if held is None:
                 held = self._holdings(sight, map(crowd.pod, range(len(crowd))), crowd.index)
                 self._known[crowd] = held
-            return held, gone
+            return held.given(gone)
         moves = [(placed, row) for placed, row, sign in nodes.moves() if sign < 0]
         if not moves:
-            return None, _NOBODY
+            return None
         places = _places(sight)
         here = [(placed, places[row]) for placed, row in moves if row in places]
         index = np.array([place for _, place in here], dtype=np.intp)
         held = self._holdings(sight, (placed for placed, _ in here), index)
-        return held, np.ones(len(here), dtype=np.bool_)
+        return held.given(np.ones(len(here), dtype=np.bool_))
+
+    def _by_everybody(self, sight: Sight, nodes: Nodes, crowd: Crowd) -> _Given | None:
+        """Return what a crowd gives back that has all pods of its rows which hold anything.
+
+        None for any other. So nobody looks at the pods of rows where the preemptor does not fit without
+        all of them.
+        """
+        if crowd.below is None:
+            return None
+        given = _nothing(sight)
+        for place in range(len(crowd.rows)):
+            whole = self._reserving.everybody(nodes.name(place))
+            if whole is None or not whole.is_told:
+                continue
+            if whole.highest >= crowd.below:
+                return None
+            given.told[place] = True
+            given.freed[place] = whole.holds
+            for name, amounts in whole.held.items():
+                if name not in given.amounts:
+                    given.amounts[name] = np.zeros((sight.size, sight.slots), dtype=np.int64)
+                given.amounts[name][place, : len(amounts)] = amounts
+        return given
 
     def _holdings(self, sight: Sight, pods: Iterable[Placed], index: Rows) -> _Holdings:
         """Look the pods up; `index` has the row of each, and those of a row follow one another.
@@ -116,10 +145,42 @@ class Evictions:
         return holdings
 
 
-_NOBODY: BoolColumn = np.zeros(0, dtype=np.bool_)
 # No row has so many slots before it.
 _NOWHERE = -(2**48)
 _Entries = tuple[Rows, Rows, IntColumn]
+
+
+class _Given(msgspec.Struct, frozen=True):
+    """What pods give back, [row, slot] by resource.
+
+    `told` are the rows where somebody tells the zones of a pod that is gone, `freed` those where one
+    held anything.
+    """
+
+    told: BoolColumn
+    freed: BoolColumn
+    amounts: dict[str, IntMatrix]
+
+
+def _nothing(sight: Sight) -> _Given:
+    told, freed = np.zeros((2, sight.size), dtype=np.bool_)
+    return _Given(told, freed, {})
+
+
+def _give_back(
+    sight: Sight, matrices: dict[str, IntMatrix], given: _Given
+) -> dict[str, BoolColumn]:
+    """Add what is given back; return the rows where that cannot be told, by reason."""
+    too_much = given.freed & (sight.layout_ids < 0)
+    for name, amounts in given.amounts.items():
+        offered = sight.offered(name)
+        matrix = _copied(sight, matrices, name)
+        if matrix is None or offered is None:
+            continue
+        amounts[matrix < 0] = 0
+        matrix += amounts
+        too_much |= ((amounts > 0) & (matrix > offered)).any(axis=1)
+    return {NOTHING_TO_ADD: given.told & ~given.freed, TOO_MUCH: too_much}
 
 
 class _Holdings:
@@ -153,26 +214,15 @@ class _Holdings:
             slots = self._slots[layout] = {zone: slot for slot, zone in enumerate(ids)}
         return row * self._width, slots
 
-    def give_back(
-        self, sight: Sight, matrices: dict[str, IntMatrix], gone: BoolColumn
-    ) -> dict[str, BoolColumn]:
-        """Add what the pods that are gone held; return the rows where that cannot be told, by reason."""
-        told, freed = self._on_rows(self.told, gone), self._on_rows(self.owners, gone)
-        refused = {NOTHING_TO_ADD: told & ~freed}
-        too_much = freed & (sight.layout_ids < 0)
+    def given(self, gone: BoolColumn) -> _Given:
+        """Return what the pods that are gone held."""
+        given = _Given(self._on_rows(self.told, gone), self._on_rows(self.owners, gone), {})
         for name, (pods, cells, amounts) in self._arrays().items():
-            offered = sight.offered(name)
-            matrix = _copied(sight, matrices, name)
-            if matrix is None or offered is None:
-                continue
             now = gone[pods]
-            given = np.zeros_like(matrix)
-            np.add.at(given.reshape(-1), cells[now], amounts[now])
-            given[matrix < 0] = 0
-            matrix += given
-            too_much |= ((given > 0) & (matrix > offered)).any(axis=1)
-        refused[TOO_MUCH] = too_much
-        return refused
+            flat = np.zeros(self._size * self._width, dtype=np.int64)
+            np.add.at(flat, cells[now], amounts[now])
+            given.amounts[name] = flat.reshape(self._size, self._width)
+        return given
 
     def _arrays(self) -> dict[str, _Entries]:
         if self._entries is None:

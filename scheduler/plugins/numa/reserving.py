@@ -19,7 +19,7 @@ from scheduler.base.arrays import BoolColumn, is_any
 from scheduler.framework.pershape import PerShape
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.plugins.numa.board import Board
-from scheduler.plugins.numa.book import Book, Owed
+from scheduler.plugins.numa.book import Book, Everybody, Owed
 from scheduler.plugins.numa.demand import Demand, demand_of, holds_exclusive
 from scheduler.plugins.numa.settings import (
     ALL,
@@ -31,10 +31,10 @@ from scheduler.plugins.numa.settings import (
 )
 from scheduler.plugins.numa.whereabouts import (
     Freed,
+    everybody_on,
     freed_by,
     listed_by,
     says_where,
-    shares_of,
 )
 from scheduler.plugins.numa.zones import Zones, read_zones
 from scheduler.state.columns import Column
@@ -136,6 +136,15 @@ class Reserving:
                 book.is_told = True
                 yield book
 
+    def everybody(self, name: str) -> Everybody | None:
+        """Return what all pods of a node hold of their own; None for a node without a report."""
+        book = self.books.get(name)
+        if book is not None and book.everybody is None:
+            layout = self._board.layouts[self._board.layout_ids[self._rows[name]]]
+            here = self._cluster.pods.on(name) if self._cluster is not None else {}
+            book.everybody = everybody_on(here.values(), book, self._demand, layout.ids)
+        return None if book is None else book.everybody
+
     def _note_time(self, now: float) -> None:
         for name in self._fresh_stale:
             book = self.books.get(name)
@@ -203,6 +212,7 @@ class Reserving:
             self._due[book.name] = None
         if before.shape is after.shape:
             return
+        book.everybody = None
         uid = after.pod.metadata.uid
         was = book.owed.get(uid)
         if was is not None:
@@ -268,7 +278,7 @@ class Reserving:
             book.seen = seen
             missed = {uid: placed for uid, placed in pods.items() if book.misses(placed)}
             book.owed = {uid: self._owed(placed) for uid, placed in missed.items()}
-        book.taken, book.placement, book.shares = topology, None, {}
+        book.taken, book.placement, book.shares, book.everybody = topology, None, {}, None
         book.frozen = tuple(book.accounted_for(pods)) if says_where(topology) else ()
         book.waiting = None if seen is not None or not text else topology
         row = self._rows[name]
@@ -276,8 +286,7 @@ class Reserving:
         self._leave(name)
         self._count(name, book)
         if self._following.frees:
-            for placed in book.frozen:
-                shares_of(placed, book, self._demand)
+            self.everybody(name)
 
     def _takes_unnamed(self, book: Book, topology: NodeResourceTopology, text: str) -> bool:
         """Whether a report is taken though nobody knows which pods it accounts for."""

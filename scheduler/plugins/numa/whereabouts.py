@@ -5,13 +5,15 @@ Known only where the agent publishes it, and for the pods that its last accepted
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+
+import numpy as np
 
 from scheduler.framework.pershape import PerShape
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.numaplacement import METADATA, VECTOR, Name, zones_of
-from scheduler.plugins.numa.book import Book
+from scheduler.plugins.numa.book import Book, Everybody
 from scheduler.plugins.numa.demand import APP, Demand, Needs, exclusive_needs
 from scheduler.plugins.numa.settings import attribute
 from scheduler.plugins.numa.zones import zone_id
@@ -67,6 +69,26 @@ def freed_by(pods: Iterable[Placed], book: Book, demand: PerShape[Demand]) -> Fr
             for name, amount in needs:
                 amounts[name] = amounts.get(name, 0) + amount
     return freed
+
+
+def everybody_on(
+    pods: Iterable[Placed], book: Book, demand: PerShape[Demand], ids: Sequence[int]
+) -> Everybody:
+    """Return what all pods of a node hold of their own together; `ids` are the numbers of its zones."""
+    shares = [(placed, shares_of(placed, book, demand)) for placed in pods]
+    holding = [(placed, held) for placed, held in shares if held]
+    amounts: dict[str, list[int]] = {}
+    for _, held in holding:
+        for zone, needs in held:
+            if zone in ids:
+                for name, amount in needs:
+                    amounts.setdefault(name, [0] * len(ids))[ids.index(zone)] += amount
+    return Everybody(
+        is_told=any(held is not None for _, held in shares),
+        holds=bool(holding),
+        highest=max((placed.pod.priority for placed, _ in holding), default=0),
+        held={name: np.array(by_slot, dtype=np.int64) for name, by_slot in amounts.items()},
+    )
 
 
 def shares_of(placed: Placed, book: Book, demand: PerShape[Demand]) -> Shares | None:

@@ -18,6 +18,7 @@ class Victims(ListedCrowd):
         super().__init__(
             ranks.lists, rows, lambda _, fields: fields[PRIORITY] < priority, drops_empty=True
         )
+        self.below = priority
         self.priority = self.fields[PRIORITY]
         self.start = self.fields[START]
         self.shape_ids = self.fields[SHAPE]
