@@ -136,10 +136,10 @@ class Amounts:
         matrix: IntMatrix | None = None if place is None else cells[place]
         return matrix
 
-    def levels(self, resource: str) -> Levels | None:
-        """Return the levels of what is available of one resource."""
+    def levels(self, resource: str, rows: int) -> Levels | None:
+        """Return the levels of what is available of one resource, for so many rows."""
         place = self._places.get(resource)
-        return None if place is None else self._levels[place]
+        return None if place is None else self._levels[place, :rows]
 
     def listed(self, resource: str) -> tuple[BoolColumn, int] | None:
         """Return the rows on which some zone lists the resource, and their number."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn, IntMatrix
-from scheduler.plugins.numa.amounts import Amounts, Freed, Levels, Room
+from scheduler.plugins.numa.amounts import Amounts, Freed, Room
 from scheduler.plugins.numa.demand import is_affine, may_be_host_level
 from scheduler.plugins.numa.settings import POD, POLICIES, KubeletSettings
 from scheduler.plugins.numa.zones import UNLISTED, Layout, Zones
@@ -35,6 +35,7 @@ class Board:
         self.layouts: list[Layout] = []
         self._layout_ids: dict[Layout, int] = {}
         self._amounts = Amounts(deducts=deducts)
+        self.levels = self._amounts.levels
         # What a kubelet does, as `_kind` numbers it; 0 without a topology.
         self._kinds: Column[np.uint8] = Column(np.uint8)
         # How many rows there are of each kind, and which: made when asked for.
@@ -103,10 +104,6 @@ class Board:
     def free(self, resource: str) -> IntMatrix | None:
         """Return what is available, [row, slot]; None if no node ever listed the resource."""
         return self._amounts.of(self._amounts.available, resource)
-
-    def levels(self, resource: str) -> Levels | None:
-        """Return the levels of what is available, see `amounts`."""
-        return self._amounts.levels(resource)
 
     def offered(self, resource: str) -> IntMatrix | None:
         """Return what the zones have in all, [row, slot]; None if no node ever listed it."""

@@ -132,10 +132,12 @@ class Sight:
         """
         if resource in self._changed:
             return np.greater_equal(self._changed[resource], amount, out)
-        matrix = self._board.levels(resource)
-        if matrix is None:
+        board = self._board
+        levels = board.levels(resource, self.size if self.is_whole else board.rows)
+        if levels is None:
             return None
-        levels = self._column(matrix)
+        if not self.is_whole:
+            levels = self._column(levels)
         level, is_least = level_of(amount)
         good = np.greater_equal(levels, level, out)
         if not is_least:
