@@ -66,7 +66,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             following = Following(handle.profiles, cache.resync_method, follows, frees)
             self._reserving = self._topologies.reserve(following)
             self._evictions = Evictions(self._reserving, self._demand, frees=frees)
-        self._until_reported = not_concerned_while(self._topologies)
+        self._until_reported = not_concerned_while(self._reserving or self._topologies)
         self._misfits = Kept(self._no_zone, self._no_zone_on)
         self._scores = Kept(self._worth)
         if not args.discard_reserved_nodes:
@@ -88,7 +88,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             self._reserving.settle()
         if not self._fits_anywhere(demand, nodes):
             return demand
-        is_settled = self._reserving is None and not self.args.discard_reserved_nodes
+        is_settled = not self.args.discard_reserved_nodes
         return self._until_reported if is_settled and not demand.rare else SKIP
 
     def filter(self, cycle: Cycle, nodes: Nodes, demand: Demand) -> Rejected | None:

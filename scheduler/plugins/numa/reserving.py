@@ -71,6 +71,8 @@ class Reserving:
         self._following = following
         self._demand = demand
         self._cluster: Cluster | None = None
+        # Besides the board's: see `version`.
+        self._moves = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -89,6 +91,7 @@ class Reserving:
 
     def clear(self, cluster: Cluster) -> None:
         """Forget everything; `cluster` is where pods are looked up from now on."""
+        self._moves += self._board.version + 1
         self._reset()
         self._cluster = cluster
 
@@ -105,6 +108,11 @@ class Reserving:
     def published(self) -> Board:
         """Return the board as reports made it: right about everything but amounts."""
         return self._board
+
+    @property
+    def version(self) -> int:
+        """Return a number that moves with all but amounts, and when reports should be looked at again."""
+        return self._board.version + self._moves
 
     @property
     def has_stale(self) -> bool:
@@ -175,6 +183,7 @@ class Reserving:
         """A node went away."""
         del self._rows[name]
         self.books.pop(name, None)
+        self._moves += name in self._stale
         self._stale.pop(name, None)
         self._board.clear(row)
         self._foreign.clear(row)
@@ -209,7 +218,7 @@ class Reserving:
         if book is None:
             return
         if book.waiting is not None:
-            self._due[book.name] = None
+            self._fall_due(book.name)
         if before.shape is after.shape:
             return
         book.everybody = None
@@ -244,9 +253,15 @@ class Reserving:
     def _moved(self, book: Book) -> None:
         """Note that a node has other pods."""
         if book.waiting is not None:
-            self._due[book.name] = None
+            self._fall_due(book.name)
         if book.frozen:
             self._leave(book.name)
+
+    def _fall_due(self, name: str) -> None:
+        """Note that a node's waiting report may be understood now."""
+        if not self._due:
+            self._moves += 1
+        self._due[name] = None
 
     def _owes(self, book: Book, owed: Owed) -> None:
         """Note that a node owes this now, or no longer."""
@@ -324,6 +339,8 @@ class Reserving:
 
     def _freed(self, name: str, book: Book) -> Freed | None:
         """Return what pods gave back that went since the report, if it says where they ran."""
+        if not book.frozen:
+            return None
         here = self._cluster.pods.on(name) if self._cluster is not None else {}
         gone = [placed for placed in book.frozen if placed.pod.metadata.uid not in here]
         return freed_by(gone, book, self._demand) if gone else None
@@ -333,6 +350,7 @@ class Reserving:
         row = self._rows[name]
         self._foreign.set(row, sum(one.is_foreign for one in owed))
         self._foreign_exclusive.set(row, sum(one.is_exclusive for one in owed))
+        self._moves += bool(self._foreign.values[row]) != (name in self._stale)
         if self._foreign.values[row]:
             self._stale[name] = None
             self._fresh_stale[name] = None

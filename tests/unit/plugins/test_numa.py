@@ -521,6 +521,24 @@ def test_pods_that_share_are_asked_about_where_a_zone_may_lack_something(args):
     assert Code.SKIP is found().pre_filter.code
 
 
+def test_pods_that_share_are_asked_about_while_a_foreign_pod_is_not_accounted_for():
+    """What was said of them before is taken back, and holds again when the pod has gone."""
+    scene = Scene(NAME, CACHE)
+    scene.fill([node("two"), node("odd")], (), (), [TWO])
+    shared = read_pod(pod("p", {"cpu": "1", "memory": "1Gi"}, guaranteed=False))
+    shape = scene.cycle(shared).shape  # held here: what is kept of it stays
+    foreign = pod("unheard-of", wants(1), nodeName="two", schedulerName="other")
+    stranger = read_pod(foreign | {"status": {"phase": "Pending"}})
+    for _ in range(2):
+        assert Code.SKIP is look(scene, scene.cycle(shared)).pre_filter.code
+        scene.follow(scene.cluster.put_pod(stranger))
+        found = look(scene, scene.cycle(shared))
+        assert (False, True) == tuple(found.filter[name].is_success for name in ("two", "odd"))
+        scene.follow(scene.cluster.drop_pod(stranger.metadata.uid))
+
+    assert scene.cycle(shared).shape is shape
+
+
 def test_what_is_left_is_right_however_many_pods_came_unseen():
     """The arithmetic is put off for pods of which no zone is asked, and none of it is lost."""
     scene = Scene(NAME, CACHE)
