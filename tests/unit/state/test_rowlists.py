@@ -1,0 +1,47 @@
+"""`RowLists`: when pods started, read together, is what it is one by one."""
+
+from itertools import combinations
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from scheduler.state.rowlists import NOT_STARTED, START, RowLists, start_of
+
+TEXTS = [
+    "2026-01-01T00:00:00Z",
+    "1969-12-31T23:59:59Z",
+    "0001-01-01T00:00:00Z",
+    "2026-01-01T00:00:00.750000Z",
+    "2026-01-01T00:00:00+02:00",
+    "2026-01-01 00:00:00Z",
+    "2026-W01-1T00:00:00Z",
+    "2026-02-30T00:00:00Z",
+    "2026-01-01T24:00:01Z",
+    "0000-01-01T00:00:00Z",
+    "2026-01-01T00:00:00Zulu",
+    "2026-01-01",
+    "¹026-01-01T00:00:00Z",
+    "soon",
+    "",
+    None,
+]
+
+
+def started(text: str | None) -> Any:
+    """Return a placed pod that started then."""
+    pod = SimpleNamespace(priority=0, status=SimpleNamespace(start_time=text))
+    return SimpleNamespace(pod=pod, shape=SimpleNamespace(id=1), requests={})
+
+
+def test_starts_are_the_same_in_any_company():
+    """However many are odd, and how."""
+    pods = [started(text) for text in TEXTS]
+    rows = [*([pod] for pod in pods), *combinations(pods, 2), pods, []]
+    lists = RowLists(rows.__getitem__)
+    _, counts, fields = lists.on(np.arange(len(rows)))
+
+    assert [start_of(pod) for row in rows for pod in row] == fields[START].tolist()
+    assert [len(row) for row in rows] == counts.tolist()
+    assert fields[START, 0] == 1_767_225_600
+    assert NOT_STARTED in fields[START]
