@@ -22,6 +22,9 @@ TEXTS = [
     "2026-01-01T00:00:00Zulu",
     "2026-01-01",
     "¹026-01-01T00:00:00Z",
+    "+026-01-01T00:00:00Z",
+    "-026-01-01T00:00:00Z",
+    " 026-01-01T00:00:00Z",
     "soon",
     "",
     None,
@@ -39,9 +42,10 @@ def test_starts_are_the_same_in_any_company():
     pods = [started(text) for text in TEXTS]
     rows = [*([pod] for pod in pods), *combinations(pods, 2), pods, []]
     lists = RowLists(rows.__getitem__)
-    _, counts, fields = lists.on(np.arange(len(rows)))
+    for place, row in enumerate(rows):  # alone, so that no other row is in the company
+        _, counts, fields = lists.on(np.array([place]))
 
-    assert [start_of(pod) for row in rows for pod in row] == fields[START].tolist()
-    assert [len(row) for row in rows] == counts.tolist()
-    assert fields[START, 0] == 1_767_225_600
-    assert NOT_STARTED in fields[START]
+        assert [start_of(pod) for pod in row] == fields[START].tolist()
+        assert [len(row)] == counts.tolist()
+    *_, fields = lists.on(np.array([0, len(TEXTS) - 1]))
+    assert [1_767_225_600, NOT_STARTED] == fields[START].tolist()
