@@ -31,6 +31,9 @@ class Owed(msgspec.Struct, frozen=True):
     is_exclusive: bool = False
 
 
+NOTHING_OWED = Owed(())
+
+
 class Everybody(msgspec.Struct, frozen=True):
     """What the pods of a node hold of their own, by resource and then by slot.
 
@@ -90,13 +93,16 @@ class Book:
         # A pod, and whether it came or went; the newest last.
         self._log: list[tuple[Placed, bool]] = []
 
-    def came(self, placed: Placed) -> None:
-        """Note a pod on the node."""
-        self._remember(placed, came=True)
+    def remember(self, placed: Placed, *, came: bool) -> None:
+        """Note that a pod came to the node, or left it."""
+        self.everybody = None
+        if len(self._log) >= 2 * _REMEMBERED:
+            del self._log[:_REMEMBERED]
+        self._log.append((placed, came))
 
     def went(self, placed: Placed) -> Owed | None:
         """Note that a pod left the node; return what it was owed."""
-        self._remember(placed, came=False)
+        self.remember(placed, came=False)
         self._marks.pop(placed.pod.metadata.uid, None)
         return self.owed.pop(placed.pod.metadata.uid, None)
 
@@ -174,12 +180,6 @@ class Book:
             elif past.pop(placed.pod.metadata.uid, None) is None:
                 continue
             yield past
-
-    def _remember(self, placed: Placed, *, came: bool) -> None:
-        self.everybody = None
-        if len(self._log) >= 2 * _REMEMBERED:
-            del self._log[:_REMEMBERED]
-        self._log.append((placed, came))
 
     def _mark(self, placed: Placed) -> int:
         uid = placed.pod.metadata.uid

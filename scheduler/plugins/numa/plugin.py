@@ -75,7 +75,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
 
     def sleeps(self) -> bool:
         """Whether no node has a report, so that no zone matters and all nodes are worth the same."""
-        return self._topologies.is_empty
+        return self._topologies.latest.count == 0
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Demand:
         """Return what the pod asks for; Skip for one that no zone matters to."""

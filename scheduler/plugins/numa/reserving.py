@@ -19,7 +19,7 @@ from scheduler.base.arrays import BoolColumn, is_any
 from scheduler.framework.pershape import PerShape
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.plugins.numa.board import Board
-from scheduler.plugins.numa.book import Book, Everybody, Owed
+from scheduler.plugins.numa.book import NOTHING_OWED, Book, Everybody, Owed
 from scheduler.plugins.numa.demand import Demand, demand_of, holds_exclusive
 from scheduler.plugins.numa.settings import (
     ALL,
@@ -223,11 +223,14 @@ class Reserving:
             return
         book.everybody = None
         uid = after.pod.metadata.uid
-        was = book.owed.get(uid)
-        if was is not None:
-            now = book.owed[uid] = self._owed(after)
-            self._owes(book, was)
-            self._owes(book, now)
+        was = book.owed.pop(uid, None)
+        if was is None and not book.misses(after):
+            return
+        now = self._owed(after)
+        if now is not NOTHING_OWED:
+            book.owed[uid] = now
+        for owed in (was or NOTHING_OWED, now):
+            self._owes(book, owed)
 
     def _went(self, placed: Placed) -> None:
         book = self.books.get(placed.node)
@@ -242,11 +245,16 @@ class Reserving:
         book = self.books.get(placed.node)
         if book is None:
             return
-        book.came(placed)
-        if book.misses(placed):
-            now = book.owed[placed.pod.metadata.uid] = self._owed(placed)
-            self._owes(book, now)
-        self._moved(book)
+        book.remember(placed, came=True)
+        if book.waiting is not None or book.frozen:
+            self._moved(book)
+        if not book.misses(placed):
+            return
+        now = self._owed(placed)
+        if now is NOTHING_OWED:
+            return
+        book.owed[placed.pod.metadata.uid] = now
+        self._owes(book, now)
         if placed.assumed and self._demand.of(placed).is_aligned:
             self._deduct()
 
@@ -291,8 +299,8 @@ class Reserving:
             book.owed.clear()
         elif seen is not None or book.taken is None:
             book.seen = seen
-            missed = {uid: placed for uid, placed in pods.items() if book.misses(placed)}
-            book.owed = {uid: self._owed(placed) for uid, placed in missed.items()}
+            missed = {uid: self._owed(one) for uid, one in pods.items() if book.misses(one)}
+            book.owed = {uid: owed for uid, owed in missed.items() if owed is not NOTHING_OWED}
         book.taken, book.placement, book.shares, book.everybody = topology, None, {}, None
         book.frozen = tuple(book.accounted_for(pods)) if says_where(topology) else ()
         book.waiting = None if seen is not None or not text else topology
@@ -315,7 +323,7 @@ class Reserving:
     def _owed(self, placed: Placed) -> Owed:
         needs = self._demand.of(placed).taken
         if placed.pod.spec.scheduler_name in self._following.profiles:
-            return Owed(needs)
+            return Owed(needs) if needs else NOTHING_OWED
         book = self.books.get(placed.node)
         listed = book.listed if book is not None else frozenset()
         exclusive = is_foreign(placed, self._following.profiles, ONLY_EXCLUSIVE, listed)
