@@ -58,13 +58,14 @@ class Plugin(Generic[ArgsT]):
     a row depends on that row and the pod alone: such a filter can be asked about hypotheticals and
     about single rows, and its state then holds no row-indexed column. `normalize` is "none", "max"
     (highest raw score becomes 100), "reverse" (lowest raw score becomes 100) or a method
-    `(cycle, nodes, raw) -> column`. `on_the_spot` names those
-    of `filter` and `score` that still work when a profile disables `pre_filter` or `pre_score`; the
-    framework then makes the state when it is needed. `by_shape` names those of `pre_filter` and
-    `pre_score` whose answer depends on the pod's shape and the arguments alone: the framework asks
-    once per shape. `by_spec` says of these answers, and of those that the plugin is not concerned, that they
-    follow from the pod's spec alone, not from its labels, namespace or controller. `by_row` says more than `local`: the verdict of `filter` on a row follows from the
-    row's node, its pods and the pod's shape, so it may be kept until one of them changes. `bounded` says that scores are within 0..100 on every row, feasible or not.
+    `(cycle, nodes, raw) -> column`. `on_the_spot` names those of `filter` and `score` that still work
+    when a profile disables `pre_filter` or `pre_score`; the framework then makes the state when it is
+    needed. `by_shape` names those of `pre_filter` and `pre_score` whose answer depends on the pod's
+    shape and the arguments alone: the framework asks once per shape. `by_spec` says of these answers,
+    and of `NOT_CONCERNED`, that they follow from the pod's spec alone, not from its labels, namespace
+    or controller. `by_row` says more than `local`: the verdict of `filter` on a row follows from the
+    row's node, its pods and the pod's shape, so it may be kept until one of them changes. `bounded`
+    says that scores are within 0..100 on every row, feasible or not.
 
     `idle_at`, which an instance may set, names points (methods) where it does nothing with its
     arguments. A plugin that `sleeps()` has nothing to do with any pod: an attempt that begins

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn
+from scheduler.base.arrays import BoolColumn, no_rows
 
 
 class Code(StrEnum):
@@ -169,11 +168,4 @@ class Rejected(msgspec.Struct, frozen=True):
 
 def reject(rows: BoolColumn, text: str, *, final: bool = False) -> Rejected:
     """Reject `rows` for one reason; `final` says that evicting pods would not help."""
-    return Rejected(rows, rows if final else _nowhere(len(rows)), (Reason(rows, text),))
-
-
-@lru_cache(maxsize=64)
-def _nowhere(size: int) -> BoolColumn:
-    column = np.zeros(size, dtype=np.bool_)
-    column.flags.writeable = False
-    return column
+    return Rejected(rows, rows if final else no_rows(len(rows)), (Reason(rows, text),))

@@ -38,8 +38,9 @@ class RowLists:
     """The pods that `load(row)` returns, for the rows that somebody asked for.
 
     Several rows are loaded at once; `order(index, fields)`, if given, returns the order of their pods,
-    of which `index` tells the row: it must leave the rows one after the other. The pods of a row stand side by side from `_first` on. A row that was forgotten is written anew
-    at the end; when more than half of the list is out of date, what is left moves together.
+    of which `index` tells the row: it must leave the rows one after the other. The pods of a row stand
+    side by side from `_first` on. A row that was forgotten is written anew at the end; when more than
+    half of the list is out of date, what is left moves together.
     """
 
     def __init__(

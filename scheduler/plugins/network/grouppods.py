@@ -204,7 +204,7 @@ class GroupPods:
     def copy(self) -> GroupPods:
         """Return an independent copy."""
         twin = GroupPods(self._numbering)
-        self._is_own = False
+        self._is_own = False  # two use the numbering now: whoever needs a number more copies it
         twin.totals = list(self.totals)
         twin._at, twin._size = dict(self._at), self._size
         twin._cells, twin._counts = self._cells.copy(), self._counts.copy()

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn, Rows
+from scheduler.base.arrays import BoolColumn, IntColumn, Rows, no_rows
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
@@ -97,8 +97,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         rows = reasons[0].rows
         for reason in reasons[1:]:
             rows = rows | reason.rows
-        never = np.zeros(nodes.size, dtype=np.bool_)
-        return NetworkRejected(rows, never, tuple(reasons), nodes.name, counts)
+        return NetworkRejected(rows, no_rows(nodes.size), tuple(reasons), nodes.name, counts)
 
     def pre_score(
         self, cycle: Cycle, nodes: Nodes, state: TiesState | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntMatrix, Rows, is_any
+from scheduler.base.arrays import BoolColumn, IntMatrix, Rows, is_any, no_rows
 from scheduler.framework.status import Reason, Rejected
 from scheduler.plugins.numa.amounts import Pair, ZoneFlags, any_zone, no_zone
 from scheduler.plugins.numa.demand import (
@@ -107,7 +107,7 @@ def unfit_by_container(sight: Sight, demand: Demand, rows: BoolColumn) -> Reject
             _take(sight, taken, found.zones, demand, part.needs)
     if not reasons:
         return None
-    return Rejected(rows & ~left, np.zeros_like(rows), tuple(reasons))
+    return Rejected(rows & ~left, no_rows(len(rows)), tuple(reasons))
 
 
 def _take(

@@ -1,6 +1,6 @@
 """`check_plugin` finds a plugin that breaks a law, for each law."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -168,9 +168,11 @@ class Forgetful:
 class TracksHalf(Plugin[NoArgs]):
     """Relies on a tracker that misses changes."""
 
+    tracker: ClassVar[type] = Forgetful
+
     def __init__(self, args: NoArgs, handle: Any) -> None:
         super().__init__(args, handle)
-        handle.tracker(Forgetful)
+        handle.tracker(self.tracker)
 
     def score(self, cycle: Cycle, nodes: Nodes):
         return nodes.constant(0)
@@ -195,15 +197,10 @@ class Choosy(RowTracker):
         return {"count": np.array([self.count])}
 
 
-class TracksTooFew(Plugin[NoArgs]):
+class TracksTooFew(TracksHalf):
     """Relies on a tracker that passes over the wrong pods."""
 
-    def __init__(self, args: NoArgs, handle: Any) -> None:
-        super().__init__(args, handle)
-        handle.tracker(Choosy)
-
-    def score(self, cycle: Cycle, nodes: Nodes):
-        return nodes.constant(0)
+    tracker = Choosy
 
 
 class SortsBothWays(Plugin[NoArgs]):
