@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from docs.generate import markdown
 from scheduler.cli.installed import registry
 from scheduler.daemon.supervisor import NOT_RELOADED, RELOADED
-from scheduler.engine import failure
+from scheduler.engine.attempt import failure
 from scheduler.engine.effects import Record
-from scheduler.engine.groupdoors import WAITING_FOR_GROUP
+from scheduler.engine.group.doors import WAITING_FOR_GROUP
 from scheduler.kube.lease import LEADER_ELECTION
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.objects.pod import Pod, PodMeta, PodSpec

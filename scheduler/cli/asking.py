@@ -19,7 +19,7 @@ from scheduler.cli.flags import Output
 from scheduler.cli.installed import registry
 from scheduler.cli.printing import show_document, table
 from scheduler.config import load
-from scheduler.engine.choose import Ties
+from scheduler.engine.attempt.choose import Ties
 from scheduler.framework.registry import Registry
 from scheduler.whatif.batch import moment
 from scheduler.whatif.documents import Item, Source, items_of

@@ -27,7 +27,7 @@ from scheduler.cli.asking import (
 from scheduler.cli.flags import ConfigFlag, ContextFlag, KubeconfigFlag, Output, OutputFlag
 from scheduler.cli.live import Access, TimeoutFlag, look, seconds
 from scheduler.cli.past import AuthorityFlag, Daemon, DaemonFlag, PastFlag, TokenFlag, ask
-from scheduler.engine.choose import Ties
+from scheduler.engine.attempt.choose import Ties
 from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.explain import Answer
 from scheduler.whatif.explain import explain as explained

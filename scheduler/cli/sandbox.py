@@ -19,8 +19,8 @@ from scheduler.base.errors import InputError, TrellisError
 from scheduler.sandbox import detached
 
 if TYPE_CHECKING:
+    from scheduler.sandbox.nodes.shape import Shape
     from scheduler.sandbox.sandbox import Sandbox
-    from scheduler.sandbox.shape import Shape
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -174,6 +174,6 @@ def _last_line(log: Path) -> str:
 
 
 def _shape(path: Path | None, nodes: int) -> Shape:
-    from scheduler.sandbox.shape import plain_shape, read_shape
+    from scheduler.sandbox.nodes.shape import plain_shape, read_shape
 
     return read_shape(path) if path is not None else plain_shape(nodes)

@@ -34,7 +34,7 @@ from scheduler.cli.crew import answer_lines, processors
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import ConfigFlag, Output, OutputFlag
 from scheduler.cli.installed import registry
-from scheduler.engine.choose import Ties
+from scheduler.engine.attempt.choose import Ties
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.diff import diff
 from scheduler.whatif.report import diff_line, diff_table, simulation_tables, summary_line

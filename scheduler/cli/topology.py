@@ -16,7 +16,7 @@ from scheduler.cli.asking import NowFlag, SnapshotFlag, options, read_files
 from scheduler.cli.flags import ContextFlag, KubeconfigFlag, Output, OutputFlag
 from scheduler.cli.live import Access, TimeoutFlag, look, seconds
 from scheduler.cli.printing import Column, show
-from scheduler.engine.choose import Ties
+from scheduler.engine.attempt.choose import Ties
 from scheduler.objects.kinds import BY_KIND, NODE, POD
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.states import amount_text, node_states

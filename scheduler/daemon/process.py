@@ -33,10 +33,10 @@ from scheduler.daemon.loop import Loop, Record
 from scheduler.daemon.network import show_network
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.traces import Traces
-from scheduler.engine.backoff import Backoff
 from scheduler.engine.effects import AskExtender, Effect, Event, Leading, Solve
 from scheduler.engine.engine import Engine, EngineSettings
-from scheduler.engine.extenders import extenders_of
+from scheduler.engine.extender.extenders import extenders_of
+from scheduler.engine.queue.backoff import Backoff
 from scheduler.framework.registry import Registry
 from scheduler.kube.client import ApiClient
 from scheduler.kube.effects import Carry, Executor

@@ -18,7 +18,7 @@ from scheduler.base.clock import Clock
 from scheduler.base.errors import ConfigError
 from scheduler.config.trellis import Tracing
 from scheduler.engine.decision import Decision
-from scheduler.engine.queues import QueuedPod
+from scheduler.engine.queue.queues import QueuedPod
 
 MOST_OPEN = 4096
 NS = 1e9

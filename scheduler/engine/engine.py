@@ -19,30 +19,30 @@ import msgspec
 
 from scheduler.base.errors import ObjectError, PluginError
 from scheduler.base.meters import Meters
-from scheduler.engine import failure
-from scheduler.engine.backoff import Backoff
-from scheduler.engine.binding import Bindings, InFlight
-from scheduler.engine.choose import Ties
-from scheduler.engine.consulting import Consultants
-from scheduler.engine.cycle import Attempt, decide_at_once
-from scheduler.engine.deliberation import Deliberations
+from scheduler.engine.attempt import failure
+from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.conclude import Outcomes
+from scheduler.engine.attempt.cycle import Attempt, decide_at_once
+from scheduler.engine.attempt.suspended import Deliberations
+from scheduler.engine.binding.bindings import Bindings, InFlight
+from scheduler.engine.binding.nominated import Promises
+from scheduler.engine.binding.nominations import Nominations
+from scheduler.engine.binding.preemption import Preemptions
 from scheduler.engine.effects import Answer, Complete, Effects, Event, Leading, Listed, Watched
-from scheduler.engine.extenders import Extender
-from scheduler.engine.gates import Gates
-from scheduler.engine.groupdoors import Doors
-from scheduler.engine.grouproom import Tools
-from scheduler.engine.groups import Groups, planners
+from scheduler.engine.extender.asked import Consultants
+from scheduler.engine.extender.extenders import Extender
+from scheduler.engine.group.context import Tools
+from scheduler.engine.group.doors import Doors
+from scheduler.engine.group.groups import Groups, planners
 from scheduler.engine.handle import EngineHandle
 from scheduler.engine.intake import Intake, room_freed
-from scheduler.engine.nominations import Nominations
 from scheduler.engine.observation import Observation
-from scheduler.engine.order import grouping, sort_key
 from scheduler.engine.outbox import Outbox
-from scheduler.engine.outcomes import Outcomes
-from scheduler.engine.preemption import Preemptions
-from scheduler.engine.promises import Promises
-from scheduler.engine.queues import QueuedPod, Queues
-from scheduler.engine.wakeups import Wakeups
+from scheduler.engine.queue.backoff import Backoff
+from scheduler.engine.queue.gates import Gates
+from scheduler.engine.queue.hints import Wakeups
+from scheduler.engine.queue.order import grouping, sort_key
+from scheduler.engine.queue.queues import QueuedPod, Queues
 from scheduler.framework.answers import States
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.measure import Stopwatch

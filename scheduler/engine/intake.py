@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from scheduler.base.errors import ObjectError
-from scheduler.engine.binding import Bindings
-from scheduler.engine.deliberation import Deliberations
+from scheduler.engine.attempt.suspended import Deliberations
+from scheduler.engine.binding.bindings import Bindings
+from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.effects import Complete, Listed, Watched
-from scheduler.engine.nominations import Nominations
-from scheduler.engine.queues import Queues
+from scheduler.engine.queue.queues import Queues
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state import facts

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import partial
 
 from scheduler.base.meters import Meters
-from scheduler.engine.binding import Bindings, InFlight
+from scheduler.engine.binding.bindings import Bindings, InFlight
 from scheduler.engine.decision import Decision
-from scheduler.engine.groupcounts import GroupCounts
-from scheduler.engine.queues import QueuedPod, Queues, Where
-from scheduler.engine.wakeups import EXTENDER, Wakeups
+from scheduler.engine.group.counts import GroupCounts
+from scheduler.engine.queue.hints import EXTENDER, Wakeups
+from scheduler.engine.queue.queues import QueuedPod, Queues, Where
 from scheduler.framework.measure import Instruments, Stopwatch
 from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.profile import Profile

@@ -17,7 +17,7 @@ from scheduler.base.clock import perf_s
 from scheduler.base.meters import Meters
 from scheduler.config.model import Extender
 from scheduler.engine.effects import Answer, AskExtender, ExtenderAnswer
-from scheduler.engine.extenders import in_order
+from scheduler.engine.extender.extenders import in_order
 from scheduler.framework.duration import seconds
 from scheduler.kube import extenderwire
 from scheduler.kube.api import JSON, Response

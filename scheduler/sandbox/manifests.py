@@ -13,11 +13,11 @@ import msgspec
 import yaml
 
 from scheduler.base.errors import InputError
-from scheduler.sandbox import writing
-from scheduler.sandbox.kinds import Resource
-from scheduler.sandbox.request import Call
-from scheduler.sandbox.status import Object, StatusError
-from scheduler.sandbox.store import Store
+from scheduler.sandbox.api import writing
+from scheduler.sandbox.api.request import Call
+from scheduler.sandbox.api.status import Object, StatusError
+from scheduler.sandbox.kinds.kinds import Resource
+from scheduler.sandbox.store.store import Store
 
 MANAGER: Final = "trellis-sandbox"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")

@@ -17,18 +17,18 @@ from typing import Final, Self
 
 from scheduler.base.clock import Clock, RealClock
 from scheduler.sandbox import manifests
+from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.controllers.table import controllers
-from scheduler.sandbox.kinds import NODES
-from scheduler.sandbox.kubelet import Kubelets
-from scheduler.sandbox.loadagents import LoadAgents
-from scheduler.sandbox.nodes import Nodes
-from scheduler.sandbox.podlife import Pace
-from scheduler.sandbox.server import ApiServer
-from scheduler.sandbox.shape import Shape, nodes_of, plain_shape
+from scheduler.sandbox.controllers.turns import Turns
+from scheduler.sandbox.kinds.kinds import NODES
+from scheduler.sandbox.nodes.kubelet import Kubelets
+from scheduler.sandbox.nodes.loadagents import LoadAgents
+from scheduler.sandbox.nodes.nodes import Nodes
+from scheduler.sandbox.nodes.podlife import Pace
+from scheduler.sandbox.nodes.shape import Shape, nodes_of, plain_shape
+from scheduler.sandbox.nodes.topologyagents import TopologyAgents
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.topologyagents import TopologyAgents
-from scheduler.sandbox.turns import Turns
+from scheduler.sandbox.store.store import Store
 
 _NODES_AT_ONCE: Final = 50
 

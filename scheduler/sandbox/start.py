@@ -10,9 +10,10 @@ from typing import Final
 import yaml
 
 from scheduler.base.clock import Clock
-from scheduler.sandbox.crd import Definitions
-from scheduler.sandbox.defaults import ApiRules
-from scheduler.sandbox.kinds import (
+from scheduler.sandbox.api.status import Object
+from scheduler.sandbox.kinds.crd import Definitions
+from scheduler.sandbox.kinds.defaults import ApiRules
+from scheduler.sandbox.kinds.kinds import (
     CONFIGMAPS,
     CUSTOMRESOURCEDEFINITIONS,
     NAMESPACES,
@@ -20,9 +21,8 @@ from scheduler.sandbox.kinds import (
     SERVICEACCOUNTS,
     SERVICES,
 )
-from scheduler.sandbox.status import Object
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.typetable import type_table
+from scheduler.sandbox.kinds.typetable import type_table
+from scheduler.sandbox.store.store import Store
 
 SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 _SYSTEM_CLASSES: Final = {

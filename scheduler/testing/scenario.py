@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from scheduler.base.clock import ManualClock, rfc3339
 from scheduler.base.errors import InputError, ObjectError, StateError
 from scheduler.config import load
-from scheduler.engine.choose import Ties
+from scheduler.engine.attempt.choose import Ties
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Record, Watched
-from scheduler.engine.queues import QueuedPod, Where
+from scheduler.engine.queue.queues import QueuedPod, Where
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.registry import Registry

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import InputError, PluginError, TrellisError
 from scheduler.base.text import did_you_mean
-from scheduler.engine.choose import Ties
-from scheduler.engine.cycle import Attempt, decide_at_once
+from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Attempt, decide_at_once
+from scheduler.engine.attempt.failure import SCHEDULER_ERROR, UNSCHEDULABLE
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
-from scheduler.engine.failure import SCHEDULER_ERROR, UNSCHEDULABLE
-from scheduler.engine.queues import Where
+from scheduler.engine.queue.queues import Where
 from scheduler.framework.groups import GroupReport
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from scheduler.base.errors import ConfigError
 from scheduler.config.model import Extender
-from scheduler.engine.extenders import Extender as Asked
-from scheduler.engine.extenders import extenders_of
+from scheduler.engine.extender.extenders import Extender as Asked
+from scheduler.engine.extender.extenders import extenders_of
 from scheduler.objects.pod import Pod
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.engine.choose import Ties
+from scheduler.engine.attempt.choose import Ties
 from scheduler.whatif.explain import Explanation, explained_nodes
 from scheduler.whatif.records import PodName, Result
 from scheduler.whatif.report import Table

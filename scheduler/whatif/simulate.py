@@ -10,9 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.base.clock import ManualClock
+from scheduler.engine.attempt.failure import POD_SCHEDULED
 from scheduler.engine.decision import Decision
-from scheduler.engine.failure import POD_SCHEDULED
-from scheduler.engine.queues import QueuedPod, Where
+from scheduler.engine.queue.queues import QueuedPod, Where
 from scheduler.framework.groups import GroupReport
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod

@@ -16,10 +16,10 @@ from scheduler.base.errors import InputError, ObjectError
 from scheduler.base.meters import Meters
 from scheduler.base.text import did_you_mean
 from scheduler.config import Loaded
-from scheduler.engine.backoff import Backoff
-from scheduler.engine.choose import Ties
+from scheduler.engine.attempt.choose import Ties
 from scheduler.engine.effects import Event, Watched
 from scheduler.engine.engine import Engine, EngineSettings
+from scheduler.engine.queue.backoff import Backoff
 from scheduler.framework.registry import Registry
 from scheduler.objects.pod import Pod
 from scheduler.whatif.extenders import unasked

@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 
 from scheduler.base.clock import RealClock
-from scheduler.sandbox.certificates import Certificates, make_certificates
-from scheduler.sandbox.server import ApiServer
+from scheduler.sandbox.access.certificates import Certificates, make_certificates
+from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store
 from tests.apiserver.api import Api, trusting
 from tests.apiserver.realcluster import ADMIN_TOKEN, RealCluster

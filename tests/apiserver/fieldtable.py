@@ -1,9 +1,9 @@
-"""Makes scheduler/sandbox/types.json out of a kube-apiserver's own OpenAPI document.
+"""Makes scheduler/sandbox/kinds/types.json out of a kube-apiserver's own OpenAPI document.
 
 Facts only: the field names of the served kinds, their types and how lists merge; no descriptions. Used by the
 case that compares the file with a real API server, and by hand when a new Kubernetes version comes:
 
-    python -m tests.apiserver.fieldtable openapi-v2.json GO_MODULES/k8s.io > scheduler/sandbox/types.json
+    python -m tests.apiserver.fieldtable openapi-v2.json GO_MODULES/k8s.io > scheduler/sandbox/kinds/types.json
 
 The numbers of the fields in protobuf come from the tags in the Go types of k8s.io/api, which `make tools` has fetched.
 """
@@ -13,7 +13,7 @@ import re
 import sys
 from pathlib import Path
 
-from scheduler.sandbox.kinds import BUILT_IN
+from scheduler.sandbox.kinds.kinds import BUILT_IN
 
 _PREFIXES = (
     "io.k8s.api.",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scheduler.base.clock import RealClock
-from scheduler.sandbox.kinds import NODES, PODS
-from scheduler.sandbox.server import ApiServer
+from scheduler.sandbox.api.server import ApiServer
+from scheduler.sandbox.kinds.kinds import NODES, PODS
 from scheduler.sandbox.start import new_store
 from tests.apiserver.manifests import node, pod
 from tests.apiserver.patience import PATIENCE_S

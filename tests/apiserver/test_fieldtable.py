@@ -2,8 +2,8 @@
 
 import json
 
-from scheduler.sandbox.kinds import BUILT_IN, PODS
-from scheduler.sandbox.typetable import type_table
+from scheduler.sandbox.kinds.kinds import BUILT_IN, PODS
+from scheduler.sandbox.kinds.typetable import type_table
 from tests.apiserver.fieldtable import build
 from tests.apiserver.realcluster import RealCluster
 

@@ -4,7 +4,7 @@ import aiohttp
 import pytest
 
 from scheduler.base.clock import RealClock
-from scheduler.sandbox.server import ApiServer
+from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store
 from tests.apiserver.api import APPLY_PATCH, Api, Reply
 from tests.apiserver.manifests import Json, config, deployment, pod, widgets

@@ -15,8 +15,8 @@ import numpy as np
 
 from scheduler.base.errors import ObjectError, PluginError
 from scheduler.config import load
-from scheduler.engine.choose import Ties
-from scheduler.engine.cycle import Attempt, decide
+from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Attempt, decide
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Listed
 from scheduler.engine.engine import Engine

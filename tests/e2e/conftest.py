@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.shape import plain_shape
 from tests.e2e.liveworld import World, entered
 
 

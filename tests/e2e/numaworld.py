@@ -16,15 +16,15 @@ from scheduler.framework.registry import Registry
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import plain_data
 from scheduler.plugins.intree import IN_TREE
-from scheduler.sandbox.collection import DELETED, Change
-from scheduler.sandbox.kinds import NODES, PODS, Resource
-from scheduler.sandbox.kubelet import Kubelets
-from scheduler.sandbox.nodes import Nodes
-from scheduler.sandbox.shape import Group, Shape, nodes_of
+from scheduler.sandbox.controllers.turns import Turns
+from scheduler.sandbox.kinds.kinds import NODES, PODS, Resource
+from scheduler.sandbox.nodes.kubelet import Kubelets
+from scheduler.sandbox.nodes.nodes import Nodes
+from scheduler.sandbox.nodes.shape import Group, Shape, nodes_of
+from scheduler.sandbox.nodes.topologyagents import GROUP, NUMA, PLURAL, VERSION, TopologyAgents
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.store import Deletion
-from scheduler.sandbox.topologyagents import GROUP, NUMA, PLURAL, VERSION, TopologyAgents
-from scheduler.sandbox.turns import Turns
+from scheduler.sandbox.store.collection import DELETED, Change
+from scheduler.sandbox.store.store import Deletion
 
 Object = dict[str, Any]
 START = 1_700_000_000.0

@@ -19,7 +19,7 @@ from scheduler.base.meters import Meters
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
 from scheduler.objects.node import Node, NodeMeta
-from scheduler.sandbox.server import ApiServer
+from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store
 from scheduler.state.cluster import Cluster
 from scheduler.state.view import LiveView

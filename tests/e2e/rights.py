@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scheduler.sandbox.rbac import Rbac, Wish
+from scheduler.sandbox.access.rbac import Rbac, Wish
 from tests.real.audit import Audit, Json
 
 ACCOUNTS = "system:serviceaccount:"

@@ -21,8 +21,8 @@ from scheduler.daemon.process import engine_settings
 from scheduler.engine.decisionlog import Header, encode_header, encode_step
 from scheduler.engine.engine import Engine
 from scheduler.kube.client import ApiClient
+from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.shape import plain_shape
 from scheduler.serve.app import Address
 from scheduler.whatif.replay import replay
 from tests.apiserver.certificates import write_certificates

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from scheduler.cli.scenario.stage import stage
-from scheduler.sandbox.kinds import CONFIGMAPS, PODS
-from scheduler.sandbox.store import Store
+from scheduler.sandbox.kinds.kinds import CONFIGMAPS, PODS
+from scheduler.sandbox.store.store import Store
 from tests.apiserver.patience import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "groups"

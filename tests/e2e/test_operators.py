@@ -13,7 +13,7 @@ from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
-from scheduler.sandbox.server import ApiServer
+from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store
 from tests.apiserver.patience import PATIENCE_S
 from tests.e2e.operatorworld import (

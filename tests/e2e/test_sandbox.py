@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from scheduler.sandbox.collection import DELETED, Change
-from scheduler.sandbox.kinds import NODES, PODS
-from scheduler.sandbox.podlife import Pace
+from scheduler.sandbox.controllers.turns import Agenda, Interest, Turns
+from scheduler.sandbox.kinds.kinds import NODES, PODS
+from scheduler.sandbox.nodes.podlife import Pace
+from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.shape import plain_shape
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.turns import Agenda, Interest, Turns
+from scheduler.sandbox.store.collection import DELETED, Change
+from scheduler.sandbox.store.store import Store
 from tests.apiserver.patience import PATIENCE_S
 
 KUBECTL = shutil.which("kubectl")

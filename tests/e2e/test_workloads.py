@@ -13,7 +13,7 @@ from scheduler.cli.scenario.stage import Stage, stage
 from scheduler.kube.api import MERGE
 from scheduler.kube.client import ApiClient
 from scheduler.objects.pod import Pod
-from scheduler.sandbox.kinds import PODS
+from scheduler.sandbox.kinds.kinds import PODS
 from tests.apiserver.patience import PATIENCE_S
 from tests.e2e.test_groups import until
 

@@ -19,8 +19,8 @@ from typing import Any
 import yaml
 
 from scheduler.base.clock import RealClock, rfc3339
+from scheduler.sandbox.nodes.shape import shape_of
 from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.shape import shape_of
 from scheduler.serve.certificates import self_signed
 from tests.apiserver.processes import Program, free_ports, running
 from tests.chart.test_chart import render

@@ -23,9 +23,9 @@ from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.kube.client import ApiClient
-from scheduler.sandbox.kinds import PODS
+from scheduler.sandbox.kinds.kinds import PODS
+from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.shape import plain_shape
 from scheduler.serve.app import Address
 
 RESULTS = Path(__file__).parent / "results"

@@ -28,9 +28,9 @@ from scheduler.config import default_config
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.garbage import keep, short_pauses
 from scheduler.kube.client import ApiClient
-from scheduler.sandbox.kinds import NODES, PODS
+from scheduler.sandbox.kinds.kinds import NODES, PODS
+from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.shape import plain_shape
 from scheduler.serve.app import Address
 from tests.perf.embedded import CREATORS, RESULTS, pod
 from tests.perf.loopwatch import LoopWatch, Spans

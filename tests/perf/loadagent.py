@@ -28,7 +28,7 @@ from scheduler.base.meters import Meters
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
 from scheduler.objects.quantity import milli_quantity, quantity
-from scheduler.sandbox.server import ApiServer
+from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store
 from scheduler.testing.builders import node, pod
 from tests.perf.machine import machine, speed

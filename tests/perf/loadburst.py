@@ -25,10 +25,10 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.base.clock import RealClock, rfc3339
-from scheduler.sandbox.kinds import NODES, Resource
+from scheduler.sandbox.kinds.kinds import NODES, Resource
+from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.shape import plain_shape
-from scheduler.sandbox.store import Store
+from scheduler.sandbox.store.store import Store
 from tests.apiserver.patience import until
 from tests.apiserver.processes import free_ports, running
 from tests.perf.embedded import RESULTS

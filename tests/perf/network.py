@@ -25,8 +25,8 @@ from scheduler.base.clock import RealClock, perf_s
 from scheduler.config import load
 from scheduler.engine.effects import Answer, Bind, Listed, Watched
 from scheduler.engine.engine import Engine
-from scheduler.engine.grouplineup import GroupLineup
-from scheduler.engine.queues import QueuedPod
+from scheduler.engine.queue.groupactive import GroupLineup
+from scheduler.engine.queue.queues import QueuedPod
 from scheduler.framework.answers import States
 from scheduler.framework.registry import Registry
 from scheduler.objects.kinds import BY_KIND

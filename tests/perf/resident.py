@@ -14,10 +14,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from scheduler.sandbox.kinds import NODES, PODS
+from scheduler.sandbox.kinds.kinds import NODES, PODS
+from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.shape import plain_shape
-from scheduler.sandbox.store import Deletion, Store
+from scheduler.sandbox.store.store import Deletion, Store
 from tests.apiserver.patience import until
 from tests.apiserver.processes import free_ports, running
 from tests.perf.usage import cpu_seconds, rss_mib

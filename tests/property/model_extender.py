@@ -5,7 +5,7 @@ it otherwise (see `_filter`).
 """
 
 from scheduler.engine.effects import AskExtender, ExtenderAnswer
-from scheduler.engine.extenders import Extender
+from scheduler.engine.extender.extenders import Extender
 from scheduler.framework.calls import Offer
 from scheduler.objects.pod import Pod
 from tests.property.making import make_pod

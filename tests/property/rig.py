@@ -29,7 +29,7 @@ from scheduler.engine.effects import (
 )
 from scheduler.engine.engine import Engine
 from scheduler.engine.intake import identity
-from scheduler.engine.queues import QueuedPod, Where
+from scheduler.engine.queue.queues import QueuedPod, Where
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from tests.property.making import SCHEDULER
@@ -317,7 +317,7 @@ class Rig:
 
     def _check_truly_unschedulable(self) -> None:
         """A pod that filters rejected still does not fit: no wake-up was lost."""
-        from scheduler.engine.cycle import decide_at_once
+        from scheduler.engine.attempt.cycle import decide_at_once
 
         profile = next(iter(self.engine.profiles.values()))
         filters = {bound.name for bound in profile.filter} - {"Trouble"}

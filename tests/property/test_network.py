@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine.grouplineup import GroupLineup
-from scheduler.engine.queues import QueuedPod
+from scheduler.engine.queue.groupactive import GroupLineup
+from scheduler.engine.queue.queues import QueuedPod
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.network import prices

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from scheduler.objects.plain import read_pod
-from scheduler.sandbox.alignment import Aligner, qos_of
+from scheduler.sandbox.nodes.alignment import Aligner, qos_of
 from scheduler.testing.evaluate import look
 from scheduler.testing.scene import Scene
 

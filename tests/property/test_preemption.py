@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.config import default_config
-from scheduler.engine.cycle import decide_at_once
+from scheduler.engine.attempt.cycle import decide_at_once
 from scheduler.engine.effects import Bind, Evict, SetStatus
 from scheduler.engine.engine import Engine
-from scheduler.engine.queues import Where
+from scheduler.engine.queue.queues import Where
 from scheduler.framework.registry import Registry
 from scheduler.objects.pod import Pod
 from scheduler.plugins.intree import IN_TREE

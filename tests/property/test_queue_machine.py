@@ -14,10 +14,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from scheduler.engine.backoff import Backoff
 from scheduler.engine.handle import EngineHandle
-from scheduler.engine.queues import QueuedPod, Queues, Where
-from scheduler.engine.wakeups import EXTENDER, NO_NODES, PREEMPTED, Wakeups
+from scheduler.engine.queue.backoff import Backoff
+from scheduler.engine.queue.hints import EXTENDER, NO_NODES, PREEMPTED, Wakeups
+from scheduler.engine.queue.queues import QueuedPod, Queues, Where
 from scheduler.framework.args import NoArgs
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.profile import build_profile

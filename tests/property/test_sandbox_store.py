@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.base.clock import ManualClock
-from scheduler.sandbox.kinds import CONFIGMAPS, NAMESPACES, Kinds
-from scheduler.sandbox.request import parse
-from scheduler.sandbox.status import StatusError
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.watching import Stream
+from scheduler.sandbox.api.request import parse
+from scheduler.sandbox.api.status import StatusError
+from scheduler.sandbox.api.watching import Stream
+from scheduler.sandbox.kinds.kinds import CONFIGMAPS, NAMESPACES, Kinds
+from scheduler.sandbox.store.store import Store
 
 Move = tuple[str, int, int]
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.config import default_config
-from scheduler.engine.cycle import Attempt, decide
+from scheduler.engine.attempt.cycle import Attempt, decide
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine.cycle import decide_at_once
+from scheduler.engine.attempt.cycle import decide_at_once
 from scheduler.engine.decision import Decision
-from scheduler.engine.queues import LONGEST_UNSCHEDULABLE_S, QueuedPod, Where
+from scheduler.engine.queue.queues import LONGEST_UNSCHEDULABLE_S, QueuedPod, Where
 from scheduler.testing import Scenario, node, pod
 from tests.property.truth import Truth
 

@@ -23,7 +23,7 @@ from scheduler.engine.effects import (
 )
 from scheduler.engine.engine import Engine
 from scheduler.engine.intake import identity
-from scheduler.engine.queues import QueuedPod, Where
+from scheduler.engine.queue.queues import QueuedPod, Where
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state.resources import counted, pod_requests

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from scheduler.sandbox.alignment import REFUSED, Aligner
-from scheduler.sandbox.kinds import Resource
-from scheduler.sandbox.topologyagents import Numa
+from scheduler.sandbox.kinds.kinds import Resource
+from scheduler.sandbox.nodes.alignment import REFUSED, Aligner
+from scheduler.sandbox.nodes.topologyagents import Numa
 from tests.real.api import Api, Json
 
 REPORTS = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from scheduler.config import default_config
-from scheduler.engine.cycle import decide
+from scheduler.engine.attempt.cycle import decide
 from scheduler.engine.effects import Listed
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry

@@ -27,9 +27,9 @@ from scheduler.kube.api import MERGE
 from scheduler.kube.client import ApiClient
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
+from scheduler.sandbox.nodes.shape import read_shape
 from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.shape import read_shape
-from scheduler.sandbox.store import Store
+from scheduler.sandbox.store.store import Store
 from scheduler.serve.app import Address
 
 _ROOTS = {

@@ -4,18 +4,18 @@ ReplicaSets claim pods, Deployments claim ReplicaSets. Claims are looked at only
 change them (a new owner, new labels, an owner reference taken away), because selectors are dear on big sets.
 """
 
-from scheduler.sandbox.collection import ADDED, DELETED, Change, Stored
+from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.ownership import (
     controller_of,
     is_deleted,
     reference_to,
     sorted_dependents,
 )
-from scheduler.sandbox.kinds import Resource
-from scheduler.sandbox.objectchecks import selects
-from scheduler.sandbox.status import Object
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.turns import Agenda, Interest
+from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.kinds.kinds import Resource
+from scheduler.sandbox.kinds.objectchecks import selects
+from scheduler.sandbox.store.collection import ADDED, DELETED, Change, Stored
+from scheduler.sandbox.store.store import Store
 
 
 class Claims:

@@ -6,7 +6,7 @@ The scheduler binds the pods. `maxSurge` is taken as `maxUnavailable`: a node ne
 from collections import defaultdict
 from typing import Any, Final
 
-from scheduler.sandbox.collection import Change, Stored
+from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers import revisions, rollout
 from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import (
@@ -17,11 +17,11 @@ from scheduler.sandbox.controllers.ownership import (
     sorted_dependents,
 )
 from scheduler.sandbox.controllers.pods import Count, is_available, is_ended, mould
-from scheduler.sandbox.kinds import DAEMONSETS, NODES, PODS
-from scheduler.sandbox.nodematch import NO_EXECUTE, keeps_away, selects_node, untolerated
-from scheduler.sandbox.status import Object, StatusError
-from scheduler.sandbox.store import Deletion, Store
-from scheduler.sandbox.turns import Agenda, Interest
+from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.kinds.kinds import DAEMONSETS, NODES, PODS
+from scheduler.sandbox.nodes.nodematch import NO_EXECUTE, keeps_away, selects_node, untolerated
+from scheduler.sandbox.store.collection import Change, Stored
+from scheduler.sandbox.store.store import Deletion, Store
 
 _BATCH: Final = 50
 _NAME: Final = "daemonset-controller"

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.sandbox.collection import Stored
+from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers import deployment_status, rollout
 from scheduler.sandbox.controllers.claims import Claims
 from scheduler.sandbox.controllers.events import record
@@ -21,10 +21,10 @@ from scheduler.sandbox.controllers.ownership import (
     reference_to,
 )
 from scheduler.sandbox.controllers.pods import is_ended
-from scheduler.sandbox.kinds import DEPLOYMENTS, PODS, REPLICASETS
-from scheduler.sandbox.status import Object
-from scheduler.sandbox.store import Deletion, Store
-from scheduler.sandbox.turns import Agenda, Interest
+from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, PODS, REPLICASETS
+from scheduler.sandbox.store.collection import Stored
+from scheduler.sandbox.store.store import Deletion, Store
 
 HASH_LABEL: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"

@@ -7,11 +7,12 @@ from collections import Counter
 from typing import Final
 
 from scheduler.base.clock import parse_rfc3339
-from scheduler.sandbox.collection import DELETED, Change, Stored
+from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.ownership import controller_of, hear_itself, is_deleted
 from scheduler.sandbox.controllers.pods import is_active, is_ready
 from scheduler.sandbox.controllers.rollout import share
-from scheduler.sandbox.kinds import (
+from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.kinds.kinds import (
     DEPLOYMENTS,
     PODDISRUPTIONBUDGETS,
     PODS,
@@ -19,10 +20,9 @@ from scheduler.sandbox.kinds import (
     REPLICATIONCONTROLLERS,
     STATEFULSETS,
 )
-from scheduler.sandbox.objectchecks import selects
-from scheduler.sandbox.status import Object
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.turns import Agenda, Interest
+from scheduler.sandbox.kinds.objectchecks import selects
+from scheduler.sandbox.store.collection import DELETED, Change, Stored
+from scheduler.sandbox.store.store import Store
 
 # kube-controller-manager: an eviction that did not lead to a deletion is forgotten after this.
 _EVICTION_LIMIT_S: Final = 120.0

@@ -4,9 +4,9 @@ Repetitions of the same event on the same object count up in one Event object, a
 its controller: in a namespace that is going away it is simply dropped.
 """
 
-from scheduler.sandbox.kinds import EVENTS
-from scheduler.sandbox.status import Object, StatusError
-from scheduler.sandbox.store import Store
+from scheduler.sandbox.api.status import Object, StatusError
+from scheduler.sandbox.kinds.kinds import EVENTS
+from scheduler.sandbox.store.store import Store
 
 NORMAL = "Normal"
 WARNING = "Warning"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from scheduler.sandbox.status import Object
+from scheduler.sandbox.api.status import Object
 
 NAME: Final = "batch.kubernetes.io/job-completion-index"
 _VARIABLE: Final = "JOB_COMPLETION_INDEX"

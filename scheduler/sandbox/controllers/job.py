@@ -7,7 +7,7 @@ pods. `podFailurePolicy`, `successPolicy` and per-index back-off limits are not 
 from typing import Final
 
 from scheduler.base.clock import parse_rfc3339, rfc3339
-from scheduler.sandbox.collection import DELETED, Change, Stored
+from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers import indexes
 from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import (
@@ -18,10 +18,10 @@ from scheduler.sandbox.controllers.ownership import (
     sorted_dependents,
 )
 from scheduler.sandbox.controllers.pods import mould, phase, ready_since
-from scheduler.sandbox.kinds import JOBS, PODS
-from scheduler.sandbox.status import Object, StatusError
-from scheduler.sandbox.store import Deletion, Store
-from scheduler.sandbox.turns import Agenda, Interest
+from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.kinds.kinds import JOBS, PODS
+from scheduler.sandbox.store.collection import DELETED, Change, Stored
+from scheduler.sandbox.store.store import Deletion, Store
 
 _BATCH: Final = 50
 _FIRST_PAUSE_S: Final = 10.0

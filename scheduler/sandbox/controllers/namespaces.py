@@ -1,10 +1,10 @@
 """What every namespace holds: the ServiceAccount `default`, made anew when somebody deletes it."""
 
-from scheduler.sandbox.collection import DELETED, Change
 from scheduler.sandbox.controllers.ownership import is_deleted
-from scheduler.sandbox.kinds import NAMESPACES, SERVICEACCOUNTS
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.turns import Agenda, Interest
+from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.kinds.kinds import NAMESPACES, SERVICEACCOUNTS
+from scheduler.sandbox.store.collection import DELETED, Change
+from scheduler.sandbox.store.store import Store
 
 _NAME = "default"
 

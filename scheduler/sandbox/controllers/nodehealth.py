@@ -6,14 +6,14 @@ Ready=False gets `not-ready`; a cordoned one `unschedulable`. What the taints do
 
 from typing import Final
 
-from scheduler.sandbox.collection import DELETED, Change
+from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.events import record
-from scheduler.sandbox.kinds import LEASES, NODES, PODS
-from scheduler.sandbox.nodes import LEASE_NAMESPACE
-from scheduler.sandbox.podstatus import without_readiness
-from scheduler.sandbox.status import Object
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.turns import Agenda, Interest
+from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.kinds.kinds import LEASES, NODES, PODS
+from scheduler.sandbox.nodes.nodes import LEASE_NAMESPACE
+from scheduler.sandbox.nodes.podstatus import without_readiness
+from scheduler.sandbox.store.collection import DELETED, Change
+from scheduler.sandbox.store.store import Store
 
 GRACE_S: Final = 40.0
 _CHECK_EVERY_S: Final = 5.0

@@ -3,11 +3,11 @@
 All controllers find their objects through `dependents`, which the store indexes by the owner's uid. Nothing here writes.
 """
 
-from scheduler.sandbox.collection import DELETED, Change, Stored
-from scheduler.sandbox.kinds import Resource
-from scheduler.sandbox.status import Object
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.turns import Agenda, Hear
+from scheduler.sandbox.api.status import Object
+from scheduler.sandbox.controllers.turns import Agenda, Hear
+from scheduler.sandbox.kinds.kinds import Resource
+from scheduler.sandbox.store.collection import DELETED, Change, Stored
+from scheduler.sandbox.store.store import Store
 
 
 def controller_of(obj: Object) -> Object | None:

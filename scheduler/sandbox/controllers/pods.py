@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.base.clock import parse_rfc3339
+from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.ownership import is_deleted
-from scheduler.sandbox.status import Object
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode

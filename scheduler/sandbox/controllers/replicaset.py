@@ -8,7 +8,7 @@ no longer matches is released at once.
 from collections import Counter
 from typing import Any, Final
 
-from scheduler.sandbox.collection import DELETED, Change, Stored
+from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers.claims import Claims
 from scheduler.sandbox.controllers.events import NORMAL, WARNING, record
 from scheduler.sandbox.controllers.ownership import (
@@ -26,10 +26,10 @@ from scheduler.sandbox.controllers.pods import (
     phase,
     ready_since,
 )
-from scheduler.sandbox.kinds import PODS, REPLICASETS
-from scheduler.sandbox.status import Object, StatusError
-from scheduler.sandbox.store import Deletion, Store
-from scheduler.sandbox.turns import Agenda, Interest
+from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.kinds.kinds import PODS, REPLICASETS
+from scheduler.sandbox.store.collection import DELETED, Change, Stored
+from scheduler.sandbox.store.store import Deletion, Store
 
 _BATCH: Final = 50
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"

@@ -7,12 +7,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.sandbox.collection import Stored
+from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.deployment import template_hash
 from scheduler.sandbox.controllers.ownership import reference_to, sorted_dependents
-from scheduler.sandbox.kinds import CONTROLLERREVISIONS, Resource
-from scheduler.sandbox.status import Object
-from scheduler.sandbox.store import Deletion, Store
+from scheduler.sandbox.kinds.kinds import CONTROLLERREVISIONS, Resource
+from scheduler.sandbox.store.collection import Stored
+from scheduler.sandbox.store.store import Deletion, Store
 
 LABEL: Final = "controller-revision-hash"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.sandbox.status import Object
+from scheduler.sandbox.api.status import Object
 
 
 @dataclass(frozen=True, slots=True)

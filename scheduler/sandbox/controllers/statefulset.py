@@ -6,7 +6,7 @@ and kept; `persistentVolumeClaimRetentionPolicy` is not acted on.
 
 from typing import Final
 
-from scheduler.sandbox.collection import Stored
+from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers import revisions
 from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import (
@@ -17,10 +17,10 @@ from scheduler.sandbox.controllers.ownership import (
     reference_to,
 )
 from scheduler.sandbox.controllers.pods import Count, is_available, is_ended, mould
-from scheduler.sandbox.kinds import PERSISTENTVOLUMECLAIMS, PODS, STATEFULSETS
-from scheduler.sandbox.status import Object, StatusError
-from scheduler.sandbox.store import Deletion, Store
-from scheduler.sandbox.turns import Agenda, Interest
+from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.kinds.kinds import PERSISTENTVOLUMECLAIMS, PODS, STATEFULSETS
+from scheduler.sandbox.store.collection import Stored
+from scheduler.sandbox.store.store import Deletion, Store
 
 _NAME: Final = "statefulset-controller"
 _POD_NAME: Final = "statefulset.kubernetes.io/pod-name"

@@ -9,8 +9,8 @@ from scheduler.sandbox.controllers.nodehealth import GRACE_S, NodeHealth
 from scheduler.sandbox.controllers.replicaset import ReplicaSets
 from scheduler.sandbox.controllers.statefulset import StatefulSets
 from scheduler.sandbox.controllers.taintevictions import TaintEvictions
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.turns import Actor
+from scheduler.sandbox.controllers.turns import Actor
+from scheduler.sandbox.store.store import Store
 
 
 def controllers(store: Store, *, node_grace_s: float = GRACE_S) -> list[Actor]:

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from scheduler.base.clock import parse_rfc3339
-from scheduler.sandbox.collection import DELETED, Change, Stored
+from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.ownership import is_deleted
 from scheduler.sandbox.controllers.pods import is_ended, phase
-from scheduler.sandbox.kinds import NODES, PODS
-from scheduler.sandbox.nodematch import NO_EXECUTE, tolerates
-from scheduler.sandbox.status import Object
-from scheduler.sandbox.store import Deletion, Store
-from scheduler.sandbox.turns import Agenda, Interest
+from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.kinds.kinds import NODES, PODS
+from scheduler.sandbox.nodes.nodematch import NO_EXECUTE, tolerates
+from scheduler.sandbox.store.collection import DELETED, Change, Stored
+from scheduler.sandbox.store.store import Deletion, Store
 
 QUARANTINE_S: Final = 40.0
 

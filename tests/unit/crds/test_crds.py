@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.sandbox.crd import check_definition
-from scheduler.sandbox.schema import Schema
+from scheduler.sandbox.kinds.crd import check_definition
+from scheduler.sandbox.kinds.schema import Schema
 
 Json = dict[str, Any]
 

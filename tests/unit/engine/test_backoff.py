@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.engine.backoff import Backoff
+from scheduler.engine.queue.backoff import Backoff
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.engine.deliberation import GRACE_S
+from scheduler.engine.attempt.suspended import GRACE_S
 from scheduler.engine.effects import (
     Answer,
     AskExtender,
@@ -16,8 +16,8 @@ from scheduler.engine.effects import (
     Record,
 )
 from scheduler.engine.engine import Engine
-from scheduler.engine.extenders import Extender
-from scheduler.engine.queues import Where
+from scheduler.engine.extender.extenders import Extender
+from scheduler.engine.queue.queues import Where
 from scheduler.framework.calls import Offer
 from scheduler.framework.registry import Registry
 from scheduler.objects.node import Node

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.base.errors import PluginError
-from scheduler.engine.choose import Ties
-from scheduler.engine.cycle import Attempt, decide, decide_at_once
+from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Attempt, decide, decide_at_once
 from scheduler.engine.decision import Decision, fit_message
 from scheduler.engine.effects import Bind
 from scheduler.engine.engine import Engine

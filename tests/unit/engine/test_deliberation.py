@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.base.errors import InputError, PluginError
-from scheduler.engine.deliberation import GRACE_S, UNANSWERED, CycleSteps, Deliberations
+from scheduler.engine.attempt.suspended import GRACE_S, UNANSWERED, CycleSteps, Deliberations
 from scheduler.engine.effects import Answer, AskExtender, Solve
 from scheduler.engine.outbox import Outbox
 from scheduler.framework.calls import CallResult, CycleCall, ExtenderCall, SolverCall

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.engine import failure
-from scheduler.engine.queues import QueuedPod
+from scheduler.engine.attempt import failure
+from scheduler.engine.queue.queues import QueuedPod
 from scheduler.framework.status import unschedulable
 from scheduler.objects.pod import PodCondition
 from tests.property.making import make_pod, with_meta, with_status

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from scheduler.config import default_config
-from scheduler.engine import groupflights, groups
 from scheduler.engine.effects import Answer, Bind, Effects, Leading, SetStatus, Solve, Watched
 from scheduler.engine.engine import Engine
-from scheduler.engine.queues import Where
+from scheduler.engine.group import bindings as groupflights
+from scheduler.engine.group import groups
+from scheduler.engine.queue.queues import Where
 from scheduler.framework.registry import Registry
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
 from scheduler.objects.meta import ObjectMeta

@@ -15,12 +15,12 @@ import msgspec
 import pytest
 
 from scheduler.kube.api import JSON, MERGE, REQUEST_TIMEOUT_S, Response, failure
-from scheduler.sandbox import reading, subresources, watching, writing
-from scheduler.sandbox.request import Call, PathNotFoundError, parse
+from scheduler.sandbox.api import reading, subresources, watching, writing
+from scheduler.sandbox.api.request import Call, PathNotFoundError, parse
+from scheduler.sandbox.api.status import StatusError
+from scheduler.sandbox.kinds.typetable import type_table
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.status import StatusError
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.typetable import type_table
+from scheduler.sandbox.store.store import Store
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime

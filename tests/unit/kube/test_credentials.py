@@ -17,7 +17,7 @@ from scheduler.kube.access import Access, Accesses
 from scheduler.kube.authplugins import AuthPlugin
 from scheduler.kube.credentials import CHECK_EVERY_S, Credentials
 from scheduler.kube.kubeconfig import KubeconfigSource
-from scheduler.sandbox.certificates import make_certificates
+from scheduler.sandbox.access.certificates import make_certificates
 
 PLUGIN = """#!/bin/sh
 echo x >> {folder}/runs

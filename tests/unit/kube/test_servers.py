@@ -38,7 +38,7 @@ from scheduler.kube.watch import Reflector, WatchSettings
 from scheduler.objects.kinds import POD, Kind
 from scheduler.objects.pod import PodCondition
 from scheduler.objects.workloads import Namespace
-from scheduler.sandbox.server import ApiServer
+from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store
 from tests.apiserver.realcluster import NOBODY_TOKEN, RealCluster
 from tests.unit.kube.waiting import wait_until

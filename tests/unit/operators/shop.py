@@ -15,13 +15,13 @@ from operators.operator import Recipe, Surroundings
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import ManualClock
 from scheduler.objects.node import Node, NodeMeta
-from scheduler.sandbox import reading, writing
-from scheduler.sandbox.kinds import CUSTOMRESOURCEDEFINITIONS, Resource
-from scheduler.sandbox.request import PathNotFoundError, parse
+from scheduler.sandbox.api import reading, writing
+from scheduler.sandbox.api.request import PathNotFoundError, parse
+from scheduler.sandbox.api.status import StatusError
+from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS, Resource
+from scheduler.sandbox.kinds.typetable import type_table
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.status import StatusError
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.typetable import type_table
+from scheduler.sandbox.store.store import Store
 from scheduler.state.cluster import Cluster
 from scheduler.state.view import LiveView
 

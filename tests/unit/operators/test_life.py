@@ -18,7 +18,7 @@ from operators.signals import KeptSignals
 from scheduler.base.clock import RealClock
 from scheduler.kube.access import Access
 from scheduler.kube.credentials import Credentials
-from scheduler.sandbox.server import ApiServer
+from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store
 
 pytestmark = pytest.mark.allow_blocking("the sandbox is set up on the test's loop")

@@ -27,9 +27,9 @@ from scheduler.objects.network import (
     NetworkTopologyStatus,
     Statistics,
 )
-from scheduler.sandbox.kinds import CUSTOMRESOURCEDEFINITIONS
+from scheduler.sandbox.api.status import StatusError
+from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.status import StatusError
 from tests.unit.operators.shop import CRDS
 
 Json = dict[str, Any]

@@ -8,9 +8,9 @@ from scheduler.sandbox.controllers import rollout
 from scheduler.sandbox.controllers.deployment import REVISION, Deployments
 from scheduler.sandbox.controllers.replicaset import ReplicaSets
 from scheduler.sandbox.controllers.rollout import Size
-from scheduler.sandbox.kinds import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS
-from scheduler.sandbox.podlife import Pace
-from scheduler.sandbox.store import Deletion
+from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS
+from scheduler.sandbox.nodes.podlife import Pace
+from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, World
 
 DEPLOYMENT = """
@@ -147,7 +147,7 @@ class TestReplicaSet:
         assert "no PriorityClass with name high was found" in status["conditions"][0]["message"]
         assert ["FailedCreate"] == [s.obj["reason"] for s in here.store.list(EVENTS)]
 
-        from scheduler.sandbox.kinds import PRIORITYCLASSES
+        from scheduler.sandbox.kinds.kinds import PRIORITYCLASSES
 
         here.apply(PRIORITYCLASSES, "{metadata: {name: high}, value: 5}", "")
         here.tick(120.0)

@@ -2,8 +2,8 @@
 
 from scheduler.sandbox.controllers.indexes import written
 from scheduler.sandbox.controllers.job import Jobs
-from scheduler.sandbox.kinds import JOBS, PODS
-from scheduler.sandbox.store import Deletion
+from scheduler.sandbox.kinds.kinds import JOBS, PODS
+from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, World
 
 JOB = """

@@ -8,7 +8,7 @@ from scheduler.sandbox.controllers.namespaces import Namespaces
 from scheduler.sandbox.controllers.nodehealth import NodeHealth
 from scheduler.sandbox.controllers.replicaset import ReplicaSets
 from scheduler.sandbox.controllers.taintevictions import TaintEvictions
-from scheduler.sandbox.kinds import (
+from scheduler.sandbox.kinds.kinds import (
     DEPLOYMENTS,
     NAMESPACES,
     NODES,
@@ -16,7 +16,7 @@ from scheduler.sandbox.kinds import (
     PODS,
     SERVICEACCOUNTS,
 )
-from scheduler.sandbox.store import Deletion
+from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, World
 
 POD = "{metadata: {name: web, labels: {app: web}}, spec: {containers: [{name: a, image: b}]}}"

@@ -4,7 +4,7 @@ import json
 
 from scheduler.sandbox.controllers.daemonset import DaemonSets, target_of
 from scheduler.sandbox.controllers.statefulset import StatefulSets
-from scheduler.sandbox.kinds import (
+from scheduler.sandbox.kinds.kinds import (
     CONTROLLERREVISIONS,
     DAEMONSETS,
     NODES,
@@ -12,7 +12,7 @@ from scheduler.sandbox.kinds import (
     PODS,
     STATEFULSETS,
 )
-from scheduler.sandbox.podlife import Pace
+from scheduler.sandbox.nodes.podlife import Pace
 from tests.unit.sandbox.world import Object, World
 
 STATEFULSET = """

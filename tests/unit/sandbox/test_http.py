@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.sandbox.http import Connection, HttpServer, Request, answer
+from scheduler.sandbox.api.http import Connection, HttpServer, Request, answer
 
 
 class Wire(asyncio.Transport):

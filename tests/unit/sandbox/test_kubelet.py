@@ -2,10 +2,10 @@
 
 import yaml
 
-from scheduler.sandbox.kinds import LEASES, NODES, PODS
-from scheduler.sandbox.podfit import requests_of
-from scheduler.sandbox.podlife import Pace
-from scheduler.sandbox.store import Deletion
+from scheduler.sandbox.kinds.kinds import LEASES, NODES, PODS
+from scheduler.sandbox.nodes.podfit import requests_of
+from scheduler.sandbox.nodes.podlife import Pace
+from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, World
 
 POD = """

@@ -3,13 +3,13 @@
 from typing import Any
 
 from scheduler.base.clock import ManualClock, rfc3339
-from scheduler.sandbox.kinds import NAMESPACES, NODES, PODS
-from scheduler.sandbox.kubelet import Kubelets
-from scheduler.sandbox.loadagents import LOAD, USE, LoadAgents
-from scheduler.sandbox.nodes import Nodes
-from scheduler.sandbox.shape import Group, Shape, nodes_of
+from scheduler.sandbox.controllers.turns import Turns
+from scheduler.sandbox.kinds.kinds import NAMESPACES, NODES, PODS
+from scheduler.sandbox.nodes.kubelet import Kubelets
+from scheduler.sandbox.nodes.loadagents import LOAD, USE, LoadAgents
+from scheduler.sandbox.nodes.nodes import Nodes
+from scheduler.sandbox.nodes.shape import Group, Shape, nodes_of
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.turns import Turns
 from scheduler.testing.builders import pod
 
 Object = dict[str, Any]

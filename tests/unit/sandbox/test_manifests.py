@@ -7,7 +7,7 @@ import pytest
 from scheduler.base.clock import ManualClock
 from scheduler.base.errors import InputError
 from scheduler.sandbox import manifests
-from scheduler.sandbox.kinds import CONFIGMAPS, PODS
+from scheduler.sandbox.kinds.kinds import CONFIGMAPS, PODS
 from scheduler.sandbox.start import new_store
 
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {a: '%s'}\n"

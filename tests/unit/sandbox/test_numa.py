@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.sandbox.alignment import REFUSED, Aligner, qos_of
-from scheduler.sandbox.topologyagents import NUMA, numa_of, zones_of
+from scheduler.sandbox.nodes.alignment import REFUSED, Aligner, qos_of
+from scheduler.sandbox.nodes.topologyagents import NUMA, numa_of, zones_of
 from tests.e2e.numaworld import NumaWorld, guaranteed
 
 GPU = "example.com/gpu"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.sandbox.protobuf import read_protobuf
-from scheduler.sandbox.status import StatusError
+from scheduler.sandbox.api.protobuf import read_protobuf
+from scheduler.sandbox.api.status import StatusError
 
 
 def varint(number: int) -> bytes:

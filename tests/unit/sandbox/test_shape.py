@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from scheduler.base.errors import InputError
-from scheduler.sandbox.durations import seconds
-from scheduler.sandbox.shape import nodes_of, plain_shape, read_shape, shape_of
+from scheduler.sandbox.nodes.durations import seconds
+from scheduler.sandbox.nodes.shape import nodes_of, plain_shape, read_shape, shape_of
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "sandbox" / "shape.yaml"
 NOW = "2026-01-01T00:00:00Z"

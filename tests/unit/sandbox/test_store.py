@@ -3,9 +3,9 @@
 import pytest
 
 from scheduler.base.clock import ManualClock
-from scheduler.sandbox.kinds import CONFIGMAPS, LEASES, NAMESPACES
-from scheduler.sandbox.status import StatusError
-from scheduler.sandbox.store import Deletion, Store
+from scheduler.sandbox.api.status import StatusError
+from scheduler.sandbox.kinds.kinds import CONFIGMAPS, LEASES, NAMESPACES
+from scheduler.sandbox.store.store import Deletion, Store
 
 
 def make_store(history: int = 1000) -> Store:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 
 from scheduler.base.clock import ManualClock, RealClock
-from scheduler.sandbox.collection import Change
-from scheduler.sandbox.kinds import CONFIGMAPS
+from scheduler.sandbox.api.status import bad_request
+from scheduler.sandbox.controllers.turns import Agenda, Interest, Turns
+from scheduler.sandbox.kinds.kinds import CONFIGMAPS
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.status import bad_request
-from scheduler.sandbox.store import Store
-from scheduler.sandbox.turns import Agenda, Interest, Turns
+from scheduler.sandbox.store.collection import Change
+from scheduler.sandbox.store.store import Store
 
 
 class Recorder:

@@ -6,14 +6,14 @@ from typing import Any
 import yaml
 
 from scheduler.base.clock import ManualClock
-from scheduler.sandbox.collector import Collector
-from scheduler.sandbox.kinds import NODES, PODS, Resource
-from scheduler.sandbox.kubelet import Kubelets
-from scheduler.sandbox.nodes import Nodes
-from scheduler.sandbox.podlife import Pace
-from scheduler.sandbox.shape import nodes_of, plain_shape
+from scheduler.sandbox.controllers.collector import Collector
+from scheduler.sandbox.controllers.turns import Actor, Turns
+from scheduler.sandbox.kinds.kinds import NODES, PODS, Resource
+from scheduler.sandbox.nodes.kubelet import Kubelets
+from scheduler.sandbox.nodes.nodes import Nodes
+from scheduler.sandbox.nodes.podlife import Pace
+from scheduler.sandbox.nodes.shape import nodes_of, plain_shape
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.turns import Actor, Turns
 
 Object = dict[str, Any]
 START = 1_700_000_000.0

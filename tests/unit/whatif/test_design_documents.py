@@ -19,10 +19,10 @@ from scheduler.framework.registry import Registry
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup, AppGroupStatus
 from scheduler.objects.quantity import quantity
 from scheduler.plugins.intree import IN_TREE
-from scheduler.sandbox import writing
-from scheduler.sandbox.request import parse
+from scheduler.sandbox.api import writing
+from scheduler.sandbox.api.request import parse
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.store import Store
+from scheduler.sandbox.store.store import Store
 from scheduler.testing import node, pod
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.conversion import convert

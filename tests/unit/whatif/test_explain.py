@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.base.errors import InputError
-from scheduler.engine.choose import Ties
+from scheduler.engine.attempt.choose import Ties
 from scheduler.testing import node
 from scheduler.whatif.explain import explain
 from scheduler.whatif.records import Result

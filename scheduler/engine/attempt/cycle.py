@@ -1,0 +1,264 @@
+"""One scheduling attempt: from a popped pod to a `Decision`. Step 4 of a pod's way.
+
+`decide` reads the view it is given and writes nothing, and it never yields; for pods about which
+extenders are asked `engine.extender.cycle` takes the same steps with questions in between. Assuming,
+reserving and permit follow in `engine.binding.bindings`, once there is a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.base.errors import PluginError
+from scheduler.engine.attempt.choose import Ties, break_tie, choose, sample
+from scheduler.engine.decision import Decision, fit_message
+from scheduler.framework.answers import PreFiltered, Rejection, Scored, States
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.postfilter import FitFailure, PostFiltered
+from scheduler.framework.promised import NOBODY, Promised
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import SUCCESS, Code, Status
+
+NO_NODES_MESSAGE = "no nodes available to schedule pods"
+
+
+class Attempt(msgspec.Struct):
+    """What `decide` works on; `promised` are the pods promised room that this one must respect.
+
+    `first_row` is where sampling starts, and where it got to afterwards. `wants_offers` says that
+    others have a say in which pods are evicted.
+    """
+
+    cycle: Cycle
+    nodes: Nodes
+    runner: Runner
+    states: States
+    promised: Promised = NOBODY
+    ties: Ties = Ties.UID
+    percentage: int = 100
+    first_row: int = 0
+    wants_offers: bool = False
+
+
+def decide(attempt: Attempt) -> Generator[Any, Any, Decision]:
+    """Decide where the pod of `attempt` goes; PluginError when a plugin fails."""
+    cycle, nodes, runner, states = attempt.cycle, attempt.nodes, attempt.runner, attempt.states
+    if nodes.count == 0:
+        return Decision(status=Status(Code.UNSCHEDULABLE), message=NO_NODES_MESSAGE)
+
+    # 1 pre-filter
+    pre = runner.pre_filter(cycle, nodes, states)
+    if not pre.status.is_success:
+        return _nothing_fits(attempt, pre, pre.status, ())
+
+    # 2 filter
+    feasible, rejections = _filter(attempt, pre)
+    yield from ()
+
+    # 3 nothing left
+    if not np.count_nonzero(feasible):
+        return _nothing_fits(attempt, pre, SUCCESS, rejections)
+
+    # 4 score, 5 choose
+    return best(attempt, pre, feasible, rejections)
+
+
+def decide_at_once(attempt: Attempt) -> Decision:
+    """Drive `decide` to its end; an ordinary pod never yields."""
+    steps = decide(attempt)
+    try:
+        next(steps)
+    except StopIteration as stop:
+        decision: Decision = stop.value
+        return decision
+    raise PluginError("", "Filter", "the attempt asks for something that nobody here can answer")
+
+
+def _filter(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Rejection, ...]]:
+    alone = nominated_alone(attempt, pre)
+    return filter_all(attempt, pre) if alone is None else (alone, ())
+
+
+def nominated_alone(attempt: Attempt, pre: PreFiltered) -> BoolColumn | None:
+    """Return the row that the pod is nominated to if it passes all filters, else None."""
+    promised = attempt.cycle.pod.status.nominated_node_name
+    row = attempt.nodes.row(promised) if promised else None
+    if row is None or (pre.rows is not None and not pre.rows[row]):
+        return None
+    alone = np.zeros(attempt.nodes.size, dtype=np.bool_)
+    alone[row] = True
+    feasible, _ = filter_rows(attempt, alone)
+    return feasible if feasible[row] else None
+
+
+def filter_all(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Rejection, ...]]:
+    """Filter all rows that pre-filter left, and sample what passes if that is wanted."""
+    nodes = attempt.nodes
+    among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
+    outside = _promise_outside(attempt, pre)
+    feasible, rejections = filter_rows(attempt, among)
+    rejections += outside
+    if attempt.percentage < 100:
+        feasible, attempt.first_row = sample(
+            feasible, attempt.percentage, attempt.first_row, int(np.count_nonzero(among))
+        )
+    return feasible, tuple(rejections)
+
+
+def _promise_outside(attempt: Attempt, pre: PreFiltered) -> list[Rejection]:
+    """Return who rejects the row that the pod is nominated to, where pre-filter left that out.
+
+    kube-scheduler tries the node first whatever pre-filter says, and tells its own reason.
+    """
+    promised = attempt.cycle.pod.status.nominated_node_name
+    row = attempt.nodes.row(promised) if promised and pre.rows is not None else None
+    if row is None or pre.rows is None or pre.rows[row]:
+        return []
+    alone = np.zeros(attempt.nodes.size, dtype=np.bool_)
+    alone[row] = True
+    return filter_rows(attempt, alone)[1]
+
+
+def filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rejection]]:
+    """Filter `among`; rows with nominated pods must fit both with and without them."""
+    cycle, nodes, states = attempt.cycle, attempt.nodes, attempt.states
+    rows = attempt.promised.rows()
+    if len(rows):
+        rows = rows[among[rows]]
+    if not len(rows):
+        return attempt.runner.filter(cycle, nodes, states, among)
+    what_if = Hypothetical(attempt.runner, cycle, nodes, states)
+    passed, crowded = what_if.crowded(attempt.promised.crowd(rows))
+    refused = np.zeros(nodes.size, dtype=np.bool_)
+    refused[rows] = ~passed[rows]
+    feasible, rejections = attempt.runner.filter(cycle, nodes, states, among & ~refused)
+    return feasible, [*crowded, *rejections]
+
+
+def _nothing_fits(
+    attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
+) -> Decision:
+    found = post_filter(attempt, pre, failed, rejections)
+    return concluded(misfit(attempt, pre, failed, rejections), found)
+
+
+def misfit(
+    attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
+) -> Decision:
+    """Return why no node fits, before anybody has looked for a way out."""
+    nodes, outside = attempt.nodes, _outside(attempt, pre, failed, rejections)
+    return Decision(
+        status=failed if not failed.is_success else Status(Code.UNSCHEDULABLE),
+        message=fit_message(nodes.count, failed, rejections, outside, pre.narrowed_by),
+        node_count=nodes.count,
+        rejections=rejections,
+        outside=outside,
+        narrowed_by=pre.narrowed_by,
+        # kube-scheduler: where no plugin is to look for a way out, the pod keeps no claim to a node.
+        nominated_node=None if attempt.runner.profile.post_filter else "",
+    )
+
+
+def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
+    """Return `decision` with what the post-filter plugins found, or say why they found nothing."""
+    if not found:
+        return decision
+    chosen = next((one for one in found if one.status.is_success), None)
+    if chosen is not None:
+        nominated, victims = chosen.nominated_node, chosen.victims
+        return replace(decision, nominated_node=nominated, victims=victims)
+    # kube-scheduler: where a plugin fails, what the others said is lost.
+    failed = [one for one in found if one.status.code is Code.ERROR]
+    texts = [one.text for one in failed or found if one.text]
+    message = f"{decision.message} {', '.join(texts)}" if texts else decision.message
+    return replace(decision, message=message, nominated_node=_cleared(found))
+
+
+def _outside(
+    attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
+) -> BoolColumn | None:
+    """Return the rows that pre-filter left out and nobody rejected; None when it left out none."""
+    if pre.rows is None or not failed.is_success:
+        return None
+    outside = attempt.nodes.exists & ~pre.rows
+    for rejection in rejections:
+        outside = outside & ~rejection.rows
+    return outside
+
+
+def post_filter(
+    attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
+) -> list[PostFiltered]:
+    """Ask the post-filter plugins in order; the first that succeeds ends it."""
+    bounds = attempt.runner.profile.post_filter
+    if not bounds:
+        return []
+    cycle, nodes = attempt.cycle, attempt.nodes
+    candidates = nodes.exists
+    if failed.code in (Code.UNRESOLVABLE, Code.PENDING):
+        candidates = np.zeros_like(candidates)
+    for rejection in rejections:
+        candidates = candidates & ~(rejection.rows & rejection.rejected.final)
+    outside = _outside(attempt, pre, failed, rejections)
+    if outside is not None:
+        candidates = candidates & ~outside
+    failure = FitFailure(
+        candidates,
+        rejections,
+        failed,
+        Hypothetical(attempt.runner, attempt.cycle, attempt.nodes, attempt.states),
+        attempt.promised,
+        lambda rows: break_tie(nodes, rows, cycle.pod.metadata.uid, attempt.ties, cycle.random),
+        attempt.wants_offers,
+        attempt.runner.prefiltered_by(pre),
+    )
+    return attempt.runner.post_filter(cycle, nodes, failure)
+
+
+def _cleared(found: list[PostFiltered]) -> str | None:
+    """Return the last word on the nomination of plugins that found nothing."""
+    words = [one.nominated_node for one in found if one.nominated_node is not None]
+    return words[-1] if words else None
+
+
+def best(
+    attempt: Attempt,
+    pre: PreFiltered,
+    feasible: BoolColumn,
+    rejections: tuple[Rejection, ...],
+    more: tuple[Scored, ...] = (),
+) -> Decision:
+    """Score the feasible rows (at least one) and choose; `more` are scores of others than plugins."""
+    cycle, nodes = attempt.cycle, attempt.nodes.among(feasible)
+    outside = None if pre.rows is None else nodes.exists & ~pre.rows
+    if np.count_nonzero(feasible) == 1:
+        return Decision(
+            node=nodes.name(int(feasible.argmax())),
+            node_count=nodes.count,
+            feasible=feasible,
+            rejections=rejections,
+            outside=outside,
+            narrowed_by=pre.narrowed_by,
+        )
+    total, scores = attempt.runner.score(cycle, nodes, attempt.states)
+    for scored in more:
+        total = total + scored.normalized * scored.weight
+    row = choose(nodes, feasible, total, cycle.pod.metadata.uid, attempt.ties, cycle.random)
+    return Decision(
+        node=nodes.name(row),
+        node_count=nodes.count,
+        feasible=feasible,
+        rejections=rejections,
+        outside=outside,
+        narrowed_by=pre.narrowed_by,
+        scores=(*scores, *more),
+        total=total,
+    )

@@ -1,0 +1,140 @@
+"""How a failed attempt is told: the PodScheduled condition and the event, in kube-scheduler's words."""
+
+from __future__ import annotations
+
+from scheduler.base.clock import rfc3339
+from scheduler.engine.effects import Record, SetStatus
+from scheduler.engine.queue.queues import QueuedPod
+from scheduler.framework.status import Status
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod, PodCondition
+
+POD_SCHEDULED = "PodScheduled"
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+
+def rejected_after_choice(status: Status) -> str:
+    """Return the message of a pod that reserve or permit rejected, after a node was chosen."""
+    return f"0/1 nodes are available: 1 {status.message}."
+
+
+def status_patch(
+    queued: QueuedPod, reason: str, message: str, nominated_node: str | None, now: float
+) -> SetStatus | None:
+    """Return the patch that tells why the pod is not scheduled, or None if it is known already.
+
+    The time of the condition moves only when its status flips, as the API conventions ask.
+    """
+    pod = queued.pod
+    known = pod.condition(POD_SCHEDULED)
+    told = queued.told or ((known.reason, known.message) if known is not None else None)
+    has_news = told != (reason, message) or (known is not None and known.status != "False")
+    if nominated_node is not None and nominated_node == _nominated(queued):
+        nominated_node = None
+    if nominated_node is not None:
+        queued.nominated = nominated_node
+    if not has_news and nominated_node is None:
+        return None
+    condition = None
+    if has_news:
+        since = queued.told_since
+        if known is not None and known.status == "False":
+            since = known.last_transition_time
+        queued.told, queued.told_since = (reason, message), since or rfc3339(now)
+        condition = PodCondition(
+            type=POD_SCHEDULED,
+            status="False",
+            reason=reason,
+            message=message,
+            observed_generation=pod.metadata.generation,
+            last_transition_time=queued.told_since,
+        )
+    meta = pod.metadata
+    return SetStatus(meta.namespace, meta.name, meta.uid, condition, nominated_node)
+
+
+def nomination_patch(queued: QueuedPod, node: str) -> SetStatus | None:
+    """Return the patch that sets or clears a pod's nomination, or None if it is so already."""
+    if _nominated(queued) == node:
+        return None
+    queued.nominated = node
+    meta = queued.pod.metadata
+    return SetStatus(meta.namespace, meta.name, meta.uid, None, node)
+
+
+def _nominated(queued: QueuedPod) -> str:
+    """Return the nomination as we wrote it, or as the watch shows it."""
+    wrote = queued.nominated
+    return queued.pod.status.nominated_node_name if wrote is None else wrote
+
+
+def failed_event(pod: Pod, message: str, now: float) -> Record:
+    """Return the warning that an attempt failed."""
+    return _record(pod, "Warning", "FailedScheduling", "Scheduling", message, now)
+
+
+def scheduled_event(pod: Pod, node: str, now: float) -> Record:
+    """Return the event that a pod was bound."""
+    note = f"Successfully assigned {pod.key} to {node}"
+    return _record(pod, "Normal", "Scheduled", "Binding", note, now)
+
+
+def missing_event(pod: Pod, text: str, now: float) -> Record:
+    """Return the warning that an object which the pod asks for is not there."""
+    return _record(pod, "Warning", "MissingObject", "Scheduling", text, now)
+
+
+def node_event(node: Node, scheduler: str, reason: str, text: str, now: float) -> Record:
+    """Return a warning about a node; `scheduler` is the profile that speaks."""
+    meta = node.metadata
+    return Record(
+        "default",
+        meta.name,
+        meta.uid,
+        meta.resource_version,
+        scheduler,
+        "Warning",
+        reason,
+        "Scheduling",
+        text,
+        now,
+        kind="Node",
+    )
+
+
+def preempted_event(victim: Pod, preemptor: Pod, node: str, *, assumed: bool, now: float) -> Record:
+    """Return the event that tells a victim for whom it goes; it names the preemptor's profile."""
+    note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
+    if assumed:
+        note += " (in kube-scheduler memory)."
+    meta, related = victim.metadata, preemptor.metadata
+    return Record(
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        meta.resource_version,
+        preemptor.spec.scheduler_name,
+        "Normal",
+        "Preempted",
+        "Preempting",
+        note,
+        now,
+        (related.namespace, related.name, related.uid),
+    )
+
+
+def _record(pod: Pod, kind: str, reason: str, action: str, note: str, now: float) -> Record:
+    meta = pod.metadata
+    return Record(
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        meta.resource_version,
+        pod.spec.scheduler_name,
+        kind,
+        reason,
+        action,
+        note,
+        now,
+    )

@@ -1,0 +1,365 @@
+"""From a chosen node to a bound pod: reserve, permit, pre-bind, bind, and the rules for answers.
+
+Pure like the rest of the engine: what must be asked of the API server goes out as an effect and its
+answer comes back through `answer`. Nobody ever guesses: a bind whose outcome is unknown is looked up
+before the pod's room is given to somebody else, so a lost answer can neither lose a pod nor
+overcommit a node. How an attempt ended is told to `finish`, which puts the pod where it belongs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+import msgspec
+
+from scheduler.base.errors import PluginError
+from scheduler.base.text import go_duration
+from scheduler.engine.attempt.failure import nomination_patch
+from scheduler.engine.attempt.suspended import GRACE_S
+from scheduler.engine.binding.permit import WaitingPods
+from scheduler.engine.effects import Answer, AskExtender, Bind, Call, Look, Seen
+from scheduler.engine.extender.extenders import Extender, bound_through
+from scheduler.engine.outbox import Outbox
+from scheduler.engine.queue.hints import PREEMPTED
+from scheduler.engine.queue.queues import QueuedPod
+from scheduler.framework.answers import States
+from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, WaitUntil
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.objects.pod import Pod
+
+ANSWER_DEADLINE_S = 60.0
+LOOK_AGAIN_S = 1.0
+
+
+class InFlight:
+    """A pod between decision and binding."""
+
+    __slots__ = (
+        "asked",
+        "cycle",
+        "deadline",
+        "effect",
+        "failure",
+        "is_looking",
+        "is_lost",
+        "node",
+        "queued",
+        "runner",
+        "seen_on",
+        "started_s",
+        "states",
+        "steps",
+        "tells_nomination",
+    )
+
+    def __init__(
+        self, queued: QueuedPod, cycle: Cycle, runner: Runner, states: States, node: str
+    ) -> None:
+        self.queued = queued
+        self.cycle = cycle
+        self.runner = runner
+        self.states = states
+        self.node = node
+        self.started_s = 0.0
+        self.steps: Generator[BindStep, CallResult, Status] | None = None
+        self.asked: BindStep | None = None
+        self.effect = 0
+        self.deadline: float | None = None
+        self.failure = CallResult(0)
+        self.is_looking = False
+        self.is_lost = False
+        self.seen_on = ""
+        self.tells_nomination = False
+
+    @property
+    def uid(self) -> str:
+        """Return the pod's uid."""
+        return self.queued.uid
+
+
+Finish = Callable[[InFlight, Status, float], None]
+Waited = Callable[[Code, float], None]
+Complain = Callable[[str, str, Exception], None]
+
+
+class Bindings:
+    """All pods between decision and binding, by uid."""
+
+    def __init__(self, outbox: Outbox, finish: Finish, complain: Complain, waited: Waited) -> None:
+        self._outbox = outbox
+        self._finish = finish
+        self._complain = complain
+        self._waited = waited
+        self._pods: dict[str, InFlight] = {}
+        self._by_effect: dict[int, InFlight] = {}
+        self._until: dict[str, WaitUntil] = {}
+        self.waiting = WaitingPods()
+        # Who binds a pod instead of the plugins; set where there are extenders.
+        self.binder_of: Callable[[Pod], Extender | None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def get(self, uid: str) -> InFlight | None:
+        """Return a pod in flight, or None."""
+        return self._pods.get(uid)
+
+    def enter(self, pod: InFlight) -> None:
+        """Know of an assumed pod that will `begin` in a later turn."""
+        self._pods[pod.uid] = pod
+
+    def begin(self, pod: InFlight, now: float, hold: tuple[str, float] | None = None) -> None:
+        """Reserve and ask for permission; the pod is assumed already.
+
+        `hold`, a plugin's name and a time in seconds, keeps it at permit until it is allowed.
+        """
+        self._pods[pod.uid] = pod
+        waits: dict[str, float] = {}
+        try:
+            status = pod.runner.reserve(pod.cycle, pod.node, pod.states)
+            if status.is_success:
+                status, waits = pod.runner.permit(pod.cycle, pod.node)
+        except PluginError as error:
+            status = self._failed(error)
+        if status.code is Code.WAIT:
+            self._tell_nomination(pod)
+        if hold is not None and (status.is_success or status.code is Code.WAIT):
+            waits, status = {**waits, hold[0]: hold[1]}, Status(Code.WAIT)
+        if status.code is Code.WAIT:
+            self.waiting.add(pod.uid, waits, now)
+        elif status.is_success:
+            self._proceed(pod, now)
+        else:
+            self._end(pod, status, now)
+
+    def allow(self, uid: str, plugin: str, now: float) -> None:
+        """Let a waiting pod pass as far as `plugin` is concerned."""
+        if self.waiting.allow(uid, plugin):
+            self._leave_permit(uid, Code.SUCCESS, now)
+            self._proceed(self._pods[uid], now)
+
+    def reject(self, uid: str, plugin: str, reason: str, now: float) -> None:
+        """Reject a waiting pod in the name of `plugin`."""
+        if self._leave_permit(uid, Code.UNSCHEDULABLE, now):
+            status = Status(Code.UNSCHEDULABLE, (reason,), plugin)
+            self._end(self._pods[uid], status, now)
+
+    def recall(self, uid: str, status: Status, now: float) -> None:
+        """End a pod that has not left permit; one whose binding has begun goes on."""
+        pod = self._pods.get(uid)
+        if pod is not None and pod.steps is None:
+            self._end(pod, status, now)
+
+    def _leave_permit(self, uid: str, code: Code, now: float) -> bool:
+        waiting = self.waiting.drop(uid)
+        if waiting is not None:
+            self._waited(code, now - waiting.since)
+        return waiting is not None
+
+    def preempt(self, uid: str, now: float) -> bool:
+        """Take a pod that is not being bound yet out of the way; return whether that was enough."""
+        pod = self._pods.get(uid)
+        if pod is None or isinstance(pod.asked, BindPod):
+            return False
+        self._end(pod, Status(Code.UNSCHEDULABLE, ("preempted",), PREEMPTED), now)
+        return True
+
+    def answer(self, answer: Answer, now: float) -> bool:
+        """Take in the answer to an effect; return whether a pod waited for it."""
+        pod = self._by_effect.pop(answer.effect, None)
+        if pod is None:
+            return False
+        pod.effect = 0
+        result = CallResult(answer.code, answer.reason, answer.message, answer.body)
+        if not isinstance(pod.asked, BindPod):
+            self._advance(pod, result, now)
+        elif pod.is_looking:
+            self._bind_seen(pod, result, now)
+        elif result.ok:
+            self._advance(pod, result, now)
+        elif result.code in (0, 404, 409) or result.code >= 500:
+            self._look(pod, result, now)
+        else:
+            self._advance(pod, result, now)
+        return True
+
+    def confirmed(self, uid: str, now: float) -> None:
+        """Learn from the watch that the pod is bound to the chosen node."""
+        pod = self._pods.get(uid)
+        if pod is None:
+            return
+        if isinstance(pod.asked, BindPod):
+            self._forget_effect(pod)
+            self._advance(pod, CallResult(200), now)
+        else:
+            # Somebody else bound it to the very node we chose: nothing is left to do.
+            self._end(pod, Status(), now)
+
+    def abandon(self, uid: str, now: float) -> None:
+        """Give up on a pod that was deleted, or bound elsewhere."""
+        pod = self._pods.get(uid)
+        if pod is not None:
+            pod.is_lost = True
+            self._end(pod, unschedulable("the pod was removed or bound elsewhere"), now)
+
+    def changed(self, facts: Iterable[str], now: float) -> None:
+        """Ask the predicates again that read one of these facts."""
+        if not self._until:
+            return
+        touched = set(facts)
+        for uid, until in list(self._until.items()):
+            # One that went on may have ended, and its room may have moved the next one on already.
+            if touched.intersection(until.reads) and self._until.get(uid) is until:
+                self._ask_predicate(self._pods[uid], until, now)
+
+    def expire(self, now: float) -> None:
+        """End waits whose time is up, and look after binds that got no answer."""
+        for uid, plugin, timeout_s in self.waiting.expired(now):
+            text = (
+                f"rejected due to timeout after waiting {go_duration(timeout_s)} at plugin {plugin}"
+            )
+            self.reject(uid, plugin, text, now)
+        for pod in [p for p in self._pods.values() if p.deadline is not None and p.deadline <= now]:
+            if pod.deadline is None or pod.deadline > now or self._pods.get(pod.uid) is not pod:
+                continue  # the end of an earlier one has moved it on, or ended it
+            self._forget_effect(pod)
+            if isinstance(pod.asked, BindPod):
+                unanswered = CallResult(0, "Timeout", "the bind was not answered")
+                self._look(pod, pod.failure if pod.is_looking else unanswered, now)
+            else:
+                self._advance(pod, CallResult(0, "Timeout", "context deadline exceeded"), now)
+
+    def next_deadline(self) -> float | None:
+        """Return when `expire` will next have something to do, or None."""
+        times = [p.deadline for p in self._pods.values() if p.deadline is not None]
+        waiting = self.waiting.next_deadline()
+        if waiting is not None:
+            times.append(waiting)
+        return min(times, default=None)
+
+    def _proceed(self, pod: InFlight, now: float) -> None:
+        pod.steps = pod.runner.bind(pod.cycle, pod.node, pod.states)
+        binder = None if self.binder_of is None else self.binder_of(pod.queued.pod)
+        if binder is not None:
+            pod.steps = bound_through(binder, pod.steps)
+        self._advance(pod, None, now)
+
+    def _advance(self, pod: InFlight, result: CallResult | Exception | None, now: float) -> None:
+        """Hand the plugins an answer (none at first) and carry on to their next question.
+
+        An exception is raised where the plugin asked.
+        """
+        self._until.pop(pod.uid, None)
+        pod.asked, pod.deadline = None, None
+        steps = pod.steps
+        if steps is None:
+            return
+        try:
+            if isinstance(result, Exception):
+                asked = steps.throw(result)
+            else:
+                asked = next(steps) if result is None else steps.send(result)
+        except StopIteration as stop:
+            self._end(pod, stop.value, now)
+        except PluginError as error:
+            self._end(pod, self._failed(error), now)
+        else:
+            self._ask(pod, asked, now)
+
+    def _ask(self, pod: InFlight, asked: Any, now: float) -> None:
+        """Turn a plugin's question into an effect or a wait; anything may come out of a plugin."""
+        pod.asked = asked
+        meta = pod.queued.pod.metadata
+        if isinstance(asked, BindPod):
+            pod.is_looking = False
+            effect = self._expect(pod, now)
+            if asked.extender is None:
+                self._outbox.put(Bind(effect, meta.namespace, meta.name, meta.uid, asked.node))
+                return
+            pod.deadline = now + max(ANSWER_DEADLINE_S, asked.timeout_s + GRACE_S)
+            self._outbox.put(
+                AskExtender(
+                    effect,
+                    asked.extender,
+                    "bind",
+                    meta.namespace,
+                    meta.name,
+                    meta.uid,
+                    (asked.node,),
+                )
+            )
+            return
+        self._tell_nomination(pod)
+        if isinstance(asked, ApiCall):
+            effect = self._expect(pod, now)
+            self._outbox.put(Call(effect, asked.method, asked.path, asked.content_type, asked.body))
+        elif isinstance(asked, WaitUntil):
+            pod.deadline = now + asked.timeout_s
+            self._until[pod.uid] = asked
+            self._ask_predicate(pod, asked, now)
+        else:
+            self._advance(pod, TypeError(f"yielded a {type(asked).__name__}"), now)
+
+    def _ask_predicate(self, pod: InFlight, until: WaitUntil, now: float) -> None:
+        try:
+            holds = until.predicate()
+        except Exception as error:  # noqa: BLE001 - given back to the plugin it comes from
+            self._advance(pod, error, now)
+        else:
+            if holds:
+                self._advance(pod, CallResult(200), now)
+
+    def _look(self, pod: InFlight, failure: CallResult, now: float) -> None:
+        """Ask what became of a bind that failed, as far as we know, with `failure`."""
+        pod.failure, pod.is_looking = failure, True
+        meta = pod.queued.pod.metadata
+        self._outbox.put(Look(self._expect(pod, now), meta.namespace, meta.name))
+
+    def _bind_seen(self, pod: InFlight, result: CallResult, now: float) -> None:
+        if not result.ok and result.code != 404:
+            pod.deadline = now + LOOK_AGAIN_S
+            return
+        # A pod that is not found is not given up: the watch tells whether it is really gone.
+        seen = msgspec.convert(result.body or {}, Seen) if result.ok else Seen(pod.uid)
+        if seen.uid == pod.uid and seen.node_name == pod.node:
+            self._advance(pod, CallResult(200), now)
+            return
+        pod.is_lost = seen.uid != pod.uid or bool(seen.node_name)
+        pod.seen_on = seen.node_name if seen.uid == pod.uid else ""
+        self._advance(pod, pod.failure, now)
+
+    def _expect(self, pod: InFlight, now: float) -> int:
+        pod.effect = self._outbox.new_id()
+        pod.deadline = now + ANSWER_DEADLINE_S
+        self._by_effect[pod.effect] = pod
+        return pod.effect
+
+    def _forget_effect(self, pod: InFlight) -> None:
+        self._by_effect.pop(pod.effect, None)
+        pod.effect = 0
+
+    def _tell_nomination(self, pod: InFlight) -> None:
+        """Show where the pod is heading before anything slow begins."""
+        if not pod.tells_nomination:
+            pod.tells_nomination = True
+            self._outbox.put(nomination_patch(pod.queued, pod.node))
+
+    def _end(self, pod: InFlight, status: Status, now: float) -> None:
+        self._forget_effect(pod)
+        self._until.pop(pod.uid, None)
+        self._leave_permit(pod.uid, status.code, now)
+        del self._pods[pod.uid]
+        if pod.steps is not None:
+            try:
+                pod.steps.close()
+            except PluginError as error:
+                self._failed(error)
+        self._finish(pod, status, now)
+
+    def _failed(self, error: PluginError) -> Status:
+        """Tell of a plugin's fault; return the status of the pod that it ends."""
+        self._complain(error.plugin, error.point, error)
+        return Status(Code.ERROR, (str(error),), error.plugin)

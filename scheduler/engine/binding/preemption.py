@@ -1,0 +1,132 @@
+"""Carrying a preemption out: victims are evicted, lower promises taken back, the preemptor waits.
+
+The decision who has to go was made by a post-filter plugin; here its consequences become effects. The
+preemptor stays out of the queue while evictions are under way (`is_running` is what the plugin's
+pre-enqueue asks). An eviction that fails ends the preemption; the pod is then simply tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from scheduler.engine.attempt.failure import nomination_patch, preempted_event
+from scheduler.engine.binding.bindings import Bindings
+from scheduler.engine.binding.nominations import Nominations
+from scheduler.engine.effects import Answer, Evict
+from scheduler.engine.observation import Observation
+from scheduler.engine.outbox import Outbox
+from scheduler.engine.queue.queues import Queues, Where
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
+
+LONGEST_S = 60.0
+
+
+class _Running(msgspec.Struct):
+    """A preemption whose evictions are not all answered."""
+
+    effects: set[int]
+    since: float
+
+
+class Preemptions:
+    """The preemptions under way, by the preemptor's uid."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        queues: Queues,
+        nominations: Nominations,
+        bindings: Bindings,
+        observation: Observation,
+        room_freed: Callable[[Pod, float], None],
+    ) -> None:
+        self._outbox = outbox
+        self._queues = queues
+        self._nominations = nominations
+        self._bindings = bindings
+        self._observation = observation
+        self._room_freed = room_freed
+        self._running: dict[str, _Running] = {}
+        # Victims with whoever has to go with them, for a profile that decides groups.
+        self.whole: Callable[[str, Sequence[Placed]], tuple[Placed, ...]] = _no_groups
+
+    def is_running(self, uid: str) -> bool:
+        """Whether evictions for this pod are under way."""
+        return uid in self._running
+
+    def begin(self, pod: Pod, node: str, victims: tuple[Placed, ...], now: float) -> None:
+        """Evict `victims` for `pod`, which is nominated to `node` already."""
+        victims = self.whole(pod.spec.scheduler_name, victims)
+        self._observation.preempted(len(victims))
+        leaving = [victim for victim in victims if not victim.pod.is_terminating]
+        if not leaving:
+            # kube-scheduler: with nobody to evict it returns before it takes promises back.
+            return
+        effects = set()
+        for victim in leaving:
+            self._outbox.put(
+                preempted_event(victim.pod, pod, node, assumed=victim.assumed, now=now)
+            )
+            uid = victim.pod.metadata.uid
+            if not self._bindings.preempt(uid, now):
+                effects.add(self._evict(victim.pod, pod))
+        if effects:
+            self._running[pod.metadata.uid] = _Running(effects, now)
+        self._take_promises_back(pod, node, now)
+
+    def answer(self, answer: Answer, now: float) -> bool:
+        """Take in the answer to an eviction; return whether it was one."""
+        for uid, running in self._running.items():
+            if answer.effect in running.effects:
+                running.effects.discard(answer.effect)
+                if not answer.ok and answer.code != 404:
+                    self._end(uid, now, is_done=False)
+                elif not running.effects:
+                    self._end(uid, now, is_done=True)
+                return True
+        return False
+
+    def expire(self, now: float) -> None:
+        """End preemptions whose evictions stay unanswered."""
+        for uid in [uid for uid, one in self._running.items() if one.since + LONGEST_S <= now]:
+            self._end(uid, now, is_done=False)
+
+    def next_deadline(self) -> float | None:
+        """Return when `expire` will next have something to do, or None."""
+        return min((one.since + LONGEST_S for one in self._running.values()), default=None)
+
+    def _evict(self, victim: Pod, preemptor: Pod) -> int:
+        meta = victim.metadata
+        effect = self._outbox.new_id()
+        message = (
+            f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
+        )
+        self._outbox.put(Evict(effect, meta.namespace, meta.name, meta.uid, message))
+        return effect
+
+    def _take_promises_back(self, pod: Pod, node: str, now: float) -> None:
+        """Lower pods nominated to the same node look for another place at once."""
+        for other in list(self._nominations.on(node).values()):
+            if other.priority >= pod.priority:
+                continue
+            self._nominations.drop(other.metadata.uid)
+            queued = self._queues.get(other.metadata.uid)
+            if queued is not None:
+                self._outbox.put(nomination_patch(queued, ""))
+            self._room_freed(other, now)
+            self._queues.activate([other.metadata.uid], now)
+
+    def _end(self, uid: str, now: float, *, is_done: bool) -> None:
+        running = self._running.pop(uid)
+        self._observation.evicted(now - running.since, is_done=is_done)
+        queued = self._queues.get(uid)
+        # Held at the gate, the pod may have missed the word that its victims are gone.
+        if queued is not None and (not is_done or queued.where is Where.GATED):
+            self._queues.activate([uid], now)
+
+
+def _no_groups(_profile: str, victims: Sequence[Placed]) -> tuple[Placed, ...]:
+    return tuple(victims)

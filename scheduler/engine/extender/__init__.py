@@ -1,0 +1,1 @@
+"""Attempts in which extenders have a word."""

@@ -1,0 +1,253 @@
+"""An attempt in which extenders have a word: the steps of `engine.attempt.cycle` with questions in between.
+
+Plugins filter first; each extender that filters sees the nodes that are left by those before it, those
+that score are asked at the same time, those that preempt see the candidates of the post-filter plugins.
+While an answer is awaited the cluster moves on. So nothing of the view is kept: extenders speak of names,
+and after the last answer the plugins filter again, on the live nodes, among the names that passed. A
+node that came meanwhile has not been shown to the extenders: it is left out, but before the pod is given
+up they are asked once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.engine.attempt.cycle import (
+    NO_NODES_MESSAGE,
+    Attempt,
+    best,
+    concluded,
+    filter_all,
+    filter_rows,
+    misfit,
+    nominated_alone,
+    post_filter,
+)
+from scheduler.engine.decision import Decision
+from scheduler.engine.extender.extenders import Extender
+from scheduler.engine.extender.protocol import (
+    ExtenderFault,
+    Said,
+    answer_of,
+    by_name,
+    offers_left,
+    pods_on,
+    reasoned,
+    rejection_of,
+    scored,
+    take_filter,
+)
+from scheduler.engine.queue.hints import EXTENDER
+from scheduler.framework.answers import PreFiltered, Rejection
+from scheduler.framework.calls import CallResult, ExtenderCall, Offer
+from scheduler.framework.postfilter import PostFiltered
+from scheduler.framework.status import SUCCESS, Code, Status, unschedulable
+
+_NO_NODES = Decision(status=Status(Code.UNSCHEDULABLE), message=NO_NODES_MESSAGE)
+NO_CANDIDATE = "no candidate node for preemption"
+
+Steps: TypeAlias = Generator[tuple[ExtenderCall, ...], tuple[CallResult, ...], Any]
+Complain = Callable[[str, str, Exception], None]
+
+
+class Consultation:
+    """One attempt at a pod; `attempt` is the one on the newest view, for whoever carries on with it."""
+
+    def __init__(
+        self,
+        renew: Callable[[], Attempt],
+        extenders: Sequence[Extender],
+        complain: Complain,
+    ) -> None:
+        self._renew = renew
+        self._extenders = extenders
+        self._complain = complain
+        self._has_asked = False
+        self._may_begin_anew = True
+        self.attempt: Attempt
+
+    def steps(self) -> Generator[tuple[ExtenderCall, ...], tuple[CallResult, ...], Decision]:
+        """Decide where the pod goes; an extender that fails and may not be ignored is an error."""
+        try:
+            decision: Decision = yield from self._decide(tries_promise=True)
+        except ExtenderFault as fault:
+            status = Status(Code.ERROR, (str(fault),))
+            return Decision(status=status, message=str(fault), nominated_node="")
+        return decision
+
+    def _decide(self, *, tries_promise: bool) -> Steps:
+        attempt = self.attempt = self._fresh()
+        if attempt.nodes.count == 0:
+            return _NO_NODES
+        pre = _pre_filter(attempt)
+        if not pre.status.is_success:
+            return (yield from self._nothing_fits(pre, pre.status, ()))
+        alone = nominated_alone(attempt, pre) if tries_promise else None
+        if alone is not None:
+            decision = yield from self._promised(alone)
+            if decision is None:
+                # As kube-scheduler: then all nodes are tried, this one again among them.
+                decision = yield from self._decide(tries_promise=False)
+            return decision
+        feasible, rejections = filter_all(attempt, pre)
+        if not feasible.any():
+            return (yield from self._nothing_fits(pre, SUCCESS, rejections))
+        names = attempt.nodes.names(feasible)
+        said = yield from self._filtered(names)
+        scores = yield from self._scored(said.passed)
+        if not self._has_asked:
+            return best(attempt, pre, feasible, rejections)
+        decision = yield from self._on_live_nodes(names, said, scores)
+        if decision is None:
+            self._may_begin_anew = False
+            decision = yield from self._decide(tries_promise=False)
+        return decision
+
+    def _promised(self, alone: BoolColumn) -> Steps:
+        """Return a decision for the node that the pod is nominated to; None if it is not to be."""
+        try:
+            said = yield from self._filtered(self.attempt.nodes.names(alone))
+        except ExtenderFault as fault:
+            self._complain(EXTENDER, "Filter", fault)
+            return None
+        attempt = self.attempt = self._fresh()
+        pre = _pre_filter(attempt)
+        passed = attempt.nodes.rows_named(said.passed)
+        if not pre.status.is_success or not passed.any():
+            return None
+        feasible, _ = filter_rows(attempt, passed if pre.rows is None else passed & pre.rows)
+        return best(attempt, pre, feasible, ()) if feasible.any() else None
+
+    def _on_live_nodes(
+        self,
+        names: tuple[str, ...],
+        said: Said,
+        scores: Sequence[tuple[Extender, Mapping[str, int]]],
+    ) -> Steps:
+        """Decide among the nodes that passed, as they are by now.
+
+        None, once, if none of them is left and nodes fit that were not shown to the extenders.
+        """
+        first_row = self.attempt.first_row
+        attempt = self.attempt = self._fresh()
+        attempt.first_row = first_row
+        nodes = attempt.nodes
+        pre = _pre_filter(attempt)
+        if nodes.count == 0:
+            return _NO_NODES
+        if not pre.status.is_success:
+            return (yield from self._nothing_fits(pre, pre.status, ()))
+        among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
+        fits, rejections = filter_rows(attempt, among)
+        feasible = fits & nodes.rows_named(said.passed)
+        refused = fits & ~feasible
+        if refused.any():
+            rejection = rejection_of(nodes, refused, said)
+            rejections = [*rejections, rejection]
+            if pre.rows is not None:
+                # kube-scheduler: nodes of which nobody said anything count as those left out before.
+                silent = refused & ~reasoned(rejection)
+                pre = msgspec.structs.replace(pre, rows=pre.rows & ~silent)
+        if not feasible.any():
+            if self._may_begin_anew and (fits & ~nodes.rows_named(names)).any():
+                return None
+            return (yield from self._nothing_fits(pre, SUCCESS, tuple(rejections)))
+        more = tuple(scored(nodes, extender, given) for extender, given in scores)
+        return best(attempt, pre, feasible, tuple(rejections), more)
+
+    # Questions.
+
+    def _filtered(self, names: tuple[str, ...]) -> Steps:
+        """Ask the extenders that filter, one after the other."""
+        said = Said(names)
+        for extender in self._extenders:
+            if not extender.filters or not said.passed:
+                continue
+            call = self._call(extender, "filter", nodes=said.passed)
+            (result,) = yield (call,)
+            try:
+                take_filter(extender, result, said)
+            except ExtenderFault as fault:
+                self._must_be_ignorable(extender, "Filter", fault)
+        return said
+
+    def _scored(self, names: tuple[str, ...]) -> Steps:
+        """Ask the extenders that score, all at once; who fails gives no scores."""
+        asked = [extender for extender in self._extenders if extender.prioritizes]
+        if not asked or len(names) < 2:
+            return []
+        results = yield tuple(self._call(one, "prioritize", nodes=names) for one in asked)
+        scores: list[tuple[Extender, Mapping[str, int]]] = []
+        for extender, result in zip(asked, results, strict=True):
+            try:
+                scores.append((extender, by_name(answer_of(result).scores)))
+            except ExtenderFault as fault:
+                self._complain(extender.name, "Prioritize", fault)
+        return scores
+
+    def _nothing_fits(
+        self, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
+    ) -> Steps:
+        """Look for pods to evict, and let the extenders that preempt have their word."""
+        attempt = self.attempt
+        found = post_filter(attempt, pre, failed, rejections)
+        decision = misfit(attempt, pre, failed, rejections)
+        if found and found[-1].offers:
+            found = [*found[:-1], (yield from self._reviewed(found[-1]))]
+            if found[-1].status.code is Code.ERROR:
+                found = found[-1:]
+        return concluded(decision, found)
+
+    def _reviewed(self, found: PostFiltered) -> Steps:
+        """Return what is left of preemption when every extender has had its word."""
+        offers = found.offers
+        for extender in self._extenders:
+            if not extender.preempts or not offers:
+                continue
+            (result,) = yield (self._call(extender, "preempt", offers=offers),)
+            try:
+                offers = offers_left(extender, result, offers, self._renew().nodes)
+            except ExtenderFault as fault:
+                try:
+                    self._must_be_ignorable(extender, "Preempt", fault)
+                except ExtenderFault:
+                    text = f"preemption: {fault}"
+                    return PostFiltered(Status(Code.ERROR, (text,)), text=text)
+        if offers and found.choose is not None:
+            chosen = found.choose(offers)
+            victims = pods_on(self._renew().nodes, chosen.node, chosen.victims)
+            if victims:
+                return PostFiltered(nominated_node=chosen.node, victims=tuple(victims.values()))
+        text = f"preemption: {NO_CANDIDATE}"
+        return PostFiltered(unschedulable(text), text=text)
+
+    def _call(
+        self,
+        extender: Extender,
+        verb: str,
+        *,
+        nodes: tuple[str, ...] = (),
+        offers: tuple[Offer, ...] = (),
+    ) -> ExtenderCall:
+        self._has_asked = True
+        pod = self.attempt.cycle.pod
+        return ExtenderCall(pod, extender.number, verb, extender.timeout_s, nodes, offers)
+
+    def _must_be_ignorable(self, extender: Extender, point: str, fault: ExtenderFault) -> None:
+        self._complain(extender.name, point, fault)
+        if not extender.ignorable:
+            raise fault
+
+    def _fresh(self) -> Attempt:
+        self._has_asked = False
+        attempt = self._renew()
+        attempt.wants_offers = any(extender.preempts for extender in self._extenders)
+        return attempt
+
+
+def _pre_filter(attempt: Attempt) -> PreFiltered:
+    return attempt.runner.pre_filter(attempt.cycle, attempt.nodes, attempt.states)

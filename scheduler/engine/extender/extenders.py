@@ -1,0 +1,106 @@
+"""What the engine knows of extenders: which pods they want to see, what they do, how they are asked.
+
+Built from the configuration, in the order in which they are asked. Reaching them is
+`kube.extenders`' part; what their answers mean for a pod stands in `engine.extender.cycle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from scheduler.config.model import Extender as Configured
+from scheduler.framework.calls import BindPod, BindStep, CallResult
+from scheduler.framework.duration import seconds
+from scheduler.framework.status import Code, Status
+from scheduler.objects.pod import Pod
+
+BindSteps: TypeAlias = Generator[BindStep, CallResult, Status]
+
+
+class Extender(msgspec.Struct, frozen=True):
+    """One extender; `number` is its place in the order of asking, `managed` empty means every pod."""
+
+    number: int
+    name: str
+    filters: bool = False
+    prioritizes: bool = False
+    preempts: bool = False
+    binds: bool = False
+    weight: int = 1
+    timeout_s: float = 5.0
+    ignorable: bool = False
+    managed: frozenset[str] = frozenset()
+
+    def is_interested(self, pod: Pod) -> bool:
+        """Whether a container asks for, or is limited in, a resource that the extender manages."""
+        if not self.managed:
+            return True
+        containers = (*pod.spec.containers, *pod.spec.init_containers)
+        return any(
+            not self.managed.isdisjoint(amounts)
+            for container in containers
+            for amounts in (container.resources.requests, container.resources.limits)
+        )
+
+
+def in_order(configured: Sequence[Configured]) -> list[Configured]:
+    """Return extenders in the order they are asked: those that may be ignored come last."""
+    return sorted(configured, key=lambda extender: extender.ignorable)
+
+
+def extenders_of(configured: Sequence[Configured]) -> tuple[Extender, ...]:
+    """Return what the engine needs of the configured extenders."""
+    return tuple(
+        Extender(
+            number,
+            one.url_prefix,
+            filters=bool(one.filter_verb),
+            prioritizes=bool(one.prioritize_verb),
+            preempts=bool(one.preempt_verb),
+            binds=bool(one.bind_verb),
+            weight=one.weight,
+            timeout_s=seconds(one.http_timeout),
+            ignorable=one.ignorable,
+            managed=frozenset(resource.name for resource in one.managed_resources),
+        )
+        for number, one in enumerate(in_order(configured))
+    )
+
+
+def interested(extenders: Iterable[Extender], pod: Pod) -> tuple[Extender, ...]:
+    """Return the extenders that want to be asked about a pod, in order."""
+    return tuple(extender for extender in extenders if extender.is_interested(pod))
+
+
+def bound_through(extender: Extender, steps: BindSteps) -> BindSteps:
+    """Carry `steps` (pre-bind, then the bind plugins) out, with the extender binding instead.
+
+    Where the plugins would bind by the API server the extender is asked to; one that fails and may be
+    ignored leaves it to them after all.
+    """
+    answer: CallResult | Exception | None = None
+    while True:
+        try:
+            if isinstance(answer, Exception):
+                asked = steps.throw(answer)
+            else:
+                asked = next(steps) if answer is None else steps.send(answer)
+        except StopIteration as stop:
+            status: Status = stop.value
+            return status
+        try:
+            if isinstance(asked, BindPod):
+                bound = yield BindPod(asked.pod, asked.node, extender.number, extender.timeout_s)
+                if not bound.ok and not extender.ignorable:
+                    return Status(Code.ERROR, (bound.message or bound.reason,))
+                answer = bound if bound.ok else (yield asked)
+            else:
+                answer = yield asked
+        except GeneratorExit:
+            steps.close()
+            raise
+        except Exception as error:  # noqa: BLE001 - raised where the plugin asked, as without us
+            answer = error

@@ -1,0 +1,1 @@
+"""Pods that are decided together, from the queue to the last bind."""

@@ -1,0 +1,166 @@
+"""`Flights`: the members of decided groups, from their booked room to the last bind.
+
+All of them have their room from the start. Then they pass reserve and permit, are let go, or are recalled,
+some in each turn of the engine: a thousand at once would hold everybody else up. None is let go before
+all stand at permit; when one fails, all that have not been let go yet are recalled with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from scheduler.engine.binding.bindings import InFlight
+from scheduler.engine.group.counts import GroupAttempt
+from scheduler.engine.group.doors import Doors
+from scheduler.framework.groups import GroupPlanner, Stage
+from scheduler.framework.status import unschedulable
+
+PERMIT_TIMEOUT_S = 60.0
+AT_A_TIME = (
+    64  # how many members one turn of the engine takes a step further: others want theirs as well
+)
+
+Tell = Callable[[GroupPlanner, str, Stage, float], None]
+
+
+class Step(StrEnum):
+    """What is being done with the members that are left to do it with."""
+
+    RESERVE = "reserve"
+    LET_GO = "let go"
+    RECALL = "recall"
+
+
+class Flight(msgspec.Struct, eq=False):
+    """The members of a group between decision and bind; `left` still have to take the step.
+
+    It is held from the time they are carried out until all of them may go.
+    """
+
+    key: str
+    planner: GroupPlanner
+    attempt: GroupAttempt
+    nodes: int
+    uids: set[str]
+    left: list[str]
+    since: float
+    step: Step = Step.RESERVE
+    is_held: bool = True
+    is_broken: bool = False
+
+    def turn_to(self, step: Step, uids: Sequence[str], now: float) -> None:
+        """Begin another step with these members."""
+        self.step, self.left, self.since = step, list(uids), now
+
+
+class Flights:
+    """All groups between decision and bind, by key; `tell` writes about them."""
+
+    def __init__(self, doors: Doors, tell: Tell) -> None:
+        self._doors = doors
+        self._bindings = doors.bindings
+        self._tell = tell
+        self._flights: dict[str, Flight] = {}
+        self._key_of: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._flights
+
+    def begin(self, flight: Flight, members: Sequence[InFlight], now: float) -> None:
+        """Carry out a plan for members that are assumed already."""
+        self._flights[flight.key] = flight
+        self._key_of.update(dict.fromkeys(flight.uids, flight.key))
+        for member in members:
+            self._doors.enter(member, now)
+        own = flight.planner.name
+        at_once = any(_books_more(member, own) for member in members)
+        self._go_on(flight, len(members) if at_once else AT_A_TIME, now)
+        self.settle(now)
+
+    def settle(self, now: float) -> None:
+        """Let groups go of which all members stand at permit."""
+        for flight in list(self._flights.values()):
+            if flight.is_held and not flight.left and self._is_complete(flight):
+                flight.is_held = False
+                flight.turn_to(Step.LET_GO, sorted(flight.uids), now)
+                self._tell(flight.planner, flight.key, Stage.PERMITTED, now)
+
+    def go_on(self, now: float) -> None:
+        """Take some members of each group further; the engine is asked for another turn for the rest."""
+        for flight in list(self._flights.values()):
+            if flight.left:
+                self._go_on(flight, AT_A_TIME, now)
+        self.settle(now)
+
+    def key_of(self, uid: str) -> str:
+        """Return the group of a member, or an empty text."""
+        return self._key_of.get(uid, "")
+
+    def landed(self, uid: str, now: float, *, is_bound: bool) -> Flight | None:
+        """Note how a member ended; return its group's flight if it was the last one, else None."""
+        flight = self._flights.get(self._key_of.pop(uid, ""))
+        if flight is None:
+            return None
+        flight.uids.discard(uid)
+        if not is_bound and not flight.is_broken:
+            flight.is_broken = True
+            stay = sorted(flight.uids) if flight.is_held else flight.left
+            flight.is_held = False
+            flight.turn_to(Step.RECALL, stay, now)
+            self._go_on(flight, AT_A_TIME, now)
+        if flight.uids or self._flights.get(flight.key) is not flight:
+            return None
+        del self._flights[flight.key]
+        return flight
+
+    def next_deadline(self) -> float | None:
+        """Return since when members wait for their next step, or None."""
+        return min((one.since for one in self._flights.values() if one.left), default=None)
+
+    def has_work(self) -> bool:
+        """Whether members wait for nothing but the next turn."""
+        return any(flight.left for flight in self._flights.values())
+
+    def _go_on(self, flight: Flight, most: int, now: float) -> None:
+        step, some = flight.step, flight.left[:most]
+        del flight.left[:most]
+        for uid in some:
+            if step is Step.LET_GO:
+                self._bindings.allow(uid, flight.planner.name, now)
+            elif step is Step.RECALL:
+                text = f"another member of the group {flight.key} failed"
+                status = msgspec.structs.replace(unschedulable(text), plugin=flight.planner.name)
+                self._bindings.recall(uid, status, now)
+            elif flight.step is Step.RESERVE:
+                self._reserve(flight, uid, now)
+            else:
+                return  # one of them has failed: they are recalled, all of them
+
+    def _reserve(self, flight: Flight, uid: str, now: float) -> None:
+        member = self._bindings.get(uid)
+        if member is None:
+            return
+        if member.queued.pod.is_terminating:
+            self._bindings.abandon(uid, now)
+        else:
+            hold = (flight.planner.name, PERMIT_TIMEOUT_S)
+            self._doors.carry_out(member, flight.nodes, hold, now)
+
+    def _is_complete(self, flight: Flight) -> bool:
+        """Whether all members stand at permit and wait for each other alone."""
+        waiting = self._bindings.waiting
+        return all(waiting.waits_only_for(uid, flight.planner.name) for uid in flight.uids)
+
+
+def _books_more(member: InFlight, own: str) -> bool:
+    """Whether reserve books what the cluster does not count: nobody may come in between then."""
+    skipped = member.states.skipped
+    return any(
+        bound.name != own and bound.name not in skipped for bound in member.runner.profile.reserve
+    )

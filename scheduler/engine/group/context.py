@@ -1,0 +1,296 @@
+"""`Room`: the live nodes as one group sees them while it is planned.
+
+Asks the filters of the members' profile where a member fits, how many of them a node takes, and
+whether a whole assignment holds with all members in place. What it puts on nodes it assumes in
+`Cluster`, so every tracker follows, and takes back at once unless the plan is carried out. Made anew
+for each attempt of a group; between two questions to the solver nothing it said is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.engine.attempt.cycle import Attempt
+from scheduler.engine.decision import fit_message
+from scheduler.engine.queue.queues import QueuedPod
+from scheduler.framework.answers import Rejection
+from scheduler.framework.groups import Fits, Misfit
+from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.objects.pod import Pod, PodSpec
+from scheduler.state.change import Change
+from scheduler.state.cluster import Cluster
+from scheduler.state.podindex import Placed
+from scheduler.state.resources import PODS
+
+NOBODY_ELSE = "no node takes another member"
+_UNLIMITED = np.iinfo(np.int64).max
+
+
+class Tools(msgspec.Struct, frozen=True):
+    """What a room needs of the engine.
+
+    `attempt` prepares a pod's attempt on the live view, `follow` lets trackers follow a change,
+    `set_aside` takes the nominations of these pods away and returns how to put them back.
+    """
+
+    cluster: Cluster
+    now: Callable[[], float]
+    attempt: Callable[[Pod, float], Attempt]
+    follow: Callable[[Change], None]
+    set_aside: Callable[[Sequence[Pod]], Callable[[], None]]
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What the filters said of all rows, and what pre-filter said."""
+
+    passed: BoolColumn
+    rejected: list[Rejection]
+    status: Status
+
+    def why(self, row: int) -> str:
+        """Return why a row was refused."""
+        for one in self.rejected:
+            if one.rows[row]:
+                return ", ".join(one.rejected.texts(row))
+        return self.status.message or NOBODY_ELSE
+
+
+class Room:
+    """A `GroupRoom` on the live table; `attempts` are those of the members that are held."""
+
+    def __init__(self, tools: Tools, members: Sequence[QueuedPod]) -> None:
+        self._tools = tools
+        self._queued = tuple(members)
+        self.attempts: dict[str, Attempt] = {}
+        self._held: dict[str, None] = {}
+
+    @property
+    def now(self) -> float:
+        """Return the time in seconds."""
+        return self._tools.now()
+
+    @property
+    def members(self) -> tuple[Pod, ...]:
+        """Return the members that are to be placed."""
+        return tuple(queued.pod for queued in self._queued)
+
+    @property
+    def nodes(self) -> Nodes:
+        """Return the live nodes."""
+        cluster = self._tools.cluster
+        return Nodes(cluster.table, cluster.pods)
+
+    def fits(self) -> Fits:
+        """Ask the filters where one member could go, and count how many each row takes."""
+        with self._without_own_promises():
+            return self._fits()
+
+    def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
+        """Assume every member on its node after asking all filters; say why not, and undo it."""
+        with self._without_own_promises():
+            misfit = self._hold(nodes)
+        if misfit is not None:
+            self.release()
+        return misfit
+
+    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> bool:
+        """Try it out: the victims leave, the members come, and everything is put back."""
+        cluster, follow = self._tools.cluster, self._tools.follow
+        for victim in victims:
+            uid = victim.pod.metadata.uid
+            follow(cluster.forget(uid) if victim.assumed else cluster.drop_pod(uid))
+        try:
+            return self.hold(nodes) is None
+        finally:
+            self.release()
+            for victim in victims:
+                if victim.assumed:
+                    follow(cluster.assume(victim.pod, victim.node))
+                else:
+                    follow(cluster.put_pod(victim.pod))
+
+    def release(self) -> None:
+        """Take the members that are held off their nodes again."""
+        for uid in reversed(list(self._held)):
+            self._take_uid(uid)
+        self.attempts = {}
+
+    def keep(self) -> None:
+        """Leave the held members where they are: they are carried out now."""
+        self._held = {}
+
+    def _fits(self) -> Fits:
+        leader = self._queued[0]
+        nodes = self.nodes
+        rows, evictable = nodes.exists, nodes.exists
+        rejections: tuple[Rejection, ...] = ()
+        failed = SUCCESS
+        slots = np.full(nodes.size, len(self._queued), dtype=np.int64)
+        for pod in _distinct(self.members):
+            attempt = self._tools.attempt(pod, self.now)
+            passed, rejected, status = _filtered(attempt)
+            if not status.is_success:
+                failed = status
+            if pod is leader.pod:
+                rejections = tuple(rejected)
+            rows = rows & passed
+            for one in rejected:
+                evictable = evictable & ~(one.rows & one.rejected.final)
+            slots = np.minimum(slots, _slots(attempt, nodes))
+        if failed.code in (Code.UNRESOLVABLE, Code.PENDING):
+            evictable = np.zeros_like(evictable)
+        message = fit_message(nodes.count, failed, rejections, None, ())
+        return Fits(rows, np.where(rows, slots, 0), evictable, rejections, message)
+
+    def _hold(self, nodes: Mapping[str, str]) -> Misfit | None:
+        """Assume all members, then ask about each of them with the others in place."""
+        cluster = self._tools.cluster
+        for queued in self._queued:
+            if nodes[queued.uid] not in cluster.table.rows:
+                anywhere = np.ones(self.nodes.size, dtype=np.bool_)
+                return Misfit(
+                    self._most(anywhere), queued.pod, nodes[queued.uid], "the node is gone"
+                )
+        for queued in self._queued:
+            self._put(queued, nodes)
+        alike: dict[int, Attempt] = {}
+        for queued in self._queued:
+            shape = cluster.shapes.of(queued.pod)
+            attempt = alike.get(shape.id)
+            if attempt is None or not _answers_again(attempt):
+                self._take(queued)
+                attempt = self._tools.attempt(queued.pod, self.now)
+                asked = _Asked(*_filtered(attempt))
+                row = cluster.table.rows[nodes[queued.uid]]
+                if not asked.passed[row]:
+                    return Misfit(
+                        self._most(asked.passed), queued.pod, nodes[queued.uid], asked.why(row)
+                    )
+                self._put(queued, nodes)
+                alike[shape.id] = attempt
+            self.attempts[queued.uid] = attempt
+        return self._alike(list(alike.values()))
+
+    def _alike(self, attempts: Sequence[Attempt]) -> Misfit | None:
+        """Ask about one member of each row, where one attempt's answers serve several members."""
+        cluster = self._tools.cluster
+        for attempt in attempts:
+            if not _answers_again(attempt):
+                continue
+            moves: dict[int, Placed] = {}
+            for queued in self._queued:
+                placed = cluster.pods.get(queued.uid)
+                if placed is not None and placed.shape is attempt.cycle.shape:
+                    moves[cluster.table.rows[placed.node]] = placed
+            rows = np.array(sorted(moves), dtype=np.intp)
+            view = Hypothetical(attempt.runner, attempt.cycle, self.nodes, attempt.states)
+            removed = [(placed, row) for row, placed in moves.items()]
+            asked = _Asked(*view.filter(rows, removed=removed), SUCCESS)
+            for row in rows.tolist():
+                if not asked.passed[row]:
+                    # All of a row are alike: one fewer is the most that it may take.
+                    self._take_uid(moves[row].pod.metadata.uid)
+                    passed = np.ones(self.nodes.size, dtype=np.bool_)
+                    passed[row] = False
+                    return Misfit(
+                        self._most(passed), moves[row].pod, moves[row].node, asked.why(row)
+                    )
+        return None
+
+    def _put(self, queued: QueuedPod, nodes: Mapping[str, str]) -> None:
+        self._tools.follow(self._tools.cluster.assume(queued.pod, nodes[queued.uid]))
+        self._held[queued.uid] = None
+
+    def _take(self, queued: QueuedPod) -> None:
+        self._take_uid(queued.uid)
+
+    def _take_uid(self, uid: str) -> None:
+        self._tools.follow(self._tools.cluster.forget(uid))
+        self._held.pop(uid, None)
+
+    def _most(self, passed: BoolColumn) -> IntColumn:
+        """Return how many members each row takes: those held there, and more where it is passed."""
+        most = np.where(passed, _UNLIMITED, 0)
+        cluster = self._tools.cluster
+        for uid in self._held:
+            placed = cluster.pods.get(uid)
+            row = None if placed is None else cluster.table.rows.get(placed.node)
+            if row is not None and not passed[row]:
+                most[row] += 1
+        return most
+
+    @contextmanager
+    def _without_own_promises(self) -> Iterator[None]:
+        put_back = self._tools.set_aside(self.members)
+        try:
+            yield
+        finally:
+            put_back()
+
+
+def _filtered(attempt: Attempt) -> tuple[BoolColumn, list[Rejection], Status]:
+    """Return which rows pass all filters, who rejects the others, and what pre-filter says."""
+    cycle, nodes, states = attempt.cycle, attempt.nodes, attempt.states
+    pre = attempt.runner.pre_filter(cycle, nodes, states)
+    if not pre.status.is_success:
+        return np.zeros(nodes.size, dtype=np.bool_), [], pre.status
+    among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
+    rows = attempt.promised.rows()
+    rows = rows[among[rows]]
+    refused = np.zeros(nodes.size, dtype=np.bool_)
+    crowded: list[Rejection] = []
+    if len(rows):
+        what_if = Hypothetical(attempt.runner, cycle, nodes, states)
+        passed, crowded = what_if.crowded(attempt.promised.crowd(rows))
+        refused[rows] = ~passed[rows]
+    feasible, rejections = attempt.runner.filter(cycle, nodes, states, among & ~refused)
+    return feasible, [*crowded, *rejections], SUCCESS
+
+
+def _slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
+    """Return how many such pods fit into what each row has left of every resource."""
+    requests = {**attempt.cycle.shape.requests, PODS: 1}
+    slots = np.full(nodes.size, _UNLIMITED, dtype=np.int64)
+    rows = attempt.promised.rows()
+    crowd = attempt.promised.crowd(rows) if len(rows) else None
+    for resource, amount in requests.items():
+        if amount <= 0:
+            continue
+        free = nodes.allocatable(resource) - nodes.requested(resource)
+        if crowd is not None:
+            promised = np.zeros(nodes.size, dtype=np.int64)
+            np.add.at(promised, crowd.rows[crowd.index], crowd.amounts(resource))
+            free = free - promised
+        slots = np.minimum(slots, np.maximum(free, 0) // amount)
+    if attempt.cycle.shape.host_ports:
+        slots = np.minimum(slots, 1)
+    return slots
+
+
+def _distinct(pods: Sequence[Pod]) -> Iterator[Pod]:
+    """Yield one pod for every distinct spec."""
+    seen: list[PodSpec] = []
+    for pod in pods:
+        if pod.spec not in seen:
+            seen.append(pod.spec)
+            yield pod
+
+
+def _answers_again(attempt: Attempt) -> bool:
+    """Whether an attempt's answers hold for the next pod of its shape as well, row by row.
+
+    So it is when every filter looks at a row alone, and no plugin keeps a choice for reserve.
+    """
+    states, profile = attempt.states, attempt.runner.profile
+    filters = (bound for bound in profile.filter if bound.name not in states.skipped)
+    keepers = (*profile.reserve, *profile.pre_bind)
+    return all(bound.plugin.local for bound in filters) and not any(
+        bound.plugin.takes_state and bound.name not in states.skipped for bound in keepers
+    )

@@ -1,0 +1,111 @@
+"""What `Groups` may do to the engine's other rooms: one method for each step of a group's way.
+
+Keeps nothing itself. `groups` decides when, the owners of queue, promises and bindings decide how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from scheduler.engine.attempt import failure
+from scheduler.engine.binding.bindings import Bindings, InFlight
+from scheduler.engine.binding.nominations import Nominations
+from scheduler.engine.binding.preemption import Preemptions
+from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Evict
+from scheduler.engine.intake import Intake, room_freed
+from scheduler.engine.observation import Observation
+from scheduler.engine.outbox import Outbox
+from scheduler.engine.queue.queues import QueuedPod
+from scheduler.framework.status import Code, Status
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
+
+WAITING_FOR_GROUP = "WaitingForGroup"
+# A decision that failed, when its attempt began (seconds of the stopwatch), and the time.
+GiveUp = Callable[[QueuedPod, Decision, float, float], None]
+
+
+class Doors(msgspec.Struct, frozen=True):
+    """The engine's rooms that a group passes through."""
+
+    bindings: Bindings
+    nominations: Nominations
+    preemptions: Preemptions
+    outbox: Outbox
+    observation: Observation
+    intake: Intake
+    give_up: GiveUp
+
+    def enter(self, member: InFlight, now: float) -> None:
+        """Book an assumed member in: it counts where it goes, no longer where it was promised room."""
+        promised = self.nominations.drop(member.uid)
+        if promised not in ("", member.node):
+            self.intake.announce(room_freed(member.queued.pod), now)
+        self.bindings.enter(member)
+
+    def carry_out(self, member: InFlight, nodes: int, hold: tuple[str, float], now: float) -> None:
+        """Take a member on to reserve and permit, where `hold` keeps it."""
+        member.started_s = self.observation.now_s()
+        decision = Decision(node=member.node, node_count=nodes)
+        self.observation.decided(member.queued, decision, member.started_s)
+        self.bindings.begin(member, now, hold)
+
+    def refuse(self, member: QueuedPod, decision: Decision, now: float) -> None:
+        """Tell why a member is not placed, and let it wait."""
+        started_s = self.observation.now_s()
+        self.observation.decided(member, decision, started_s)
+        self.give_up(member, decision, started_s, now)
+
+    def nominate(
+        self,
+        nominated: Sequence[tuple[QueuedPod, str]],
+        victims: tuple[Placed, ...],
+        status: Status,
+    ) -> list[tuple[QueuedPod, Decision]]:
+        """Promise the victims' room to all members; return what is to be told to each of them."""
+        for member, node in nominated:
+            self.nominations.put(member.pod, node)
+        decisions = []
+        for number, (member, node) in enumerate(nominated):
+            decision = Decision(
+                status=msgspec.structs.replace(status, code=Code.UNSCHEDULABLE),
+                message=status.message,
+                nominated_node=node,
+                # The first speaks for all: evictions are counted and answered once.
+                victims=victims if number == 0 else (),
+            )
+            decisions.append((member, decision))
+        return decisions
+
+    def dissolve(self, profile: str, bound: Sequence[Placed], key: str) -> None:
+        """Let the bound members of a group go that cannot become whole."""
+        message = f"{profile}: the group {key} cannot become whole"
+        for placed in bound:
+            meta = placed.pod.metadata
+            effect = self.outbox.new_id()
+            self.outbox.put(Evict(effect, meta.namespace, meta.name, meta.uid, message))
+
+    def explain_wait(self, member: QueuedPod, message: str, now: float) -> None:
+        """Show on a member that is held back what its group waits for."""
+        self.outbox.put(failure.status_patch(member, WAITING_FOR_GROUP, message, None, now))
+
+    def set_aside(self, pods: Sequence[Pod]) -> Callable[[], None]:
+        """Take the promises of these pods away for a moment; return how to put them back."""
+        kept = []
+        for pod in pods:
+            node = self.nominations.drop(pod.metadata.uid)
+            if node:
+                kept.append((pod, node))
+
+        def put_back() -> None:
+            for pod, node in kept:
+                self.nominations.put(pod, node)
+
+        return put_back
+
+    def fault(self, plugin: str, point: str, error: Exception) -> None:
+        """Tell of a plugin's fault."""
+        self.observation.fault(plugin, point, error)

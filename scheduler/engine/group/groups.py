@@ -1,0 +1,368 @@
+"""`Groups`: pods that are decided together, from the queue to the last bind.
+
+A pod of a group is popped like any other; its group is then taken out of the queue as a whole and
+planned by its plugin, which may ask the solver and waits for the answer while other pods go on. A plan
+is carried out for all members or for none: their room is booked at once, the rest is `groupflights`'.
+Many members are told in several turns of the engine that they have to wait.
+
+Knows nothing of trees, rules or ConfigMaps: that is the plugin's business (framework.groups); what is
+written about groups is `groupwriting`'s.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler.base.errors import PluginError
+from scheduler.engine.attempt.suspended import CycleSteps, Deliberations
+from scheduler.engine.binding.bindings import InFlight
+from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Answer
+from scheduler.engine.group.bindings import AT_A_TIME, Flight, Flights
+from scheduler.engine.group.context import Room, Tools
+from scheduler.engine.group.counts import GroupAttempt
+from scheduler.engine.group.doors import Doors
+from scheduler.engine.group.membership import Present
+from scheduler.engine.group.writing import Writing
+from scheduler.engine.queue.queues import QueuedPod, Queues, Where
+from scheduler.framework.calls import CallResult
+from scheduler.framework.groups import GroupPlan, GroupPlanner, GroupRelease, Outcome, Stage
+from scheduler.framework.profile import Profile
+from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
+
+
+class _Run(msgspec.Struct):
+    """A group that is being planned."""
+
+    key: str
+    planner: GroupPlanner
+    members: tuple[QueuedPod, ...]
+    room: Room
+    attempt: GroupAttempt
+
+    @property
+    def name(self) -> str:
+        """Return what the suspended cycle goes by; no uid looks like it."""
+        return f"group {self.key}"
+
+
+class Groups:
+    """All groups with members that are to be placed, by key."""
+
+    def __init__(
+        self,
+        planners: Mapping[str, GroupPlanner],
+        tools: Tools,
+        queues: Queues,
+        deliberations: Deliberations,
+        doors: Doors,
+    ) -> None:
+        self._planners = planners
+        self._tools = tools
+        self._queues = queues
+        self._deliberations = deliberations
+        self._doors = doors
+        self._members: dict[str, Present] = {}
+        self._opened: set[str] = set()
+        self._held_back: dict[str, tuple[str, str]] = {}
+        self._runs: dict[str, _Run] = {}
+        self._refused: deque[tuple[str, QueuedPod, Decision]] = deque()
+        self._counts = doors.observation.groups
+        self._counts.watch(self.planners)
+        self._writing = Writing(self.planners, doors)
+        self._flights = Flights(doors, self._writing.tell)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether any profile decides groups."""
+        return bool(self._planners)
+
+    @property
+    def planners(self) -> tuple[GroupPlanner, ...]:
+        """Return the plugins that decide groups, in the order of their profiles."""
+        return tuple(self._planners.values())
+
+    def planner(self, profile: str) -> GroupPlanner | None:
+        """Return the plugin that decides groups of a profile, None without one."""
+        return self._planners.get(profile)
+
+    # Who is there
+
+    def present(self, key: str, pod: Pod) -> Sequence[Pod]:
+        """Return the members that are to be placed, in order of arrival; `pod` has just arrived."""
+        crowd = self._members.get(key)
+        if crowd is None:
+            crowd = self._members[key] = Present()
+        if crowd.removals != self._queues.removals:
+            crowd.removals = self._queues.removals
+            gone = [uid for uid in crowd.pods if uid != pod.metadata.uid and not self._is_here(uid)]
+            for uid in gone:
+                crowd.drop(uid)
+        if crowd.is_new_version(pod):
+            # The others were told the same, mostly: taken in now, they change nothing later.
+            crowd.renew(one.pod for uid in crowd.pods if (one := self._queues.get(uid)))
+        return crowd.with_one(pod)
+
+    def entered(self, pod: Pod, status: Status | None) -> None:
+        """Note that gates have opened for a pod, or hold it; its siblings may be free as well."""
+        planner = self._planners.get(pod.spec.scheduler_name)
+        if planner is None or not (key := self._key(planner, pod)):
+            return
+        if status is None:
+            self._opened.add(key)
+        elif status.plugin == planner.name:
+            self._held_back[pod.metadata.uid] = (key, status.message)
+
+    def settle(self, now: float) -> None:
+        """Let siblings in whose group is complete, and let groups go of which all members are there."""
+        if not self._planners:
+            return
+        self._writing.look_after(self._flights, now)
+        if not (self._opened or self._held_back or self._flights):
+            return
+        while self._opened:
+            opened, self._opened = self._opened, set()
+            for key in sorted(opened):
+                self._queues.activate(self._gated(key), now)
+        told = set()
+        for uid, (key, message) in self._held_back.items():
+            queued = self._queues.get(uid)
+            if queued is not None and queued.where is Where.GATED:
+                self._doors.explain_wait(queued, message, now)
+                planner = self._planners[queued.profile]
+                if key not in told:
+                    told.add(key)
+                    self._writing.tell(planner, key, Stage.HELD, now)
+        self._held_back.clear()
+        self._flights.settle(now)
+
+    def go_on(self, now: float) -> None:
+        """Take some members further; the engine is asked for another turn for the rest."""
+        self._flights.go_on(now)
+        self._refuse_some(now)
+
+    def leads(self, now: float) -> None:
+        """Take note that this process begins or ceases to lead."""
+        self._writing.leads(now)
+
+    def answer(self, answer: Answer, now: float) -> bool:
+        """Take in the answer to a request that writes about a group; False for any other."""
+        return self._writing.answer(answer, now)
+
+    def next_deadline(self) -> float | None:
+        """Return when there is next something to write or to do, or None."""
+        if self._refused:
+            return self._tools.now()
+        times = (self._flights.next_deadline(), self._writing.next_deadline())
+        return min((time for time in times if time is not None), default=None)
+
+    def has_work(self) -> bool:
+        """Whether members wait for nothing but the next turn."""
+        return bool(self._refused) or self._flights.has_work()
+
+    # An attempt
+
+    def begin(self, queued: QueuedPod, now: float) -> bool:
+        """Plan the group of a popped pod; return False if it has none."""
+        planner = self._planners.get(queued.profile)
+        key = self._key(planner, queued.pod) if planner is not None else ""
+        if planner is None or not key:
+            return False
+        if any(key == refused for refused, _, _ in self._refused):
+            # Its siblings are still being told; the last of them hears of what has woken this one.
+            self._queues.rejected(queued, (planner.name,), now)
+            return True
+        wanted = planner.group_wanted(key, self.present(key, queued.pod))
+        if isinstance(wanted, Status) or queued.uid not in wanted:
+            status = wanted if isinstance(wanted, Status) else unschedulable("not needed now")
+            self._refuse(key, [queued], msgspec.structs.replace(status, plugin=planner.name), now)
+            return True
+        members = [queued]
+        for uid in wanted:
+            other = self._queues.take(uid, now)
+            if other is not None:
+                members.append(other)
+        if len(members) < len(wanted):
+            # Others of them are on their way already, or held: they come back by themselves.
+            for member in members:
+                self._queues.rejected(member, (planner.name,), now)
+            return True
+        place = {uid: number for number, uid in enumerate(wanted)}
+        members.sort(key=lambda member: place[member.uid])
+        attempt = self._counts.begun(queued.profile, (one.pod for one in members), now)
+        run = _Run(key, planner, tuple(members), Room(self._tools, members), attempt)
+        for member in members:
+            self._queues.track(member)
+        self._writing.tell(planner, key, Stage.STARTED, now)
+        self._runs[run.name] = run
+        self._deliberations.begin(
+            run.name,
+            queued.profile,
+            self._steps(run),
+            lambda outcome, then: self._conclude(run, outcome, then),
+            now,
+        )
+        return True
+
+    def broken_off(self, key: str, now: float) -> bool:
+        """Put the members back of a group whose planning was given up; return False if unknown."""
+        run = self._runs.pop(key, None)
+        if run is not None:
+            self._put_back(run, now)
+        return run is not None
+
+    # What becomes of members
+
+    def landed(self, uid: str, now: float, *, is_bound: bool) -> None:
+        """Note how a member ended after it was decided."""
+        key = self._flights.key_of(uid)
+        if key in self._members:
+            self._members[key].drop(uid)
+        flight = self._flights.landed(uid, now, is_bound=is_bound)
+        if flight is not None:
+            self._opened.add(key)  # those who came too late for it may be let in one by one
+            stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
+            self._counts.ended(flight.attempt, "error" if flight.is_broken else "scheduled", now)
+            self._writing.tell(flight.planner, key, stage, now)
+
+    def whole(self, profile: str, victims: Sequence[Placed]) -> tuple[Placed, ...]:
+        """Return victims with the rest of their groups."""
+        planner = self._planners.get(profile)
+        return tuple(victims) if planner is None else planner.group_whole(victims)
+
+    # Inside
+
+    def _steps(self, run: _Run) -> CycleSteps:
+        """Drive the plugin's plan; None when the group is not what it was when it was begun."""
+        steps = run.planner.plan_group(run.key, run.room)
+        result: CallResult | None = None
+        try:
+            while True:
+                asked = next(steps) if result is None else steps.send(result)
+                (result,) = yield (asked,)
+                if not all(self._is_intact(run, member) for member in run.members):
+                    return None
+        except StopIteration as stop:
+            return stop.value
+        except PluginError:
+            raise
+        except Exception as error:
+            raise PluginError(run.planner.name, "PlanGroup", str(error)) from error
+        finally:
+            steps.close()
+
+    def _conclude(self, run: _Run, outcome: Any, now: float) -> None:
+        self._runs.pop(run.name, None)
+        if isinstance(outcome, Exception):
+            run.room.release()
+            self._doors.fault(run.planner.name, "PlanGroup", outcome)
+            self._refuse(run.key, run.members, Status(Code.ERROR, (str(outcome),)), now)
+            self._counts.ended(run.attempt, "error", now)
+        elif outcome is None:
+            self._put_back(run, now)
+        else:
+            self._carry(run, outcome, now)
+
+    def _carry(self, run: _Run, outcome: Outcome, now: float) -> None:
+        self._counts.decided(run.attempt)
+        if not isinstance(outcome, GroupPlan) or outcome.victims:
+            self._counts.ended(run.attempt, "unschedulable", now)
+        if isinstance(outcome, Status):
+            run.room.release()
+            status = msgspec.structs.replace(outcome, plugin=run.planner.name)
+            self._refuse(run.key, run.members, status, now)
+            self._writing.tell(run.planner, run.key, Stage.REFUSED, now)
+        elif isinstance(outcome, GroupRelease):
+            run.room.release()
+            status = unschedulable(outcome.message)
+            status = msgspec.structs.replace(status, plugin=run.planner.name)
+            self._refuse(run.key, run.members, status, now)
+            self._doors.dissolve(run.members[0].profile, outcome.bound, run.key)
+            self._writing.tell(run.planner, run.key, Stage.RELEASED, now)
+        elif outcome.victims:
+            run.room.release()
+            nominated = [(member, outcome.nodes[member.uid]) for member in run.members]
+            status = unschedulable(outcome.message)
+            status = msgspec.structs.replace(status, plugin=run.planner.name)
+            decisions = self._doors.nominate(nominated, outcome.victims, status)
+            self._refused.extend((run.key, *told) for told in decisions)
+            self._refuse_some(now)
+            self._writing.tell(run.planner, run.key, Stage.PREEMPTING, now)
+        else:
+            self._carry_out(run, outcome, now)
+
+    def _carry_out(self, run: _Run, plan: GroupPlan, now: float) -> None:
+        attempts, count = run.room.attempts, run.room.nodes.count
+        run.room.keep()
+        self._writing.tell(run.planner, run.key, Stage.ASSIGNED, now)
+        members = []
+        for member in run.members:
+            one = attempts[member.uid]
+            members.append(
+                InFlight(member, one.cycle, one.runner, one.states, plan.nodes[member.uid])
+            )
+        uids = [member.uid for member in run.members]
+        flight = Flight(run.key, run.planner, run.attempt, count, set(uids), uids, now)
+        self._flights.begin(flight, members, now)
+
+    def _refuse(self, key: str, members: Sequence[QueuedPod], status: Status, now: float) -> None:
+        decision = Decision(status=status, message=status.message)
+        self._refused.extend((key, member, decision) for member in members)
+        self._refuse_some(now)
+
+    def _refuse_some(self, now: float) -> None:
+        for _ in range(min(AT_A_TIME, len(self._refused))):
+            _, member, decision = self._refused.popleft()
+            if self._is_waiting(member):
+                self._doors.refuse(member, decision, now)
+
+    def _key(self, planner: GroupPlanner, pod: Pod) -> str:
+        try:
+            return planner.group_of(pod)
+        except Exception as error:  # noqa: BLE001 - a pod whose group is unknown goes on its own
+            self._doors.fault(planner.name, "GroupOf", error)
+            return ""
+
+    def _gated(self, key: str) -> list[str]:
+        found = []
+        crowd = self._members.get(key)
+        for uid in crowd.pods if crowd is not None else ():
+            queued = self._queues.get(uid)
+            if queued is not None and queued.where is Where.GATED:
+                found.append(uid)
+        return found
+
+    def _put_back(self, run: _Run, now: float) -> None:
+        run.room.release()
+        for member in run.members:
+            if self._is_waiting(member):
+                self._queues.put_back(member, now)
+
+    def _is_here(self, uid: str) -> bool:
+        return self._queues.get(uid) is not None
+
+    def _is_waiting(self, member: QueuedPod) -> bool:
+        known: Any = self._queues.get(member.uid)
+        return known is member and member.where is Where.IN_FLIGHT
+
+    def _is_intact(self, run: _Run, member: QueuedPod) -> bool:
+        """Whether a member is still to be placed, in the same group, and not leaving."""
+        if not self._is_waiting(member) or member.pod.is_terminating:
+            return False
+        return self._key(run.planner, member.pod) == run.key
+
+
+def planners(profiles: Mapping[str, Profile]) -> dict[str, GroupPlanner]:
+    """Return the plugin that decides groups of each profile that has one."""
+    found: dict[str, Any] = {}
+    for name, profile in profiles.items():
+        for plugin in profile.plugins.values():
+            if hasattr(plugin, "plan_group"):
+                found.setdefault(name, plugin)
+    return found

@@ -1,0 +1,77 @@
+"""`Writing`: what is written about groups, until it stands there.
+
+The plugin says what a stage of a group's way means for its objects; here that becomes requests, and
+groups are looked at anew when something about them changed, a request failed, or this process begins
+to lead. Called by `groups`; decides nothing about pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+from scheduler.engine.effects import Answer, Call
+from scheduler.engine.group.doors import Doors
+from scheduler.framework.groups import GroupPlanner, Stage
+
+WRITE_AGAIN_S = 5.0
+# The object is gone, or is not ours to write: asking again would not help.
+_FINAL = (403, 404)
+
+
+class Writing:
+    """The requests about groups that are under way, and the groups that are to be compared."""
+
+    def __init__(self, planners: Sequence[GroupPlanner], doors: Doors) -> None:
+        self._planners = planners
+        self._doors = doors
+        self._known: dict[str, GroupPlanner] = {}
+        self._unwritten: dict[str, float] = {}
+        self._calls: dict[int, str] = {}
+
+    def tell(self, planner: GroupPlanner, key: str, stage: Stage, now: float) -> None:
+        """Tell the plugin of a stage, and put out what it wants written."""
+        self._doors.observation.groups.came_to(stage)
+        self._known[key] = planner
+        try:
+            calls = planner.group_told(key, stage, now)
+        except Exception as error:  # noqa: BLE001 - what is written about a group changes nothing
+            self._doors.fault(planner.name, "GroupTold", error)
+            return
+        for call in calls:
+            effect = self._doors.outbox.new_id()
+            self._calls[effect] = key
+            self._doors.outbox.put(
+                Call(effect, call.method, call.path, call.content_type, call.body)
+            )
+
+    def answer(self, answer: Answer, now: float) -> bool:
+        """Take in the answer to a request; what failed is compared and written again."""
+        key = self._calls.pop(answer.effect, None)
+        if key is None:
+            return False
+        if not answer.ok and answer.code not in _FINAL:
+            self._unwritten[key] = now + WRITE_AGAIN_S
+        return True
+
+    def leads(self, now: float) -> None:
+        """Look at all groups again: what was written in the last moments of a lease may be lost."""
+        self._calls.clear()
+        self._unwritten.update(dict.fromkeys(self._known, now))
+
+    def next_deadline(self) -> float | None:
+        """Return when `look_after` will next have something to write, or None."""
+        return min(self._unwritten.values(), default=None)
+
+    def look_after(self, busy: Container[str], now: float) -> None:
+        """Compare what is written about groups with what has changed, except those in `busy`."""
+        for planner in self._planners:
+            for key in sorted(planner.group_changed()):
+                self._known[key] = planner
+                self._unwritten[key] = now
+        if not self._unwritten:
+            return
+        due = [key for key, when in self._unwritten.items() if when <= now]
+        for key in due:
+            del self._unwritten[key]
+            if key not in busy:
+                self.tell(self._known[key], key, Stage.CHANGED, now)

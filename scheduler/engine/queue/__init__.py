@@ -1,0 +1,1 @@
+"""Pods that wait: active, backing off, unschedulable, gated, and what wakes them."""

@@ -1,0 +1,64 @@
+"""The active pods in the queue's order, one line per profile, so that a profile can be passed over.
+
+Used by `engine.queue.queues` alone. Entries are not taken out when a pod goes elsewhere; they are passed over
+when their turn comes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scheduler.engine.queue.queues import QueuedPod
+    from scheduler.state.change import Change
+
+_Entry = tuple[Any, int, "QueuedPod"]
+
+
+class Lineup:
+    """Pods by profile; a pod's `ticket` tells whether its entry still holds."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[_Entry]] = {}
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """Yield the pods that are lined up, in no order."""
+        for line in self._lines.values():
+            yield from (queued for _, ticket, queued in line if queued.ticket == ticket)
+
+    def push(self, key: Any, queued: QueuedPod) -> None:
+        """Line a pod up; smaller keys come first."""
+        line = self._lines.get(queued.profile)
+        if line is None:
+            line = self._lines[queued.profile] = []
+        heapq.heappush(line, (key, queued.ticket, queued))
+
+    def leave(self, queued: QueuedPod) -> None:
+        """Note that a pod is active no more; its entry tells by itself."""
+
+    def resorted_by(self, _change: Change) -> list[QueuedPod]:
+        """Return the pods whose key a change of the cluster moved: a key here is the pod's own."""
+        return []
+
+    def pop(self, blocked: frozenset[str]) -> QueuedPod | None:
+        """Take out the first pod whose profile is not in `blocked`; None without one."""
+        first = self._first(blocked)
+        return None if first is None else heapq.heappop(first)[2]
+
+    def has_next(self, blocked: frozenset[str]) -> bool:
+        """Whether `pop` would return a pod."""
+        return self._first(blocked) is not None
+
+    def _first(self, blocked: frozenset[str]) -> list[_Entry] | None:
+        """Return the line at whose head the next pod stands."""
+        found: list[_Entry] | None = None
+        for profile, line in self._lines.items():
+            if profile in blocked:
+                continue
+            while line and line[0][2].ticket != line[0][1]:
+                heapq.heappop(line)
+            if line and (found is None or line[0] < found[0]):
+                found = line
+        return found

@@ -1,0 +1,189 @@
+"""Which waiting pods a change may help.
+
+Unschedulable pods are kept by the plugins that rejected them, gated ones by the plugin that holds
+them back. A change reaches the plugins that read one of its facts; their hints have the last word.
+Changes that happen while a pod's attempt is still under way are kept and asked about afterwards, so
+that no wake-up is lost.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.profile import Profile
+from scheduler.state import facts
+from scheduler.state.change import Change
+
+if TYPE_CHECKING:
+    from scheduler.engine.queue.queues import QueuedPod
+
+# Rejecting "plugins" without a class: no node at all, an extender, a preemption in our own memory. Of
+# the latter two nobody knows what would help, so everything may.
+NO_NODES = "NoNodes"
+EXTENDER = "Extender"
+PREEMPTED = "Preempted"
+_BY_ANYTHING = (EXTENDER, PREEMPTED)
+
+Complain = Callable[[str, str, Exception], None]
+# Plugin, event, how long its hint took in seconds, and what it said.
+Hinted = Callable[[str, str, float, str], None]
+
+
+class Wakeups:
+    """The unschedulable pods, findable by what may help them."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        complain: Complain,
+        *,
+        hinted: Hinted | None = None,
+        now_s: Callable[[], float] = float,
+    ) -> None:
+        self._profiles = profiles
+        self._complain = complain
+        self._hinted = hinted
+        self._now_s = now_s
+        self._parked: dict[str, dict[str, QueuedPod]] = {}
+        self._all: dict[str, QueuedPod] = {}
+
+    @cached_property
+    def _readers(self) -> dict[str, tuple[str, ...]]:
+        # Made when a pod waits: in a small simulation, as a rule, none does.
+        return _readers(self._profiles)
+
+    def park(self, queued: QueuedPod) -> None:
+        """Keep a rejected or gated pod until a change may help it."""
+        self._all[queued.uid] = queued
+        for plugin in _held_by(queued):
+            self._parked.setdefault(plugin, {})[queued.uid] = queued
+
+    def unpark(self, queued: QueuedPod) -> None:
+        """Forget a pod that leaves its place."""
+        self._all.pop(queued.uid, None)
+        for plugin in _held_by(queued):
+            self._parked.get(plugin, {}).pop(queued.uid, None)
+
+    def parked(self) -> list[QueuedPod]:
+        """Return all unschedulable and gated pods in the order they came."""
+        return list(self._all.values())
+
+    def count(self, profile: str, plugin: str) -> int:
+        """Return how many pods of a profile a plugin keeps waiting."""
+        return sum(q.profile == profile for q in self._parked.get(plugin, {}).values())
+
+    def helped_by(self, change: Change) -> list[QueuedPod]:
+        """Return the pods that a change may help, in the order they came."""
+        if not self._all:
+            return []
+        found: dict[str, QueuedPod] = {}
+        for plugin in self._plugins_reading(change.facts):
+            for uid, queued in self._parked.get(plugin, {}).items():
+                if uid not in found and self.may_help(queued, change):
+                    found[uid] = queued
+        return sorted(found.values(), key=lambda queued: queued.sequence)
+
+    def may_help(self, queued: QueuedPod, change: Change) -> bool:
+        """Whether a change touches what a rejecting plugin reads, and its hint agrees."""
+        plugins = self._profiles[queued.profile].plugins
+        for name in _held_by(queued):
+            plugin = plugins.get(name)
+            if plugin is None:
+                if name in _BY_ANYTHING or facts.NODE_ADDED in change.facts:
+                    return True
+            elif change.facts.intersection(plugin.reads) and self._hint(plugin, change, queued):
+                return True
+        return False
+
+    def _hint(self, plugin: Plugin[Any], change: Change, queued: QueuedPod) -> bool:
+        if not plugin.serves("hint"):
+            return True
+        started_s = self._now_s()
+        helps, said = True, "Error"
+        try:
+            helps = plugin.hint(change, queued.pod)
+            said = "Queue" if helps else "QueueSkip"
+        except Exception as error:  # noqa: BLE001 - a broken hint must not lose a wake-up
+            self._complain(plugin.name, "QueueingHint", error)
+        if self._hinted is not None:
+            self._hinted(plugin.name, change.label, self._now_s() - started_s, said)
+        return helps
+
+    def _plugins_reading(self, changed: Iterable[str]) -> list[str]:
+        names: dict[str, None] = dict.fromkeys((*_BY_ANYTHING, NO_NODES))
+        for fact in sorted(changed):
+            names.update(dict.fromkeys(self._readers.get(fact, ())))
+        return list(names)
+
+
+def _held_by(queued: QueuedPod) -> tuple[str, ...]:
+    """Return the plugins that keep a pod waiting."""
+    return (queued.gated_by,) if queued.gated_by else queued.rejected_by or (NO_NODES,)
+
+
+class InFlightChanges:
+    """The changes since each in-flight pod's attempt began; kept only while somebody needs them.
+
+    A group is in flight with a thousand members: each finds its own changes without looking at theirs.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[str, int] = {}  # whoever came later stands later
+        self._changes: deque[tuple[int, Change]] = deque()
+        self._own: dict[str, list[tuple[int, Change]]] = {}
+        self._number = 0
+
+    def enter(self, uid: str) -> None:
+        """Keep changes for a pod from now on."""
+        self._since.setdefault(uid, self._number)
+
+    def note(self, change: Change, uid: str = "") -> None:
+        """Keep a change for whoever is in flight, or for one pod alone (its own update)."""
+        if not self._since:
+            return
+        self._number += 1
+        if not uid:
+            self._changes.append((self._number, change))
+        elif uid in self._since:
+            self._own.setdefault(uid, []).append((self._number, change))
+
+    def count(self) -> dict[str, int]:
+        """Return how many changes are kept, by label."""
+        own = itertools.chain.from_iterable(self._own.values())
+        return Counter(change.label for _, change in (*self._changes, *own))
+
+    def leave(self, uid: str) -> list[Change]:
+        """Return the changes that a pod missed in their order, and stop keeping them for it."""
+        since = self._since.get(uid)
+        if since is None:
+            return []
+        recent = itertools.takewhile(lambda one: one[0] > since, reversed(self._changes))
+        missed = sorted((*recent, *self._own.get(uid, ())), key=lambda one: one[0])
+        self.drop(uid)
+        return [change for _, change in missed]
+
+    def drop(self, uid: str) -> None:
+        """Stop keeping changes for a pod; it needs none of them."""
+        if self._since.pop(uid, None) is None:
+            return
+        self._own.pop(uid, None)
+        changes = self._changes
+        if changes:
+            oldest = next(iter(self._since.values()), self._number)
+            while changes and changes[0][0] <= oldest:
+                changes.popleft()
+
+
+def _readers(profiles: Mapping[str, Profile]) -> dict[str, tuple[str, ...]]:
+    """Return fact → the names of the plugins that read it."""
+    readers: dict[str, dict[str, None]] = {}
+    for profile in profiles.values():
+        for name, plugin in profile.plugins.items():
+            for fact in plugin.reads:
+                readers.setdefault(fact, {})[name] = None
+    return {fact: tuple(names) for fact, names in readers.items()}

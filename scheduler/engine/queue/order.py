@@ -1,0 +1,50 @@
+"""The order in which the queue hands out pods: that of the profiles' sort plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cmp_to_key
+from typing import Any
+
+from scheduler.engine.queue.groupactive import Grouping
+from scheduler.engine.queue.queues import QueuedPod, SortKey
+from scheduler.framework.profile import Profile
+
+Complain = Callable[[str, str, Exception], None]
+
+
+def sort_key(profiles: Mapping[str, Profile], complain: Complain) -> SortKey:
+    """Return the order of the queue; all profiles share one sort plugin (config checks that).
+
+    Pods that a plugin's `less` cannot compare without raising are ordered as PrioritySort does.
+    """
+    sorters = [profile.less[0].plugin for profile in profiles.values() if profile.less]
+    if not sorters:
+        return _by_priority
+    sorter: Any = sorters[0]
+    if hasattr(sorter, "sort_key"):
+        key: SortKey = sorter.sort_key
+        return key
+
+    def compare(first: QueuedPod, second: QueuedPod) -> int:
+        try:
+            return -1 if sorter.less(first, second) else int(sorter.less(second, first))
+        except Exception as error:  # noqa: BLE001 - an order is needed whatever a plugin does
+            complain(sorter.name, "QueueSort", error)
+            one, other = _by_priority(first), _by_priority(second)
+            return -1 if one < other else int(other < one)
+
+    return cmp_to_key(compare)
+
+
+def grouping(profiles: Mapping[str, Profile]) -> Grouping | None:
+    """Return the sort plugin when it keeps groups of pods together, None for any other."""
+    for profile in profiles.values():
+        for bound in profile.less:
+            sorter: Any = bound.plugin
+            return sorter if hasattr(sorter, "resorted_by") else None
+    return None
+
+
+def _by_priority(queued: QueuedPod) -> tuple[int, float]:
+    return -queued.priority, queued.queued_at

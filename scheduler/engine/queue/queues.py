@@ -1,0 +1,397 @@
+"""The scheduling queues: who is next, who waits for how long, who waits for what.
+
+    gated ──gates open──▶ active ──pop──▶ in flight ──rejected──▶ unschedulable
+                            ▲  ▲                    └──error──▶ error backoff ─┐
+                            │  └───────────── time is up ──────────────────────┤
+                            └── backoff ◀── an event that may help ── unschedulable
+
+Rules are kube-scheduler's: order by the sort plugin, back-off by attempts, wake-up by the facts that
+rejecting plugins read, popping from backoff when nothing is active, a flush after five minutes. A pod
+stands in exactly one place. `now` is always an argument.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from itertools import count
+from typing import Any
+
+from scheduler.engine.queue.active import Lineup
+from scheduler.engine.queue.backoff import Backoff
+from scheduler.engine.queue.groupactive import Grouping, GroupLineup
+from scheduler.engine.queue.hints import InFlightChanges, Wakeups
+from scheduler.framework.status import Status
+from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
+
+FLUSH_EVERY_S = 30.0
+LONGEST_UNSCHEDULABLE_S = 300.0
+
+
+class Where(StrEnum):
+    """The place of a pod; the values are kube-scheduler's names of its queues."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    ERROR_BACKOFF = "error backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "in flight"
+    GONE = "gone"
+
+
+class QueuedPod:
+    """A pod that is to be placed, with its history; `Queues` is the only writer of `where`."""
+
+    __slots__ = (
+        "attempts",
+        "errors",
+        "first_active_at",
+        "gated_by",
+        "is_pending",
+        "last_attempt",
+        "nominated",
+        "pod",
+        "profile",
+        "queued_at",
+        "rejected_by",
+        "rejections",
+        "sequence",
+        "ticket",
+        "told",
+        "told_since",
+        "was_flushed",
+        "where",
+        "woken_by",
+    )
+
+    def __init__(self, pod: Pod, sequence: int, now: float) -> None:
+        self.pod = pod
+        self.profile = pod.spec.scheduler_name
+        self.sequence = sequence
+        self.queued_at = now
+        self.first_active_at: float | None = None
+        self.last_attempt = now
+        self.attempts = 0
+        self.rejections = 0
+        self.errors = 0
+        self.rejected_by: tuple[str, ...] = ()
+        self.is_pending = False
+        self.gated_by = ""
+        # What we wrote into the pod's status and the watch may not show yet.
+        self.told: tuple[str, str] | None = None
+        self.told_since: str | None = None
+        self.nominated: str | None = None
+        self.where = Where.GONE
+        self.ticket = 0
+        self.was_flushed = False
+        # The event that ended its wait, until the attempt that follows is over.
+        self.woken_by = ""
+
+    @property
+    def uid(self) -> str:
+        """Return the pod's uid."""
+        return self.pod.metadata.uid
+
+    @property
+    def priority(self) -> int:
+        """Return the pod's priority."""
+        return self.pod.spec.priority or 0
+
+    def renew(self, pod: Pod) -> None:
+        """Take in a newer version of the pod."""
+        if pod.status.nominated_node_name != self.pod.status.nominated_node_name:
+            self.nominated = None
+        self.pod = pod
+
+
+SortKey = Callable[[QueuedPod], Any]
+Gate = Callable[[Pod], Status | None]
+Incoming = Callable[[str, str], None]
+
+
+class Queues:
+    """All pods that are to be placed and are not, by uid."""
+
+    def __init__(
+        self,
+        *,
+        sort_key: SortKey,
+        gate: Gate,
+        wakeups: Wakeups,
+        backoff: Backoff,
+        incoming: Incoming,
+        grouping: Grouping | None = None,
+    ) -> None:
+        self._sort_key = sort_key
+        self._gate = gate
+        self._wakeups = wakeups
+        self._backoff = backoff
+        self._incoming = incoming
+        self._pods: dict[str, QueuedPod] = {}
+        self._active = Lineup() if grouping is None else GroupLineup(grouping)
+        self._waiting: dict[Where, list[tuple[float, Any, int, QueuedPod]]] = {
+            Where.BACKOFF: [],
+            Where.ERROR_BACKOFF: [],
+        }
+        self._tickets = count(1)
+        self._sequences = count()
+        self._counts = dict.fromkeys(Where, 0)
+        self._in_flight = InFlightChanges()
+        self._next_flush: float | None = None
+        # How many pods have left; who keeps a list of them knows by it when to look again.
+        self.removals = 0
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return iter(self._pods.values())
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """Return a queued (or in-flight) pod, or None."""
+        return self._pods.get(uid)
+
+    def count(self, where: Where) -> int:
+        """Return how many pods stand in a place."""
+        return self._counts[where]
+
+    # In and out
+
+    def add(self, pod: Pod, now: float) -> QueuedPod:
+        """Take in a new pod; it becomes active unless a gate holds it."""
+        queued = self._pods[pod.metadata.uid] = QueuedPod(pod, next(self._sequences), now)
+        self._enter(queued, "UnschedulablePodAdd", now)
+        return queued
+
+    def update(self, change: Change, now: float) -> None:
+        """Take in a newer version of a queued pod; wake it if its own change may help."""
+        queued = self._pods[change.pod.metadata.uid]
+        is_relabelled = queued.pod.metadata.labels != change.pod.metadata.labels
+        queued.renew(change.pod)
+        if queued.where is Where.ACTIVE and is_relabelled:
+            self._line_up(queued)
+        if queued.where is Where.IN_FLIGHT:
+            self._in_flight.note(change, queued.uid)
+        elif queued.where is Where.GATED:
+            self._enter(queued, change.label, now)
+        elif queued.where is Where.UNSCHEDULABLE and self._wakeups.may_help(queued, change):
+            self._requeue(queued, change.label, now)
+
+    def remove(self, uid: str) -> QueuedPod | None:
+        """Forget a pod (deleted, or placed by somebody); return it, or None."""
+        queued = self._pods.pop(uid, None)
+        if queued is not None:
+            self.removals += 1
+            self._in_flight.drop(uid)
+            self._move(queued, Where.GONE)
+        return queued
+
+    def pop(self, now: float, blocked: frozenset[str] = frozenset()) -> QueuedPod | None:
+        """Return the next pod to try; it is in flight from now on.
+
+        Pods whose profile is in `blocked` stay. When nobody is active, the one whose back-off ends
+        first is taken early: an idle scheduler need not wait.
+        """
+        queued = self._active.pop(blocked) or self._pop_backoff(blocked, now)
+        if queued is None:
+            return None
+        self._move(queued, Where.IN_FLIGHT)
+        queued.attempts += 1
+        queued.last_attempt = now
+        return queued
+
+    def take(self, uid: str, now: float) -> QueuedPod | None:
+        """Take a pod that waits anywhere but at a gate, with the rest of its group; it is in flight."""
+        queued = self._pods.get(uid)
+        if queued is None or queued.where in (Where.GATED, Where.IN_FLIGHT):
+            return None
+        self._move(queued, Where.IN_FLIGHT)
+        queued.attempts += 1
+        queued.last_attempt = now
+        return queued
+
+    def has_next(self, blocked: frozenset[str] = frozenset()) -> bool:
+        """Whether `pop` would return a pod."""
+        if self._counts[Where.ACTIVE]:
+            return not blocked or self._active.has_next(blocked)
+        if not blocked or not self._counts[Where.BACKOFF]:
+            return bool(self._counts[Where.BACKOFF])
+        first = self._first_in_backoff()
+        return first is not None and first.profile not in blocked
+
+    def track(self, queued: QueuedPod) -> None:
+        """Keep the changes from now on for a pod whose attempt outlives the moment."""
+        self._in_flight.enter(queued.uid)
+
+    # After an attempt
+
+    def rejected(
+        self, queued: QueuedPod, plugins: Iterable[str], now: float, *, is_pending: bool = False
+    ) -> None:
+        """Put a pod that plugins rejected aside until something happens that may help it."""
+        missed = self._in_flight.leave(queued.uid)
+        queued.rejected_by = tuple(dict.fromkeys(plugins))
+        queued.is_pending = is_pending
+        queued.rejections += 1
+        queued.errors = 0
+        helpful = next((c for c in missed if self._wakeups.may_help(queued, c)), None)
+        if helpful is not None:
+            self._requeue(queued, helpful.label, now)
+            return
+        self._move(queued, Where.UNSCHEDULABLE)
+        queued.queued_at = now
+        self._park(queued, now)
+        self._incoming(Where.UNSCHEDULABLE, "ScheduleAttemptFailure")
+
+    def failed(self, queued: QueuedPod) -> None:
+        """Let a pod whose attempt ended in an error wait out its back-off."""
+        self._in_flight.drop(queued.uid)
+        queued.rejected_by = ()
+        queued.is_pending = False
+        queued.errors += 1
+        self._wait(queued, Where.ERROR_BACKOFF, "ScheduleAttemptFailure")
+
+    def forget_told(self) -> None:
+        """Hold nothing for told that pods do not show themselves: tell it again."""
+        for queued in self._pods.values():
+            queued.told = queued.told_since = queued.nominated = None
+
+    def put_back(self, queued: QueuedPod, now: float) -> None:
+        """Let a pod whose attempt was broken off, by nobody's fault, be tried again at once."""
+        self._in_flight.drop(queued.uid)
+        self._enter(queued, "ForceActivate", now)
+
+    # Wake-ups
+
+    def wake(self, change: Change, now: float, *, but: str = "") -> None:
+        """Requeue the pods that a change of the cluster may help, except the one with uid `but`."""
+        if not change.facts:
+            return
+        for queued in self._active.resorted_by(change):
+            self._line_up(queued)
+        self._in_flight.note(change)
+        for queued in self._wakeups.helped_by(change):
+            if queued.uid != but:
+                self._requeue(queued, change.label, now)
+
+    def activate(self, uids: Iterable[str], now: float) -> None:
+        """Make waiting pods active at once, whatever their back-off."""
+        for uid in uids:
+            queued = self._pods.get(uid)
+            if queued is not None and queued.where in (
+                Where.UNSCHEDULABLE,
+                Where.BACKOFF,
+                Where.ERROR_BACKOFF,
+                Where.GATED,
+            ):
+                self._enter(queued, "ForceActivate", now)
+
+    def flush(self, now: float) -> None:
+        """Activate whose back-off is over, and now and then whoever waited for too long."""
+        for where, heap in self._waiting.items():
+            while heap and heap[0][0] <= now:
+                _, _, ticket, queued = heapq.heappop(heap)
+                if queued.where is where and queued.ticket == ticket:
+                    self._enter(queued, "BackoffComplete", now)
+        if self._next_flush is not None and self._next_flush <= now:
+            for queued in self._wakeups.parked():
+                if now - queued.queued_at > LONGEST_UNSCHEDULABLE_S:
+                    queued.was_flushed = True
+                    self._requeue(queued, "UnschedulableTimeout", now)
+            self._next_flush = now + FLUSH_EVERY_S if self._wakeups.parked() else None
+
+    def in_flight_changes(self) -> dict[str, int]:
+        """Return how many changes are kept for pods in flight, by label."""
+        return self._in_flight.count()
+
+    def next_deadline(self) -> float | None:
+        """Return when `flush` will next have something to do, or None."""
+        times = [self._next_flush] if self._next_flush is not None else []
+        for where, heap in self._waiting.items():
+            while heap and (heap[0][3].where is not where or heap[0][3].ticket != heap[0][2]):
+                heapq.heappop(heap)
+            if heap:
+                times.append(heap[0][0])
+        return min(times, default=None)
+
+    # Moves
+
+    def _enter(self, queued: QueuedPod, event: str, now: float) -> None:
+        """Make a pod active unless a gate holds it."""
+        status = self._gate(queued.pod)
+        queued.queued_at = now
+        if status is not None:
+            if queued.where is not Where.GATED:
+                # kube-scheduler: gated pods count as unschedulable ones when they come.
+                self._incoming(Where.UNSCHEDULABLE, event)
+            self._move(queued, Where.GATED)
+            queued.gated_by = status.plugin
+            self._park(queued, now)
+            return
+        if queued.first_active_at is None:
+            queued.first_active_at = now
+        self._line_up(queued)
+        self._incoming(Where.ACTIVE, event)
+
+    def _line_up(self, queued: QueuedPod) -> None:
+        """Make a pod active, or let an active one stand where its key says by now."""
+        self._move(queued, Where.ACTIVE)
+        self._active.push(self._sort_key(queued), queued)
+
+    def _requeue(self, queued: QueuedPod, event: str, now: float) -> None:
+        """Activate a pod, or let it wait out its back-off first."""
+        queued.woken_by = event
+        ends = self._backoff_ends(queued)
+        if queued.is_pending or ends <= now:
+            self._enter(queued, event, now)
+        else:
+            queued.queued_at = now
+            self._wait(queued, Where.BACKOFF, event)
+
+    def _wait(self, queued: QueuedPod, where: Where, event: str) -> None:
+        self._move(queued, where)
+        entry = (self._backoff_ends(queued), self._sort_key(queued), queued.ticket, queued)
+        heapq.heappush(self._waiting[where], entry)
+        self._incoming(Where.BACKOFF, event)
+
+    def _backoff_ends(self, queued: QueuedPod) -> float:
+        return self._backoff.ends(queued.last_attempt, queued.errors or queued.rejections)
+
+    def _park(self, queued: QueuedPod, now: float) -> None:
+        self._wakeups.park(queued)
+        if self._next_flush is None:
+            self._next_flush = now + FLUSH_EVERY_S
+
+    def _move(self, queued: QueuedPod, where: Where) -> None:
+        if queued.where in (Where.UNSCHEDULABLE, Where.GATED):
+            self._wakeups.unpark(queued)
+            queued.gated_by = ""
+        elif queued.where is Where.ACTIVE:
+            self._active.leave(queued)
+        self._counts[queued.where] -= 1
+        self._counts[where] += 1
+        queued.where = where
+        queued.ticket = next(self._tickets)
+
+    def _pop_backoff(self, blocked: frozenset[str], now: float) -> QueuedPod | None:
+        if self._counts[Where.ACTIVE]:
+            return None
+        while (queued := self._first_in_backoff()) is not None and queued.profile not in blocked:
+            heapq.heappop(self._waiting[Where.BACKOFF])
+            self._enter(queued, "PopFromBackoffQ", now)
+            if queued.where is Where.ACTIVE:
+                return self._active.pop(blocked)
+        return None
+
+    def _first_in_backoff(self) -> QueuedPod | None:
+        """Return the pod whose back-off ends first; entries that hold no more are cleared away."""
+        heap = self._waiting[Where.BACKOFF]
+        while heap:
+            _, _, ticket, queued = heap[0]
+            if queued.where is Where.BACKOFF and queued.ticket == ticket:
+                return queued
+            heapq.heappop(heap)
+        return None

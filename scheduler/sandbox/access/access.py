@@ -1,0 +1,219 @@
+"""Who is asking: bearer tokens, users, and the reviews that other programs send to ask the same.
+
+What a known user may do is decided by `rbac`: users are of `system:masters` unless said otherwise and may do
+everything, ServiceAccounts what roles grant them. A request without a token is the anonymous user, who may
+only see health and version; an unknown token is 401. TokenReview and the access reviews answer
+accordingly. The server owns one `Access` per cluster.
+"""
+
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.sandbox.access.rbac import AUTHENTICATED, MASTERS, Rbac, Wish
+from scheduler.sandbox.api.request import Call
+from scheduler.sandbox.api.status import Object, StatusError, failure
+from scheduler.sandbox.kinds.kinds import (
+    LOCALSUBJECTACCESSREVIEWS,
+    SELFSUBJECTACCESSREVIEWS,
+    SELFSUBJECTREVIEWS,
+    SELFSUBJECTRULESREVIEWS,
+    SUBJECTACCESSREVIEWS,
+    TOKENREVIEWS,
+    Resource,
+)
+from scheduler.sandbox.store.store import Store
+
+ANONYMOUS: Final = "system:anonymous"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A known caller."""
+
+    name: str
+    groups: tuple[str, ...] = (MASTERS,)
+    uid: str = ""
+
+    def info(self) -> Object:
+        """The user as reviews show it."""
+        groups = list(dict.fromkeys((*self.groups, AUTHENTICATED)))
+        shown: Object = {"username": self.name, "groups": groups}
+        if self.uid:
+            shown["uid"] = self.uid
+        return shown
+
+
+class Access:
+    """The tokens and rights of one cluster; the store's clock decides when a token has expired."""
+
+    def __init__(self, store: Store) -> None:
+        self._clock = store.clock
+        self._rbac = Rbac(store)
+        self._users: dict[str, User] = {}
+        self._names: dict[str, User] = {}
+        self._ends: dict[str, float] = {}
+
+    def add(self, token: str, user: User, end_s: float = math.inf) -> None:
+        """Let `token` speak for `user` until `end_s` (Unix seconds)."""
+        self._users[token] = user
+        self._names[user.name] = user
+        self._ends[token] = end_s
+
+    def issue(self, namespace: str, account: str, uid: str, lifetime_s: int) -> tuple[str, float]:
+        """A new token for a ServiceAccount, and when it ends."""
+        name = f"system:serviceaccount:{namespace}:{account}"
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+        token, end_s = new_token(), self._clock.now() + lifetime_s
+        self.add(token, User(name, groups, uid), end_s)
+        return token, end_s
+
+    def user_of(self, authorization: str) -> User | None:
+        """The user behind an Authorization header, None for anonymous; 401 for unknown tokens."""
+        if not authorization:
+            return None
+        scheme, _, token = authorization.partition(" ")
+        user = self.find_token(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            raise failure(401, "Unauthorized", "Unauthorized")
+        return user
+
+    def find_token(self, token: str) -> User | None:
+        """The user whom a token speaks for, None when it is unknown or has expired."""
+        if token in self._users and self._ends[token] <= self._clock.now():
+            del self._users[token], self._ends[token]
+        return self._users.get(token)
+
+    def check(self, user: User | None, call: Call) -> User:
+        """Let a request through and return whose it is; 403 when the user may not do that."""
+        wish = _wish(call)
+        if user is None or not self._rbac.allows(user.name, user.groups, wish):
+            raise _refused(ANONYMOUS if user is None else user.name, call, wish)
+        return user
+
+    def allows(self, user: User, wish: Wish) -> bool:
+        """Whether a user may do something."""
+        return self._rbac.allows(user.name, user.groups, wish)
+
+    def rules(self, user: User, namespace: str) -> list[Object]:
+        """What a user may do in a namespace."""
+        return self._rbac.rules(user.name, user.groups, namespace)
+
+    def described(self, name: str, groups: Sequence[str]) -> User:
+        """A user as a review names one; who was added here brings their groups along."""
+        known = self._names.get(name)
+        return User(name, (*groups, *(known.groups if known else ())))
+
+    def review(self, resource: Resource, body: Object, user: User) -> Object:
+        """Answer a review; the object comes back with its status."""
+        spec = body.get("spec") or {}
+        answer = {**body, "metadata": body.get("metadata") or {}}
+        answer["status"] = _REVIEWS[resource.storage](self, spec, user)
+        answer.setdefault("spec", {})
+        return answer
+
+
+def _token(access: Access, spec: Object, _user: User) -> Object:
+    found = access.find_token(str(spec.get("token", "")))
+    if found is None:
+        return {"user": {}, "error": "[invalid bearer token, unknown token]"}
+    return {
+        "authenticated": True,
+        "user": found.info(),
+        "audiences": ["https://kubernetes.default.svc"],
+    }
+
+
+def _subject(access: Access, spec: Object, _user: User) -> Object:
+    user = access.described(str(spec.get("user", "")), spec.get("groups") or ())
+    return _decided(access, spec, user)
+
+
+def _self_access(access: Access, spec: Object, user: User) -> Object:
+    return _decided(access, spec, user)
+
+
+def _decided(access: Access, spec: Object, user: User) -> Object:
+    asked = spec.get("resourceAttributes")
+    if asked is None:  # a path: only those who may do everything may see more than is public
+        return {"allowed": MASTERS in user.groups}
+    resource, part = str(asked.get("resource", "")), str(asked.get("subresource", ""))
+    wish = Wish(
+        str(asked.get("verb", "")),
+        str(asked.get("group", "")),
+        f"{resource}/{part}" if part else resource,
+        str(asked.get("namespace", "")),
+        str(asked.get("name", "")),
+    )
+    return {"allowed": access.allows(user, wish)}
+
+
+def _self_rules(access: Access, spec: Object, user: User) -> Object:
+    is_master = MASTERS in user.groups
+    return {
+        "resourceRules": access.rules(user, str(spec.get("namespace", ""))),
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}] if is_master else [],
+        "incomplete": False,
+    }
+
+
+def _self_subject(_access: Access, _spec: Object, user: User) -> Object:
+    return {"userInfo": user.info()}
+
+
+_REVIEWS: Final[dict[str, Callable[[Access, Object, User], Object]]] = {
+    TOKENREVIEWS.storage: _token,
+    SUBJECTACCESSREVIEWS.storage: _subject,
+    LOCALSUBJECTACCESSREVIEWS.storage: _subject,
+    SELFSUBJECTACCESSREVIEWS.storage: _self_access,
+    SELFSUBJECTRULESREVIEWS.storage: _self_rules,
+    SELFSUBJECTREVIEWS.storage: _self_subject,
+}
+
+
+def new_token() -> str:
+    """A bearer token that nobody can guess."""
+    return secrets.token_urlsafe(32)
+
+
+REVIEWS: Final = frozenset(_REVIEWS)
+
+
+def _wish(call: Call) -> Wish:
+    resource = call.resource
+    which = resource.plural + (f"/{call.subresource}" if call.subresource else "")
+    return Wish(verb_of(call), resource.group, which, call.namespace, call.name)
+
+
+def _refused(name: str, call: Call, wish: Wish) -> StatusError:
+    resource = call.resource
+    where = f' in the namespace "{call.namespace}"' if call.namespace else " at the cluster scope"
+    target = f' "{call.name}"' if call.name else ""
+    text = (
+        f'{resource.qualified}{target} is forbidden: User "{name}" cannot {wish.verb} resource '
+        f'"{wish.resource}" in API group "{resource.group}"{where}'
+    )
+    details: Object = {"name": call.name} if call.name else {}
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.plural
+    return failure(403, "Forbidden", text, details)
+
+
+def refused_path(path: str) -> StatusError:
+    """403 for a path that is no resource."""
+    text = f'forbidden: User "{ANONYMOUS}" cannot get path "{path}"'
+    return failure(403, "Forbidden", text, {})
+
+
+def verb_of(call: Call) -> str:
+    """The Kubernetes verb of a request."""
+    if call.method == "GET":
+        if call.is_watch:
+            return "watch"
+        return "get" if call.name else "list"
+    if call.method == "DELETE":
+        return "delete" if call.name else "deletecollection"
+    return {"POST": "create", "PUT": "update", "PATCH": "patch"}.get(call.method, "get")

@@ -1,0 +1,1 @@
+"""The HTTP face of the sandbox: requests, their verbs, and the forms of their answers."""

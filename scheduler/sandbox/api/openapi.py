@@ -1,0 +1,196 @@
+"""/openapi/v2 and /openapi/v3: the field table as OpenAPI documents, without descriptions.
+
+kubectl reads them for client-side apply, `explain` and dry runs; helm for validation. Made on first request, per group
+version, from `typetable.py` and the schemas of custom resources.
+"""
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.sandbox.api.status import Object
+from scheduler.sandbox.kinds.kinds import Kinds, Resource
+from scheduler.sandbox.kinds.typetable import Field, Shape, type_table
+from scheduler.sandbox.store.store import Store
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_PREFIX: Final = "io.k8s.api."
+_META: Final = "io.k8s.apimachinery.pkg.apis."
+_PRIMITIVES: Final[dict[str, Object]] = {
+    "any": {},
+    "bool": {"type": "boolean"},
+    "bytes": {"type": "string", "format": "byte"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "intstr": {"type": "string", "format": "int-or-string"},
+    "microtime": {"type": "string", "format": "date-time"},
+    "number": {"type": "number", "format": "double"},
+    "quantity": {"type": "string"},
+    "string": {"type": "string"},
+    "time": {"type": "string", "format": "date-time"},
+}
+
+
+class OpenApi:
+    """The documents of one store's kinds."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kinds: Kinds = store.kinds
+        self._generation = -1
+        self._made: dict[str, bytes] = {}
+
+    def answer(self, path: str) -> bytes | None:
+        """The body of an /openapi path, None when there is none."""
+        if self._generation != self._kinds.generation:
+            self._made.clear()
+            self._generation = self._kinds.generation
+        body = self._made.get(path)
+        if body is None:
+            made = self._document(path)
+            if made is None:
+                return None
+            body = self._made[path] = _encode(made)
+        return body
+
+    def _document(self, path: str) -> Object | None:
+        if path == "/openapi/v2":
+            return self._whole()
+        if path == "/openapi/v3":
+            return {
+                "paths": {name: {"serverRelativeURL": self._link(name)} for name in self._groups()}
+            }
+        name = path.removeprefix("/openapi/v3/")
+        rows = self._groups().get(name)
+        return self._group(rows) if rows else None
+
+    def _groups(self) -> dict[str, list[Resource]]:
+        groups: dict[str, list[Resource]] = {}
+        for row in self._kinds:
+            name = f"apis/{row.group}/{row.version}" if row.group else f"api/{row.version}"
+            groups.setdefault(name, []).append(row)
+        return groups
+
+    def _link(self, name: str) -> str:
+        digest = hashlib.sha256(f"{name}/{self._generation}".encode()).hexdigest()
+        return f"/openapi/v3/{name}?hash={digest[:32].upper()}"
+
+    def _whole(self) -> Object:
+        schemas = _Schemas("#/definitions/")
+        for row in self._kinds:
+            self._define(schemas, row)
+        return {
+            "swagger": "2.0",
+            "info": {"title": "Kubernetes", "version": "v1.36.0"},
+            "paths": self._paths(list(self._kinds)),
+            "definitions": schemas.found,
+        }
+
+    def _group(self, rows: list[Resource]) -> Object:
+        schemas = _Schemas("#/components/schemas/")
+        for row in rows:
+            self._define(schemas, row)
+        return {
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": "v1.36.0"},
+            "paths": self._paths(rows),
+            "components": {"schemas": schemas.found},
+        }
+
+    def _define(self, schemas: "_Schemas", row: Resource) -> None:
+        gvk = {"group": row.group, "version": row.version, "kind": row.kind}
+        shape = type_table().of_resource(row)
+        if shape is not None:
+            name = schemas.add(shape)
+            known = schemas.found[name].setdefault("x-kubernetes-group-version-kind", [])
+            if gvk not in known:
+                known.append(gvk)
+            return
+        document = self._store.rules.openapi_schema(row)
+        name = ".".join([*reversed(row.group.split(".")), row.version, row.kind])
+        schema: Object = dict(document or {"type": "object"})
+        properties = dict(schema.get("properties") or {})
+        properties["apiVersion"] = properties["kind"] = {"type": "string"}
+        properties["metadata"] = schemas.reference(type_table().shape("meta.v1.ObjectMeta"))
+        schema["properties"] = properties
+        schema["x-kubernetes-group-version-kind"] = [gvk]
+        schemas.found[name] = schema
+
+    @staticmethod
+    def _paths(rows: list[Resource]) -> Object:
+        paths: Object = {}
+        for row in rows:
+            root = f"/apis/{row.group}/{row.version}" if row.group else f"/api/{row.version}"
+            where = "/namespaces/{namespace}" if row.namespaced else ""
+            gvk = {"group": row.group, "version": row.version, "kind": row.kind}
+            action = {"x-kubernetes-group-version-kind": gvk, "responses": {}}
+            parameter = {"name": "fieldValidation", "in": "query"}
+            item: Object = {
+                verb: {**action, "x-kubernetes-action": verb, "parameters": [parameter]}
+                for verb in ("get", "put", "patch", "delete")
+            }
+            paths[f"{root}{where}/{row.plural}/{{name}}"] = item
+            paths[f"{root}{where}/{row.plural}"] = {
+                "post": {**action, "x-kubernetes-action": "post", "parameters": [parameter]}
+            }
+        return paths
+
+
+class _Schemas:
+    """Types of the field table as schemas, with everything they refer to."""
+
+    def __init__(self, root: str) -> None:
+        self.found: dict[str, Any] = {}
+        self._root = root
+
+    def add(self, shape: Shape) -> str:
+        """Define a struct; returns its full name."""
+        name = _full_name(shape.name)
+        if name in self.found:
+            return name
+        schema: Object = {"type": "object"}
+        self.found[name] = schema
+        fields = shape.fields or {}
+        schema["properties"] = {
+            key: {**self.reference(field.shape), **_extensions(field)}
+            for key, field in fields.items()
+        }
+        required = [key for key, field in fields.items() if field.required]
+        if required:
+            schema["required"] = required
+        return name
+
+    def reference(self, shape: Shape) -> Object:
+        """The schema of a value of this shape."""
+        if shape.fields is not None:
+            return {"$ref": self._root + self.add(shape)}
+        if shape.inner is not None:
+            inner = self.reference(shape.inner)
+            if shape.is_list:
+                return {"type": "array", "items": inner}
+            return {"type": "object", "additionalProperties": inner}
+        return dict(_PRIMITIVES[shape.name])
+
+
+def _extensions(field: Field) -> Object:
+    notes: Object = {}
+    if field.patch:
+        notes["x-kubernetes-patch-strategy"] = ",".join(field.patch)
+    if field.merge_key:
+        notes["x-kubernetes-patch-merge-key"] = field.merge_key
+    if field.list_type:
+        notes["x-kubernetes-list-type"] = field.list_type
+    if field.map_keys:
+        notes["x-kubernetes-list-map-keys"] = list(field.map_keys)
+    if field.atomic_map:
+        notes["x-kubernetes-map-type"] = "atomic"
+    return notes
+
+
+def _full_name(short: str) -> str:
+    if short.startswith("meta."):
+        return _META + short
+    if short.startswith("apiextensions."):
+        return "io.k8s.apiextensions-apiserver.pkg.apis." + short
+    return short if short.startswith("io.") else _PREFIX + short

@@ -1,0 +1,212 @@
+"""get and list: bytes from the store, whole, in pages, as a table or as metadata only.
+
+`server.py` calls `get` and `list_objects`. Objects are not copied and not encoded twice: an answer is put together from
+the stored bytes. Continue tokens name a version and a key, and later pages see the list as it was at that version.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from scheduler.sandbox.api import tables
+from scheduler.sandbox.api.conversion import tail_of
+from scheduler.sandbox.api.request import Call
+from scheduler.sandbox.api.selectors import Matcher, matcher
+from scheduler.sandbox.api.status import (
+    Object,
+    StatusError,
+    bad_options,
+    bad_request,
+    failure,
+    forbidden_field,
+    not_supported,
+)
+from scheduler.sandbox.kinds.kinds import Resource
+from scheduler.sandbox.store.collection import Stored
+from scheduler.sandbox.store.store import Store
+
+_encode = msgspec.json.Encoder().encode
+_PARTIAL = '{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list and how to go on."""
+
+    items: Sequence[Stored]
+    version: int
+    token: str = ""
+    remaining: int | None = None
+
+
+def get(store: Store, call: Call) -> bytes:
+    """The bytes of one object in the asked form."""
+    stored = store.get(call.resource, call.namespace, call.name)
+    form = tables.form_of(call.accept)
+    if form == tables.TABLE:
+        return tables.table(
+            store, call.resource, [stored], _single(stored), call.option("includeObject")
+        )
+    if form == tables.METADATA:
+        return metadata_of(stored)
+    return body_of(call.resource, stored)
+
+
+def body_of(resource: Resource, stored: Stored) -> bytes:
+    """An object's bytes in the asked API version."""
+    return resource.head + tail_of(resource, stored)
+
+
+def metadata_of(stored: Stored) -> bytes:
+    """An object's metadata alone."""
+    return _PARTIAL.encode() + b'"metadata":' + _encode(stored.obj["metadata"]) + b"}"
+
+
+def list_objects(store: Store, call: Call) -> bytes:
+    """The bytes of a list in the asked form."""
+    page = page_of(store, call)
+    meta = _list_meta(page)
+    form = tables.form_of(call.accept)
+    if form == tables.TABLE:
+        return tables.table(store, call.resource, page.items, meta, call.option("includeObject"))
+    if form == tables.METADATA:
+        head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":'
+        items = b",".join(metadata_of(stored) for stored in page.items)
+        return head + _encode(meta) + b',"items":[' + items + b"]}"
+    return list_body(call.resource, page)
+
+
+def list_body(resource: Resource, page: Page) -> bytes:
+    """A page as a typed list."""
+    head = f'{{"kind":"{resource.list_kind}","apiVersion":"{resource.api_version}","metadata":'
+    # kube-apiserver: items of a built-in list say nothing of their kind, custom resources do.
+    opening = resource.head if resource.custom else b"{"
+    items = b",".join([opening + tail_of(resource, stored) for stored in page.items])
+    return head.encode() + _encode(_list_meta(page)) + b',"items":[' + items + b"]}"
+
+
+def page_of(store: Store, call: Call) -> Page:
+    """The objects that a list request asks for."""
+    limit = call.number("limit")
+    token = call.option("continue")
+    accepts = matcher(call.resource, call.option("labelSelector"), call.option("fieldSelector"))
+    version = check_version(store, call)
+    start = ""
+    if token:
+        if call.option("resourceVersion") not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
+        version, start = _read_token(token)
+    items = _at(store, call, version)
+    shown = store.version if version is None else version
+    if start:
+        items = [stored for stored in items if stored.key >= start]
+    if accepts is None and not limit:
+        return Page(items, shown)
+    return _cut(items, shown, limit, accepts)
+
+
+def check_version(store: Store, call: Call) -> int | None:
+    """The exact version a list asks for, None for the newest; 400, 410 or 504 otherwise."""
+    text, match = call.option("resourceVersion"), call.option("resourceVersionMatch")
+    if match and not text:
+        text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise bad_options("ListOptions", forbidden_field("resourceVersionMatch", text))
+    if match and match not in ("Exact", "NotOlderThan"):
+        known = ("", "Exact", "NotOlderThan")
+        raise bad_options("ListOptions", not_supported("resourceVersionMatch", match, known))
+    if not text or text == "0":
+        return None
+    version = parse_version(text)
+    if version > store.version:
+        raise too_large(version, store.version)
+    if match == "Exact" or (call.number("limit") and not match):
+        return version
+    return None
+
+
+def parse_version(text: str) -> int:
+    """A resource version as a number; 400 when it is none."""
+    try:
+        return int(text)
+    except ValueError:
+        raise bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+            f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        ) from None
+
+
+def too_large(version: int, current: int) -> StatusError:
+    """504: the client knows a version that this server has not reached."""
+    details: Object = {
+        "causes": [
+            {
+                "reason": "ResourceVersionTooLarge",
+                "message": "Too large resource version",
+            }
+        ],
+        "retryAfterSeconds": 1,
+    }
+    message = f"Too large resource version: {version}, current: {current}"
+    return failure(504, "Timeout", message, details)
+
+
+def _at(store: Store, call: Call, version: int | None) -> Sequence[Stored]:
+    if version is None:
+        return store.list(call.resource, call.namespace)
+    try:
+        return store.list_at(call.resource, call.namespace, version)
+    except StatusError as fault:
+        if fault.code == 410 and call.option("continue"):
+            raise failure(
+                410,
+                "Expired",
+                "The provided continue parameter is too old to display a consistent list result. You can start a "
+                "new list without the continue parameter.",
+            ) from None
+        raise
+
+
+def _cut(items: Sequence[Stored], version: int, limit: int, accepts: Matcher | None) -> Page:
+    if accepts is not None and not limit:
+        return Page([stored for stored in items if accepts(stored.obj)], version)
+    found: list[Stored] = []
+    for index, stored in enumerate(items):
+        if accepts is not None and not accepts(stored.obj):
+            continue
+        if len(found) == limit:
+            remaining = len(items) - index if accepts is None else None
+            return Page(found, version, _write_token(version, stored.key), remaining)
+        found.append(stored)
+    return Page(found, version)
+
+
+def _write_token(version: int, start: str) -> str:
+    text = _encode({"v": "meta.k8s.io/v1", "rv": version, "start": start})
+    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+def _read_token(token: str) -> tuple[int, str]:
+    try:
+        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        content = msgspec.json.decode(text)
+        return int(content["rv"]), str(content["start"])
+    except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError):
+        raise bad_request(
+            "invalid continue token: continue key is not valid: illegal base64 data at input byte 0"
+        ) from None
+
+
+def _list_meta(page: Page) -> Object:
+    meta: Object = {"resourceVersion": str(page.version)}
+    if page.token:
+        meta["continue"] = page.token
+        if page.remaining is not None:
+            meta["remainingItemCount"] = page.remaining
+    return meta
+
+
+def _single(stored: Stored) -> Object:
+    return {"resourceVersion": str(stored.obj["metadata"]["resourceVersion"])}

@@ -1,0 +1,236 @@
+"""The sandbox's API server: a store spoken to over HTTPS, as kube-apiserver would answer.
+
+    store = new_store(RealClock())
+    async with ApiServer(store) as server:
+        server.kubeconfig(Path("kubeconfig"))         # for kubectl, helm, the daemon
+        server.url, server.token, server.authority    # https://127.0.0.1:PORT, admin token, CA in PEM
+        server.add_user(token, User("alice", ("devs",)))
+
+It runs on the caller's loop, next to whatever else lives there; a request is answered without an await between
+reading the store and writing it, so there are no locks. Always HTTPS, with a certificate authority of its own. In-process
+clients use the store directly and are seen by every watcher at once.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from scheduler.sandbox.access import access
+from scheduler.sandbox.access.access import REVIEWS, Access, User, new_token
+from scheduler.sandbox.access.certificates import Certificates, make_certificates
+from scheduler.sandbox.access.kubeconfig import write_kubeconfig
+from scheduler.sandbox.api import reading, subresources, writing
+from scheduler.sandbox.api.decoding import read_body
+from scheduler.sandbox.api.discovery import VERSION, Discovery
+from scheduler.sandbox.api.http import Connection, HttpServer, Request, answer
+from scheduler.sandbox.api.openapi import OpenApi
+from scheduler.sandbox.api.request import Call, PathNotFoundError, not_allowed, parse
+from scheduler.sandbox.api.status import StatusError, failure
+from scheduler.sandbox.api.streaming import Watcher
+from scheduler.sandbox.api.writing import Answer
+from scheduler.sandbox.controllers.collector import Collector
+from scheduler.sandbox.kinds.kinds import BINDINGS, Kinds
+from scheduler.sandbox.store.store import Store
+
+_log = logging.getLogger("trellis.sandbox")
+_encode = msgspec.json.Encoder().encode
+_HEALTH: Final = ("/healthz", "/livez", "/readyz")
+_BOOKMARK_S: Final = 60.0
+_BODY_LIMIT_BYTES: Final = 3 * 1024 * 1024
+_ADMIN: Final = User("admin")
+
+
+class ApiServer:
+    """One API server; `async with` starts and stops it."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        token: str = "",
+        certificates: Certificates | None = None,
+        bookmark_s: float = _BOOKMARK_S,
+    ) -> None:
+        self.store = store
+        self.token = token or new_token()
+        self.access = Access(store)
+        self.access.add(self.token, _ADMIN)
+        self._host = host
+        self._port = port
+        self._bookmark_s = bookmark_s
+        self._discovery = Discovery(store.kinds)
+        self._openapi = OpenApi(store)
+        names = dict.fromkeys((host, "127.0.0.1", "localhost", "kubernetes.default.svc"))
+        self._certificates = certificates or make_certificates(store.clock.now(), list(names))
+        self._http = HttpServer(self._handle, body_limit_bytes=_BODY_LIMIT_BYTES)
+        self._collecting: asyncio.Task[None] | None = None
+        self._woken = asyncio.Event()
+        self._collector = Collector(store, self._woken.set)
+
+    @property
+    def kinds(self) -> Kinds:
+        """What is served now."""
+        return self.store.kinds
+
+    @property
+    def url(self) -> str:
+        """`https://host:port`, once started."""
+        return f"https://{self._host}:{self._port}"
+
+    @property
+    def authority(self) -> bytes:
+        """The certificate that clients must trust, in PEM."""
+        return self._certificates.authority
+
+    def kubeconfig(self, path: Path, token: str = "") -> Path:
+        """Write a kubeconfig for the admin, or for another token; writes a file, so it blocks."""
+        return write_kubeconfig(path, self.url, self.authority, token or self.token)
+
+    def add_user(self, token: str, user: User) -> None:
+        """Let a further token in."""
+        self.access.add(token, user)
+
+    async def start(self) -> None:
+        """Listen; port 0 picks a free one."""
+        context = await asyncio.to_thread(self._certificates.context)
+        self._port = await self._http.start(self._host, self._port, context)
+        self._collecting = asyncio.create_task(self._collect())
+
+    async def stop(self) -> None:
+        """Close every connection, also those of watchers."""
+        if self._collecting is not None:
+            self._collecting.cancel()
+            await asyncio.gather(self._collecting, return_exceptions=True)
+        await self._http.stop()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop."""
+        await self.stop()
+
+    async def _collect(self) -> None:
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            if self._collector.step():
+                self._woken.set()
+            await asyncio.sleep(0)
+
+    def _handle(self, request: Request, connection: Connection) -> bytes | None:
+        """Answer one request; None when it has become a watch."""
+        try:
+            return self._respond(request, connection)
+        except StatusError as fault:
+            return _failed(fault)
+        except PathNotFoundError:
+            return answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+        except (KeyError, TypeError, AttributeError, ValueError) as fault:
+            # A malformed object that no check has caught: the client is told, the log keeps where.
+            _log.exception("request_failed", extra={"path": request.path, "method": request.method})
+            return _failed(failure(500, "InternalError", f"Internal error occurred: {fault!r}"))
+
+    def _respond(self, request: Request, connection: Connection) -> bytes | None:
+        path, method, headers = request.path, request.method, request.headers
+        user = self.access.user_of(headers.get("authorization", ""))
+        accept = headers.get("accept", "")
+        if not path.startswith(("/api/", "/apis/")) or path.count("/") < 3:
+            return self._plain(path, method, accept, user)
+        found = self._discovery.answer(path, accept) if method == "GET" else None
+        if found is not None:
+            if user is None:
+                raise access.refused_path(path)
+            return answer(200, found[0], found[1])
+        call = parse(self.kinds, method, path, request.query)
+        user = self.access.check(user, call)
+        call.accept = accept
+        if method == "GET":
+            if call.is_watch and not call.subresource:
+                Watcher(self.store, call, connection, self._bookmark_s).start()
+                return None
+            return answer(200, self._read(call))
+        call.content_type = headers.get("content-type", "")
+        call.body = request.body
+        return _answered(self._write(call, user))
+
+    def _plain(self, path: str, method: str, accept: str, user: User | None) -> bytes:
+        if method != "GET":
+            raise not_allowed()
+        if path.startswith(_HEALTH):
+            return answer(200, b"ok", "text/plain; charset=utf-8")
+        if path == "/version":
+            return answer(200, _encode(VERSION))
+        if user is None:
+            raise access.refused_path(path)
+        found = self._discovery.answer(path, accept)
+        if found is not None:
+            return answer(200, found[0], found[1])
+        if path.startswith("/openapi/"):
+            body = self._openapi.answer(path)
+            if body is not None:
+                return answer(200, body)
+        raise PathNotFoundError
+
+    def _read(self, call: Call) -> bytes:
+        if call.subresource and call.subresource != "status":
+            return subresources.handle(self.store, call).body
+        if call.name:
+            return reading.get(self.store, call)
+        if "list" not in call.resource.verbs:
+            raise not_allowed()
+        return reading.list_objects(self.store, call)
+
+    def _write(self, call: Call, user: User) -> Answer:
+        store, method = self.store, call.method
+        if call.subresource == "token" and method == "POST":
+            return subresources.issue_token(store, self.access, call)
+        if call.subresource and call.subresource != "status":
+            return subresources.handle(store, call)
+        if method == "POST" and not call.name:
+            if call.resource.storage in REVIEWS:
+                body = read_body(call.body, call.content_type)
+                return Answer(201, _encode(self.access.review(call.resource, body, user)))
+            if call.resource is BINDINGS:
+                return subresources.bind_by_collection(store, call)
+            return writing.create(store, call)
+        if method == "PUT" and call.name:
+            return writing.update(store, call)
+        if method == "PATCH" and call.name:
+            return writing.patch(store, call)
+        if method == "DELETE":
+            if call.name:
+                return writing.delete(store, call)
+            if "deletecollection" in call.resource.verbs:
+                return writing.delete_collection(store, call)
+        raise not_allowed()
+
+
+def _answered(result: Answer) -> bytes:
+    if not result.warnings:
+        return answer(result.code, result.body)
+    warnings = ", ".join(f'299 - "{_escaped(text)}"' for text in result.warnings)
+    return answer(result.code, result.body, headers={"Warning": warnings})
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _failed(fault: StatusError) -> bytes:
+    seconds = (fault.status.get("details") or {}).get("retryAfterSeconds")
+    headers = {"Retry-After": str(seconds)} if seconds else None
+    return answer(fault.code, _encode(fault.status), headers=headers)

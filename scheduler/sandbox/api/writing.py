@@ -1,0 +1,317 @@
+"""create, update, patch, delete and deletecollection of whole objects and their status.
+
+`server.py` calls one function per method; each returns an `Answer`. Bodies are decoded strictly here, rules
+and storage are the store's. A patch is read, applied and written in one step, so it never loses a race.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from scheduler.sandbox.api import reading
+from scheduler.sandbox.api.apply import apply_object
+from scheduler.sandbox.api.conversion import from_storage, to_storage
+from scheduler.sandbox.api.decoding import check_kind, clean, read_body, unknown_fields
+from scheduler.sandbox.api.patch import json_patch, merge_patch
+from scheduler.sandbox.api.request import Call
+from scheduler.sandbox.api.selectors import matcher
+from scheduler.sandbox.api.status import (
+    Cause,
+    Object,
+    StatusError,
+    bad_options,
+    bad_request,
+    failure,
+    invalid,
+    invalid_value,
+    not_found,
+    not_supported,
+    success,
+)
+from scheduler.sandbox.api.strategic import strategic_merge
+from scheduler.sandbox.kinds.kinds import EVENTS_V1, NAMESPACES, Resource
+from scheduler.sandbox.kinds.objectchecks import check_event
+from scheduler.sandbox.kinds.typetable import type_table
+from scheduler.sandbox.store.collection import Stored
+from scheduler.sandbox.store.metadata import check_unrenamed
+from scheduler.sandbox.store.store import Deletion, Store
+
+_encode = msgspec.json.Encoder().encode
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+_STATUS_PARTS: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+
+@dataclass(slots=True)
+class Answer:
+    """A finished answer: HTTP status, JSON bytes, warnings about the request."""
+
+    code: int
+    body: bytes
+    warnings: list[str] = field(default_factory=list)
+
+
+def create(store: Store, call: Call) -> Answer:
+    """POST of an object; 201."""
+    obj = read_body(call.body, call.content_type, call.resource.kind)
+    warnings = decode_into(store, call, obj)
+    if (obj.get("metadata") or {}).get("resourceVersion"):
+        raise failure(500, "", "resourceVersion should not be set on objects to be created")
+    if call.resource is EVENTS_V1 and (causes := check_event(obj)):
+        raise invalid(call.resource, (obj.get("metadata") or {}).get("name", ""), causes)
+    stored = store.create(
+        call.resource,
+        to_storage(call.resource, obj),
+        call.namespace,
+        dry_run=call.dry_run,
+        owned=True,
+    )
+    return Answer(201, _shown(call, stored), warnings)
+
+
+def update(store: Store, call: Call) -> Answer:
+    """PUT of an object or its status; 200, or 201 where a PUT may create."""
+    obj = read_body(call.body, call.content_type, call.resource.kind)
+    warnings = decode_into(store, call, obj)
+    _check_name(call, obj)
+    if call.resource.custom and not obj["metadata"].get("resourceVersion"):
+        raise _version_missing(call)
+    stored = store.update(
+        call.resource,
+        to_storage(call.resource, obj),
+        subresource=call.subresource,
+        dry_run=call.dry_run,
+        owned=True,
+    )
+    return Answer(200, _shown(call, stored), warnings)
+
+
+def _version_missing(call: Call) -> StatusError:
+    # kube-apiserver: names the plural where the kind belongs.
+    named = replace(call.resource, kind=call.resource.plural)
+    cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+    return invalid(named, call.name, [cause])
+
+
+def patch(store: Store, call: Call) -> Answer:
+    """PATCH of an object or its status in any of the four patch types."""
+    media = call.content_type.partition(";")[0].strip()
+    if media == APPLY_PATCH:
+        return _apply(store, call)
+    old = store.get(call.resource, call.namespace, call.name)
+    before = from_storage(call.resource, old.obj)
+    if call.subresource == "status" and media != JSON_PATCH:
+        # Nothing else can change, so nothing else need be merged, checked and cleaned.
+        before = {name: part for name, part in before.items() if name in _STATUS_PARTS}
+    obj = _patched(call.resource, before, media, call.body)
+    if obj.get("metadata") is None:
+        obj["metadata"] = {}
+    warnings = decode_into(store, call, obj)
+    _check_name(call, obj)
+    check_unrenamed(call.resource, obj, before)
+    stored = store.update(
+        call.resource,
+        to_storage(call.resource, obj),
+        subresource=call.subresource,
+        dry_run=call.dry_run,
+    )
+    return Answer(200, _shown(call, stored), warnings)
+
+
+def _patched(resource: Resource, before: Object, media: str, body: bytes) -> Object:
+    if media == STRATEGIC_PATCH and resource.custom:
+        media = ""
+    if media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
+        raise _unsupported(resource)
+    try:
+        content: Any = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        raise bad_request("error decoding patch: unexpected end of JSON input") from None
+    if media == JSON_PATCH:
+        return json_patch(before, content)
+    if not isinstance(content, dict):
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+        )
+    if media == MERGE_PATCH:
+        merged: Object = merge_patch(before, content)
+        return merged
+    return strategic_merge(before, content, type_table().of_resource(resource))
+
+
+def _unsupported(resource: Resource) -> StatusError:
+    if not resource.custom:
+        return failure(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    return failure(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: "
+        f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}",
+    )
+
+
+def _apply(store: Store, call: Call) -> Answer:
+    manager = call.option("fieldManager")
+    if not manager:
+        fault = "Required value: is required for apply patch"
+        raise bad_options("PatchOptions", Cause("FieldValueRequired", "fieldManager", fault))
+    try:
+        config = yaml.safe_load(call.body)
+    except yaml.YAMLError as fault:
+        raise bad_request(f"error decoding YAML: {fault}") from fault
+    if not isinstance(config, dict):
+        raise bad_request("error decoding YAML: the body is not an object")
+    warnings = decode_into(store, call, config, fill=False)
+    _check_name(call, config)
+    old = store.find(call.resource, call.namespace, call.name)
+    merged = apply_object(
+        store, call.resource, config, old, manager, force=call.flag("force"), sub=call.subresource
+    )
+    clean(call.resource, merged)
+    if old is None:
+        if call.subresource:
+            raise not_found(call.resource, call.name)
+        stored = store.create(
+            call.resource,
+            to_storage(call.resource, merged),
+            call.namespace,
+            dry_run=call.dry_run,
+        )
+        return Answer(201, _shown(call, stored), warnings)
+    stored = store.update(
+        call.resource,
+        to_storage(call.resource, merged),
+        subresource=call.subresource,
+        dry_run=call.dry_run,
+    )
+    return Answer(200, _shown(call, stored), warnings)
+
+
+def delete(store: Store, call: Call) -> Answer:
+    """DELETE of one object: its last state while something holds it, else a Status."""
+    options = deletion_of(call)
+    before = store.get(call.resource, call.namespace, call.name)
+    stored = store.delete(call.resource, call.namespace, call.name, options)
+    held = store.find(call.resource, call.namespace, call.name)
+    if _answers_with_object(call.resource) or (held is not None and not options.dry_run):
+        return Answer(200, reading.body_of(call.resource, stored))
+    return Answer(200, _encode(success(call.resource, call.name, before.uid)))
+
+
+def delete_collection(store: Store, call: Call) -> Answer:
+    """DELETE of everything that a selector finds; answers with the list of what was there."""
+    options = deletion_of(call)
+    accepts = matcher(call.resource, call.option("labelSelector"), call.option("fieldSelector"))
+    removed = [
+        store.delete(call.resource, stored.namespace, stored.name, options)
+        for stored in store.list(call.resource, call.namespace)
+        if accepts is None or accepts(stored.obj)
+    ]
+    return Answer(200, reading.list_body(call.resource, reading.Page(removed, store.version)))
+
+
+def deletion_of(call: Call) -> Deletion:
+    """The options of a delete from query and body; 400 and 422 for bad ones."""
+    body = read_body(call.body, call.content_type) if call.body else {}
+    conditions = body.get("preconditions") or {}
+    grace = body.get("gracePeriodSeconds")
+    if grace is None and call.option("gracePeriodSeconds"):
+        grace = call.number("gracePeriodSeconds")
+    if grace is not None and grace < 0:
+        grace = 1
+    propagation = body.get("propagationPolicy") or call.option("propagationPolicy")
+    if propagation not in (None, "", "Orphan", "Background", "Foreground"):
+        allowed = ("Foreground", "Background", "Orphan", "nil")
+        raise bad_options("DeleteOptions", not_supported("propagationPolicy", propagation, allowed))
+    orphan = body.get("orphanDependents")
+    if orphan is None and call.option("orphanDependents"):
+        orphan = call.flag("orphanDependents")
+    if orphan and not propagation:
+        propagation = "Orphan"
+    return Deletion(
+        grace_period_s=grace,
+        uid=conditions.get("uid") or "",
+        resource_version=conditions.get("resourceVersion") or "",
+        propagation=propagation or "",
+        dry_run=call.dry_run or bool(body.get("dryRun")),
+    )
+
+
+def decode_into(store: Store, call: Call, obj: Object, *, fill: bool = True) -> list[str]:
+    """Check and clean a body in place; returns warnings."""
+    check_kind(call.resource, obj)
+    if not isinstance(obj.get("metadata", {}), dict | None):
+        raise bad_request("metadata must be an object")
+    warnings = clean(call.resource, obj, strict=call.strict, fill=fill)
+    if call.resource.custom:
+        removed = store.rules.prune(call.resource, obj)
+        unknown = [f'unknown field "{path}"' for path in removed]
+        if unknown and call.strict:
+            raise unknown_fields(call.resource, unknown)
+        warnings += unknown
+    return [] if call.option("fieldValidation") == "Ignore" else warnings
+
+
+def _check_name(call: Call, obj: Object) -> None:
+    meta = obj.get("metadata")
+    if meta is None:
+        meta = obj["metadata"] = {}
+    sent = meta.get("name")
+    if sent and sent != call.name:
+        raise bad_request(
+            f"the name of the object ({sent}) does not match the name on the URL ({call.name})"
+        )
+    if not sent and call.method == "PUT":
+        raise bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
+    meta["name"] = call.name
+    if call.resource.namespaced:
+        if meta.get("namespace", call.namespace) != call.namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        meta["namespace"] = call.namespace
+    _check_version(meta)
+
+
+def _check_version(meta: Object) -> None:
+    version = meta.get("resourceVersion")
+    if version and not version.isdigit():
+        # kube-apiserver: comes out as a plain 500 without a reason.
+        raise failure(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+
+
+def _answers_with_object(resource: Resource) -> bool:
+    """kube-apiserver: these kinds answer a completed deletion with the object, the others with a Status."""
+    return resource.storage in _OBJECT_AFTER_DELETE
+
+
+def _shown(call: Call, stored: Stored) -> bytes:
+    return reading.body_of(call.resource, stored)
+
+
+_OBJECT_AFTER_DELETE: Final = frozenset(
+    {
+        "pods",
+        "services",
+        "serviceaccounts",
+        "persistentvolumes",
+        "persistentvolumeclaims",
+        "resourcequotas",
+        "storageclasses.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "csidrivers.storage.k8s.io",
+        "volumeattachments.storage.k8s.io",
+        NAMESPACES.storage,
+        "resourceclaims.resource.k8s.io",
+        "resourceclaimtemplates.resource.k8s.io",
+        "resourceslices.resource.k8s.io",
+        "deviceclasses.resource.k8s.io",
+    }
+)

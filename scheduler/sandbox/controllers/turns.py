@@ -1,0 +1,259 @@
+"""The loop in which simulated kubelets and controllers act.
+
+An actor hears of every change of the kinds it is interested in, puts keys on its `Agenda`, and is asked to act on
+one key at a time with what the store says then: what it missed in between does not matter. Hearing happens
+inside the write that made the change, so no history can be lost, and must only touch agendas; acting writes.
+`Turns.tick` runs everything that is due (tests, with a manual clock); `Turns.run` does the same for ever in
+short slices, so that the HTTP server in the same event loop is never held up for long.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Any, Final, Protocol, TypeAlias
+
+from scheduler.base.clock import perf_s
+from scheduler.sandbox.api.status import StatusError
+from scheduler.sandbox.kinds.kinds import Resource
+from scheduler.sandbox.store.collection import ADDED, Change
+from scheduler.sandbox.store.store import Store
+
+Hear: TypeAlias = Callable[[Change], None]
+Interest: TypeAlias = tuple[Resource, Hear]
+
+_SLICE_S: Final = 0.005
+_ROUND: Final = 500
+_DEAR_S: Final = 0.002
+_REST: Final = 10.0
+_LONGEST_REST_S: Final = 1.0
+_FIRST_RETRY_S: Final = 0.5
+_LAST_RETRY_S: Final = 60.0
+
+
+class Agenda:
+    """Keys to act on, each once: those that are ready in order of arrival, and those with a time."""
+
+    def __init__(self) -> None:
+        self._ready: dict[str, None] = {}
+        self._timers: list[tuple[float, str]] = []
+        self._due: dict[str, float] = {}
+        self._tries: dict[str, int] = {}
+        self._resting: dict[str, float] = {}
+        self._unfinished: set[str] = set()
+
+    def add(self, key: str) -> None:
+        """Act on `key` soon, or when its rest is over."""
+        until = self._resting.get(key) if self._resting else None
+        if until is None:
+            self._ready[key] = None
+        else:
+            self.add_at(key, until)
+
+    def again(self, key: str) -> None:
+        """Act on `key` at once: only part of its work is done, so it may not rest."""
+        self._unfinished.add(key)
+        self._ready[key] = None
+
+    def rest(self, key: str, until: float) -> None:
+        """Do not act on `key` before `until`, so that what is dear happens less often."""
+        if key in self._unfinished:
+            self._unfinished.discard(key)
+            return
+        self._resting[key] = until
+        if key in self._ready:
+            del self._ready[key]
+            self.add_at(key, until)
+
+    def add_at(self, key: str, when: float) -> None:
+        """Act on `key` at `when` (seconds since the epoch); the earliest time asked for counts."""
+        held = self._due.get(key)
+        if held is None or when < held:
+            self._due[key] = when
+            heappush(self._timers, (when, key))
+
+    def retry(self, key: str, now: float) -> None:
+        """Act on `key` again after a pause that doubles with every failure in a row."""
+        tries = self._tries.get(key, 0)
+        self._tries[key] = tries + 1
+        self.add_at(key, now + min(_FIRST_RETRY_S * 2 ** min(tries, 10), _LAST_RETRY_S))
+
+    def succeeded(self, key: str) -> None:
+        """Forget the failures of `key`."""
+        if self._tries:
+            self._tries.pop(key, None)
+
+    def pop(self, now: float) -> str | None:
+        """The next key to act on, or None when nothing is due."""
+        timers = self._timers
+        while timers and timers[0][0] <= now:
+            when, key = heappop(timers)
+            if self._due.get(key) == when:
+                del self._due[key]
+                self._resting.pop(key, None)
+                self._ready[key] = None
+        if not self._ready:
+            return None
+        key = next(iter(self._ready))
+        del self._ready[key]
+        return key
+
+    def next_due(self) -> float | None:
+        """When something is due next; 0.0 for at once, None for never."""
+        if self._ready:
+            return 0.0
+        timers = self._timers
+        while timers and self._due.get(timers[0][1]) != timers[0][0]:
+            heappop(timers)
+        return timers[0][0] if timers else None
+
+
+class Actor(Protocol):
+    """Something that acts by itself in the sandbox."""
+
+    agenda: Agenda
+
+    def interests(self) -> Iterable[Interest]:
+        """Which kinds it wants to hear of, and how."""
+        ...
+
+    def act(self, key: str, now: float) -> None:
+        """Bring what `key` names closer to what it should be."""
+        ...
+
+
+class Turns:
+    """Lets every actor hear and act; `strict` lets an unexpected exception through (tests)."""
+
+    def __init__(self, store: Store, actors: Sequence[Actor], *, strict: bool = False) -> None:
+        self._store = store
+        self._actors = tuple(actors)
+        self._strict = strict
+        self._woken = asyncio.Event()
+        self._hears: dict[str, list[Hear]] = {}
+        self._paced = False
+        self._at = 0
+        self._left = _ROUND
+        self.faults = 0
+        resources: dict[str, Resource] = {}
+        for actor in self._actors:
+            for resource, hear in actor.interests():
+                resources[resource.storage] = resource
+                self._hears.setdefault(resource.storage, []).append(hear)
+        store.listen(self._hear)
+        for resource in resources.values():
+            for stored in store.list(resource):
+                self._hear(resource, Change(ADDED, stored, None))
+
+    def turn(self, now: float, is_over: Callable[[], bool]) -> bool:
+        """Act until nothing is due or the slice is over; True when something is left.
+
+        Actors take turns of up to `_ROUND` keys. One key each would make a controller look at all its pods
+        anew after every single pod that a kubelet starts.
+        """
+        idle = 0
+        while idle < len(self._actors):
+            actor = self._actors[self._at]
+            key = actor.agenda.pop(now) if self._left else None
+            if key is None:
+                idle = idle + 1 if self._left == _ROUND else 0
+                self._at = (self._at + 1) % len(self._actors)
+                self._left = _ROUND
+                continue
+            idle = 0
+            self._left -= 1
+            if self._paced:
+                begun = perf_s()
+                self._act(actor, key, now)
+                self._pace(actor, key, now, perf_s() - begun)
+            else:
+                self._act(actor, key, now)
+            if is_over():
+                return True
+        return False
+
+    def tick(self, now: float | None = None) -> None:
+        """Do everything that is due at `now`, including what follows from it."""
+        moment = self._store.clock.now() if now is None else now
+        while self.turn(moment, _never):
+            pass
+
+    def next_due(self) -> float | None:
+        """When the earliest actor has something to do; 0.0 for at once, None for never."""
+        found = [due for actor in self._actors if (due := actor.agenda.next_due()) is not None]
+        return min(found) if found else None
+
+    async def run(self) -> None:
+        """Act for ever; ends by cancellation."""
+        loop = asyncio.get_running_loop()
+        self._paced = True
+        while True:
+            self._woken.clear()
+            if self.turn(self._store.clock.now(), _over_after(_SLICE_S)):
+                await asyncio.sleep(0)
+                continue
+            due = self.next_due()
+            if due is None:
+                await self._woken.wait()
+                continue
+            pause_s = max(0.0, due - self._store.clock.now())
+            timer = loop.call_later(pause_s, self._woken.set)
+            try:
+                await self._woken.wait()
+            finally:
+                timer.cancel()
+
+    def close(self) -> None:
+        """Stop hearing."""
+        self._hears = {}
+
+    def _hear(self, resource: Resource, change: Change) -> None:
+        hears = self._hears.get(resource.storage)
+        if hears is None:
+            return
+        for hear in hears:
+            try:
+                hear(change)
+            except Exception:
+                # The write belongs to somebody else: it must not fail because of a listener.
+                if self._strict:
+                    raise
+                self.faults += 1
+                _log().exception("sandbox listener failed", object=change.stored.key)
+        self._woken.set()
+
+    def _act(self, actor: Actor, key: str, now: float) -> None:
+        try:
+            actor.act(key, now)
+        except StatusError as refusal:
+            name = type(actor).__name__
+            _log().info("sandbox actor was refused", actor=name, key=key, error=refusal.message)
+            actor.agenda.retry(key, now)
+        except Exception:
+            if self._strict:
+                raise
+            self.faults += 1
+            _log().exception("sandbox actor failed", actor=type(actor).__name__, key=key)
+            actor.agenda.retry(key, now)
+        else:
+            actor.agenda.succeeded(key)
+
+    def _pace(self, actor: Actor, key: str, now: float, spent_s: float) -> None:
+        """Let a key that is dear to act on rest, so that it takes a tenth of the time at most."""
+        if spent_s > _DEAR_S:
+            actor.agenda.rest(key, now + min(_REST * spent_s, _LONGEST_REST_S))
+
+
+def _log() -> Any:
+    # Heavy, and hardly ever needed: the sandbox should be up quickly.
+    import structlog
+
+    return structlog.get_logger(__name__)
+
+
+def _over_after(seconds: float) -> Callable[[], bool]:
+    end = perf_s() + seconds
+    return lambda: perf_s() > end
+
+
+def _never() -> bool:
+    return False

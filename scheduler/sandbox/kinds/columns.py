@@ -1,0 +1,247 @@
+"""What `kubectl get` shows of each built-in kind: column names and how a cell is made.
+
+One row of columns per kind in `COLUMNS`; the name column is put in front by `tables.py`. Cells follow
+kube-apiserver's printers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.sandbox.api.status import Object
+from scheduler.sandbox.kinds.ages import age
+from scheduler.sandbox.kinds.cells import (
+    NONE,
+    address,
+    bound_modes,
+    budget_field,
+    claim_of,
+    event_count,
+    event_first,
+    event_object,
+    event_seen,
+    event_source,
+    external,
+    job_completions,
+    job_duration,
+    job_status,
+    kernel,
+    modes,
+    node_roles,
+    node_status,
+    pairs,
+    ports,
+    ratio,
+    selector,
+    size,
+    template,
+)
+from scheduler.sandbox.kinds.podcells import pod_phase, pod_ready, pod_restarts
+from scheduler.sandbox.store.collection import field
+
+Cell = Callable[[Object, float], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: `cell(object, now)` gives the value, priority 1 shows only with `-o wide`."""
+
+    name: str
+    type: str
+    cell: Cell
+    form: str = ""
+    priority: int = 0
+    description: str = ""
+
+    def definition(self) -> Object:
+        """The column as a table tells it."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "format": self.form,
+            "description": self.description,
+            "priority": self.priority,
+        }
+
+
+def _text(name: str, *path: str, empty: str = "", wide: bool = False) -> Column:
+    def cell(obj: Object, _now: float) -> Any:
+        found = field(obj, *path)
+        return empty if found in (None, "") else str(found)
+
+    return Column(name, "string", cell, priority=int(wide))
+
+
+def _count(name: str, *path: str, kind: str = "integer") -> Column:
+    return Column(name, kind, lambda obj, _now: field(obj, *path) or 0)
+
+
+def _made(
+    name: str, cell: Callable[[Object], Any], kind: str = "string", *, wide: bool = False
+) -> Column:
+    return Column(name, kind, lambda obj, _now: cell(obj), priority=int(wide))
+
+
+def _when(name: str, *path: str) -> Column:
+    return Column(name, "string", lambda obj, now: age(field(obj, *path), now))
+
+
+_AGE: Final = _when("Age", "metadata", "creationTimestamp")
+
+
+_CREATED: Final = Column(
+    "Created At", "date", lambda obj, _now: obj["metadata"].get("creationTimestamp")
+)
+_TEMPLATE_WIDE: Final = (
+    _made("Containers", template("name"), wide=True),
+    _made("Images", template("image"), wide=True),
+    _made("Selector", selector, wide=True),
+)
+
+COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
+    "pods": (
+        _made("Ready", pod_ready),
+        _made("Status", pod_phase),
+        Column("Restarts", "string", pod_restarts),
+        _AGE,
+        _text("IP", "status", "podIP", empty=NONE, wide=True),
+        _text("Node", "spec", "nodeName", empty=NONE, wide=True),
+        _text("Nominated Node", "status", "nominatedNodeName", empty=NONE, wide=True),
+        _made("Readiness Gates", lambda _obj: NONE, wide=True),
+    ),
+    "nodes": (
+        _made("Status", node_status),
+        _made("Roles", node_roles),
+        _AGE,
+        _text("Version", "status", "nodeInfo", "kubeletVersion"),
+        _made("Internal-IP", address("InternalIP"), wide=True),
+        _made("External-IP", address("ExternalIP"), wide=True),
+        _text("OS-Image", "status", "nodeInfo", "osImage", empty="<unknown>", wide=True),
+        _made("Kernel-Version", kernel, wide=True),
+        _text(
+            "Container-Runtime",
+            "status",
+            "nodeInfo",
+            "containerRuntimeVersion",
+            empty="<unknown>",
+            wide=True,
+        ),
+    ),
+    "namespaces": (_text("Status", "status", "phase"), _AGE),
+    "services": (
+        _text("Type", "spec", "type"),
+        _text("Cluster-IP", "spec", "clusterIP", empty=NONE),
+        _made("External-IP", external),
+        _made("Port(s)", ports),
+        _AGE,
+        _made("Selector", pairs("spec", "selector"), wide=True),
+    ),
+    "deployments.apps": (
+        _made("Ready", ratio(("status", "readyReplicas"), ("spec", "replicas"))),
+        _count("Up-to-date", "status", "updatedReplicas", kind="string"),
+        _count("Available", "status", "availableReplicas", kind="string"),
+        _AGE,
+        *_TEMPLATE_WIDE,
+    ),
+    "replicasets.apps": (
+        _count("Desired", "spec", "replicas"),
+        _count("Current", "status", "replicas"),
+        _count("Ready", "status", "readyReplicas"),
+        _AGE,
+        *_TEMPLATE_WIDE,
+    ),
+    "statefulsets.apps": (
+        _made("Ready", ratio(("status", "readyReplicas"), ("spec", "replicas"))),
+        _AGE,
+        *_TEMPLATE_WIDE[:2],
+    ),
+    "daemonsets.apps": (
+        _count("Desired", "status", "desiredNumberScheduled"),
+        _count("Current", "status", "currentNumberScheduled"),
+        _count("Ready", "status", "numberReady"),
+        _count("Up-to-date", "status", "updatedNumberScheduled"),
+        _count("Available", "status", "numberAvailable"),
+        _made("Node Selector", pairs("spec", "template", "spec", "nodeSelector")),
+        _AGE,
+        *_TEMPLATE_WIDE,
+    ),
+    "jobs.batch": (
+        _made("Status", job_status),
+        _made("Completions", job_completions),
+        Column("Duration", "string", job_duration),
+        _AGE,
+        *_TEMPLATE_WIDE,
+    ),
+    "cronjobs.batch": (
+        _text("Schedule", "spec", "schedule"),
+        _text("Timezone", "spec", "timeZone", empty=NONE),
+        _made("Suspend", lambda obj: "True" if field(obj, "spec", "suspend") else "False"),
+        _made("Active", lambda obj: len(field(obj, "status", "active") or ()), "integer"),
+        Column(
+            "Last Schedule",
+            "string",
+            lambda obj, now: (
+                age(t, now) if (t := field(obj, "status", "lastScheduleTime")) else NONE
+            ),
+        ),
+        _AGE,
+    ),
+    "configmaps": (_made("Data", size("data", "binaryData"), "string"), _AGE),
+    "secrets": (_text("Type", "type"), _made("Data", size("data"), "string"), _AGE),
+    "poddisruptionbudgets.policy": (
+        _made("Min Available", budget_field("minAvailable")),
+        _made("Max Unavailable", budget_field("maxUnavailable")),
+        _count("Allowed Disruptions", "status", "disruptionsAllowed"),
+        _AGE,
+    ),
+    "priorityclasses.scheduling.k8s.io": (
+        _count("Value", "value"),
+        _made("Global-Default", lambda obj: bool(obj.get("globalDefault")), "boolean"),
+        _AGE,
+        _text("PreemptionPolicy", "preemptionPolicy"),
+    ),
+    "leases.coordination.k8s.io": (_text("Holder", "spec", "holderIdentity"), _AGE),
+    "events": (
+        Column("Last Seen", "string", event_seen),
+        _text("Type", "type"),
+        _text("Reason", "reason"),
+        _made("Object", event_object),
+        _text("Subobject", "involvedObject", "fieldPath", wide=True),
+        _made("Source", event_source, wide=True),
+        _text("Message", "message"),
+        Column("First Seen", "string", event_first, priority=1),
+        _made("Count", event_count, wide=True),
+        Column("Name", "string", lambda obj, _now: obj["metadata"]["name"], "name", 1),
+    ),
+    "persistentvolumeclaims": (
+        _text("Status", "status", "phase"),
+        _text("Volume", "spec", "volumeName"),
+        _text("Capacity", "status", "capacity", "storage"),
+        _made("Access Modes", bound_modes),
+        _text("StorageClass", "spec", "storageClassName"),
+        _text("VolumeAttributesClass", "spec", "volumeAttributesClassName", empty="<unset>"),
+        _AGE,
+        _text("VolumeMode", "spec", "volumeMode", wide=True),
+    ),
+    "persistentvolumes": (
+        _text("Capacity", "spec", "capacity", "storage"),
+        _made("Access Modes", modes),
+        _text("Reclaim Policy", "spec", "persistentVolumeReclaimPolicy"),
+        _text("Status", "status", "phase"),
+        _made("Claim", claim_of),
+        _text("StorageClass", "spec", "storageClassName"),
+        _AGE,
+    ),
+    "storageclasses.storage.k8s.io": (
+        _text("Provisioner", "provisioner"),
+        _text("ReclaimPolicy", "reclaimPolicy"),
+        _text("VolumeBindingMode", "volumeBindingMode"),
+        _made("AllowVolumeExpansion", lambda obj: bool(obj.get("allowVolumeExpansion")), "boolean"),
+        _AGE,
+    ),
+    "roles.rbac.authorization.k8s.io": (_CREATED,),
+    "clusterroles.rbac.authorization.k8s.io": (_CREATED,),
+    "customresourcedefinitions.apiextensions.k8s.io": (
+        _text("Created At", "metadata", "creationTimestamp"),
+    ),
+}

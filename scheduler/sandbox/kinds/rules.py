@@ -1,0 +1,90 @@
+"""What a kind adds to the store's plain rules: the seam between storage and Kubernetes' behaviour.
+
+The store calls a `Rules` at every write; `defaults.ApiRules` is the real one. `NoRules` adds nothing and
+serves tests of the store alone.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from scheduler.sandbox.api.status import Object
+from scheduler.sandbox.kinds.kinds import Resource
+from scheduler.sandbox.kinds.typetable import Shape
+
+if TYPE_CHECKING:
+    from scheduler.sandbox.store.store import Store
+
+
+class Rules(Protocol):
+    """What a kind adds to the plain rules; every method may raise `StatusError`."""
+
+    def prepare_create(self, store: "Store", resource: Resource, obj: Object) -> None:
+        """Default and check a new object; changes `obj`, never what it shares with others."""
+
+    def prepare_update(
+        self, store: "Store", resource: Resource, new: Object, old: Object, subresource: str
+    ) -> None:
+        """Default and check `new` against `old`; changes `new` in the same way."""
+
+    def grace_period_s(self, resource: Resource, obj: Object, asked: int | None, /) -> int | None:
+        """Seconds until a deletion completes by itself; 0 deletes at once, None knows no grace."""
+        ...
+
+    def mark_deleted(self, resource: Resource, obj: Object) -> None:
+        """Change a fresh copy of an object whose deletion has begun."""
+
+    def prune(self, resource: Resource, obj: Object, /) -> Sequence[str]:
+        """Remove fields that a custom resource does not have; returns their paths."""
+        ...
+
+    def printer_columns(self, resource: Resource, /) -> Sequence[Object]:
+        """The columns that a custom resource's definition adds to tables."""
+        ...
+
+    def scale_paths(self, resource: Resource, /) -> Object | None:
+        """Where a custom resource keeps its replicas, None for built-in kinds."""
+
+    def shape_of(self, resource: Resource, /) -> Shape | None:
+        """How lists and maps of a kind merge."""
+
+    def openapi_schema(self, resource: Resource, /) -> Object | None:
+        """The schema of a custom resource, None for built-in kinds."""
+
+
+class NoRules:
+    """Rules for tests of the store alone: nothing is added, nothing is refused."""
+
+    def prepare_create(self, store: "Store", resource: Resource, obj: Object) -> None:
+        """Accept."""
+
+    def prepare_update(
+        self, store: "Store", resource: Resource, new: Object, old: Object, subresource: str
+    ) -> None:
+        """Accept."""
+
+    def grace_period_s(self, _resource: Resource, _obj: Object, _asked: int | None) -> int | None:
+        """Delete at once."""
+        return None
+
+    def mark_deleted(self, resource: Resource, obj: Object) -> None:
+        """Add nothing."""
+
+    def prune(self, _resource: Resource, _obj: Object) -> Sequence[str]:
+        """Keep everything."""
+        return ()
+
+    def printer_columns(self, _resource: Resource) -> Sequence[Object]:
+        """None."""
+        return ()
+
+    def scale_paths(self, _resource: Resource) -> Object | None:
+        """None."""
+        return None
+
+    def shape_of(self, _resource: Resource) -> Shape | None:
+        """Nothing is known."""
+        return None
+
+    def openapi_schema(self, _resource: Resource) -> Object | None:
+        """None."""
+        return None

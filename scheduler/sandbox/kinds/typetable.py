@@ -1,0 +1,145 @@
+"""The field table of the built-in kinds: names, types and merge keys, read once from types.json.
+
+Decoding (unknown fields, wrong types, canonical quantities), strategic merge patch, apply and the OpenAPI
+documents all read it. It is data about Kubernetes' wire format; nothing here looks at an object.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final, NamedTuple
+
+import msgspec
+
+from scheduler.sandbox.kinds.kinds import Resource
+
+PRIMITIVES: Final = frozenset(
+    {
+        "any",
+        "bool",
+        "bytes",
+        "int32",
+        "int64",
+        "intstr",
+        "microtime",
+        "number",
+        "quantity",
+        "string",
+        "time",
+    }
+)
+
+# Kinds that every group and version has.
+_EVERYWHERE: Final = {"DeleteOptions": "meta.v1.DeleteOptions"}
+
+
+@dataclass(slots=True)
+class Shape:
+    """A value's type: a primitive, a struct (`fields`), a list or a map (`inner`)."""
+
+    name: str
+    fields: "dict[str, Field] | None" = None
+    inner: "Shape | None" = None
+    is_list: bool = False
+
+
+@dataclass(slots=True)
+class Field:
+    """One field of a struct and how lists and maps in it merge."""
+
+    shape: Shape
+    required: bool = False
+    patch: tuple[str, ...] = ()
+    merge_key: str = ""
+    list_type: str = ""
+    map_keys: tuple[str, ...] = ()
+    atomic_map: bool = False
+
+
+class WireField(NamedTuple):
+    """A field in protobuf: its JSON name, or the struct (`inlined`) whose fields stand in its place."""
+
+    name: str
+    keeps_zero: bool
+    inlined: str
+
+
+class _Raw(msgspec.Struct, frozen=True):
+    kinds: dict[str, str]
+    types: dict[str, dict[str, str]]
+    wire: dict[str, str]
+
+
+class TypeTable:
+    """All types by name, linked on first use."""
+
+    def __init__(self, content: bytes) -> None:
+        raw = msgspec.json.decode(content, type=_Raw)
+        self.kinds = raw.kinds
+        self.raw = raw.types
+        self._raw_wire = raw.wire
+        self._shapes: dict[str, Shape] = {}
+        self._wire: dict[str, dict[int, WireField]] = {}
+
+    def of_resource(self, resource: Resource) -> Shape | None:
+        """The type of a resource's objects, None for custom resources."""
+        return self.of_kind(resource.group, resource.version, resource.kind)
+
+    def of_kind(self, group: str, version: str, kind: str) -> Shape | None:
+        """The type of a kind, None when the table has none."""
+        name = self.kinds.get(f"{group}/{version}/{kind}") or _EVERYWHERE.get(kind)
+        return self.shape(name) if name else None
+
+    def shape(self, code: str) -> Shape:
+        """The type behind a code such as `[]core.v1.Container`."""
+        found = self._shapes.get(code)
+        if found is not None:
+            return found
+        if code.startswith("[]"):
+            found = self._shapes[code] = Shape(code, is_list=True)
+            found.inner = self.shape(code[2:])
+        elif code.startswith("{}"):
+            found = self._shapes[code] = Shape(code)
+            found.inner = self.shape(code[2:])
+        elif code in PRIMITIVES:
+            found = self._shapes[code] = Shape(code)
+        else:
+            found = self._shapes[code] = Shape(code)
+            found.fields = {name: self._field(text) for name, text in self.raw[code].items()}
+        return found
+
+    def wire(self, name: str) -> dict[int, WireField]:
+        """The protobuf fields of a struct by number; empty for an unknown one."""
+        found = self._wire.get(name)
+        if found is None:
+            found = {}
+            for entry in self._raw_wire.get(name, "").split():
+                number, _, what = entry.partition("=")
+                inlined = what[1:] if what.startswith("+") else ""
+                found[int(number)] = WireField(what.lstrip("*+"), what.startswith("*"), inlined)
+            self._wire[name] = found
+        return found
+
+    def names(self) -> list[str]:
+        """The names of all struct types, sorted."""
+        return sorted(self.raw)
+
+    def _field(self, text: str) -> Field:
+        required = text.endswith("!")
+        code, *notes = text.rstrip("!").split(" ")
+        said = dict(note.split("=", 1) for note in notes)
+        return Field(
+            shape=self.shape(code),
+            required=required,
+            patch=tuple(said.get("patch", "").split(",")) if "patch" in said else (),
+            merge_key=said.get("key", ""),
+            list_type=said.get("list", ""),
+            map_keys=tuple(said["keys"].split(",")) if "keys" in said else (),
+            atomic_map=said.get("map") == "atomic",
+        )
+
+
+@cache
+def type_table() -> TypeTable:
+    """The table that ships with the package."""
+    return TypeTable(resources.files("scheduler.sandbox.kinds").joinpath("types.json").read_bytes())

@@ -1,0 +1,1 @@
+"""Simulated machines, their kubelets and the agents on them."""

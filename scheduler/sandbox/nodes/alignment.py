@@ -1,0 +1,240 @@
+"""The kubelet's topology manager: which NUMA zones a pod's containers get, or that it is refused.
+
+Written from the kubelet's documentation. Three providers give hints: CPUs and memory for containers of
+Guaranteed pods (CPUs only in whole numbers), devices for all. A hint is a set of zones that has enough
+left; it is preferred when no smaller set could ever do. Hints of all resources are merged, the
+policy accepts the best or not, and what is accepted is taken from its zones, lowest first. Amounts are
+thousandths. Knows no objects and no clock; shares nothing with any scheduler.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from scheduler.sandbox.api.status import Object
+from scheduler.sandbox.nodes.podfit import Amounts, milli
+
+Policy: TypeAlias = Literal["none", "best-effort", "restricted", "single-numa-node"]
+Scope: TypeAlias = Literal["container", "pod"]
+
+POLICIES: Final = ("none", "best-effort", "restricted", "single-numa-node")
+SCOPES: Final = ("container", "pod")
+REFUSED: Final = {
+    "reason": "TopologyAffinityError",
+    "message": "Pod was rejected: Resources cannot be allocated with Topology locality",
+}
+
+# A set of zones as bits, and whether it is preferred.
+Hint: TypeAlias = tuple[int, bool]
+
+
+@dataclass(slots=True)
+class Zone:
+    """One NUMA zone: what it has in all and what is left, by resource."""
+
+    capacity: Amounts
+    free: Amounts
+
+
+@dataclass(slots=True)
+class Taken:
+    """What one container holds: zone number → amounts; no name for what only init steps need."""
+
+    container: str
+    amounts: dict[int, Amounts] = field(default_factory=dict)
+
+
+class Aligner:
+    """The zones of one node, and who holds what in them."""
+
+    def __init__(self, zones: Iterable[Mapping[str, int]], policy: Policy, scope: Scope) -> None:
+        self.zones = [Zone(dict(amounts), dict(amounts)) for amounts in zones]
+        self.policy: Policy = policy
+        self.scope: Scope = scope
+        self.held: dict[str, list[Taken]] = {}
+
+    def admit(self, uid: str, pod: Object) -> bool:
+        """Give a pod its zones; False, and nothing changes, if the policy refuses it."""
+        if uid in self.held:
+            return True
+        before = [dict(zone.free) for zone in self.zones]
+        taken = self._by_pod(pod) if self.scope == "pod" else self._by_container(pod)
+        if taken is None:
+            for zone, free in zip(self.zones, before, strict=True):
+                zone.free = free
+            return False
+        self.held[uid] = taken
+        return True
+
+    def release(self, uid: str) -> None:
+        """Take back what a pod held."""
+        for taken in self.held.pop(uid, ()):
+            for number, amounts in taken.amounts.items():
+                for name, amount in amounts.items():
+                    self.zones[number].free[name] += amount
+
+    def _by_pod(self, pod: Object) -> list[Taken] | None:
+        asked = _whole(pod)
+        zones = self._accepted(asked)
+        if zones is None:
+            return None
+        amounts = self._take(asked, zones)
+        guaranteed = qos_of(pod) == "Guaranteed"
+        names = [
+            container["name"]
+            for container, stays in _in_order(pod)
+            if stays and _managed(container, is_guaranteed=guaranteed)
+        ]
+        # All containers run where the pod does; what they hold is accounted for once.
+        others = {number: Amounts() for number in amounts}
+        return [Taken(name, others if at else amounts) for at, name in enumerate(names or [""])]
+
+    def _by_container(self, pod: Object) -> list[Taken] | None:
+        found = []
+        is_guaranteed = qos_of(pod) == "Guaranteed"
+        for container, stays in _in_order(pod):
+            asked = _managed(container, is_guaranteed=is_guaranteed)
+            zones = self._accepted(asked)
+            if zones is None:
+                return None
+            # What an init container used is there again for those after it.
+            if stays:
+                found.append(Taken(container["name"], self._take(asked, zones)))
+        return found
+
+    def _accepted(self, asked: Amounts) -> int | None:
+        """Return the zones for a request as bits, None if the policy refuses it."""
+        everything = (1 << len(self.zones)) - 1
+        offered = (self._hints(name, amount) for name, amount in asked.items())
+        hints = [found for found in offered if found is not None]
+        if self.policy == "none" or not hints:
+            return everything
+        if self.policy == "single-numa-node":
+            hints = [[hint for hint in found if hint[0].bit_count() == 1] for found in hints]
+        agreed = set.intersection(*({zones for zones, best in found if best} for found in hints))
+        if agreed:
+            return _best(agreed)
+        if self.policy != "best-effort":
+            return None
+        return _overlap([[zones for zones, _ in found] for found in hints], everything)
+
+    def _hints(self, name: str, amount: int) -> list[Hint] | None:
+        """Return the sets of zones for one resource; None if no zone manages it."""
+        managed = [name in zone.capacity for zone in self.zones]
+        if not amount or not any(managed):
+            return None
+        most = _sums([zone.capacity.get(name, 0) for zone in self.zones])
+        left = _sums([zone.free.get(name, 0) for zone in self.zones])
+        enough = [zones for zones in range(1, len(most)) if most[zones] >= amount]
+        smallest = min((zones.bit_count() for zones in enough), default=0)
+        return [(zones, zones.bit_count() == smallest) for zones in enough if left[zones] >= amount]
+
+    def _take(self, asked: Amounts, zones: int) -> dict[int, Amounts]:
+        taken: dict[int, Amounts] = {}
+        for name, amount in asked.items():
+            rest = amount
+            for number, zone in enumerate(self.zones):
+                part = min(rest, zone.free.get(name, 0)) if zones >> number & 1 else 0
+                if part > 0:
+                    zone.free[name] -= part
+                    taken.setdefault(number, {})[name] = part
+                    rest -= part
+        return taken
+
+
+def _overlap(all_sets: list[list[int]], everything: int) -> int:
+    """Return the best overlap of one set of zones per resource; all zones where there is none."""
+    merged = {everything}
+    for sets in all_sets:
+        merged = {mine & other for mine in merged for other in sets if mine & other}
+    return _best(merged) if merged else everything
+
+
+def _best(sets: Iterable[int]) -> int:
+    """Return the narrowest set of zones, of several the one with the lowest numbers."""
+    return min(sets, key=lambda zones: (zones.bit_count(), zones))
+
+
+def _sums(amounts: list[int]) -> list[int]:
+    """Return the sum for every set of zones, by its bits."""
+    sums = [0]
+    for amount in amounts:
+        sums += [amount + before for before in sums]
+    return sums
+
+
+def _whole(pod: Object) -> Amounts:
+    """What a pod holds as a whole: its containers, or its largest init step if that is more."""
+    is_guaranteed = qos_of(pod) == "Guaranteed"
+    running: Amounts = {}
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container, stays in _in_order(pod):
+        asked = _managed(container, is_guaranteed=is_guaranteed)
+        if stays:
+            _add(running, asked)
+            if container.get("restartPolicy") == "Always":
+                _add(sidecars, asked)
+        else:
+            _add(asked, sidecars)
+            _raise(peak, asked)
+    _raise(running, peak)
+    return running
+
+
+def _in_order(pod: Object) -> Iterator[tuple[Object, bool]]:
+    """Yield the containers as they start, with whether they run on beside those after them."""
+    for container in pod["spec"].get("initContainers") or ():
+        yield container, container.get("restartPolicy") == "Always"
+    for container in pod["spec"]["containers"]:
+        yield container, True
+
+
+def _managed(container: Object, *, is_guaranteed: bool) -> Amounts:
+    """What of a container's requests the kubelet assigns: devices; CPUs and memory if Guaranteed."""
+    requests = (container.get("resources") or {}).get("requests") or {}
+    found: Amounts = {}
+    for name, text in requests.items():
+        amount = milli(text)
+        if name == "cpu":
+            is_assigned = is_guaranteed and amount % 1000 == 0
+        elif name == "memory" or name.startswith("hugepages-"):
+            is_assigned = is_guaranteed
+        else:
+            is_assigned = "/" in name and "kubernetes.io/" not in name
+        if is_assigned:
+            found[name] = amount
+    return found
+
+
+def qos_of(pod: Object) -> str:
+    """The class of a pod: as its status says, else from its containers' requests and limits."""
+    known: str = (pod.get("status") or {}).get("qosClass") or ""
+    if known:
+        return known
+    asks, is_guaranteed = False, True
+    for container, _ in _in_order(pod):
+        resources = container.get("resources") or {}
+        requests, limits = (
+            {
+                name: milli(amount)
+                for name, amount in (resources.get(part) or {}).items()
+                if name in ("cpu", "memory") and milli(amount)
+            }
+            for part in ("requests", "limits")
+        )
+        asks = asks or bool(requests or limits)
+        is_guaranteed = is_guaranteed and len(limits) == 2 and {**limits, **requests} == limits
+    if not asks:
+        return "BestEffort"
+    return "Guaranteed" if is_guaranteed else "Burstable"
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise(total: Amounts, floor: Amounts) -> None:
+    for name, amount in floor.items():
+        total[name] = max(total.get(name, 0), amount)

@@ -1,0 +1,219 @@
+"""The simulated machines: a record per Node object, its Lease, and its Ready condition.
+
+Every Node in the store gets one, also those that a person created, as soon as it appears. Leases are renewed in slots: a slot
+holds the nodes with the same number modulo `_SLOTS`, so ten thousand nodes need a few timers and no burst.
+
+    trellis.dev/simulate-stopped: "true"    the kubelet is dead: no lease, pods neither start nor stop
+    trellis.dev/simulate-ready: "false"     the kubelet reports NotReady
+"""
+
+from typing import Final, Protocol
+
+from scheduler.base.clock import Clock, rfc3339_micro
+from scheduler.sandbox.api.status import Object
+from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.kinds.kinds import LEASES, NODES, Resource
+from scheduler.sandbox.nodes.podfit import Usage
+from scheduler.sandbox.nodes.podlife import PREFIX
+from scheduler.sandbox.nodes.shape import node_address, ready_conditions
+from scheduler.sandbox.store.collection import DELETED, Change
+from scheduler.sandbox.store.store import Store
+
+STOPPED: Final = PREFIX + "stopped"
+READY: Final = PREFIX + "ready"
+LEASE_NAMESPACE: Final = "kube-node-lease"
+LEASE_DURATION_S: Final = 40
+
+_SLOTS: Final = 40
+_SLOT: Final = "slot:"
+_BLOCKS: Final = 1 << 15
+
+
+class Alignment(Protocol):
+    """The NUMA side of a machine, if it has one."""
+
+    report_after_s: float
+
+    def admit(self, pod: Object) -> bool:
+        """Take a pod in, or refuse it."""
+        ...
+
+    def release(self, uid: str) -> None:
+        """Let go of a pod that ended or went."""
+        ...
+
+    def report(self, name: str, resource: Resource) -> Object:
+        """Return what an agent on the node would write now."""
+        ...
+
+
+class Machine:
+    """What the simulation knows of one node: addresses, what its pods take, whether its kubelet lives."""
+
+    __slots__ = ("_free", "_next", "_prefix", "address", "alive", "numa", "number", "usage")
+
+    def __init__(self, number: int, address: str) -> None:
+        block = number % _BLOCKS
+        self.number = number
+        self.address = address
+        self.alive = True
+        self.usage = Usage()
+        self.numa: Alignment | None = None
+        self._prefix = f"10.{128 + (block >> 8)}.{block & 255}."
+        self._next = 1
+        self._free: list[str] = []
+
+    def take_address(self) -> str:
+        """An address for a pod; free ones are used again."""
+        if self._free:
+            return self._free.pop()
+        found = self._next
+        self._next = found + 1 if found < 254 else 1
+        return f"{self._prefix}{found}"
+
+    def give_back(self, address: str) -> None:
+        """The pod with this address is gone."""
+        if address:
+            self._free.append(address)
+
+
+class Nodes:
+    """The actor for nodes; `machines` is read by the kubelets."""
+
+    def __init__(self, store: Store, *, renew_interval_s: float = 10.0) -> None:
+        self.agenda = Agenda()
+        self.machines: dict[str, Machine] = {}
+        self._store = store
+        self._clock: Clock = store.clock
+        self._interval_s = renew_interval_s
+        self._slots: list[set[str]] = [set() for _ in range(_SLOTS)]
+        self._next_number = 0
+
+    def interests(self) -> list[Interest]:
+        """Nodes only."""
+        return [(NODES, self._hear)]
+
+    def act(self, key: str, now: float) -> None:
+        """Renew the leases of a slot, or look after one node."""
+        if key.startswith(_SLOT):
+            self._renew(int(key[len(_SLOT) :]), now)
+        else:
+            self._tend(key, now)
+
+    def _hear(self, change: Change) -> None:
+        node = change.stored.obj
+        name = node["metadata"]["name"]
+        machine = self.machines.get(name)
+        if change.type == DELETED:
+            if machine is not None:
+                del self.machines[name]
+                self._slots[machine.number % _SLOTS].discard(name)
+            return
+        if machine is None:
+            machine = self._add(name, node)
+            self.agenda.add(name)
+        elif change.previous is not None and _notes(change.previous.obj) != _notes(node):
+            self.agenda.add(name)
+        machine.alive = _notes(node).get(STOPPED) != "true"
+
+    def _add(self, name: str, node: Object) -> Machine:
+        number = self._next_number
+        self._next_number += 1
+        machine = Machine(number, _address(node) or node_address(number))
+        self.machines[name] = machine
+        slot = number % _SLOTS
+        self._slots[slot].add(name)
+        # The golden ratio spreads the slots over the interval however few of them are in use.
+        offset_s = self._interval_s * (slot * 0.618034 % 1.0)
+        self.agenda.add_at(f"{_SLOT}{slot}", self._clock.now() + offset_s)
+        return machine
+
+    def _tend(self, name: str, now: float) -> None:
+        stored = self._store.find(NODES, "", name)
+        machine = self.machines.get(name)
+        if stored is None or machine is None or not machine.alive:
+            return
+        self._write_lease(name, stored.uid, rfc3339_micro(now))
+        status = _reported_status(stored.obj, machine, self._store.now())
+        if status is not None:
+            self._store.update(NODES, {**stored.obj, "status": status}, subresource="status")
+
+    def _renew(self, slot: int, now: float) -> None:
+        names = self._slots[slot]
+        if not names:
+            return
+        stamp = rfc3339_micro(now)
+        leases = self._store.collection(LEASES).items
+        for name in sorted(names):
+            machine = self.machines[name]
+            if not machine.alive:
+                continue
+            held = leases.get(f"{LEASE_NAMESPACE}/{name}")
+            if held is None:
+                self.agenda.add(name)
+                continue
+            spec = {**held.obj["spec"], "renewTime": stamp}
+            self._store.replace(LEASES, held, {**held.obj, "spec": spec})
+        self.agenda.add_at(f"{_SLOT}{slot}", now + self._interval_s)
+
+    def _write_lease(self, name: str, uid: str, stamp: str) -> None:
+        held = self._store.find(LEASES, LEASE_NAMESPACE, name)
+        if held is not None:
+            spec = {**held.obj["spec"], "renewTime": stamp}
+            self._store.replace(LEASES, held, {**held.obj, "spec": spec})
+            return
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+        lease = {
+            "metadata": {"name": name, "ownerReferences": [owner]},
+            "spec": {
+                "holderIdentity": name,
+                "leaseDurationSeconds": LEASE_DURATION_S,
+                "renewTime": stamp,
+            },
+        }
+        self._store.create(LEASES, lease, LEASE_NAMESPACE)
+
+
+def _notes(node: Object) -> dict[str, str]:
+    return node["metadata"].get("annotations") or {}
+
+
+def _address(node: Object) -> str:
+    for entry in (node.get("status") or {}).get("addresses") or ():
+        if entry["type"] == "InternalIP":
+            return str(entry["address"])
+    return ""
+
+
+def _reported_status(node: Object, machine: Machine, now: str) -> Object | None:
+    """The status that the kubelet would report now; None when it stands there already."""
+    status = node.get("status") or {}
+    ready = _notes(node).get(READY) != "false"
+    held = {found["type"]: found for found in status.get("conditions") or ()}
+    wanted = "True" if ready else "False"
+    has_address = bool(status.get("addresses"))
+    if has_address and held.get("Ready", {}).get("status") == wanted and not _has_unknown(held):
+        return None
+    conditions = []
+    for fresh in ready_conditions(now):
+        if fresh["type"] == "Ready" and not ready:
+            fresh |= {
+                "status": "False",
+                "reason": "KubeletNotReady",
+                "message": f"the annotation {READY} says so",
+            }
+        old = held.pop(fresh["type"], None)
+        if old is not None and old["status"] == fresh["status"]:
+            fresh["lastTransitionTime"] = old.get("lastTransitionTime", now)
+        conditions.append(fresh)
+    new = {**status, "conditions": [*held.values(), *conditions]}
+    if not has_address:
+        new["addresses"] = [
+            {"type": "InternalIP", "address": machine.address},
+            {"type": "Hostname", "address": node["metadata"]["name"]},
+        ]
+    return new
+
+
+def _has_unknown(held: dict[str, Object]) -> bool:
+    return any(condition["status"] == "Unknown" for condition in held.values())

@@ -1,0 +1,123 @@
+"""What happens to a simulated pod, as a function of time: waiting, running, restarted, ended.
+
+`plan_of` reads a pod's `trellis.dev/simulate-*` annotations once, `stage_at` says where the pod stands at a moment and when that
+changes next. The kubelet asks and writes; nothing here keeps state or reads a clock.
+
+    trellis.dev/simulate-start-after: 3s    time from binding until the containers run
+    trellis.dev/simulate-ready-after: 10s   time from running until Ready, or `never`
+    trellis.dev/simulate-run-for: 1m        time until the containers exit, or `forever`
+    trellis.dev/simulate-exit-code: "1"     what they exit with
+    trellis.dev/simulate-stop-after: 5s     time a deleted pod takes to stop (at most its grace period)
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from scheduler.sandbox.api.status import Object
+from scheduler.sandbox.nodes.durations import seconds
+
+PREFIX: Final = "trellis.dev/simulate-"
+START_AFTER: Final = PREFIX + "start-after"
+READY_AFTER: Final = PREFIX + "ready-after"
+RUN_FOR: Final = PREFIX + "run-for"
+EXIT_CODE: Final = PREFIX + "exit-code"
+STOP_AFTER: Final = PREFIX + "stop-after"
+
+NEVER: Final = math.inf
+
+Step: TypeAlias = Literal["waiting", "running", "succeeded", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How quick the simulated world is where no annotation says otherwise, in seconds."""
+
+    start_s: float = 0.0
+    job_s: float = 1.0
+    stop_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The durations of one pod's life, in seconds; `inf` for never."""
+
+    start_s: float
+    ready_s: float
+    run_s: float
+    stop_s: float
+    exit_code: int
+    restart_policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a pod stands: `since` is when this step began, `due` when the next begins (`inf`: never)."""
+
+    step: Step
+    since: float
+    due: float
+    ready: bool = False
+    restarts: int = 0
+    began: float = 0.0
+
+
+def plan_of(pod: Object, pace: Pace) -> Plan:
+    """The plan of a pod; values that cannot be read count as absent."""
+    meta, spec = pod["metadata"], pod["spec"]
+    notes = meta.get("annotations")
+    policy = spec.get("restartPolicy", "Always")
+    run_s = pace.job_s if policy != "Always" and _is_of_job(meta) else NEVER
+    grace_s = spec.get("terminationGracePeriodSeconds", 30)
+    if not notes:
+        return Plan(pace.start_s, 0.0, run_s, min(pace.stop_s, grace_s), 0, policy)
+    code = notes.get(EXIT_CODE, "0")
+    return Plan(
+        start_s=_duration(notes, START_AFTER, pace.start_s),
+        ready_s=_duration(notes, READY_AFTER, 0.0),
+        run_s=_duration(notes, RUN_FOR, run_s),
+        stop_s=_duration(notes, STOP_AFTER, min(pace.stop_s, grace_s)),
+        exit_code=int(code) if code.isdecimal() else 0,
+        restart_policy=policy,
+    )
+
+
+def stage_at(plan: Plan, started: float, now: float) -> Stage:
+    """Where a pod that reached its node at `started` stands at `now`."""
+    running = started + plan.start_s
+    if now < running:
+        return Stage("waiting", started, running)
+    end = running + plan.run_s
+    if now < end:
+        return _running(plan, running, end, now, 0, running)
+    if plan.restart_policy == "Always" or (plan.exit_code and plan.restart_policy == "OnFailure"):
+        length = max(plan.run_s, 1.0)
+        restarts = 1 + int((now - end) / length)
+        again = end + (restarts - 1) * length
+        return _running(plan, again, again + length, now, restarts, running)
+    step: Step = "failed" if plan.exit_code else "succeeded"
+    return Stage(step, end, NEVER, began=running)
+
+
+def _running(
+    plan: Plan, since: float, end: float, now: float, restarts: int, began: float
+) -> Stage:
+    ready_at = since + plan.ready_s
+    if now < ready_at:
+        return Stage("running", since, min(ready_at, end), restarts=restarts, began=began)
+    return Stage("running", since, end, ready=True, restarts=restarts, began=began)
+
+
+def _duration(notes: Mapping[str, str], name: str, default_s: float) -> float:
+    text = notes.get(name)
+    if text is None:
+        return default_s
+    if text in ("never", "forever"):
+        return NEVER
+    found = seconds(text)
+    return default_s if found is None else found
+
+
+def _is_of_job(meta: Object) -> bool:
+    return any(owner["kind"] == "Job" for owner in meta.get("ownerReferences") or ())

@@ -1,0 +1,249 @@
+"""One stored kind: its current objects, its bounded history, and the watches that follow it.
+
+The store owns one `Collection` per storage and is the only writer. A `Stored` is one version of one object; neither it nor
+the dict inside is ever changed after it was committed, so lists and watches hand them out without copying
+and the encoded bytes of a version are made once. Old versions of a list are rebuilt by undoing the history.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.sandbox.api.status import Object, expired
+
+ADDED: Final = "ADDED"
+MODIFIED: Final = "MODIFIED"
+DELETED: Final = "DELETED"
+
+_TYPE_META: Final = ("kind", "apiVersion")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Stored:
+    """One committed version of one object."""
+
+    __slots__ = ("_converted", "_tail", "key", "obj", "version")
+
+    def __init__(self, key: str, version: int, obj: Object) -> None:
+        self.key = key
+        self.version = version
+        self.obj = obj
+        self._tail: bytes | None = None
+        self._converted: dict[str, bytes] | None = None
+
+    def tail(self) -> bytes:
+        """The JSON bytes after kind and apiVersion, closing brace included; made once.
+
+        `resource.head + tail` is the object, and `b"{" + tail` an item of a typed list: the same bytes serve every
+        API version and every answer.
+        """
+        tail = self._tail
+        if tail is None:
+            rest = {name: part for name, part in self.obj.items() if name not in _TYPE_META}
+            tail = self._tail = _encode(rest)[1:]
+        return tail
+
+    def converted_tail(self, form: str, convert: Callable[[Object], Object]) -> bytes:
+        """The tail of what `convert` makes of the object; made once per `form`."""
+        if self._converted is None:
+            self._converted = {}
+        tail = self._converted.get(form)
+        if tail is None:
+            rest = {
+                name: part for name, part in convert(self.obj).items() if name not in _TYPE_META
+            }
+            tail = self._converted[form] = _encode(rest)[1:]
+        return tail
+
+    def forget_encoded(self) -> None:
+        """Free the bytes; they are made again should somebody still ask for this version."""
+        self._tail = self._converted = None
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return str(self.obj["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        """`metadata.namespace`, empty for objects of the cluster."""
+        return str(self.obj["metadata"].get("namespace", ""))
+
+    @property
+    def uid(self) -> str:
+        """`metadata.uid`."""
+        return str(self.obj["metadata"]["uid"])
+
+
+class Change:
+    """One write: what happened, the version it made and the one before it (None for ADDED).
+
+    For DELETED `stored` is the last state under the deletion's own version.
+    """
+
+    __slots__ = ("previous", "stored", "type")
+
+    def __init__(self, type_: str, stored: Stored, previous: Stored | None) -> None:
+        self.type = type_
+        self.stored = stored
+        self.previous = previous
+
+    @property
+    def version(self) -> int:
+        """The resource version of the write."""
+        return self.stored.version
+
+
+Predicate = Callable[[Stored], bool]
+
+
+class Watch:
+    """A position in a collection's history; `wake` is called once each time something arrives.
+
+    `wake` runs inside the write: it may set an event or schedule a call, and it may read `changes()`, but it
+    must not write to the store.
+    """
+
+    def __init__(
+        self, collection: "Collection", position: int, prefix: str, wake: Callable[[], None]
+    ) -> None:
+        self._collection = collection
+        self._position = position
+        self._prefix = prefix
+        self._wake = wake
+        self._told = False
+        self._closed = False
+
+    def changes(self) -> list[Change]:
+        """All changes since the last call, in order; 410 `Expired` when the reader was too slow."""
+        self._told = False
+        found = self._collection.since(self._position)
+        self._position += len(found)
+        if not self._prefix:
+            return found
+        return [change for change in found if change.stored.key.startswith(self._prefix)]
+
+    def close(self) -> None:
+        """Stop following; repeated calls are harmless."""
+        self._closed = True
+        self._collection.watches.discard(self)
+
+    def notify(self) -> None:
+        """Called by the collection after a write."""
+        if not self._told and not self._closed:
+            self._told = True
+            self._wake()
+
+    @property
+    def pending(self) -> bool:
+        """Whether `changes()` has something to say."""
+        return self._position < self._collection.end
+
+
+class Collection:
+    """The objects of one storage by key (`namespace/name`, or `name`), sorted, with history."""
+
+    def __init__(self, capacity: int, version: int) -> None:
+        self.items: dict[str, Stored] = {}
+        self.keys: list[str] = []
+        self.watches: set[Watch] = set()
+        self.version = version
+        self._capacity = capacity
+        self._log: list[Change] = []
+        self._dropped = 0
+        self._oldest = version
+
+    @property
+    def end(self) -> int:
+        """Position after the newest change."""
+        return self._dropped + len(self._log)
+
+    def commit(self, change: Change) -> None:
+        """Take one write into the current state and the history, then wake the watches."""
+        stored = change.stored
+        if change.previous is not None:
+            change.previous.forget_encoded()
+        if change.type == DELETED:
+            del self.items[stored.key]
+            del self.keys[bisect_left(self.keys, stored.key)]
+        else:
+            if change.previous is None:
+                insort(self.keys, stored.key)
+            self.items[stored.key] = stored
+        self.version = stored.version
+        self._log.append(change)
+        if len(self._log) > 2 * self._capacity:
+            self._oldest = self._log[-self._capacity - 1].version
+            self._dropped += len(self._log) - self._capacity
+            del self._log[: -self._capacity]
+        for watch in list(self.watches):
+            watch.notify()
+
+    def forget_history(self, version: int) -> None:
+        """Refuse watches that start before `version`, and free what they would have read."""
+        self._dropped += len(self._log)
+        self._log.clear()
+        self._oldest = max(self._oldest, version)
+
+    def since(self, position: int) -> list[Change]:
+        """The changes from `position` on; 410 when some of them are gone."""
+        start = position - self._dropped
+        if start < 0:
+            raise expired("too old resource version: the watch fell behind the kept history")
+        return self._log[start:] if start else list(self._log)
+
+    def watch(self, version: int | None, prefix: str, wake: Callable[[], None]) -> Watch:
+        """Follow from after `version` (None: from now on); 410 when that is too old."""
+        position = self.end if version is None else self._position_after(version)
+        watch = Watch(self, position, prefix, wake)
+        self.watches.add(watch)
+        return watch
+
+    def range(self, prefix: str) -> list[Stored]:
+        """The current objects whose key starts with `prefix`, sorted by key."""
+        items = self.items
+        if not prefix:
+            return [items[key] for key in self.keys]
+        low, high = _bounds(self.keys, prefix)
+        return [items[key] for key in self.keys[low:high]]
+
+    def range_at(self, prefix: str, version: int) -> list[Stored]:
+        """The same as it was at `version`; O(objects + changes since); 410 when too old."""
+        if version >= self.version:
+            return self.range(prefix)
+        undone: dict[str, Stored | None] = {}
+        for change in reversed(self._log[self._position_after(version) - self._dropped :]):
+            undone[change.stored.key] = change.previous
+        state: dict[str, Stored] = {stored.key: stored for stored in self.range(prefix)}
+        for key, previous in undone.items():
+            if previous is None:
+                state.pop(key, None)
+            elif key.startswith(prefix):
+                state[key] = previous
+        return [state[key] for key in sorted(state)]
+
+    def _position_after(self, version: int) -> int:
+        if version < self._oldest:
+            raise expired(f"too old resource version: {version} ({self._oldest})")
+        return self._dropped + bisect_right(self._log, version, key=_version_of)
+
+
+def _version_of(change: Change) -> int:
+    return change.stored.version
+
+
+def _bounds(keys: Sequence[str], prefix: str) -> tuple[int, int]:
+    low = bisect_left(keys, prefix)
+    return low, bisect_left(keys, prefix + "\U0010ffff", low)
+
+
+def field(obj: Any, *path: str) -> Any:
+    """The value at `path` in nested dicts, or None where the path ends early."""
+    for name in path:
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(name)
+    return obj

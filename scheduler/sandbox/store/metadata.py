@@ -1,0 +1,221 @@
+"""The rules for `metadata` that hold for every kind: names, uids, times, versions, finalizers.
+
+The store calls these on its own copy of an object before it commits; they change that copy only.
+Kind-specific rules live in `defaults.py` and its neighbours.
+"""
+
+import random
+import re
+import uuid
+from typing import Final
+
+from scheduler.sandbox.api.status import (
+    AsJson,
+    Cause,
+    Object,
+    StatusError,
+    bad_request,
+    delete_precondition,
+    forbidden_field,
+    invalid,
+    invalid_value,
+    precondition,
+    required,
+    stale,
+)
+from scheduler.sandbox.kinds.kinds import Resource
+
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_MAX_GENERATED: Final = 58
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_SUBDOMAIN_TEXT: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_LABEL_TEXT: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
+    "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_OWNER_PARTS: Final = {
+    "apiVersion": "version must not be empty",
+    "kind": "must not be empty",
+    "name": "must not be empty",
+    "uid": "must not be empty",
+}
+_OWNER_ORDER: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+_LABEL_KINDS: Final = frozenset({"Namespace", "Service"})
+_PATH_KINDS: Final = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
+
+
+def fill_new(obj: Object, now: str, source: random.Random) -> None:
+    """Set what the API server sets at creation: generated name, uid, creation time."""
+    meta = obj["metadata"]
+    if meta.get("generateName") and not meta.get("name"):
+        suffix = "".join(source.choices(_ALPHABET, k=5))
+        meta["name"] = str(meta["generateName"])[:_MAX_GENERATED] + suffix
+    meta["uid"] = str(uuid.UUID(int=source.getrandbits(128), version=4))
+    meta["creationTimestamp"] = now
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
+        meta.pop(name, None)
+
+
+def check_name(resource: Resource, obj: Object) -> None:
+    """Refuse a missing or malformed name with 422."""
+    meta = obj["metadata"]
+    name = meta.get("name", "")
+    if not name:
+        cause = required("metadata.name", "name or generateName is required")
+        raise invalid(resource, "", [cause])
+    fault = name_fault(resource.kind, name)
+    if fault:
+        raise invalid(resource, name, [invalid_value("metadata.name", name, fault)])
+
+
+def name_fault(kind: str, name: str) -> str:
+    """What is wrong with an object name of this kind, or an empty string."""
+    if kind in _PATH_KINDS:
+        return "" if "/" not in name and "%" not in name else "may not contain '/' or '%'"
+    if kind in _LABEL_KINDS:
+        if len(name) > 63:
+            return "must be no more than 63 characters"
+        return "" if _LABEL.fullmatch(name) else _LABEL_TEXT
+    if len(name) > 253:
+        return "must be no more than 253 characters"
+    return "" if _SUBDOMAIN.fullmatch(name) else _SUBDOMAIN_TEXT
+
+
+def check_unrenamed(resource: Resource, new: Object, old: Object) -> None:
+    """Refuse a patch that would make another object of this one; 422."""
+    sent, kept = new.get("metadata") or {}, old["metadata"]
+    uid = sent.get("uid")
+    if uid and uid != kept["uid"]:
+        cause = invalid_value("metadata.uid", uid, "field is immutable")
+        # kube-apiserver: metadata is validated twice, and each time tells its cause.
+        raise invalid(resource, kept["name"], [cause, cause])
+
+
+def check_identity(resource: Resource, new: Object, old: Object) -> None:
+    """Refuse an update of another version (409) or another object (409)."""
+    sent, kept = new["metadata"], old["metadata"]
+    name = kept["name"]
+    version = sent.get("resourceVersion")
+    if version and version != kept["resourceVersion"]:
+        raise stale(resource, name)
+    uid = sent.get("uid")
+    if uid and uid != kept["uid"]:
+        raise uid_mismatch(resource, kept, uid)
+
+
+def uid_mismatch(resource: Resource, meta: Object, sent: str) -> StatusError:
+    """409: the precondition of a write named another uid."""
+    text = f"UID in precondition: {sent}, UID in object meta: {meta['uid']}"
+    return precondition(resource, meta["name"], meta.get("namespace", ""), text)
+
+
+def check_deletion(resource: Resource, meta: Object, uid: str, version: str) -> None:
+    """Refuse to delete another object or version than the one named; 409."""
+    if uid and uid != meta["uid"]:
+        raise delete_precondition(
+            resource,
+            meta["name"],
+            f"the UID in the precondition ({uid}) does not match the UID in record "
+            f"({meta['uid']}). The object might have been deleted and then recreated",
+        )
+    if version and version != meta["resourceVersion"]:
+        raise delete_precondition(
+            resource,
+            meta["name"],
+            f"the ResourceVersion in the precondition ({version}) does not match the "
+            f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified",
+        )
+
+
+def keep_system_fields(new: Object, old: Object) -> None:
+    """Carry over what a client may leave out of an update and may never change."""
+    sent, kept = new["metadata"], old["metadata"]
+    for name in (
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "resourceVersion",
+        "generation",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generateName",
+    ):
+        if name in kept:
+            sent[name] = kept[name]
+        elif name != "generateName":
+            sent.pop(name, None)
+    sent.pop("selfLink", None)
+
+
+def check_finalizers(resource: Resource, new: Object, old: Object) -> None:
+    """Refuse finalizers added to an object that is being deleted."""
+    if "deletionTimestamp" not in old["metadata"]:
+        return
+    before = set(old["metadata"].get("finalizers") or ())
+    added = [name for name in new["metadata"].get("finalizers") or () if name not in before]
+    if added:
+        shown = ", ".join(f'"{name}"' for name in added)
+        cause = forbidden_field(
+            "metadata.finalizers",
+            "no new finalizers can be added if the object is being deleted, "
+            f"found new finalizers []string{{{shown}}}",
+        )
+        raise invalid(resource, old["metadata"]["name"], [cause, cause])
+
+
+def spec_changed(new: Object, old: Object) -> bool:
+    """Whether anything but metadata and status differs, which makes a new generation."""
+    skip = ("metadata", "status", "apiVersion", "kind")
+    keys = {key for key in (*new, *old) if key not in skip}
+    return any(new.get(key) != old.get(key) for key in keys)
+
+
+def owner_faults(meta: Object) -> list[Cause]:
+    """Faults of `metadata.ownerReferences`."""
+    references = meta.get("ownerReferences") or ()
+    causes = [
+        invalid_value(f"metadata.ownerReferences.{part}", "", text)
+        for reference in references
+        for part, text in _OWNER_PARTS.items()
+        if not reference.get(part)
+    ]
+    leading = [reference for reference in references if reference.get("controller")]
+    if len(leading) > 1:
+        names = [f"{reference.get('kind')}/{reference.get('name')}" for reference in leading[:2]]
+        text = (
+            'Only one reference can have Controller set to true. Found "true" in references for '
+            + " and ".join(names)
+        )
+        shown = [
+            {part: reference[part] for part in _OWNER_ORDER if part in reference}
+            for reference in references
+        ]
+        causes.append(invalid_value("metadata.ownerReferences", AsJson(shown), text))
+    return causes
+
+
+def check_namespace(resource: Resource, obj: Object, namespace: str) -> None:
+    """Put the request's namespace into the object; refuse with 400 when they disagree."""
+    meta = obj["metadata"]
+    if not resource.namespaced:
+        meta.pop("namespace", None)
+        return
+    sent = meta.get("namespace")
+    if namespace and sent and sent != namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    meta["namespace"] = namespace or sent or ""
+    if not meta["namespace"]:
+        raise invalid(resource, meta.get("name", ""), [_no_namespace()])
+
+
+def _no_namespace() -> Cause:
+    return required("metadata.namespace")
