@@ -21,17 +21,17 @@ from scheduler.base.errors import ObjectError, PluginError
 from scheduler.base.meters import Meters
 from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.choose import Ties
-from scheduler.engine.attempt.conclude import Outcomes
+from scheduler.engine.attempt.conclude import Conclusions
 from scheduler.engine.attempt.cycle import Attempt, decide_at_once
-from scheduler.engine.attempt.suspended import Deliberations
+from scheduler.engine.attempt.suspended import SuspendedCycles
 from scheduler.engine.binding.bindings import Bindings, InFlight
 from scheduler.engine.binding.nominated import Promises
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.preemption import Preemptions
 from scheduler.engine.effects import Answer, Complete, Effects, Event, Leading, Listed, Watched
-from scheduler.engine.extender.asked import Consultants
+from scheduler.engine.extender.attempts import ExtenderAttempts
 from scheduler.engine.extender.extenders import Extender
-from scheduler.engine.group.context import Tools
+from scheduler.engine.group.context import ContextTools
 from scheduler.engine.group.doors import Doors
 from scheduler.engine.group.groups import Groups, planners
 from scheduler.engine.handle import EngineHandle
@@ -40,7 +40,7 @@ from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.backoff import Backoff
 from scheduler.engine.queue.gates import Gates
-from scheduler.engine.queue.hints import Wakeups
+from scheduler.engine.queue.hints import UnschedulablePods
 from scheduler.engine.queue.order import grouping, sort_key
 from scheduler.engine.queue.queues import QueuedPod, Queues
 from scheduler.framework.answers import States
@@ -96,15 +96,15 @@ class Engine:
         }
         self._first_rows = dict.fromkeys(self.profiles, 0)
         self._outbox = Outbox()
-        wakeups = Wakeups(
+        unschedulable_pods = UnschedulablePods(
             self.profiles,
             self.observation.fault,
             hinted=self.observation.hinted if self.observation.stopwatch is not None else None,
             now_s=self.observation.now_s,
         )
         gates = Gates(self.profiles, self.observation)
-        self.queues = self._queues(gates, wakeups)
-        self._outcomes = Outcomes(
+        self.queues = self._queues(gates, unschedulable_pods)
+        self._conclusions = Conclusions(
             self._outbox,
             self.cluster,
             self.queues,
@@ -115,7 +115,7 @@ class Engine:
         self.bindings = Bindings(
             self._outbox, self._ended, self.observation.fault, self.observation.waited
         )
-        self.deliberations = Deliberations(self._outbox, self.observation.fault, self.profiles)
+        self.suspended = SuspendedCycles(self._outbox, self.observation.fault, self.profiles)
         self.intake = self._intake()
         self.preemptions = Preemptions(
             self._outbox,
@@ -125,21 +125,23 @@ class Engine:
             self.observation,
             lambda pod, now: self.intake.announce(room_freed(pod), now),
         )
-        self._outcomes.intake, self._outcomes.bindings = self.intake, self.bindings
-        self._outcomes.preemptions = self.preemptions
+        self._conclusions.intake, self._conclusions.bindings = self.intake, self.bindings
+        self._conclusions.preemptions = self.preemptions
         self._now = 0.0
         self.groups = self._groups(gates)
-        self.consultants = Consultants(
+        self.extender_attempts = ExtenderAttempts(
             self.settings.extenders,
-            self.deliberations,
+            self.suspended,
             self.queues,
             lambda queued: self.attempt(_as_we_know_it(queued), self._now),
             self.observation.fault,
         )
-        if self.consultants.is_needed:
-            self.bindings.binder_of = self.consultants.binder
+        if self.extender_attempts.is_needed:
+            self.bindings.binder_of = self.extender_attempts.binder
         self._connect_handle()
-        self.observation.watch(self.queues, wakeups, self.profiles, self.bindings, self.cluster)
+        self.observation.watch(
+            self.queues, unschedulable_pods, self.profiles, self.bindings, self.cluster
+        )
 
     def handle(self, event: Event, now: float) -> None:
         """Take in one event."""
@@ -147,7 +149,7 @@ class Engine:
         if isinstance(event, Watched):
             self.intake.watched(event, now)
         elif isinstance(event, Answer):
-            for owner in (self.bindings, self.preemptions, self.deliberations, self.groups):
+            for owner in (self.bindings, self.preemptions, self.suspended, self.groups):
                 if owner.answer(event, now):
                     break
         elif isinstance(event, Listed):
@@ -168,13 +170,13 @@ class Engine:
         self._now = now
         self.bindings.expire(now)
         self.preemptions.expire(now)
-        self.deliberations.expire(now)
+        self.suspended.expire(now)
         self.queues.flush(now)
         self.groups.settle(now)
         self.groups.go_on(now)
         if self.is_leading:
             for _ in range(cycles):
-                queued = self.queues.pop(now, self.deliberations.blocked)
+                queued = self.queues.pop(now, self.suspended.blocked)
                 if queued is None:
                     break
                 self._schedule(queued, now)
@@ -187,7 +189,7 @@ class Engine:
             self.queues,
             self.bindings,
             self.preemptions,
-            self.deliberations,
+            self.suspended,
             self.groups,
         )
         times = [time for owner in owners if (time := owner.next_deadline()) is not None]
@@ -197,7 +199,7 @@ class Engine:
         """Whether `run` would try a pod now, or take one of a group further."""
         if self.groups.has_work():
             return True
-        return self.is_leading and self.queues.has_next(self.deliberations.blocked)
+        return self.is_leading and self.queues.has_next(self.suspended.blocked)
 
     def attempt(self, pod: Pod, now: float) -> Attempt:
         """Prepare an attempt on the live view; `explain` uses it as well."""
@@ -222,25 +224,25 @@ class Engine:
         """Try one pod: decide, then assume and begin to bind, or tell why not."""
         started_s = self.observation.now_s()
         if queued.pod.is_terminating:
-            self._outcomes.skipped(queued, now)
+            self._conclusions.skipped(queued, now)
             return
         if self.groups.is_needed and self.groups.begin(queued, now):
             return
-        if self.consultants.is_needed and self.consultants.begin(
-            queued, started_s, now, self._outcomes.decided, self._outcomes.failed
+        if self.extender_attempts.is_needed and self.extender_attempts.begin(
+            queued, started_s, now, self._conclusions.decided, self._conclusions.failed
         ):
             return
         try:
             attempt = self.attempt(_as_we_know_it(queued), now)
             decision = decide_at_once(attempt)
         except (PluginError, ObjectError) as error:
-            self._outcomes.failed(queued, error, started_s, now)
+            self._conclusions.failed(queued, error, started_s, now)
         else:
-            self._outcomes.decided(queued, attempt, decision, started_s, now)
+            self._conclusions.decided(queued, attempt, decision, started_s, now)
 
     def _break_off(self, now: float) -> None:
         """Begin the cycles that wait for an answer anew, later: nobody may be asked any more."""
-        for key in self.deliberations.drop_all():
+        for key in self.suspended.drop_all():
             queued = self.queues.get(key)
             if queued is not None:
                 self.queues.put_back(queued, now)
@@ -249,14 +251,14 @@ class Engine:
 
     def _ended(self, pod: InFlight, status: Status, now: float) -> None:
         """Put a pod where it belongs, and tell its group."""
-        self._outcomes.finished(pod, status, now)
+        self._conclusions.finished(pod, status, now)
         self.groups.landed(pod.uid, now, is_bound=status.is_success and not pod.is_lost)
 
-    def _queues(self, gates: Gates, wakeups: Wakeups) -> Queues:
+    def _queues(self, gates: Gates, unschedulable_pods: UnschedulablePods) -> Queues:
         return Queues(
             sort_key=sort_key(self.profiles, self.observation.fault),
             gate=gates.closed,
-            wakeups=wakeups,
+            unschedulable_pods=unschedulable_pods,
             backoff=self.settings.backoff,
             incoming=self.observation.incoming,
             grouping=grouping(self.profiles),
@@ -268,7 +270,7 @@ class Engine:
             self.cluster,
             self.queues,
             self.bindings,
-            self.deliberations,
+            self.suspended,
             self.nominations,
             self.profiles,
             self.observation.fault,
@@ -291,16 +293,16 @@ class Engine:
             self._outbox,
             self.observation,
             self.intake,
-            self._outcomes.give_up,
+            self._conclusions.give_up,
         )
-        tools = Tools(
+        tools = ContextTools(
             self.cluster,
             lambda: self._now,
             self.attempt,
             self.intake.follow,
             doors.set_aside,
         )
-        groups = Groups(planners(self.profiles), tools, self.queues, self.deliberations, doors)
+        groups = Groups(planners(self.profiles), tools, self.queues, self.suspended, doors)
         if groups.is_needed:
             gates.on_answer = groups.entered
             self.preemptions.whole = groups.whole

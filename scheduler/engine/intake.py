@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from scheduler.base.errors import ObjectError
-from scheduler.engine.attempt.suspended import Deliberations
+from scheduler.engine.attempt.suspended import SuspendedCycles
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.effects import Complete, Listed, Watched
@@ -38,7 +38,7 @@ class Intake:
         cluster: Cluster,
         queues: Queues,
         bindings: Bindings,
-        deliberations: Deliberations,
+        suspended: SuspendedCycles,
         nominations: Nominations,
         schedulers: Iterable[str],
         complain: Complain,
@@ -49,7 +49,7 @@ class Intake:
         self._cluster = cluster
         self._queues = queues
         self._bindings = bindings
-        self._deliberations = deliberations
+        self._suspended = suspended
         self._nominations = nominations
         self._schedulers = frozenset(schedulers)
         self._complain = complain
@@ -161,7 +161,7 @@ class Intake:
             self._bindings.confirmed(uid, now)
         elif in_flight is not None:
             self._bindings.abandon(uid, now)
-        self._deliberations.drop(uid)
+        self._suspended.drop(uid)
         self._queues.remove(uid)
         self.announce(change, now)
         if promised not in ("", pod.spec.node_name):
@@ -171,7 +171,7 @@ class Intake:
         uid = pod.metadata.uid
         change = self._cluster.drop_pod(uid)
         self._bindings.abandon(uid, now)
-        self._deliberations.drop(uid)
+        self._suspended.drop(uid)
         self._queues.remove(uid)
         promised = self._nominations.drop(uid)
         self.announce(change, now)

@@ -12,7 +12,7 @@ from scheduler.base.meters import Meters
 from scheduler.engine.binding.bindings import Bindings, InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.group.counts import GroupCounts
-from scheduler.engine.queue.hints import EXTENDER, Wakeups
+from scheduler.engine.queue.hints import EXTENDER, UnschedulablePods
 from scheduler.engine.queue.queues import QueuedPod, Queues, Where
 from scheduler.framework.measure import Instruments, Stopwatch
 from scheduler.framework.plugin import POINT_NAMES
@@ -163,7 +163,7 @@ class Observation:
     def watch(
         self,
         queues: Queues,
-        wakeups: Wakeups,
+        unschedulable_pods: UnschedulablePods,
         profiles: dict[str, Profile],
         bindings: Bindings,
         cluster: Cluster,
@@ -190,9 +190,9 @@ class Observation:
         self.meters.overcommitted_nodes.read_from(cluster.table.overcommitted)
         self.meters.unschedulable_pods.read_from(
             lambda: {
-                (plugin, name): wakeups.count(name, plugin)
+                (plugin, name): unschedulable_pods.count(name, plugin)
                 for name, profile in profiles.items()
                 for plugin in (*profile.plugins, EXTENDER)
-                if wakeups.count(name, plugin)
+                if unschedulable_pods.count(name, plugin)
             }
         )

@@ -19,7 +19,7 @@ from scheduler.base.clock import Clock, RealClock
 from scheduler.sandbox import manifests
 from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.controllers.table import controllers
-from scheduler.sandbox.controllers.turns import Turns
+from scheduler.sandbox.controllers.workqueue import Turns
 from scheduler.sandbox.kinds.kinds import NODES
 from scheduler.sandbox.nodes.kubelet import Kubelets
 from scheduler.sandbox.nodes.loadagents import LoadAgents

@@ -16,7 +16,7 @@ from scheduler.framework.registry import Registry
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import plain_data
 from scheduler.plugins.intree import IN_TREE
-from scheduler.sandbox.controllers.turns import Turns
+from scheduler.sandbox.controllers.workqueue import Turns
 from scheduler.sandbox.kinds.kinds import NODES, PODS, Resource
 from scheduler.sandbox.nodes.kubelet import Kubelets
 from scheduler.sandbox.nodes.nodes import Nodes

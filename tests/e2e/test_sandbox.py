@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.sandbox.controllers.turns import Agenda, Interest, Turns
+from scheduler.sandbox.controllers.workqueue import Interest, Turns, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, PODS
 from scheduler.sandbox.nodes.podlife import Pace
 from scheduler.sandbox.nodes.shape import plain_shape
@@ -46,7 +46,7 @@ class Binder:
     """The simplest scheduler: every new pod goes to the next node that takes pods."""
 
     def __init__(self, store: Store) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
         self._count = 0
 
@@ -65,7 +65,7 @@ class Binder:
 
     def _hear(self, change: Change) -> None:
         if change.type != DELETED and not change.stored.obj["spec"].get("nodeName"):
-            self.agenda.add(change.stored.key)
+            self.work_queue.add(change.stored.key)
 
 
 @pytest.fixture

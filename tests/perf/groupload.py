@@ -116,7 +116,7 @@ def look_inside(watch: LoopWatch, daemon: Daemon) -> None:
     engine = daemon.engine
     watch.time(daemon._loop, "turn", "turn")
     watch.time(engine, "handle", "turn: one event")
-    watch.time(engine.deliberations, "answer", "turn: the solver's answer")
+    watch.time(engine.suspended, "answer", "turn: the solver's answer")
     watch.time(engine.groups, "settle", "turn: groups settle")
     watch.time(engine.groups, "go_on", "turn: groups go on")
     watch.time(engine.groups, "begin", "turn: a group begins")

@@ -25,7 +25,7 @@ from scheduler.base.clock import RealClock, perf_s
 from scheduler.config import load
 from scheduler.engine.effects import Answer, Bind, Listed, Watched
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.groupactive import GroupLineup
+from scheduler.engine.queue.groupactive import GroupedActiveQueue
 from scheduler.engine.queue.queues import QueuedPod
 from scheduler.framework.answers import States
 from scheduler.framework.registry import Registry
@@ -253,7 +253,7 @@ def queue_sort() -> dict[str, float]:
         for ticket, one in enumerate(queued):
             one.ticket = ticket
         plugin: Any = scene.plugin
-        lineup = GroupLineup(plugin)
+        lineup = GroupedActiveQueue(plugin)
         started = process_time()
         for one in queued:
             lineup.push(None, one)

@@ -215,7 +215,7 @@ class Rig:
             ):  # a process that dies closes nothing; Python would, and tell
                 if pod.steps is not None:
                     pod.steps.close()
-        self.engine.deliberations.drop_all()
+        self.engine.suspended.drop_all()
         self._begin()
 
     # The end of the noise.
@@ -241,7 +241,7 @@ class Rig:
                 self.watch(kind)
             if moved or self.engine.has_work():
                 continue
-            under_way = len(self.engine.bindings) + len(self.engine.deliberations)
+            under_way = len(self.engine.bindings) + len(self.engine.suspended)
             if under_way == 0 and not self._will_retry():
                 break
             ends = self.engine.next_wakeup()

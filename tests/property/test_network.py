@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine.queue.groupactive import GroupLineup
+from scheduler.engine.queue.groupactive import GroupedActiveQueue
 from scheduler.engine.queue.queues import QueuedPod
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.plain import read_node, read_object, read_pod
@@ -335,7 +335,7 @@ def test_the_lineup_hands_out_what_sorting_would(seed: int) -> None:
     scene = Scene("TopologicalSort")
     scene.fill([node("n")], objects=[app_group({}, name=name, order=WORKLOADS) for name in "xy"])
     plugin: Any = scene.plugin
-    lineup = GroupLineup(plugin)
+    lineup = GroupedActiveQueue(plugin)
     waiting: list[QueuedPod] = []
     for ticket in range(60):
         move = random.random()

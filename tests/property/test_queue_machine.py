@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from scheduler.engine.handle import EngineHandle
 from scheduler.engine.queue.backoff import Backoff
-from scheduler.engine.queue.hints import EXTENDER, NO_NODES, PREEMPTED, Wakeups
+from scheduler.engine.queue.hints import EXTENDER, NO_NODES, PREEMPTED, UnschedulablePods
 from scheduler.engine.queue.queues import QueuedPod, Queues, Where
 from scheduler.framework.args import NoArgs
 from scheduler.framework.plugin import Plugin
@@ -136,7 +136,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.now = 1000.0
         self.faults: list[str] = []
         profile = build_profile(spec_of(*CLASSES), Registry(CLASSES), EngineHandle(Cluster(), {}))
-        wakeups = Wakeups({SCHEDULER: profile}, lambda *args: self.faults.append(args[0]))
+        wakeups = UnschedulablePods({SCHEDULER: profile}, lambda *args: self.faults.append(args[0]))
         gate = profile.plugins["Gate"]
 
         def gated(pod: Pod) -> Status | None:
@@ -411,7 +411,7 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_kept_for_nobody(self) -> None:
         """Indexes do not grow with pods that are gone."""
-        wakeups, flying = self.queues._wakeups, self.queues._in_flight
+        wakeups, flying = self.queues._unschedulable_pods, self.queues._in_flight
         waiting = {u for u, k in self.model.items() if k.where in (PARKED, GATED)}
         assert waiting == {queued.uid for queued in wakeups.parked()}
         assert waiting == {uid for pods in wakeups._parked.values() for uid in pods}

@@ -184,7 +184,7 @@ def check_inside(engine: Engine) -> None:
     for where, uids in places.items():
         if where is not Where.GONE:
             assert len(uids) == queues.count(where), where
-    parked = {queued.uid for queued in queues._wakeups.parked()}
+    parked = {queued.uid for queued in queues._unschedulable_pods.parked()}
     assert (
         places[Where.UNSCHEDULABLE] <= parked <= places[Where.UNSCHEDULABLE] | places[Where.GATED]
     )
@@ -192,8 +192,8 @@ def check_inside(engine: Engine) -> None:
     assert set(bindings._until) <= in_flight
     assert {one.uid for one in bindings.waiting} <= in_flight
     assert set(queues._in_flight._since) <= in_flight | asking
-    waiting = set(engine.deliberations._waiting)
-    assert {one.key for one in engine.deliberations._by_effect.values()} <= waiting
+    waiting = set(engine.suspended._waiting)
+    assert {one.key for one in engine.suspended._by_effect.values()} <= waiting
     assumed = {p.pod.metadata.uid for p in engine.cluster.pods if p.assumed}
     assert in_flight <= assumed | {p.pod.metadata.uid for p in engine.cluster.pods}
 
@@ -205,7 +205,7 @@ def _is_current(queued: QueuedPod, ticket: int, where: str) -> bool:
 def _asking(engine: Engine) -> set[str]:
     """Return the pods whose cycle waits for an answer, those of groups one by one."""
     found = set()
-    for key in engine.deliberations._waiting:
+    for key in engine.suspended._waiting:
         run = engine.groups._runs.get(key)
         if run is None:
             found.add(key)

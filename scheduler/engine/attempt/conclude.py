@@ -1,6 +1,6 @@
 """What becomes of an attempt: a pod on its way to a node, bound, or back in the queue with a reason.
 
-The engine, its groups and its consultations all end here. Every way out tells the same people the same
+The engine, its groups and its cycles with extenders all end here. Every way out tells the same people the same
 things: the pod (condition, event), the queues, whoever waits for room, and the metrics.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scheduler.engine.binding.preemption import Preemptions
 
 
-class Outcomes:
+class Conclusions:
     """Carries out how attempts end; `first_rows` is where sampling goes on, by profile.
 
     `intake`, `bindings` and `preemptions` are set by the engine: they are made after this one.

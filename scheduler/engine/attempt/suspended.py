@@ -53,7 +53,7 @@ class _Waiting:
         self.unanswered: dict[int, int] = {}
 
 
-class Deliberations:
+class SuspendedCycles:
     """All suspended cycles by key: a pod's uid, or whatever names a group."""
 
     def __init__(self, outbox: Outbox, complain: Complain, profiles: Iterable[str] = ()) -> None:

@@ -54,7 +54,7 @@ Steps: TypeAlias = Generator[tuple[ExtenderCall, ...], tuple[CallResult, ...], A
 Complain = Callable[[str, str, Exception], None]
 
 
-class Consultation:
+class ExtenderCycle:
     """One attempt at a pod; `attempt` is the one on the newest view, for whoever carries on with it."""
 
     def __init__(

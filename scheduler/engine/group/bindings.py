@@ -1,4 +1,4 @@
-"""`Flights`: the members of decided groups, from their booked room to the last bind.
+"""`GroupBindings`: the members of decided groups, from their booked room to the last bind.
 
 All of them have their room from the start. Then they pass reserve and permit, are let go, or are recalled,
 some in each turn of the engine: a thousand at once would hold everybody else up. None is let go before
@@ -34,7 +34,7 @@ class Step(StrEnum):
     RECALL = "recall"
 
 
-class Flight(msgspec.Struct, eq=False):
+class GroupBinding(msgspec.Struct, eq=False):
     """The members of a group between decision and bind; `left` still have to take the step.
 
     It is held from the time they are carried out until all of them may go.
@@ -56,14 +56,14 @@ class Flight(msgspec.Struct, eq=False):
         self.step, self.left, self.since = step, list(uids), now
 
 
-class Flights:
+class GroupBindings:
     """All groups between decision and bind, by key; `tell` writes about them."""
 
     def __init__(self, doors: Doors, tell: Tell) -> None:
         self._doors = doors
         self._bindings = doors.bindings
         self._tell = tell
-        self._flights: dict[str, Flight] = {}
+        self._flights: dict[str, GroupBinding] = {}
         self._key_of: dict[str, str] = {}
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class Flights:
     def __contains__(self, key: object) -> bool:
         return key in self._flights
 
-    def begin(self, flight: Flight, members: Sequence[InFlight], now: float) -> None:
+    def begin(self, flight: GroupBinding, members: Sequence[InFlight], now: float) -> None:
         """Carry out a plan for members that are assumed already."""
         self._flights[flight.key] = flight
         self._key_of.update(dict.fromkeys(flight.uids, flight.key))
@@ -102,7 +102,7 @@ class Flights:
         """Return the group of a member, or an empty text."""
         return self._key_of.get(uid, "")
 
-    def landed(self, uid: str, now: float, *, is_bound: bool) -> Flight | None:
+    def landed(self, uid: str, now: float, *, is_bound: bool) -> GroupBinding | None:
         """Note how a member ended; return its group's flight if it was the last one, else None."""
         flight = self._flights.get(self._key_of.pop(uid, ""))
         if flight is None:
@@ -127,7 +127,7 @@ class Flights:
         """Whether members wait for nothing but the next turn."""
         return any(flight.left for flight in self._flights.values())
 
-    def _go_on(self, flight: Flight, most: int, now: float) -> None:
+    def _go_on(self, flight: GroupBinding, most: int, now: float) -> None:
         step, some = flight.step, flight.left[:most]
         del flight.left[:most]
         for uid in some:
@@ -142,7 +142,7 @@ class Flights:
             else:
                 return  # one of them has failed: they are recalled, all of them
 
-    def _reserve(self, flight: Flight, uid: str, now: float) -> None:
+    def _reserve(self, flight: GroupBinding, uid: str, now: float) -> None:
         member = self._bindings.get(uid)
         if member is None:
             return
@@ -152,7 +152,7 @@ class Flights:
             hold = (flight.planner.name, PERMIT_TIMEOUT_S)
             self._doors.carry_out(member, flight.nodes, hold, now)
 
-    def _is_complete(self, flight: Flight) -> bool:
+    def _is_complete(self, flight: GroupBinding) -> bool:
         """Whether all members stand at permit and wait for each other alone."""
         waiting = self._bindings.waiting
         return all(waiting.waits_only_for(uid, flight.planner.name) for uid in flight.uids)

@@ -1,4 +1,4 @@
-"""`Room`: the live nodes as one group sees them while it is planned.
+"""`GroupContext`: the live nodes as one group sees them while it is planned.
 
 Asks the filters of the members' profile where a member fits, how many of them a node takes, and
 whether a whole assignment holds with all members in place. What it puts on nodes it assumes in
@@ -33,7 +33,7 @@ NOBODY_ELSE = "no node takes another member"
 _UNLIMITED = np.iinfo(np.int64).max
 
 
-class Tools(msgspec.Struct, frozen=True):
+class ContextTools(msgspec.Struct, frozen=True):
     """What a room needs of the engine.
 
     `attempt` prepares a pod's attempt on the live view, `follow` lets trackers follow a change,
@@ -62,10 +62,10 @@ class _Asked(msgspec.Struct, frozen=True):
         return self.status.message or NOBODY_ELSE
 
 
-class Room:
+class GroupContext:
     """A `GroupRoom` on the live table; `attempts` are those of the members that are held."""
 
-    def __init__(self, tools: Tools, members: Sequence[QueuedPod]) -> None:
+    def __init__(self, tools: ContextTools, members: Sequence[QueuedPod]) -> None:
         self._tools = tools
         self._queued = tuple(members)
         self.attempts: dict[str, Attempt] = {}

@@ -18,15 +18,15 @@ from typing import Any
 import msgspec
 
 from scheduler.base.errors import PluginError
-from scheduler.engine.attempt.suspended import CycleSteps, Deliberations
+from scheduler.engine.attempt.suspended import CycleSteps, SuspendedCycles
 from scheduler.engine.binding.bindings import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer
-from scheduler.engine.group.bindings import AT_A_TIME, Flight, Flights
-from scheduler.engine.group.context import Room, Tools
+from scheduler.engine.group.bindings import AT_A_TIME, GroupBinding, GroupBindings
+from scheduler.engine.group.context import ContextTools, GroupContext
 from scheduler.engine.group.counts import GroupAttempt
 from scheduler.engine.group.doors import Doors
-from scheduler.engine.group.membership import Present
+from scheduler.engine.group.membership import GroupMembership
 from scheduler.engine.group.writing import Writing
 from scheduler.engine.queue.queues import QueuedPod, Queues, Where
 from scheduler.framework.calls import CallResult
@@ -43,7 +43,7 @@ class _Run(msgspec.Struct):
     key: str
     planner: GroupPlanner
     members: tuple[QueuedPod, ...]
-    room: Room
+    room: GroupContext
     attempt: GroupAttempt
 
     @property
@@ -58,17 +58,17 @@ class Groups:
     def __init__(
         self,
         planners: Mapping[str, GroupPlanner],
-        tools: Tools,
+        tools: ContextTools,
         queues: Queues,
-        deliberations: Deliberations,
+        suspended: SuspendedCycles,
         doors: Doors,
     ) -> None:
         self._planners = planners
         self._tools = tools
         self._queues = queues
-        self._deliberations = deliberations
+        self._suspended = suspended
         self._doors = doors
-        self._members: dict[str, Present] = {}
+        self._members: dict[str, GroupMembership] = {}
         self._opened: set[str] = set()
         self._held_back: dict[str, tuple[str, str]] = {}
         self._runs: dict[str, _Run] = {}
@@ -76,7 +76,7 @@ class Groups:
         self._counts = doors.observation.groups
         self._counts.watch(self.planners)
         self._writing = Writing(self.planners, doors)
-        self._flights = Flights(doors, self._writing.tell)
+        self._bindings = GroupBindings(doors, self._writing.tell)
 
     @property
     def is_needed(self) -> bool:
@@ -98,7 +98,7 @@ class Groups:
         """Return the members that are to be placed, in order of arrival; `pod` has just arrived."""
         crowd = self._members.get(key)
         if crowd is None:
-            crowd = self._members[key] = Present()
+            crowd = self._members[key] = GroupMembership()
         if crowd.removals != self._queues.removals:
             crowd.removals = self._queues.removals
             gone = [uid for uid in crowd.pods if uid != pod.metadata.uid and not self._is_here(uid)]
@@ -123,8 +123,8 @@ class Groups:
         """Let siblings in whose group is complete, and let groups go of which all members are there."""
         if not self._planners:
             return
-        self._writing.look_after(self._flights, now)
-        if not (self._opened or self._held_back or self._flights):
+        self._writing.look_after(self._bindings, now)
+        if not (self._opened or self._held_back or self._bindings):
             return
         while self._opened:
             opened, self._opened = self._opened, set()
@@ -140,11 +140,11 @@ class Groups:
                     told.add(key)
                     self._writing.tell(planner, key, Stage.HELD, now)
         self._held_back.clear()
-        self._flights.settle(now)
+        self._bindings.settle(now)
 
     def go_on(self, now: float) -> None:
         """Take some members further; the engine is asked for another turn for the rest."""
-        self._flights.go_on(now)
+        self._bindings.go_on(now)
         self._refuse_some(now)
 
     def leads(self, now: float) -> None:
@@ -159,12 +159,12 @@ class Groups:
         """Return when there is next something to write or to do, or None."""
         if self._refused:
             return self._tools.now()
-        times = (self._flights.next_deadline(), self._writing.next_deadline())
+        times = (self._bindings.next_deadline(), self._writing.next_deadline())
         return min((time for time in times if time is not None), default=None)
 
     def has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
-        return bool(self._refused) or self._flights.has_work()
+        return bool(self._refused) or self._bindings.has_work()
 
     # An attempt
 
@@ -196,12 +196,12 @@ class Groups:
         place = {uid: number for number, uid in enumerate(wanted)}
         members.sort(key=lambda member: place[member.uid])
         attempt = self._counts.begun(queued.profile, (one.pod for one in members), now)
-        run = _Run(key, planner, tuple(members), Room(self._tools, members), attempt)
+        run = _Run(key, planner, tuple(members), GroupContext(self._tools, members), attempt)
         for member in members:
             self._queues.track(member)
         self._writing.tell(planner, key, Stage.STARTED, now)
         self._runs[run.name] = run
-        self._deliberations.begin(
+        self._suspended.begin(
             run.name,
             queued.profile,
             self._steps(run),
@@ -221,10 +221,10 @@ class Groups:
 
     def landed(self, uid: str, now: float, *, is_bound: bool) -> None:
         """Note how a member ended after it was decided."""
-        key = self._flights.key_of(uid)
+        key = self._bindings.key_of(uid)
         if key in self._members:
             self._members[key].drop(uid)
-        flight = self._flights.landed(uid, now, is_bound=is_bound)
+        flight = self._bindings.landed(uid, now, is_bound=is_bound)
         if flight is not None:
             self._opened.add(key)  # those who came too late for it may be let in one by one
             stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
@@ -308,8 +308,8 @@ class Groups:
                 InFlight(member, one.cycle, one.runner, one.states, plan.nodes[member.uid])
             )
         uids = [member.uid for member in run.members]
-        flight = Flight(run.key, run.planner, run.attempt, count, set(uids), uids, now)
-        self._flights.begin(flight, members, now)
+        flight = GroupBinding(run.key, run.planner, run.attempt, count, set(uids), uids, now)
+        self._bindings.begin(flight, members, now)
 
     def _refuse(self, key: str, members: Sequence[QueuedPod], status: Status, now: float) -> None:
         decision = Decision(status=status, message=status.message)

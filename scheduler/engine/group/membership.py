@@ -1,4 +1,4 @@
-"""`Present`: who of a group is there and still to be placed; kept by `groups`, read by plugins' gates."""
+"""`GroupMembership`: who of a group is there and still to be placed; kept by `groups`, read by plugins' gates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from scheduler.objects.pod import Pod
 
 
-class Present:
+class GroupMembership:
     """The members of a group that are to be placed; the tuple stays the same while they do."""
 
     __slots__ = ("_tuple", "pods", "removals")

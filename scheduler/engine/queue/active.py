@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Entry = tuple[Any, int, "QueuedPod"]
 
 
-class Lineup:
+class ActiveQueue:
     """Pods by profile; a pod's `ticket` tells whether its entry still holds."""
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""`GroupLineup`: the active pods in the order of a sort plugin that keeps groups together.
+"""`GroupedActiveQueue`: the active pods in the order of a sort plugin that keeps groups together.
 
 Two heaps deep: entities by rank, inside each its pods by place. A rank only gets better when a pod
 comes and only worse when one goes, so what stands in the upper heap is never too late, and is put
-right when it reaches the top. Like `Lineup`, it keeps a line per profile, since profiles can be blocked.
+right when it reaches the top. Like `ActiveQueue`, it keeps a line per profile, since profiles can be blocked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Grouping(Protocol):
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None: ...
 
 
-class GroupLineup:
+class GroupedActiveQueue:
     """Pods by profile, entity and place; a pod's `ticket` tells whether its entry still holds."""
 
     def __init__(self, grouping: Grouping) -> None:

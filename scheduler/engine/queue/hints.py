@@ -34,7 +34,7 @@ Complain = Callable[[str, str, Exception], None]
 Hinted = Callable[[str, str, float, str], None]
 
 
-class Wakeups:
+class UnschedulablePods:
     """The unschedulable pods, findable by what may help them."""
 
     def __init__(

@@ -18,10 +18,10 @@ from enum import StrEnum
 from itertools import count
 from typing import Any
 
-from scheduler.engine.queue.active import Lineup
+from scheduler.engine.queue.active import ActiveQueue
 from scheduler.engine.queue.backoff import Backoff
-from scheduler.engine.queue.groupactive import Grouping, GroupLineup
-from scheduler.engine.queue.hints import InFlightChanges, Wakeups
+from scheduler.engine.queue.groupactive import GroupedActiveQueue, Grouping
+from scheduler.engine.queue.hints import InFlightChanges, UnschedulablePods
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
@@ -120,18 +120,18 @@ class Queues:
         *,
         sort_key: SortKey,
         gate: Gate,
-        wakeups: Wakeups,
+        unschedulable_pods: UnschedulablePods,
         backoff: Backoff,
         incoming: Incoming,
         grouping: Grouping | None = None,
     ) -> None:
         self._sort_key = sort_key
         self._gate = gate
-        self._wakeups = wakeups
+        self._unschedulable_pods = unschedulable_pods
         self._backoff = backoff
         self._incoming = incoming
         self._pods: dict[str, QueuedPod] = {}
-        self._active = Lineup() if grouping is None else GroupLineup(grouping)
+        self._active = ActiveQueue() if grouping is None else GroupedActiveQueue(grouping)
         self._waiting: dict[Where, list[tuple[float, Any, int, QueuedPod]]] = {
             Where.BACKOFF: [],
             Where.ERROR_BACKOFF: [],
@@ -177,7 +177,9 @@ class Queues:
             self._in_flight.note(change, queued.uid)
         elif queued.where is Where.GATED:
             self._enter(queued, change.label, now)
-        elif queued.where is Where.UNSCHEDULABLE and self._wakeups.may_help(queued, change):
+        elif queued.where is Where.UNSCHEDULABLE and self._unschedulable_pods.may_help(
+            queued, change
+        ):
             self._requeue(queued, change.label, now)
 
     def remove(self, uid: str) -> QueuedPod | None:
@@ -237,7 +239,7 @@ class Queues:
         queued.is_pending = is_pending
         queued.rejections += 1
         queued.errors = 0
-        helpful = next((c for c in missed if self._wakeups.may_help(queued, c)), None)
+        helpful = next((c for c in missed if self._unschedulable_pods.may_help(queued, c)), None)
         if helpful is not None:
             self._requeue(queued, helpful.label, now)
             return
@@ -273,7 +275,7 @@ class Queues:
         for queued in self._active.resorted_by(change):
             self._line_up(queued)
         self._in_flight.note(change)
-        for queued in self._wakeups.helped_by(change):
+        for queued in self._unschedulable_pods.helped_by(change):
             if queued.uid != but:
                 self._requeue(queued, change.label, now)
 
@@ -297,11 +299,11 @@ class Queues:
                 if queued.where is where and queued.ticket == ticket:
                     self._enter(queued, "BackoffComplete", now)
         if self._next_flush is not None and self._next_flush <= now:
-            for queued in self._wakeups.parked():
+            for queued in self._unschedulable_pods.parked():
                 if now - queued.queued_at > LONGEST_UNSCHEDULABLE_S:
                     queued.was_flushed = True
                     self._requeue(queued, "UnschedulableTimeout", now)
-            self._next_flush = now + FLUSH_EVERY_S if self._wakeups.parked() else None
+            self._next_flush = now + FLUSH_EVERY_S if self._unschedulable_pods.parked() else None
 
     def in_flight_changes(self) -> dict[str, int]:
         """Return how many changes are kept for pods in flight, by label."""
@@ -361,13 +363,13 @@ class Queues:
         return self._backoff.ends(queued.last_attempt, queued.errors or queued.rejections)
 
     def _park(self, queued: QueuedPod, now: float) -> None:
-        self._wakeups.park(queued)
+        self._unschedulable_pods.park(queued)
         if self._next_flush is None:
             self._next_flush = now + FLUSH_EVERY_S
 
     def _move(self, queued: QueuedPod, where: Where) -> None:
         if queued.where in (Where.UNSCHEDULABLE, Where.GATED):
-            self._wakeups.unpark(queued)
+            self._unschedulable_pods.unpark(queued)
             queued.gated_by = ""
         elif queued.where is Where.ACTIVE:
             self._active.leave(queued)

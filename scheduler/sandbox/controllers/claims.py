@@ -11,7 +11,7 @@ from scheduler.sandbox.controllers.ownership import (
     reference_to,
     sorted_dependents,
 )
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import Resource
 from scheduler.sandbox.kinds.objectchecks import selects
 from scheduler.sandbox.store.collection import ADDED, DELETED, Change, Stored
@@ -21,9 +21,11 @@ from scheduler.sandbox.store.store import Store
 class Claims:
     """The claims of one kind of owner on one kind of objects."""
 
-    def __init__(self, store: Store, agenda: Agenda, owners: Resource, owned: Resource) -> None:
+    def __init__(
+        self, store: Store, work_queue: WorkQueue, owners: Resource, owned: Resource
+    ) -> None:
         self._store = store
-        self._agenda = agenda
+        self._agenda = work_queue
         self._owners = owners
         self._owned = owned
         self._orphans: dict[str, set[str]] = {}

@@ -17,7 +17,7 @@ from scheduler.sandbox.controllers.ownership import (
     sorted_dependents,
 )
 from scheduler.sandbox.controllers.pods import Count, is_available, is_ended, mould
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import DAEMONSETS, NODES, PODS
 from scheduler.sandbox.nodes.nodematch import NO_EXECUTE, keeps_away, selects_node, untolerated
 from scheduler.sandbox.store.collection import Change, Stored
@@ -32,7 +32,7 @@ class DaemonSets:
     """The actor for DaemonSets."""
 
     def __init__(self, store: Store) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
         # Per set and node: versions looked at, and the verdict (new pod wanted, old pod may stay).
         self._verdicts: dict[str, dict[str, tuple[int, int, bool, bool]]] = {}
@@ -40,8 +40,8 @@ class DaemonSets:
     def interests(self) -> list[Interest]:
         """DaemonSets, pods and nodes."""
         return [
-            (DAEMONSETS, hear_itself(self.agenda)),
-            (PODS, hear_owned(self.agenda, DAEMONSETS.kind)),
+            (DAEMONSETS, hear_itself(self.work_queue)),
+            (PODS, hear_owned(self.work_queue, DAEMONSETS.kind)),
             (NODES, self._hear_node),
         ]
 
@@ -74,7 +74,7 @@ class DaemonSets:
             if same_labels and new.get("spec") == old.get("spec") and change.type == "MODIFIED":
                 return
         for stored in self._store.list(DAEMONSETS):
-            self.agenda.add(stored.key)
+            self.work_queue.add(stored.key)
 
     def _pods_by_node(self, owner: Object) -> dict[str, list[Stored]]:
         found: dict[str, list[Stored]] = defaultdict(list)
@@ -125,7 +125,7 @@ class DaemonSets:
             return None
         make = mould(revision.template, reference_to(DAEMONSETS, owner))
         if len(missing) > _BATCH:
-            self.agenda.again(key)
+            self.work_queue.again(key)
         meta = owner["metadata"]
         for node in missing[:_BATCH]:
             made = make()
@@ -189,7 +189,7 @@ class DaemonSets:
         live = [pod for pod in pods if not is_deleted(pod.obj)]
         count = Count((pod.obj for pod in live), owner["spec"].get("minReadySeconds", 0), now)
         if count.due < float("inf"):
-            self.agenda.add_at(key, count.due)
+            self.work_queue.add_at(key, count.due)
         unavailable = len(wanted) - count.available
         status: Object = {
             "currentNumberScheduled": len(pods),

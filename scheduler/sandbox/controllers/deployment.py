@@ -21,7 +21,7 @@ from scheduler.sandbox.controllers.ownership import (
     reference_to,
 )
 from scheduler.sandbox.controllers.pods import is_ended
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, PODS, REPLICASETS
 from scheduler.sandbox.store.collection import Stored
 from scheduler.sandbox.store.store import Deletion, Store
@@ -50,15 +50,15 @@ class Deployments:
     """The actor for Deployments."""
 
     def __init__(self, store: Store) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
-        self._claims = Claims(store, self.agenda, DEPLOYMENTS, REPLICASETS)
+        self._claims = Claims(store, self.work_queue, DEPLOYMENTS, REPLICASETS)
 
     def interests(self) -> list[Interest]:
         """Deployments and ReplicaSets; pods are heard of through the ReplicaSets' status."""
         return [
-            (DEPLOYMENTS, hear_itself(self.agenda)),
-            (REPLICASETS, hear_owned(self.agenda, DEPLOYMENTS.kind)),
+            (DEPLOYMENTS, hear_itself(self.work_queue)),
+            (REPLICASETS, hear_owned(self.work_queue, DEPLOYMENTS.kind)),
             *self._claims.interests(),
         ]
 
@@ -77,7 +77,7 @@ class Deployments:
             moved, new = self._step(owner, sets, new)
             if moved:
                 # What was written is heard of and continues the rollout with fresh counts.
-                self.agenda.add(key)
+                self.work_queue.add(key)
                 return
             sets = self._prune(owner, sets, new)
             self._note_revision(owner, new)
@@ -262,7 +262,7 @@ class Deployments:
         )
         self._store.update(DEPLOYMENTS, {**owner, "status": status}, subresource="status")
         if due is not None:
-            self.agenda.add_at(key, due)
+            self.work_queue.add_at(key, due)
 
 
 def template_hash(template: Object, collisions: int) -> str:

@@ -11,7 +11,7 @@ from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.ownership import controller_of, hear_itself, is_deleted
 from scheduler.sandbox.controllers.pods import is_active, is_ready
 from scheduler.sandbox.controllers.rollout import share
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import (
     DEPLOYMENTS,
     PODDISRUPTIONBUDGETS,
@@ -58,14 +58,14 @@ class DisruptionBudgets:
     """The actor for PodDisruptionBudgets."""
 
     def __init__(self, store: Store) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
         self._covers: dict[str, _Cover] = {}
 
     def interests(self) -> list[Interest]:
         """Budgets, the pods they cover and what sets these pods' number."""
         return [
-            (PODDISRUPTIONBUDGETS, hear_itself(self.agenda)),
+            (PODDISRUPTIONBUDGETS, hear_itself(self.work_queue)),
             (PODDISRUPTIONBUDGETS, self._hear_budget),
             (PODS, self._hear_pod),
             *((kind, self._hear_scale) for kind in _SCALED.values()),
@@ -107,7 +107,7 @@ class DisruptionBudgets:
             return
         before, now = old.obj.get("status") or {}, change.stored.obj.get("status") or {}
         if before.get("disruptedPods") != now.get("disruptedPods"):
-            self.agenda.add(key)
+            self.work_queue.add(key)
 
     def _hear_pod(self, change: Change) -> None:
         for budget in self._store.list(PODDISRUPTIONBUDGETS, change.stored.namespace):
@@ -116,7 +116,7 @@ class DisruptionBudgets:
             held = change.type != DELETED and _covers(budget.obj, after.obj)
             if not was and not held:
                 continue
-            self.agenda.add(budget.key)
+            self.work_queue.add(budget.key)
             cover = self._covers.get(budget.key)
             if cover is None:
                 continue  # counted at the next act
@@ -137,7 +137,7 @@ class DisruptionBudgets:
         if old is not None and old.obj["spec"].get("replicas") == new.obj["spec"].get("replicas"):
             return
         for budget in self._store.list(PODDISRUPTIONBUDGETS, new.namespace):
-            self.agenda.add(budget.key)
+            self.work_queue.add(budget.key)
 
     def _wanted(self, namespace: str, budget: Object, cover: _Cover) -> tuple[int, int]:
         """How many pods there should be, and how many of them must stay healthy."""
@@ -181,7 +181,7 @@ class DisruptionBudgets:
                 continue
             kept[name] = when
             lost += is_healthy(pod.obj) and _covers(budget, pod.obj)
-            self.agenda.add_at(key, end)
+            self.work_queue.add_at(key, end)
         return kept, lost
 
 

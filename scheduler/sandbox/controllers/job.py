@@ -18,7 +18,7 @@ from scheduler.sandbox.controllers.ownership import (
     sorted_dependents,
 )
 from scheduler.sandbox.controllers.pods import mould, phase, ready_since
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import JOBS, PODS
 from scheduler.sandbox.store.collection import DELETED, Change, Stored
 from scheduler.sandbox.store.store import Deletion, Store
@@ -43,13 +43,13 @@ class Jobs:
     """The actor for Jobs."""
 
     def __init__(self, store: Store) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
         self._tallies: dict[str, _Tally] = {}
 
     def interests(self) -> list[Interest]:
         """Jobs and pods."""
-        return [(JOBS, hear_itself(self.agenda)), (PODS, self._hear_pod)]
+        return [(JOBS, hear_itself(self.work_queue)), (PODS, self._hear_pod)]
 
     def act(self, key: str, now: float) -> None:
         """Count what ended, end the job or make the pods that are missing, write the status."""
@@ -82,7 +82,7 @@ class Jobs:
         self._write(stored, status)
         self._watch_deadline(key, job, status)
         if verdict is not None:
-            self.agenda.add(key)
+            self.work_queue.add(key)
         if refusal is not None:
             raise refusal
 
@@ -94,7 +94,7 @@ class Jobs:
             tally = self._tallies.get(owner["uid"])
             if tally is not None and change.stored.uid not in tally.counted:
                 tally.gone.add(change.stored.uid)
-        self.agenda.add(f"{change.stored.namespace}/{owner['name']}")
+        self.work_queue.add(f"{change.stored.namespace}/{owner['name']}")
 
     @staticmethod
     def _count(job: Object, pods: list[Stored], tally: _Tally, status: Object, now: float) -> None:
@@ -150,10 +150,10 @@ class Jobs:
             return None
         pause_s = _pause_s(status.get("failed", 0)) if tally.failed_at else 0.0
         if now < tally.failed_at + pause_s:
-            self.agenda.add_at(key, tally.failed_at + pause_s)
+            self.work_queue.add_at(key, tally.failed_at + pause_s)
             return None
         if missing > _BATCH:
-            self.agenda.again(key)
+            self.work_queue.again(key)
         return self._create(job, min(missing, _BATCH), active, tally)
 
     def _create(
@@ -207,7 +207,7 @@ class Jobs:
         deadline_s = job["spec"].get("activeDeadlineSeconds")
         started = parse_rfc3339(status.get("startTime"))
         if deadline_s is not None and started is not None:
-            self.agenda.add_at(key, started + deadline_s)
+            self.work_queue.add_at(key, started + deadline_s)
 
     def _write(self, stored: Stored, status: Object) -> None:
         """Write the counts of the pods as they are now."""
@@ -240,7 +240,7 @@ class Jobs:
             return
         ended = parse_rfc3339(condition.get("lastTransitionTime")) or now
         if now < ended + ttl_s:
-            self.agenda.add_at(stored.key, ended + ttl_s)
+            self.work_queue.add_at(stored.key, ended + ttl_s)
             return
         options = Deletion(uid=stored.uid, propagation="Foreground")
         self._store.delete(JOBS, stored.namespace, stored.name, options)

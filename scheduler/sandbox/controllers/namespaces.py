@@ -1,7 +1,7 @@
 """What every namespace holds: the ServiceAccount `default`, made anew when somebody deletes it."""
 
 from scheduler.sandbox.controllers.ownership import is_deleted
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NAMESPACES, SERVICEACCOUNTS
 from scheduler.sandbox.store.collection import DELETED, Change
 from scheduler.sandbox.store.store import Store
@@ -13,7 +13,7 @@ class Namespaces:
     """The actor for namespaces; emptying deleted ones is the collector's part."""
 
     def __init__(self, store: Store) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
 
     def interests(self) -> list[Interest]:
@@ -31,8 +31,8 @@ class Namespaces:
 
     def _hear_namespace(self, change: Change) -> None:
         if change.previous is None:
-            self.agenda.add(change.stored.name)
+            self.work_queue.add(change.stored.name)
 
     def _hear_account(self, change: Change) -> None:
         if change.type == DELETED and change.stored.name == _NAME:
-            self.agenda.add(change.stored.namespace)
+            self.work_queue.add(change.stored.namespace)

@@ -8,7 +8,7 @@ from typing import Final
 
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.events import record
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import LEASES, NODES, PODS
 from scheduler.sandbox.nodes.nodes import LEASE_NAMESPACE
 from scheduler.sandbox.nodes.podstatus import without_readiness
@@ -37,11 +37,11 @@ class NodeHealth:
     """The actor for the health of nodes."""
 
     def __init__(self, store: Store, *, grace_s: float = GRACE_S) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
         self._grace_s = grace_s
         self._heard: dict[str, float] = {}
-        self.agenda.add_at(_CHECK, store.clock.now() + _CHECK_EVERY_S)
+        self.work_queue.add_at(_CHECK, store.clock.now() + _CHECK_EVERY_S)
 
     def interests(self) -> list[Interest]:
         """Nodes and their leases."""
@@ -52,8 +52,8 @@ class NodeHealth:
         if key == _CHECK:
             for name in self._heard:
                 if self._is_silent(name, now):
-                    self.agenda.add(name)
-            self.agenda.add_at(_CHECK, now + _CHECK_EVERY_S)
+                    self.work_queue.add(name)
+            self.work_queue.add_at(_CHECK, now + _CHECK_EVERY_S)
             return
         stored = self._store.find(NODES, "", key)
         if stored is None:
@@ -68,7 +68,7 @@ class NodeHealth:
         if change.type == DELETED:
             self._heard.pop(name, None)
             return
-        self.agenda.add(name)
+        self.work_queue.add(name)
 
     def _hear_lease(self, change: Change) -> None:
         if change.type != DELETED and change.stored.namespace == LEASE_NAMESPACE:

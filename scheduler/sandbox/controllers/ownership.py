@@ -4,7 +4,7 @@ All controllers find their objects through `dependents`, which the store indexes
 """
 
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers.turns import Agenda, Hear
+from scheduler.sandbox.controllers.workqueue import Hear, WorkQueue
 from scheduler.sandbox.kinds.kinds import Resource
 from scheduler.sandbox.store.collection import DELETED, Change, Stored
 from scheduler.sandbox.store.store import Store
@@ -56,24 +56,24 @@ def is_deleted(obj: Object) -> bool:
     return "deletionTimestamp" in obj["metadata"]
 
 
-def hear_itself(agenda: Agenda) -> Hear:
-    """Put every changed object on the agenda, unless only its status changed."""
+def hear_itself(work_queue: WorkQueue) -> Hear:
+    """Put every changed object on the work_queue, unless only its status changed."""
 
     def hear(change: Change) -> None:
         if change.previous is None or change.type == DELETED or _asks(change):
-            agenda.add(change.stored.key)
+            work_queue.add(change.stored.key)
 
     return hear
 
 
-def hear_owned(agenda: Agenda, kind: str) -> Hear:
-    """Put the controller of every changed object on the agenda, when it is of this kind."""
+def hear_owned(work_queue: WorkQueue, kind: str) -> Hear:
+    """Put the controller of every changed object on the work_queue, when it is of this kind."""
 
     def hear(change: Change) -> None:
         for obj in (change.stored.obj, change.previous.obj if change.previous else None):
             owner = controller_of(obj) if obj is not None else None
             if owner is not None and owner["kind"] == kind:
-                agenda.add(f"{change.stored.namespace}/{owner['name']}")
+                work_queue.add(f"{change.stored.namespace}/{owner['name']}")
                 return
 
     return hear

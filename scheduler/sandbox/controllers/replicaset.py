@@ -26,7 +26,7 @@ from scheduler.sandbox.controllers.pods import (
     phase,
     ready_since,
 )
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import PODS, REPLICASETS
 from scheduler.sandbox.store.collection import DELETED, Change, Stored
 from scheduler.sandbox.store.store import Deletion, Store
@@ -62,15 +62,15 @@ class ReplicaSets:
     """The actor for ReplicaSets."""
 
     def __init__(self, store: Store) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
-        self._claims = Claims(store, self.agenda, REPLICASETS, PODS)
+        self._claims = Claims(store, self.work_queue, REPLICASETS, PODS)
         self._tallies: dict[str, Tally] = {}
 
     def interests(self) -> list[Interest]:
         """ReplicaSets and pods."""
         return [
-            (REPLICASETS, hear_itself(self.agenda)),
+            (REPLICASETS, hear_itself(self.work_queue)),
             (PODS, self._hear_pod),
             *self._claims.interests(),
         ]
@@ -92,7 +92,7 @@ class ReplicaSets:
         if not is_deleted(owner) and excess < 0:
             refusal = self._create(owner, min(-excess, _BATCH))
             if refusal is None:
-                self.agenda.again(key)
+                self.work_queue.again(key)
                 return
         self._write_status(stored, tally, now, refusal)
         if refusal is not None and refusal.code != 404:
@@ -116,7 +116,7 @@ class ReplicaSets:
         tally.add(stored.obj, sign)
         if not tally.pods:
             del self._tallies[uid]
-        self.agenda.add(f"{stored.namespace}/{owner['name']}")
+        self.work_queue.add(f"{stored.namespace}/{owner['name']}")
 
     def _create(self, owner: Object, count: int) -> StatusError | None:
         meta = owner["metadata"]
@@ -153,7 +153,7 @@ class ReplicaSets:
             count = Count((pod.obj for pod in pods if is_active(pod.obj)), seconds, now)
             available = count.available
             if count.due < float("inf"):
-                self.agenda.add_at(stored.key, count.due)
+                self.work_queue.add_at(stored.key, count.due)
         status: Object = {
             "replicas": tally.active,
             "fullyLabeledReplicas": tally.active,

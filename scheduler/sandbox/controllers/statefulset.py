@@ -17,7 +17,7 @@ from scheduler.sandbox.controllers.ownership import (
     reference_to,
 )
 from scheduler.sandbox.controllers.pods import Count, is_available, is_ended, mould
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import PERSISTENTVOLUMECLAIMS, PODS, STATEFULSETS
 from scheduler.sandbox.store.collection import Stored
 from scheduler.sandbox.store.store import Deletion, Store
@@ -31,14 +31,14 @@ class StatefulSets:
     """The actor for StatefulSets."""
 
     def __init__(self, store: Store) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
 
     def interests(self) -> list[Interest]:
         """StatefulSets and pods."""
         return [
-            (STATEFULSETS, hear_itself(self.agenda)),
-            (PODS, hear_owned(self.agenda, STATEFULSETS.kind)),
+            (STATEFULSETS, hear_itself(self.work_queue)),
+            (PODS, hear_owned(self.work_queue, STATEFULSETS.kind)),
         ]
 
     def act(self, key: str, now: float) -> None:
@@ -181,7 +181,7 @@ class StatefulSets:
         live = [pod for pod in pods.values() if not is_deleted(pod.obj)]
         count = Count((pod.obj for pod in live), spec.get("minReadySeconds", 0), now)
         if count.due < float("inf"):
-            self.agenda.add_at(key, count.due)
+            self.work_queue.add_at(key, count.due)
         updated = sum(1 for pod in live if _revision_of(pod) == update.name)
         on_current = sum(1 for pod in live if _revision_of(pod) == current.name)
         done = updated == count.ready == spec["replicas"] == len(pods)

@@ -9,11 +9,11 @@ from scheduler.sandbox.controllers.nodehealth import GRACE_S, NodeHealth
 from scheduler.sandbox.controllers.replicaset import ReplicaSets
 from scheduler.sandbox.controllers.statefulset import StatefulSets
 from scheduler.sandbox.controllers.taintevictions import TaintEvictions
-from scheduler.sandbox.controllers.turns import Actor
+from scheduler.sandbox.controllers.workqueue import Controller
 from scheduler.sandbox.store.store import Store
 
 
-def controllers(store: Store, *, node_grace_s: float = GRACE_S) -> list[Actor]:
+def controllers(store: Store, *, node_grace_s: float = GRACE_S) -> list[Controller]:
     """New controllers for a store; a node is lost when nothing was heard of it for `node_grace_s`."""
     return [
         Namespaces(store),

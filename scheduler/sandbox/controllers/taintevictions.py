@@ -11,7 +11,7 @@ from scheduler.base.clock import parse_rfc3339
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.ownership import is_deleted
 from scheduler.sandbox.controllers.pods import is_ended, phase
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, PODS
 from scheduler.sandbox.nodes.nodematch import NO_EXECUTE, tolerates
 from scheduler.sandbox.store.collection import DELETED, Change, Stored
@@ -24,7 +24,7 @@ class TaintEvictions:
     """The actor for pods on nodes that are tainted or gone; keys are node names."""
 
     def __init__(self, store: Store) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
         self._pods_of: dict[str, set[str]] = defaultdict(set)
         # Per node the keys of NoExecute taints, and since when: not every taint tells that itself.
@@ -52,7 +52,7 @@ class TaintEvictions:
             if due is None:
                 continue
             if due > now:
-                self.agenda.add_at(key, due)
+                self.work_queue.add_at(key, due)
             else:
                 self._evict(
                     pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"
@@ -63,7 +63,7 @@ class TaintEvictions:
         if change.type == DELETED:
             self._tainted.pop(name, None)
             self._gone[name] = self._store.clock.now()
-            self.agenda.add(name)
+            self.work_queue.add(name)
             return
         taints = _executing(change.stored.obj)
         held = self._tainted.pop(name, {})
@@ -73,7 +73,7 @@ class TaintEvictions:
                 taint["key"]: parse_rfc3339(taint.get("timeAdded")) or held.get(taint["key"], now)
                 for taint in taints
             }
-            self.agenda.add(name)
+            self.work_queue.add(name)
 
     def _hear_pod(self, change: Change) -> None:
         node = change.stored.obj["spec"].get("nodeName")
@@ -84,7 +84,7 @@ class TaintEvictions:
             return
         self._pods_of[node].add(change.stored.key)
         if node in self._tainted:
-            self.agenda.add(node)
+            self.work_queue.add(node)
 
     def _clear(self, node: str, pods: list[Stored], now: float) -> None:
         """The node was deleted: after a quarantine its pods go, without waiting for a kubelet."""
@@ -92,7 +92,7 @@ class TaintEvictions:
         if since is None:
             return
         if now < since + QUARANTINE_S:
-            self.agenda.add_at(node, since + QUARANTINE_S)
+            self.work_queue.add_at(node, since + QUARANTINE_S)
             return
         for pod in pods:
             if phase(pod.obj) != "Pending" or is_deleted(pod.obj):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, PODS
 from scheduler.sandbox.nodes.alignment import REFUSED
 from scheduler.sandbox.nodes.nodes import Machine, Nodes
@@ -51,7 +51,7 @@ class Kubelets:
         lazy: bool = False,
         pods_changed: Callable[[str], object] = str,
     ) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
         self._nodes = nodes
         self._pace = pace or Pace()
@@ -100,12 +100,12 @@ class Kubelets:
                 self._forget(key, run)
             self._runs[key] = _Run(uid, node)
             self._pods_of[node].add(key)
-            self.agenda.add(key)
+            self.work_queue.add(key)
         elif change.previous is None or _matters(pod, change.previous.obj):
             # The plan is read anew: its annotations may have changed.
             run.plan = None
             self._count_anew(run, pod)
-            self.agenda.add(key)
+            self.work_queue.add(key)
 
     def _hear_node(self, change: Change) -> None:
         name = change.stored.name
@@ -118,7 +118,7 @@ class Kubelets:
         ) != change.stored.obj["metadata"].get("annotations")
         if change.type != DELETED and turned:
             for key in sorted(pods):
-                self.agenda.add(key)
+                self.work_queue.add(key)
 
     def _settle(self, run: _Run, machine: Machine, pod: Object, now: float) -> None:
         """The pod is seen by its kubelet for the first time."""
@@ -182,7 +182,7 @@ class Kubelets:
         if stage.step in ("succeeded", "failed"):
             self._free(run)
         elif stage.due != NEVER:
-            self.agenda.add_at(stored.key, stage.due)
+            self.work_queue.add_at(stored.key, stage.due)
 
     def _stop(self, stored: Stored, run: _Run, now: float) -> None:
         """End a deleted pod when it had its time, at the latest when its grace period is over."""
@@ -199,7 +199,7 @@ class Kubelets:
         if deadline is not None:
             due = min(due, deadline)
         if now < due:
-            self.agenda.add_at(stored.key, due)
+            self.work_queue.add_at(stored.key, due)
             return
         self._store.delete(
             PODS, stored.namespace, stored.name, Deletion(grace_period_s=0, uid=run.uid)

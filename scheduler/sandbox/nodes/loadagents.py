@@ -15,7 +15,7 @@ from zlib import crc32
 from scheduler.objects.plain import read_pod
 from scheduler.objects.podclass import priority_class
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, PODS, Resource
 from scheduler.sandbox.nodes.durations import seconds
 from scheduler.sandbox.nodes.nodes import Nodes
@@ -39,7 +39,7 @@ class LoadAgents:
     """The actor that writes the reports."""
 
     def __init__(self, store: Store, nodes: Nodes) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
         self._nodes = nodes
         self._pods: dict[str, dict[str, Object]] = {}
@@ -55,7 +55,7 @@ class LoadAgents:
         words = words_of(stored.obj, LOAD) if stored is not None else {}
         if stored is None or not words:
             return
-        self.agenda.add_at(key, now + max(seconds(_given(words, "every")) or 60.0, 0.1))
+        self.work_queue.add_at(key, now + max(seconds(_given(words, "every")) or 60.0, 0.1))
         machine = self._nodes.machines.get(key)
         resource = self._store.kinds.find(GROUP, VERSION, PLURAL)
         silent = machine is None or not machine.alive or words.get("agent") == "off"
@@ -111,7 +111,7 @@ class LoadAgents:
             return
         before = words_of(change.previous.obj, LOAD) if change.previous is not None else {}
         if words_of(node, LOAD) != before:
-            self.agenda.add(name)
+            self.work_queue.add(name)
 
     def _hear_pod(self, change: Change) -> None:
         pod = change.stored.obj

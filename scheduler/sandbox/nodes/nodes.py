@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from scheduler.base.clock import Clock, rfc3339_micro
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import LEASES, NODES, Resource
 from scheduler.sandbox.nodes.podfit import Usage
 from scheduler.sandbox.nodes.podlife import PREFIX
@@ -81,7 +81,7 @@ class Nodes:
     """The actor for nodes; `machines` is read by the kubelets."""
 
     def __init__(self, store: Store, *, renew_interval_s: float = 10.0) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self.machines: dict[str, Machine] = {}
         self._store = store
         self._clock: Clock = store.clock
@@ -111,9 +111,9 @@ class Nodes:
             return
         if machine is None:
             machine = self._add(name, node)
-            self.agenda.add(name)
+            self.work_queue.add(name)
         elif change.previous is not None and _notes(change.previous.obj) != _notes(node):
-            self.agenda.add(name)
+            self.work_queue.add(name)
         machine.alive = _notes(node).get(STOPPED) != "true"
 
     def _add(self, name: str, node: Object) -> Machine:
@@ -125,7 +125,7 @@ class Nodes:
         self._slots[slot].add(name)
         # The golden ratio spreads the slots over the interval however few of them are in use.
         offset_s = self._interval_s * (slot * 0.618034 % 1.0)
-        self.agenda.add_at(f"{_SLOT}{slot}", self._clock.now() + offset_s)
+        self.work_queue.add_at(f"{_SLOT}{slot}", self._clock.now() + offset_s)
         return machine
 
     def _tend(self, name: str, now: float) -> None:
@@ -150,11 +150,11 @@ class Nodes:
                 continue
             held = leases.get(f"{LEASE_NAMESPACE}/{name}")
             if held is None:
-                self.agenda.add(name)
+                self.work_queue.add(name)
                 continue
             spec = {**held.obj["spec"], "renewTime": stamp}
             self._store.replace(LEASES, held, {**held.obj, "spec": spec})
-        self.agenda.add_at(f"{_SLOT}{slot}", now + self._interval_s)
+        self.work_queue.add_at(f"{_SLOT}{slot}", now + self._interval_s)
 
     def _write_lease(self, name: str, uid: str, stamp: str) -> None:
         held = self._store.find(LEASES, LEASE_NAMESPACE, name)

@@ -13,7 +13,7 @@ from typing import Final, cast
 from scheduler.objects.numaplacement import METADATA, VECTOR, encode
 from scheduler.objects.podfingerprint import fingerprint, mark_of
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers.turns import Agenda, Interest
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, Resource
 from scheduler.sandbox.nodes.alignment import POLICIES, SCOPES, Aligner, Policy, Scope
 from scheduler.sandbox.nodes.durations import seconds
@@ -81,7 +81,7 @@ class TopologyAgents:
     """The actor that writes the reports; also makes a machine's NUMA side when its node appears."""
 
     def __init__(self, store: Store, nodes: Nodes) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self._store = store
         self._nodes = nodes
 
@@ -94,7 +94,7 @@ class TopologyAgents:
         machine = self._nodes.machines.get(node)
         if machine is not None and machine.numa is not None:
             after_s = machine.numa.report_after_s
-            self.agenda.add_at(node, self._store.clock.now() + after_s)
+            self.work_queue.add_at(node, self._store.clock.now() + after_s)
 
     def act(self, key: str, _now: float) -> None:
         """Write the report of one node; without the definition of the kind there is none."""
@@ -118,7 +118,7 @@ class TopologyAgents:
         if machine.numa is None:
             machine.numa = numa_of(node)
             if machine.numa is not None:
-                self.agenda.add(name)
+                self.work_queue.add(name)
 
 
 def numa_of(node: Object) -> Numa | None:

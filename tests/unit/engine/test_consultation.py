@@ -360,7 +360,7 @@ def test_the_lease_is_lost():
     before = talk.question()
     talk.rig.lead(active=False)
     talk.rig.run()
-    assert (0, Where.ACTIVE) == (len(talk.engine.deliberations), talk.rig.where("p"))
+    assert (0, Where.ACTIVE) == (len(talk.engine.suspended), talk.rig.where("p"))
     talk.rig.hear(Answer(before.id, 200, body=ExtenderAnswer(nodes=("n0",))))
     talk.rig.lead(active=True)
     talk.rig.run()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.base.errors import InputError, PluginError
-from scheduler.engine.attempt.suspended import GRACE_S, UNANSWERED, CycleSteps, Deliberations
+from scheduler.engine.attempt.suspended import GRACE_S, UNANSWERED, CycleSteps, SuspendedCycles
 from scheduler.engine.effects import Answer, AskExtender, Solve
 from scheduler.engine.outbox import Outbox
 from scheduler.framework.calls import CallResult, CycleCall, ExtenderCall, SolverCall
@@ -15,13 +15,13 @@ from tests.property.making import make_pod
 
 
 class Stage:
-    """Deliberations with what came out of them."""
+    """SuspendedCycles with what came out of them."""
 
     def __init__(self) -> None:
         self.outbox = Outbox()
         self.faults: list[tuple[str, str]] = []
         self.ended: list[tuple[Any, float]] = []
-        self.all = Deliberations(
+        self.all = SuspendedCycles(
             self.outbox, lambda plugin, point, _error: self.faults.append((plugin, point))
         )
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from scheduler.base.clock import ManualClock, rfc3339
-from scheduler.sandbox.controllers.turns import Turns
+from scheduler.sandbox.controllers.workqueue import Turns
 from scheduler.sandbox.kinds.kinds import NAMESPACES, NODES, PODS
 from scheduler.sandbox.nodes.kubelet import Kubelets
 from scheduler.sandbox.nodes.loadagents import LOAD, USE, LoadAgents

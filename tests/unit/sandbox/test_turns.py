@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.base.clock import ManualClock, RealClock
 from scheduler.sandbox.api.status import bad_request
-from scheduler.sandbox.controllers.turns import Agenda, Interest, Turns
+from scheduler.sandbox.controllers.workqueue import Interest, Turns, WorkQueue
 from scheduler.sandbox.kinds.kinds import CONFIGMAPS
 from scheduler.sandbox.start import new_store
 from scheduler.sandbox.store.collection import Change
@@ -18,7 +18,7 @@ class Recorder:
     """An actor that notes what it acted on."""
 
     def __init__(self, act: Callable[[str, float], None] | None = None) -> None:
-        self.agenda = Agenda()
+        self.work_queue = WorkQueue()
         self.acted: list[str] = []
         self._act = act
 
@@ -31,7 +31,7 @@ class Recorder:
             self._act(key, now)
 
     def _hear(self, change: Change) -> None:
-        self.agenda.add(change.stored.key)
+        self.work_queue.add(change.stored.key)
 
 
 def make(clock: ManualClock | None = None) -> Store:
@@ -45,48 +45,48 @@ def put(store: Store, name: str) -> None:
 class TestAgenda:
     def test_a_key_is_there_once(self):
         """However often a key is added, it comes out once, in order of its first arrival."""
-        agenda = Agenda()
+        work_queue = WorkQueue()
         for key in ("a", "b", "a"):
-            agenda.add(key)
+            work_queue.add(key)
 
-        assert ["a", "b", None] == [agenda.pop(0.0) for _ in range(3)]
+        assert ["a", "b", None] == [work_queue.pop(0.0) for _ in range(3)]
 
     def test_the_earliest_time_counts(self):
         """A later wish for the same key does not delay it, an earlier one brings it forward."""
-        agenda = Agenda()
-        agenda.add_at("a", 5.0)
-        agenda.add_at("a", 9.0)
-        agenda.add_at("a", 3.0)
+        work_queue = WorkQueue()
+        work_queue.add_at("a", 5.0)
+        work_queue.add_at("a", 9.0)
+        work_queue.add_at("a", 3.0)
 
-        assert 3.0 == agenda.next_due()
-        assert agenda.pop(2.9) is None
-        assert "a" == agenda.pop(3.0)
-        assert agenda.next_due() is None
+        assert 3.0 == work_queue.next_due()
+        assert work_queue.pop(2.9) is None
+        assert "a" == work_queue.pop(3.0)
+        assert work_queue.next_due() is None
 
     def test_a_resting_key_waits(self):
         """What rests comes when its rest is over; unfinished work does not rest."""
-        agenda = Agenda()
-        agenda.rest("a", 5.0)
-        agenda.add("a")
-        assert agenda.pop(4.0) is None
-        assert "a" == agenda.pop(5.0)
+        work_queue = WorkQueue()
+        work_queue.rest("a", 5.0)
+        work_queue.add("a")
+        assert work_queue.pop(4.0) is None
+        assert "a" == work_queue.pop(5.0)
 
-        agenda.again("a")
-        agenda.rest("a", 9.0)
-        assert "a" == agenda.pop(6.0)
+        work_queue.again("a")
+        work_queue.rest("a", 9.0)
+        assert "a" == work_queue.pop(6.0)
 
     def test_retries_are_spaced(self):
         """Failures in a row double the pause, a success forgets them."""
-        agenda = Agenda()
+        work_queue = WorkQueue()
         due = []
         for _ in range(3):
-            agenda.retry("a", 0.0)
-            due.append(agenda.next_due())
-            agenda.pop(1000.0)
-        agenda.succeeded("a")
-        agenda.retry("a", 0.0)
+            work_queue.retry("a", 0.0)
+            due.append(work_queue.next_due())
+            work_queue.pop(1000.0)
+        work_queue.succeeded("a")
+        work_queue.retry("a", 0.0)
 
-        assert [0.5, 1.0, 2.0, 0.5] == [*due, agenda.next_due()]
+        assert [0.5, 1.0, 2.0, 0.5] == [*due, work_queue.next_due()]
 
 
 class TestTurns:
@@ -117,7 +117,7 @@ class TestTurns:
     def test_nobody_starves(self):
         """An actor with endless work lets the others act."""
         store = make()
-        busy = Recorder(lambda key, _: busy.agenda.add(key))
+        busy = Recorder(lambda key, _: busy.work_queue.add(key))
         other = Recorder()
         turns = Turns(store, [busy, other], strict=True)
         left = iter(range(2000))
@@ -181,7 +181,7 @@ class TestTurns:
                 late.set()
             elif key == "default/a":
                 acted.set()
-                actor.agenda.add_at("late", now + 0.01)
+                actor.work_queue.add_at("late", now + 0.01)
 
         actor = Recorder(act)
         turns = Turns(store, [actor])
@@ -195,4 +195,4 @@ class TestTurns:
             await task
         turns.close()
         put(store, "b")
-        assert actor.agenda.next_due() is None
+        assert actor.work_queue.next_due() is None

@@ -7,7 +7,7 @@ import yaml
 
 from scheduler.base.clock import ManualClock
 from scheduler.sandbox.controllers.collector import Collector
-from scheduler.sandbox.controllers.turns import Actor, Turns
+from scheduler.sandbox.controllers.workqueue import Controller, Turns
 from scheduler.sandbox.kinds.kinds import NODES, PODS, Resource
 from scheduler.sandbox.nodes.kubelet import Kubelets
 from scheduler.sandbox.nodes.nodes import Nodes
@@ -35,7 +35,7 @@ class World:
         self.store = new_store(self.clock, seed=1, with_crds=False)
         self.nodes = Nodes(self.store)
         self.kubelets = Kubelets(self.store, self.nodes, pace, lazy=lazy)
-        made: list[Actor] = [self.nodes, self.kubelets]
+        made: list[Controller] = [self.nodes, self.kubelets]
         made += [actor(self.store) for actor in actors]
         self.collector = Collector(self.store, lambda: None)
         self.turns = Turns(self.store, made, strict=True)

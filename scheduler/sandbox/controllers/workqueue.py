@@ -1,6 +1,6 @@
 """The loop in which simulated kubelets and controllers act.
 
-An actor hears of every change of the kinds it is interested in, puts keys on its `Agenda`, and is asked to act on
+An actor hears of every change of the kinds it is interested in, puts keys on its `WorkQueue`, and is asked to act on
 one key at a time with what the store says then: what it missed in between does not matter. Hearing happens
 inside the write that made the change, so no history can be lost, and must only touch agendas; acting writes.
 `Turns.tick` runs everything that is due (tests, with a manual clock); `Turns.run` does the same for ever in
@@ -30,7 +30,7 @@ _FIRST_RETRY_S: Final = 0.5
 _LAST_RETRY_S: Final = 60.0
 
 
-class Agenda:
+class WorkQueue:
     """Keys to act on, each once: those that are ready in order of arrival, and those with a time."""
 
     def __init__(self) -> None:
@@ -107,10 +107,10 @@ class Agenda:
         return timers[0][0] if timers else None
 
 
-class Actor(Protocol):
+class Controller(Protocol):
     """Something that acts by itself in the sandbox."""
 
-    agenda: Agenda
+    work_queue: WorkQueue
 
     def interests(self) -> Iterable[Interest]:
         """Which kinds it wants to hear of, and how."""
@@ -124,7 +124,7 @@ class Actor(Protocol):
 class Turns:
     """Lets every actor hear and act; `strict` lets an unexpected exception through (tests)."""
 
-    def __init__(self, store: Store, actors: Sequence[Actor], *, strict: bool = False) -> None:
+    def __init__(self, store: Store, actors: Sequence[Controller], *, strict: bool = False) -> None:
         self._store = store
         self._actors = tuple(actors)
         self._strict = strict
@@ -153,7 +153,7 @@ class Turns:
         idle = 0
         while idle < len(self._actors):
             actor = self._actors[self._at]
-            key = actor.agenda.pop(now) if self._left else None
+            key = actor.work_queue.pop(now) if self._left else None
             if key is None:
                 idle = idle + 1 if self._left == _ROUND else 0
                 self._at = (self._at + 1) % len(self._actors)
@@ -179,7 +179,7 @@ class Turns:
 
     def next_due(self) -> float | None:
         """When the earliest actor has something to do; 0.0 for at once, None for never."""
-        found = [due for actor in self._actors if (due := actor.agenda.next_due()) is not None]
+        found = [due for actor in self._actors if (due := actor.work_queue.next_due()) is not None]
         return min(found) if found else None
 
     async def run(self) -> None:
@@ -221,26 +221,26 @@ class Turns:
                 _log().exception("sandbox listener failed", object=change.stored.key)
         self._woken.set()
 
-    def _act(self, actor: Actor, key: str, now: float) -> None:
+    def _act(self, actor: Controller, key: str, now: float) -> None:
         try:
             actor.act(key, now)
         except StatusError as refusal:
             name = type(actor).__name__
             _log().info("sandbox actor was refused", actor=name, key=key, error=refusal.message)
-            actor.agenda.retry(key, now)
+            actor.work_queue.retry(key, now)
         except Exception:
             if self._strict:
                 raise
             self.faults += 1
             _log().exception("sandbox actor failed", actor=type(actor).__name__, key=key)
-            actor.agenda.retry(key, now)
+            actor.work_queue.retry(key, now)
         else:
-            actor.agenda.succeeded(key)
+            actor.work_queue.succeeded(key)
 
-    def _pace(self, actor: Actor, key: str, now: float, spent_s: float) -> None:
+    def _pace(self, actor: Controller, key: str, now: float, spent_s: float) -> None:
         """Let a key that is dear to act on rest, so that it takes a tenth of the time at most."""
         if spent_s > _DEAR_S:
-            actor.agenda.rest(key, now + min(_REST * spent_s, _LONGEST_REST_S))
+            actor.work_queue.rest(key, now + min(_REST * spent_s, _LONGEST_REST_S))
 
 
 def _log() -> Any:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from scheduler.engine.attempt.cycle import Attempt
-from scheduler.engine.attempt.suspended import Deliberations
+from scheduler.engine.attempt.suspended import SuspendedCycles
 from scheduler.engine.decision import Decision
-from scheduler.engine.extender.cycle import Consultation
+from scheduler.engine.extender.cycle import ExtenderCycle
 from scheduler.engine.extender.extenders import Extender, interested
 from scheduler.engine.queue.queues import QueuedPod, Queues
 from scheduler.objects.pod import Pod
@@ -23,19 +23,19 @@ Decided = Callable[[QueuedPod, Attempt, Decision, float, float], None]
 Failed = Callable[[QueuedPod, Exception, float, float], None]
 
 
-class Consultants:
+class ExtenderAttempts:
     """The extenders of an engine; `is_needed` is False without any."""
 
     def __init__(
         self,
         extenders: Sequence[Extender],
-        deliberations: Deliberations,
+        suspended: SuspendedCycles,
         queues: Queues,
         attempt: Callable[[QueuedPod], Attempt],
         complain: Complain,
     ) -> None:
         self._extenders = tuple(extenders)
-        self._deliberations = deliberations
+        self._suspended = suspended
         self._queues = queues
         self._attempt = attempt
         self._complain = complain
@@ -48,17 +48,17 @@ class Consultants:
         asked = interested(self._extenders, queued.pod)
         if not any(one.filters or one.prioritizes or one.preempts for one in asked):
             return False
-        consultation = Consultation(lambda: self._attempt(queued), asked, self._complain)
+        cycle = ExtenderCycle(lambda: self._attempt(queued), asked, self._complain)
 
         def end(outcome: Any, at: float) -> None:
             if isinstance(outcome, Decision):
-                decided(queued, consultation.attempt, outcome, started_s, at)
+                decided(queued, cycle.attempt, outcome, started_s, at)
             else:
                 failed(queued, outcome, started_s, at)
 
         # What changes while an answer is awaited must not go unnoticed.
         self._queues.track(queued)
-        self._deliberations.begin(queued.uid, queued.profile, consultation.steps(), end, now)
+        self._suspended.begin(queued.uid, queued.profile, cycle.steps(), end, now)
         return True
 
     def binder(self, pod: Pod) -> Extender | None:
