@@ -147,7 +147,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queues = Queues(
             sort_key=lambda queued: (-queued.priority, queued.queued_at),
             gate=gated,
-            wakeups=wakeups,
+            unschedulable_pods=wakeups,
             backoff=Backoff(INITIAL_S, MAX_S),
             incoming=lambda queue, event: self.moves.append((queue, event)),
         )
