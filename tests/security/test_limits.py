@@ -18,8 +18,8 @@ from scheduler.engine.effects import Record
 from scheduler.kube import eventbody, http1, recorder, watch
 from scheduler.objects.groups import AppGroupSpec
 from scheduler.objects.quantity import quantity
+from scheduler.plugins.groups import args, group, inputs, topology
 from scheduler.plugins.numa import zones
-from scheduler.plugins.sakkara import args, group, inputs, topology
 from scheduler.serve.app import LARGEST_BODY_BYTES
 from scheduler.whatif import yamltext
 

@@ -7,9 +7,9 @@ from functools import cache
 import pytest
 
 from scheduler.framework.registry import Registry
+from scheduler.plugins.groups import group as groups
+from scheduler.plugins.groups.planning import rule
 from scheduler.plugins.intree import IN_TREE
-from scheduler.plugins.sakkara import group as groups
-from scheduler.plugins.sakkara.planning import rule
 from scheduler.solver import check
 from scheduler.solver.instance import Instance, Leaf, Level
 from scheduler.solver.solve import solve

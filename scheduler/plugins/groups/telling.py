@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import GroupReport, Stage
-from scheduler.plugins.sakkara.life import (
+from scheduler.plugins.groups.life import (
     BOUND,
     FAILED,
     LONGEST_MESSAGE,
@@ -20,10 +20,10 @@ from scheduler.plugins.sakkara.life import (
     results,
     status_patch,
 )
-from scheduler.plugins.sakkara.members import GroupMembers, group_of
-from scheduler.plugins.sakkara.placement import tree_of
-from scheduler.plugins.sakkara.planning import seats
-from scheduler.plugins.sakkara.topology import Topology
+from scheduler.plugins.groups.members import GroupMembers, group_of
+from scheduler.plugins.groups.placement import tree_of
+from scheduler.plugins.groups.planning import seats
+from scheduler.plugins.groups.topology import Topology
 
 
 class Teller:

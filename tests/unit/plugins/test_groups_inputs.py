@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from scheduler.base.errors import ObjectError
-from scheduler.plugins.sakkara.group import (
+from scheduler.plugins.groups.group import (
     Constraint,
     check_levels,
     from_config_map,
     from_pod_group,
 )
-from scheduler.plugins.sakkara.topology import flat
-from scheduler.plugins.sakkara.topology import from_config_map as topology_of
-from tests.unit.plugins.sakkaradocs import GROUP, TREE
+from scheduler.plugins.groups.topology import flat
+from scheduler.plugins.groups.topology import from_config_map as topology_of
+from tests.unit.plugins.groupsdocs import GROUP, TREE
 
 
 def test_the_design_texts_examples_are_read() -> None:

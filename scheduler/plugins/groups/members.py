@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from scheduler.objects.pod import Pod
-from scheduler.plugins.sakkara.group import GROUP_LABEL, POD_GROUP_LABEL, name_in
+from scheduler.plugins.groups.group import GROUP_LABEL, POD_GROUP_LABEL, name_in
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.unit.plugins.sakkaraworld import config_map, group, member, members, tree
+from tests.unit.plugins.groupsworld import config_map, group, member, members, tree
 from tests.unit.whatif.asking import place, results, setup
 
 STORY_A = {

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from scheduler.base.errors import ObjectError
-from scheduler.plugins.sakkara.inputs import json_names, json_object
+from scheduler.plugins.groups.inputs import json_names, json_object
 
 ROOT = "root"
 DEFAULT_TREE = "default-tree"

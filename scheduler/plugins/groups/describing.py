@@ -14,10 +14,10 @@ import numpy as np
 from scheduler.base.errors import ObjectError
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.plugins.sakkara import group, topology
-from scheduler.plugins.sakkara.group import GroupSpec
-from scheduler.plugins.sakkara.members import GroupMembers
-from scheduler.plugins.sakkara.topology import Topology
+from scheduler.plugins.groups import group, topology
+from scheduler.plugins.groups.group import GroupSpec
+from scheduler.plugins.groups.members import GroupMembers
+from scheduler.plugins.groups.topology import Topology
 
 TOPOLOGY_KIND = "TopologyConfigMap"
 

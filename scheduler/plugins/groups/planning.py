@@ -12,9 +12,9 @@ import msgspec
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
-from scheduler.plugins.sakkara.group import Constraint, GroupSpec
-from scheduler.plugins.sakkara.placement import Seat, in_order
-from scheduler.plugins.sakkara.topology import Topology
+from scheduler.plugins.groups.group import Constraint, GroupSpec
+from scheduler.plugins.groups.placement import Seat, in_order
+from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Instance, Leaf, Level, Rule
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import Amounts, counted, pod_requests

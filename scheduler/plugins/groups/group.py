@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from scheduler.base.errors import ObjectError
-from scheduler.plugins.sakkara.inputs import (
+from scheduler.plugins.groups.inputs import (
     LARGEST_NUMBER,
     json_object,
     kind_of,

@@ -13,7 +13,7 @@ import msgspec
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.selectors import selector_matches
-from scheduler.plugins.sakkara.members import group_of
+from scheduler.plugins.groups.members import group_of
 from scheduler.solver.instance import Budget, Candidate, Instance, Leaf, Preemption
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS

@@ -19,13 +19,13 @@ from scheduler.framework.groups import Fits, GroupPlan, GroupRelease, GroupRoom,
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.plugins.sakkara import between, eviction, planning
-from scheduler.plugins.sakkara.args import ClusterTopologyPlacementGroupArgs
-from scheduler.plugins.sakkara.describing import Descriptions
-from scheduler.plugins.sakkara.group import GroupSpec, check_levels
-from scheduler.plugins.sakkara.life import BOUND, FAILED, Record
-from scheduler.plugins.sakkara.members import GroupMembers
-from scheduler.plugins.sakkara.topology import Topology
+from scheduler.plugins.groups import between, eviction, planning
+from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.plugins.groups.describing import Descriptions
+from scheduler.plugins.groups.group import GroupSpec, check_levels
+from scheduler.plugins.groups.life import BOUND, FAILED, Record
+from scheduler.plugins.groups.members import GroupMembers
+from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Limits
 from scheduler.solver.questions import Evict, Place, Solution
 from scheduler.state.podindex import Placed

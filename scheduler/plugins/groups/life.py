@@ -14,7 +14,7 @@ import msgspec
 from scheduler.base.clock import parse_rfc3339, rfc3339_micro
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import Stage
-from scheduler.plugins.sakkara.placement import Seat, rank_text, ranks, tree_text
+from scheduler.plugins.groups.placement import Seat, rank_text, ranks, tree_text
 from scheduler.state.podindex import Placed
 
 JSON_PATCH = "application/json-patch+json"

@@ -25,20 +25,20 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groupsort import GroupSort, Key, Queued
-from scheduler.plugins.sakkara.args import ClusterTopologyPlacementGroupArgs
-from scheduler.plugins.sakkara.deciding import Decider, Steps
-from scheduler.plugins.sakkara.describing import TOPOLOGY_KIND, Descriptions
-from scheduler.plugins.sakkara.group import name_in
-from scheduler.plugins.sakkara.life import FAILED, Record
-from scheduler.plugins.sakkara.members import (
+from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.plugins.groups.deciding import Decider, Steps
+from scheduler.plugins.groups.describing import TOPOLOGY_KIND, Descriptions
+from scheduler.plugins.groups.group import name_in
+from scheduler.plugins.groups.life import FAILED, Record
+from scheduler.plugins.groups.members import (
     GROUP_KIND,
     POD_GROUP_KIND,
     GroupMembers,
     group_of,
 )
-from scheduler.plugins.sakkara.telling import Teller
-from scheduler.plugins.sakkara.topology import Topology
+from scheduler.plugins.groups.telling import Teller
+from scheduler.plugins.groups.topology import Topology
+from scheduler.plugins.groupsort import GroupSort, Key, Queued
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
