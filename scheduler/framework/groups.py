@@ -8,7 +8,8 @@ out of the queue at once and drives
 
 which may ask the solver, in another process: other pods go on meanwhile, so what was learnt from
 `room` before a call is stale after it. What it returns is carried out for all members or for none.
-`group_told(key, stage, now)` hears what became of it and may return requests that write it down.
+`group_told(key, stage, now)` hears what became of it and may return requests that write it down, and
+events about the group's own object.
 """
 
 from __future__ import annotations
@@ -40,12 +41,29 @@ class GroupPlan(msgspec.Struct, frozen=True):
 
 
 class GroupRelease(msgspec.Struct, frozen=True):
-    """The group cannot become whole: those of its members that are bound have to go as well."""
+    """The group has never been whole and cannot become so: its bound members have to go as well."""
 
     bound: tuple[Placed, ...]
     message: str
 
 
+class GroupEvent(msgspec.Struct, frozen=True):
+    """An event about the object that describes a group; `type` is Normal or Warning."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    reporter: str
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+Told: TypeAlias = ApiCall | GroupEvent
 Outcome: TypeAlias = GroupPlan | GroupRelease | Status
 
 
@@ -60,6 +78,7 @@ class Stage(StrEnum):
     PERMITTED = "Permitted"
     BOUND = "Bound"
     RELEASED = "Released"
+    DISSOLVED = "Dissolved"
     PREEMPTING = "Preempting"
 
 
@@ -165,8 +184,8 @@ class GroupPlanner(Protocol):
         """Return the groups whose members or description changed since this was last asked."""
         ...
 
-    def group_told(self, key: str, stage: Stage, now: float) -> Sequence[ApiCall]:
-        """Hear what became of the group; return the requests that write it down."""
+    def group_told(self, key: str, stage: Stage, now: float) -> Sequence[Told]:
+        """Hear what became of the group; return what writes it down, and what is told about it."""
         ...
 
     def group_statuses(self) -> Mapping[str, int]:

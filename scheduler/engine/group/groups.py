@@ -283,8 +283,8 @@ class Groups:
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
             self._refuse(run.key, run.members, status, now)
-            self._doors.dissolve(run.members[0].profile, outcome.bound, run.key)
-            self._writing.tell(run.planner, run.key, Stage.RELEASED, now)
+            self._writing.tell(run.planner, run.key, Stage.DISSOLVED, now)
+            self._doors.dissolve(outcome.bound, run.key, outcome.message, now)
         elif outcome.victims:
             run.room.release()
             nominated = [(member, outcome.nodes[member.uid]) for member in run.members]

@@ -19,11 +19,11 @@ from scheduler.framework.groups import Fits, GroupPlan, GroupRelease, GroupRoom,
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups import between, eviction, planning
+from scheduler.plugins.groups import between, eviction, past, planning
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.group import GroupSpec, check_levels
-from scheduler.plugins.groups.life import BOUND, FAILED, Record
+from scheduler.plugins.groups.life import FAILED, Record
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Limits
@@ -32,6 +32,7 @@ from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
 
 ROUNDS = 8
+RELEASE_AGAIN_S = 60.0
 Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
 
 
@@ -68,6 +69,7 @@ class Decider:
     def plan(self, key: str, room: GroupRoom) -> Steps:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
         record = self._records.setdefault(key, Record())
+        record.reporter = room.members[0].spec.scheduler_name
         try:
             spec = self._described.group(key)
             tree = self._described.topology(room.nodes)
@@ -93,7 +95,8 @@ class Decider:
         if isinstance(plan, Status):
             record.message = plan.message
             half = self._members.standing(key)
-            if half and not self._was_whole(key):
+            if self._may_release(key, spec, half, room):
+                record.released_at = room.now
                 return GroupRelease(tuple(half), plan.message)
         return plan
 
@@ -155,12 +158,20 @@ class Decider:
         except ObjectError:
             return False
 
-    def _was_whole(self, key: str) -> bool:
-        """Whether all members were bound once: those that are left then stay, whatever happens."""
-        record = self._records.get(key)
-        if record is not None and record.was_bound:
-            return True
-        return any((m.data or {}).get("status") == BOUND for m in self._members.config_maps(key))
+    def _may_release(
+        self, key: str, spec: GroupSpec, half: Sequence[Placed], room: GroupRoom
+    ) -> bool:
+        """Whether bound members may be let go: the objects prove that the group was never whole.
+
+        Only for groups that are ours to end: a PodGroup's members belong to its controller.
+        """
+        maps = self._members.config_maps(key)
+        if not half or not maps or past.was_whole(half, maps):
+            return False
+        if self._records[key].released_at > room.now - RELEASE_AGAIN_S:
+            return False  # they were told already and are on their way
+        waiting = self._handle.group_members(key, room.members[0])
+        return past.never_whole(self._members.placed(key), waiting, spec.size)
 
     def _remember(self, key: str, solution: Solution) -> None:
         record, placed = self._records[key], solution.placed

@@ -13,12 +13,12 @@ from typing import Any
 
 from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
-from scheduler.framework.calls import ApiCall
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.groups import (
     GroupReport,
     GroupRoom,
     Stage,
+    Told,
 )
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
@@ -87,7 +87,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._decider = Decider(
             args, handle, self._members, self._described, self._records, self._trees
         )
-        self._teller = Teller(self._members, self._records, self._trees)
+        self._teller = Teller(self._members, self._records, self._trees, self._described.size_of)
 
     # In the queue
 
@@ -206,8 +206,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             self._members.changed = set()
         return changed
 
-    def group_told(self, key: str, stage: Stage, now: float) -> Sequence[ApiCall]:
-        """Keep the group's state, and return the requests that write it down."""
+    def group_told(self, key: str, stage: Stage, now: float) -> Sequence[Told]:
+        """Keep the group's state, and return what writes it down and tells of it."""
         if stage is Stage.CHANGED:
             return self._teller.checked(key, self._described.size_of(key), now)
         return self._teller.told(key, stage, now)

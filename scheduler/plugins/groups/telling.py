@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from scheduler.framework.calls import ApiCall
-from scheduler.framework.groups import GroupReport, Stage
+from scheduler.framework.groups import GroupReport, Stage, Told
 from scheduler.plugins.groups.life import (
     BOUND,
     FAILED,
@@ -16,6 +15,7 @@ from scheduler.plugins.groups.life import (
     WAITING,
     Record,
     began_at,
+    config_map_event,
     labels,
     results,
     status_patch,
@@ -30,50 +30,57 @@ class Teller:
     """Turns stages into statuses and requests."""
 
     def __init__(
-        self, members: GroupMembers, records: dict[str, Record], trees: Mapping[str, Topology]
+        self,
+        members: GroupMembers,
+        records: dict[str, Record],
+        trees: Mapping[str, Topology],
+        sizes: Callable[[str], int],
     ) -> None:
         self._members = members
+        self._sizes = sizes
         self._records = records
         self._trees = trees
 
-    def told(self, key: str, stage: Stage, now: float) -> list[ApiCall]:
+    def told(self, key: str, stage: Stage, now: float) -> list[Told]:
         """Follow a stage; return what is to be written."""
         record = self._records.setdefault(key, Record())
         if stage is Stage.HELD:
             # Whoever is merely not complete has nothing to be told of.
             is_faulty = record.status == FAILED and bool(record.message)
-            return (
-                self._write(key, {"status": FAILED, "message": record.message}) if is_faulty else []
-            )
+            if is_faulty:
+                return self._write(key, {"status": FAILED, "message": record.message})
+            return self._begun_anew(key)
         record.status = STATUS_AFTER[stage]
-        if stage is Stage.STARTED and record.began is None:
-            record.began = now
+        if stage is Stage.STARTED:
+            record.began = now if record.began is None else record.began
+            return [*self._begun_anew(key), *self._spared(record, now)]
         if stage is Stage.REFUSED:
             return self._write(key, {"status": FAILED, "message": record.message})
         if stage is Stage.RELEASED:
             return self._write(key, {"status": WAITING})
+        if stage is Stage.DISSOLVED:
+            return self._dissolved(key, record)
         if stage is Stage.PREEMPTING:
             return self._preempting(key, record)
         if stage is Stage.BOUND:
             return self._bound(key, record, now)
         return []
 
-    def checked(self, key: str, size: int, now: float) -> list[ApiCall]:
+    def checked(self, key: str, size: int, now: float) -> list[Told]:
         """Compare what is written with what is: a restart or a lost request may lie between.
 
-        A group that is whole says so with the placement that holds; one without any member begins
-        anew.
+        A group that is whole says so with the placement that holds, unless its members are being
+        evicted. One without any member keeps what was written last: it has ended, or begins anew when
+        others come.
         """
         standing = self._members.standing(key)
         record = self._records.setdefault(key, Record())
         maps = self._members.config_maps(key)
         data = (maps[0].data or {}) if maps else {}
-        if not standing:
-            record.was_bound = False
-            return self._write(key, {"status": WAITING}) if data.get("status") == BOUND else []
         if not size or len(standing) < size or any(placed.assumed for placed in standing):
             return []
-        record.was_bound = True
+        if record.status == PREEMPTED:
+            return []
         if data.get("status") != BOUND:
             return self._bound(key, record, now)
         tree = self._trees.get(key)
@@ -108,7 +115,7 @@ class Teller:
             record.optimal,
             record.objective,
             record.bound,
-            0.0,
+            record.solver_s,
             tuple(
                 {"namespace": one.pod.metadata.namespace, "name": one.pod.metadata.name}
                 for one in record.victims
@@ -116,11 +123,12 @@ class Teller:
             record.conflict,
         )
 
-    def _bound(self, key: str, record: Record, now: float) -> list[ApiCall]:
+    def _bound(self, key: str, record: Record, now: float) -> list[Told]:
         placed = self._members.standing(key)
         tree = self._trees.get(key)
         seated = seats(tree, placed) if tree is not None else []
         record.began = began_at(placed, now if record.began is None else record.began)
+        record.status = BOUND
         calls = self._write(key, results(seated, record, now))
         calls += labels(placed, seated, record.retries)
         for other in self._members.keys():  # noqa: SIM118 - a method of its own
@@ -129,7 +137,35 @@ class Teller:
                     calls += status_patch(config_map, {"preemptor": None})
         return calls
 
-    def _preempting(self, key: str, record: Record) -> list[ApiCall]:
+    def _begun_anew(self, key: str) -> list[Told]:
+        """Take back that a group is bound when members wait and none stands: another life begins."""
+        maps = self._members.config_maps(key)
+        is_told = any((one.data or {}).get("status") == BOUND for one in maps)
+        if not is_told or self._members.placed(key):
+            return []
+        return self._write(key, {"status": WAITING})
+
+    def _spared(self, record: Record, now: float) -> list[Told]:
+        """Let groups say again that they are bound whose eviction for this one has failed."""
+        told: list[Told] = []
+        for victim in dict.fromkeys(group_of(one.pod) for one in record.victims):
+            other = self._records.get(victim)
+            if other is not None and other.status == PREEMPTED:
+                other.status = WAITING
+                told += self.checked(victim, self._sizes(victim), now)
+        return told
+
+    def _dissolved(self, key: str, record: Record) -> list[Told]:
+        """Tell the group, before its bound members go, that they do and why."""
+        bound = ", ".join(sorted(one.pod.metadata.name for one in self._members.standing(key)))
+        note = f"The bound members {bound} go: the group was never whole, and {record.message}"
+        told: list[Told] = [
+            config_map_event(one, record.reporter, "GroupReleased", "Releasing", note)
+            for one in self._members.config_maps(key)
+        ]
+        return told + self._write(key, {"status": WAITING, "message": record.message})
+
+    def _preempting(self, key: str, record: Record) -> list[Told]:
         calls = self._write(key, {"status": PREEMPTING, "message": record.message or None})
         for victim in dict.fromkeys(group_of(one.pod) for one in record.victims):
             if victim:
@@ -137,8 +173,8 @@ class Teller:
                 calls += self._write(victim, {"status": PREEMPTED, "preemptor": key})
         return calls
 
-    def _write(self, key: str, values: Mapping[str, str | None]) -> list[ApiCall]:
-        calls: list[ApiCall] = []
+    def _write(self, key: str, values: Mapping[str, str | None]) -> list[Told]:
+        calls: list[Told] = []
         short = {
             name: value if value is None or name != "message" else value[:LONGEST_MESSAGE]
             for name, value in values.items()
