@@ -60,7 +60,7 @@ class Killer(Rig):
                 self.watch(kind)
             if moved or self.engine.has_work():
                 continue
-            under_way = len(self.engine.bindings) + len(self.engine.deliberations)
+            under_way = len(self.engine.bindings) + len(self.engine.suspended)
             if under_way == 0 and not self._will_retry():
                 return
             wake = self.engine.next_wakeup()
