@@ -29,15 +29,26 @@ from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
 
-class GroupPlan(msgspec.Struct, frozen=True):
-    """Where each member goes, by uid; with `victims`, where it will go once they have left.
+def title(key: str) -> str:
+    """Return what to call a group in a text: its key without the word before a colon, if any.
 
-    A plan without victims is one that `GroupRoom.hold` has accepted.
+    That word sets groups of equal names in two kinds of objects apart.
+    """
+    return key.rpartition(":")[2]
+
+
+class GroupPlan(msgspec.Struct, frozen=True):
+    """Where members go, by uid; with `victims`, where they will go once those have left.
+
+    A plan without victims is one that `GroupRoom.hold` has accepted. Members that it does not name
+    wait on, for the reason in `message`. `hold_s` is how long those that are bound last may take to get
+    past permit, 0 for the usual time.
     """
 
     nodes: Mapping[str, str]
     victims: tuple[Placed, ...] = ()
     message: str = ""
+    hold_s: float = 0.0
 
 
 class GroupRelease(msgspec.Struct, frozen=True):
@@ -124,13 +135,17 @@ class GroupRoom(Protocol):
         ...
 
     def fits(self) -> Fits:
-        """Ask the filters of the profile where a member could go; raises PluginError."""
+        """Ask the filters of the profile where any of the members could go; raises PluginError."""
+        ...
+
+    def fits_each(self) -> Sequence[tuple[Sequence[Pod], Fits]]:
+        """Ask the same for each of the specs that differ, with the members of that spec."""
         ...
 
     def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
-        """Put each member (by uid) on its node, or say why not and leave everything as it was.
+        """Put members (by uid) on their nodes, or say why not and leave everything as it was.
 
-        All filters are asked with the other members in place.
+        All filters are asked with the other members that `nodes` names in place.
         """
         ...
 

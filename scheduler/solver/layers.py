@@ -178,9 +178,7 @@ def _made(
     owners: list[int],
 ) -> Layers:
     leaves = tuple(
-        leaf
-        if at not in paths
-        else msgspec.structs.replace(leaf, path=paths[at])
+        leaf if at not in paths else msgspec.structs.replace(leaf, path=paths[at])
         for at, leaf in enumerate(instance.leaves)
     )
     leaves = tuple(

@@ -35,12 +35,12 @@ def members(
     found = []
     anti, near = affinity.pod_anti_affinity, affinity.pod_affinity
     for term in () if anti is None else anti.required:
-        if _selects(term, pod):
-            sets = tuple(_sets(nodes, rows, term.topology_key).values())
+        if term_selects(term, pod):
+            sets = tuple(sets_by_label(nodes, rows, term.topology_key).values())
             found.append(Domains(f"anti-affinity by {term.topology_key}", sets, at_most=1))
     for term in () if near is None else near.required:
-        if _selects(term, pod) and not any(_selects(term, pod, one.pod) for one in placed):
-            sets = tuple(_sets(nodes, rows, term.topology_key).values())
+        if term_selects(term, pod) and not any(term_selects(term, pod, one.pod) for one in placed):
+            sets = tuple(sets_by_label(nodes, rows, term.topology_key).values())
             found.append(Domains(f"affinity by {term.topology_key}", sets, single=True, only=True))
     return tuple(found)
 
@@ -68,7 +68,7 @@ def spread(
     ]
     for constraint in hard:
         eligible = _eligible(pod, constraint, nodes)
-        sets = _sets(nodes, rows, constraint.topology_key)
+        sets = sets_by_label(nodes, rows, constraint.topology_key)
         ids = nodes.label_ids(constraint.topology_key)
         existing = dict.fromkeys(np.unique(ids[eligible & (ids >= 0)]).tolist(), 0)
         selector = _with_own_labels(constraint, pod)
@@ -129,7 +129,7 @@ def _with_own_labels(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSel
     return LabelSelector(selector.match_labels, (*selector.match_expressions, *own))
 
 
-def _selects(term: PodAffinityTerm, pod: Pod, other: Pod | None = None) -> bool:
+def term_selects(term: PodAffinityTerm, pod: Pod, other: Pod | None = None) -> bool:
     """Whether a term of `pod` selects `other`, by default one like itself.
 
     A namespace selector is left to the filters.
@@ -144,7 +144,7 @@ def _selects(term: PodAffinityTerm, pod: Pod, other: Pod | None = None) -> bool:
     return selector_matches(term.label_selector, meta.labels)
 
 
-def _sets(nodes: Nodes, rows: Sequence[int], key: str) -> dict[int, tuple[int, ...]]:
+def sets_by_label(nodes: Nodes, rows: Sequence[int], key: str) -> dict[int, tuple[int, ...]]:
     """Return the leaves by value of a label, those without it in no set."""
     ids = nodes.label_ids(key)[np.array(rows, dtype=np.intp)]
     by_value: dict[int, list[int]] = {}

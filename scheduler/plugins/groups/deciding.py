@@ -7,7 +7,6 @@ what that teaches. Changes nothing but the group's record; the engine carries ou
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -15,16 +14,24 @@ import numpy as np
 from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import CallResult, SolverCall
-from scheduler.framework.groups import Fits, GroupPlan, GroupRelease, GroupRoom, Outcome
+from scheduler.framework.groups import (
+    Fits,
+    GroupPlan,
+    GroupRelease,
+    GroupRoom,
+    title,
+)
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups import between, eviction, past, planning
+from scheduler.plugins.groups import between, eviction, mixing, past, planning, sources
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.group import GroupSpec, check_levels
 from scheduler.plugins.groups.life import FAILED, Record
 from scheduler.plugins.groups.members import GroupMembers
+from scheduler.plugins.groups.mixer import Mixer
+from scheduler.plugins.groups.task import Steps, Task
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Limits
 from scheduler.solver.questions import Evict, Place, Solution
@@ -33,7 +40,6 @@ from scheduler.state.resources import PODS
 
 ROUNDS = 8
 RELEASE_AGAIN_S = 60.0
-Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
 
 
 class Decider:
@@ -54,6 +60,7 @@ class Decider:
         self._described = described
         self._records = records
         self._trees = trees
+        self._mixer = Mixer(_solution)
 
     def leaving(self, key: str) -> bool:
         """Whether pods that were evicted for a group are still on their way out."""
@@ -70,71 +77,105 @@ class Decider:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
         record = self._records.setdefault(key, Record())
         record.reporter = room.members[0].spec.scheduler_name
+        name = title(key)
         try:
             spec = self._described.group(key)
-            tree = self._described.topology(room.nodes)
             if spec is None:
-                return unresolvable(f"no ConfigMap or PodGroup describes the group {key}")
+                return unresolvable(sources.missing(key))
+            tree = self._described.tree_for(spec, room.nodes)
             check_levels(spec, tree.levels)
             requests = planning.requests(room.members)
         except ObjectError as error:
             self.hold(key, error.message)
-            return unresolvable(f"the group {key} is held: {error.message}")
-        unlike = planning.unlike(room.members, requests)
+            return unresolvable(f"the group {name} is held: {error.message}")
+        each = room.fits_each() if spec.has_classes else ()
+        members = mixing.kinds(each, requests)
+        unlike = "" if spec.has_classes else planning.unlike(room.members, requests)
+        if len(members) > 1 and (level := mixing.obstacle(spec, tree)):
+            unlike = planning.unlike(room.members, requests)
+            unlike += f"; the rule for {level} is for members that are alike" if unlike else ""
         if unlike:
             self.hold(key, unlike)
-            return unresolvable(f"the group {key} is held: {unlike}")
+            return unresolvable(f"the group {name} is held: {unlike}")
         self._trees[key] = tree
         record.retries += 1
         record.conflict = ()
-        plan = yield from self._placed(key, spec, tree, room)
-        if isinstance(plan, Status) and self._may_evict(spec, record, room):
-            request = {**requests[room.members[0].metadata.uid], PODS: 1}
-            evicting = yield from self._evicting(key, spec, tree, room, request)
-            plan = plan if evicting is None else evicting
+        task = Task(key, spec, tree, room, requests, self._members.standing(key), members)
+        plan = yield from self._decided(task, record)
         if isinstance(plan, Status):
             record.message = plan.message
             half = self._members.standing(key)
             if self._may_release(key, spec, half, room):
                 record.released_at = room.now
                 return GroupRelease(tuple(half), plan.message)
+        elif isinstance(plan, GroupPlan) and plan.victims:
+            record.victims = plan.victims
+            record.awaited = frozenset(victim.pod.metadata.uid for victim in plan.victims)
         return plan
 
-    def _placed(self, key: str, spec: GroupSpec, tree: Topology, room: GroupRoom) -> Steps:
+    def _decided(self, task: Task, record: Record) -> Steps:
+        """Place the members, or evict others for them, or say why neither can be."""
+        outside = self._outside(task)
+        if outside is not None:
+            return outside
+        is_mixed = len(task.kinds) > 1
+        plan = yield from (self._placed_mixed if is_mixed else self._placed)(task)
+        if not isinstance(plan, Status) or not self._may_evict(task, record):
+            return plan
+        evicting = yield from (self._evicting_mixed if is_mixed else self._evicting)(task)
+        return plan if evicting is None else evicting
+
+    def _outside(self, task: Task) -> Status | None:
+        """Return why nothing can be placed whatever the room: members in the wrong place, or needs."""
+        spec, tree = task.spec, task.tree
+        if spec.key_label and task.standing:
+            where = {name: path[0] for path, name in tree.leaves}
+            found = {where.get(one.node, "") for one in task.standing}
+            if len(found) > 1 or "" in found:
+                places = ", ".join(sorted(one or "nodes without it" for one in found))
+                text = f"its bound members are in several places by {spec.key_label}: {places}"
+                return unresolvable(f"the group {task.name} is held: {text}")
+        lacking = planning.lacking(spec, task.room.nodes, task.standing)
+        if lacking:
+            return unschedulable(f"the group {task.name} does not fit: {lacking}")
+        return None
+
+    def _placed(self, task: Task) -> Steps:
         """Ask the solver, try its answer with all filters, and ask again with what that teaches."""
+        key, spec, room = task.key, task.spec, task.room
         most: IntColumn | None = None
         why = ""
         for attempt in range(ROUNDS):
             fits = room.fits()
             slots = fits.slots if most is None else np.minimum(fits.slots, most)
-            site = self._site(key, spec, tree, room, slots)
+            site = self._site(task, slots)
             if not site.instance.leaves:
-                return unschedulable(f"the group {key} does not fit: {fits.message}")
+                return unschedulable(f"the group {task.name} does not fit: {fits.message}")
             # A second answer must not come too late again: nothing else is placed until it is there.
             answer = yield self._question(site, holds=attempt > 0)
             if not self._is_unchanged(key, spec):
-                return unschedulable(f"the group {key} changed while it was planned")
+                return unschedulable(f"the group {task.name} changed while it was planned")
             solution = _solution(answer)
             if solution is None:
-                return unschedulable(f"the group {key} waits: no answer came from the solver")
+                return unschedulable(f"the group {task.name} waits: no answer came from the solver")
             self._remember(key, solution)
             if solution.placed.outcome != "placed":
-                return unschedulable(_refusal(key, fits, solution, tried=most is not None))
+                return unschedulable(_refusal(task.name, fits, solution, tried=most is not None))
             nodes = planning.assign(site, solution.placed.counts, room.members)
+            if not nodes:
+                return unschedulable(f"the group {task.name} has no room for more: {fits.message}")
             misfit = room.hold(nodes)
             if misfit is None:
-                return GroupPlan(nodes)
+                return task.plan(nodes)
             most = misfit.most if most is None else np.minimum(most, misfit.most)
             why = f"{misfit.reason} on {misfit.node}"
         text = f"the rules between its members do not hold: {why}"
-        return unschedulable(f"the group {key} does not fit: {text}")
+        return unschedulable(f"the group {task.name} does not fit: {text}")
 
-    def _site(
-        self, key: str, spec: GroupSpec, tree: Topology, room: GroupRoom, slots: IntColumn
-    ) -> planning.Site:
-        nodes = room.nodes
-        standing = self._members.standing(key)
-        found = planning.site(spec, tree, nodes, slots, standing, len(room.members))
+    def _site(self, task: Task, slots: IntColumn) -> planning.Site:
+        nodes, room, standing = task.room.nodes, task.room, task.standing
+        count = len(room.members)
+        found = planning.site(task.spec, task.tree, nodes, slots, standing, count, task.least)
         pod = room.members[0]
         domains = between.members(pod, nodes, found.rows, self._handle.pods)
         domains += between.spread(pod, nodes, found.rows, self._handle.pods)
@@ -186,11 +227,17 @@ class Decider:
                 for one in advice.conflict
             )
 
-    def _may_evict(self, spec: GroupSpec, record: Record, room: GroupRoom) -> bool:
-        """Whether members may evict: not while the last victims are leaving, not with policy Never."""
+    def _may_evict(self, task: Task, record: Record) -> bool:
+        """Whether members may evict: not while the last victims are leaving, not with policy Never.
+
+        Members beyond the minimum never do: the group runs without them.
+        """
         still = {uid for uid in record.awaited if self._handle.pods.get(uid) is not None}
         record.awaited = frozenset(still)
-        if still or self._args.preemption == "Disabled" or self._members.standing(spec.key):
+        spec, room = task.spec, task.room
+        if still or self._args.preemption == "Disabled" or not spec.may_evict:
+            return False
+        if task.standing and (spec.is_ours or len(task.standing) >= spec.size):
             return False
         promised = {pod.status.nominated_node_name for pod in room.members} - {""}
         for node in sorted(promised):
@@ -198,22 +245,16 @@ class Decider:
                 return False
         return all(pod.spec.preemption_policy != "Never" for pod in room.members)
 
-    def _evicting(
-        self,
-        key: str,
-        spec: GroupSpec,
-        tree: Topology,
-        room: GroupRoom,
-        request: dict[str, int],
-    ) -> Generator[SolverCall, CallResult, GroupPlan | None]:
+    def _evicting(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | None]:
         """Return the plan with the fewest victims, None when evicting does not help."""
-        nodes = room.nodes
-        priority = _priority(spec, room.members)
-        lower = eviction.lower(self._handle.pods, priority, self._described.priority_of)
+        room, nodes = task.room, task.room.nodes
+        lower = self._lower(task)
         if not lower:
             return None
-        everywhere = np.where(room.fits().evictable, len(room.members), 0)
-        site = planning.site(spec, tree, nodes, everywhere, (), len(room.members))
+        wanted = task.needed
+        request = {**task.requests[wanted[0].metadata.uid], PODS: 1}
+        everywhere = np.where(room.fits().evictable, len(wanted), 0)
+        site = planning.site(task.spec, task.tree, nodes, everywhere, task.standing, len(wanted))
         if not site.instance.leaves:
             return None
         budgets = self._handle.objects("PodDisruptionBudget").values()
@@ -229,15 +270,43 @@ class Decider:
         found = solution.victims
         if found.outcome != "placed" or not found.evicted:
             return None
-        victims = lineup.victims(found.evicted)
-        where = planning.assign(site, found.placement.counts, room.members)
-        here = all(self._is_placed(victim) for victim in victims)
-        if not here or not room.would_hold(where, victims):
+        where = planning.assign(site, found.placement.counts, wanted)
+        return self._evicted(task, lineup.victims(found.evicted), where)
+
+    def _placed_mixed(self, task: Task) -> Steps:
+        """Place members that differ."""
+        limits = self._limits(self._args.solver_time_limit_seconds)
+
+        def is_unchanged() -> bool:
+            return self._is_unchanged(task.key, task.spec)
+
+        plan = yield from self._mixer.placed(task, limits, is_unchanged)
+        return plan
+
+    def _evicting_mixed(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | None]:
+        """Return the plan with the fewest victims for members that differ, None without one."""
+        lower = self._lower(task)
+        if not lower:
             return None
-        record = self._records[key]
-        record.victims = victims
-        record.awaited = frozenset(victim.pod.metadata.uid for victim in victims)
-        text = f"the group {key} waits for {len(victims)} pods of lower priority to leave"
+        budgets = tuple(self._handle.objects("PodDisruptionBudget").values())
+        limits = self._limits(self._args.preemption_time_limit_seconds)
+        forbid = self._args.pdb == "Forbid"
+        found = yield from self._mixer.victims(task, lower, budgets, limits, forbid=forbid)
+        return None if found is None else self._evicted(task, *found)
+
+    def _lower(self, task: Task) -> list[tuple[str, int, tuple[Placed, ...]]]:
+        """Return who may be evicted for a group."""
+        priority = _priority(task.spec, task.room.members)
+        return eviction.lower(self._handle.pods, priority, self._described.unit_of, own=task.key)
+
+    def _evicted(
+        self, task: Task, victims: tuple[Placed, ...], where: dict[str, str]
+    ) -> GroupPlan | None:
+        """Return the plan to evict these, None when that would not do any more."""
+        here = all(self._is_placed(victim) for victim in victims)
+        if not here or not task.room.would_hold(where, victims):
+            return None
+        text = f"the group {task.name} waits for {len(victims)} pods of lower priority to leave"
         return GroupPlan(where, victims, text)
 
     def _is_placed(self, victim: Placed) -> bool:
@@ -246,7 +315,9 @@ class Decider:
 
 
 def _priority(spec: GroupSpec, members: Sequence[Pod]) -> int:
-    """Return a group's effective priority: never above that of its members (D30)."""
+    """Return a group's effective priority: never above that of its members, unless it was admitted."""
+    if spec.counts_alone and spec.priority is not None:
+        return spec.priority
     lowest = min(pod.priority for pod in members)
     return lowest if spec.priority is None else min(spec.priority, lowest)
 
@@ -260,10 +331,10 @@ def _solution(answer: CallResult) -> Solution | None:
     return msgspec.convert(answer.body, Solution, str_keys=True)
 
 
-def _refusal(key: str, fits: Fits, solution: Solution, *, tried: bool) -> str:
+def _refusal(name: str, fits: Fits, solution: Solution, *, tried: bool) -> str:
     if solution.placed.outcome == "unknown":
-        return f"the group {key} waits: the solver found nothing within its time"
-    text = f"the group {key} does not fit: {solution.says}"
+        return f"the group {name} waits: the solver found nothing within its time"
+    text = f"the group {name} does not fit: {solution.says}"
     if tried:
         text += "; rules between members were counted as well"
     if not (fits.slots > 0).any():

@@ -14,6 +14,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.selectors import selector_matches
 from scheduler.plugins.groups.members import group_of
+from scheduler.plugins.groups.mixing import port_name
 from scheduler.solver.instance import Budget, Candidate, Instance, Leaf, Preemption
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
@@ -27,11 +28,17 @@ class Lineup(msgspec.Struct, frozen=True):
 
     def victims(self, evicted: Mapping[int, int]) -> tuple[Placed, ...]:
         """Return the pods that an answer evicts."""
-        chosen: list[Placed] = []
-        for index, count in sorted(evicted.items()):
-            candidate = self.problem.candidates[index]
-            chosen += self.pods[index][:count] if candidate.single else self.pods[index]
-        return tuple(chosen)
+        return chosen(self.problem.candidates, self.pods, evicted)
+
+
+def chosen(
+    made: Sequence[Candidate], pods: Sequence[tuple[Placed, ...]], evicted: Mapping[int, int]
+) -> tuple[Placed, ...]:
+    """Return the pods of the candidates that are evicted; of like single pods the first so many."""
+    found: list[Placed] = []
+    for index, count in sorted(evicted.items()):
+        found += pods[index][:count] if made[index].single else pods[index]
+    return tuple(found)
 
 
 def lineup(
@@ -63,7 +70,7 @@ def lineup(
     problem = msgspec.structs.replace(
         instance, leaves=tuple(leaves), request=tuple(request[r] for r in resources)
     )
-    made, pods = _candidates(candidates, where, resources, known)
+    made, pods = candidates_of(candidates, where, resources, known)
     allowed = tuple(
         Budget(f"{b.metadata.namespace}/{b.metadata.name}", max(0, b.status.disruptions_allowed))
         for b in known
@@ -72,12 +79,15 @@ def lineup(
 
 
 def lower(
-    placed: Iterable[Placed], priority: int, priority_of: Callable[[str], int | None]
+    placed: Iterable[Placed],
+    priority: int,
+    unit_of: Callable[[str, Sequence[Placed]], tuple[bool, int]],
+    own: str,
 ) -> list[tuple[str, int, tuple[Placed, ...]]]:
-    """Return who may be evicted for a group of this priority: whole groups, and single pods.
+    """Return who may be evicted for the group `own` of this priority: whole groups, and single pods.
 
-    `priority_of` gives a group's effective priority, None when nothing is known of it. Pods that are
-    leaving already make room by themselves.
+    `unit_of` says whether a group goes only as a whole, and with what priority. Pods that are leaving
+    already make room by themselves.
     """
     gangs: dict[str, list[Placed]] = {}
     found: list[tuple[str, int, tuple[Placed, ...]]] = []
@@ -90,20 +100,24 @@ def lower(
         elif one.pod.priority < priority:
             found.append(("", one.pod.priority, (one,)))
     for key, pods in gangs.items():
-        known = priority_of(key)
-        lowest = min(one.pod.priority for one in pods)
-        effective = lowest if known is None else min(known, lowest)
-        if effective < priority:
+        if key == own:
+            continue
+        is_whole, effective = unit_of(key, pods)
+        if is_whole and effective < priority:
             found.append((key, effective, tuple(pods)))
+        elif not is_whole:
+            singles = (one for one in pods if one.pod.priority < priority)
+            found += [("", one.pod.priority, (one,)) for one in singles]
     return found
 
 
-def _candidates(
+def candidates_of(
     candidates: Iterable[tuple[str, int, tuple[Placed, ...]]],
     where: Mapping[str, int],
     resources: tuple[str, ...],
     budgets: Sequence[PodDisruptionBudget],
 ) -> tuple[list[Candidate], list[tuple[Placed, ...]]]:
+    """Return the candidates for the solver, with the pods behind each; `where` are leaves by node."""
     made: list[Candidate] = []
     pods: list[tuple[Placed, ...]] = []
     alike: dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], list[Placed]] = {}
@@ -147,7 +161,9 @@ def _candidates(
 
 
 def _amounts(one: Placed, resources: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(1 if r == PODS else one.requests.get(r, 0) for r in resources)
+    """Return what a pod gives back of each resource; a host port is one where the pod holds it."""
+    ports = {port_name(port) for port in one.shape.host_ports}
+    return tuple(1 if r == PODS or r in ports else one.requests.get(r, 0) for r in resources)
 
 
 def _covered(pods: Sequence[Placed], budgets: Sequence[PodDisruptionBudget]) -> dict[int, int]:

@@ -35,10 +35,12 @@ def site(
     slots: IntColumn,
     standing: Sequence[Placed],
     count: int,
+    least: int = 0,
 ) -> Site:
     """Return the instance of placing `count` members where `slots` (by row) says there is room.
 
-    Members that stand already are held where they are; those outside of the tree do not take part.
+    With `least` any number from that on is a placement, and the most are wanted. Members that stand
+    already are held where they are; those outside of the tree do not take part.
     """
     held: dict[str, int] = {}
     for placed in standing:
@@ -56,7 +58,9 @@ def site(
         rows.append(row)
         names.append(name)
     levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
-    return Site(Instance(levels, tuple(leaves), count + inside), tuple(rows), tuple(names))
+    minimum = least + inside if 0 < least < count else 0
+    instance = Instance(levels, tuple(leaves), count + inside, minimum=minimum)
+    return Site(instance, tuple(rows), tuple(names))
 
 
 def rule(constraint: Constraint | None) -> Rule:
@@ -75,12 +79,15 @@ def rule(constraint: Constraint | None) -> Rule:
 
 
 def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[str, str]:
-    """Return the node of each member by uid: members in order over leaves in order of their paths."""
+    """Return the node of each member by uid: members in order over leaves in order of their paths.
+
+    Where fewer places are taken than there are members, the last of them get none.
+    """
     leaves = found.instance.leaves
     order = sorted(range(len(leaves)), key=lambda at: leaves[at].path)
     free = [found.names[at] for at in order for _ in range(counts[at] - leaves[at].held)]
     uids = (pod.metadata.uid for pod in in_order(members))
-    return dict(zip(uids, free, strict=True))
+    return dict(zip(uids, free, strict=False))
 
 
 def seats(tree: Topology, placed: Iterable[Placed]) -> list[Seat]:
@@ -120,4 +127,18 @@ def unlike(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) ->
                     f"{wanted.get(resource, 0)} {resource}, {other.metadata.name} for "
                     f"{got.get(resource, 0)}"
                 )
+    return ""
+
+
+def lacking(spec: GroupSpec, nodes: Nodes, standing: Sequence[Placed]) -> str:
+    """Return what the nodes lack of all that a group says it needs, or an empty text.
+
+    What its own members hold already counts as theirs.
+    """
+    for resource, needed in spec.needs.items():
+        free = nodes.allocatable(resource) - nodes.requested(resource)
+        left = int(free[nodes.exists].clip(min=0).sum())
+        left += sum(one.requests.get(resource, 0) for one in standing)
+        if left < needed:
+            return f"it needs {needed} of {resource} in all, {left} are free"
     return ""
