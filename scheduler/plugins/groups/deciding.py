@@ -22,7 +22,7 @@ from scheduler.framework.groups import (
     title,
 )
 from scheduler.framework.handle import Handle
-from scheduler.framework.status import Status, unresolvable, unschedulable
+from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import between, eviction, mixing, past, planning, sources
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
@@ -103,13 +103,13 @@ class Decider:
         task = Task(key, spec, tree, room, requests, self._members.standing(key), members)
         plan = yield from self._decided(task, record)
         if isinstance(plan, Status):
-            record.message = plan.message
+            record.message, record.is_error = plan.message, plan.code is Code.ERROR
             half = self._members.standing(key)
             if self._may_release(key, spec, half, room):
                 record.released_at = room.now
                 return GroupRelease(tuple(half), plan.message)
         elif isinstance(plan, GroupPlan) and plan.victims:
-            record.victims = plan.victims
+            record.victims, record.message = plan.victims, plan.message
             record.awaited = frozenset(victim.pod.metadata.uid for victim in plan.victims)
         return plan
 
@@ -134,7 +134,7 @@ class Decider:
             if len(found) > 1 or "" in found:
                 places = ", ".join(sorted(one or "nodes without it" for one in found))
                 text = f"its bound members are in several places by {spec.key_label}: {places}"
-                return unresolvable(f"the group {task.name} is held: {text}")
+                return Status(Code.ERROR, (f"the group {task.name} is held: {text}",))
         lacking = planning.lacking(spec, task.room.nodes, task.standing)
         if lacking:
             return unschedulable(f"the group {task.name} does not fit: {lacking}")

@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.base.clock import parse_rfc3339, rfc3339_micro
 from scheduler.framework.calls import ApiCall
-from scheduler.framework.groups import GroupEvent, Stage
+from scheduler.framework.groups import Stage
 from scheduler.plugins.groups.placement import Seat, rank_text, ranks, tree_text
 from scheduler.state.podindex import Placed
 
@@ -56,6 +56,8 @@ class Record(msgspec.Struct):
     awaited: frozenset[str] = frozenset()
     reporter: str = ""
     released_at: float = 0.0
+    is_error: bool = False
+    announced: str = ""
 
 
 def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiCall]:
@@ -73,15 +75,6 @@ def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiC
     meta = config_map.metadata
     path = f"/api/v1/namespaces/{meta.namespace}/configmaps/{meta.name}"
     return [ApiCall("PATCH", path, steps, JSON_PATCH)]
-
-
-def config_map_event(
-    config_map: Any, reporter: str, reason: str, action: str, note: str
-) -> GroupEvent:
-    """Return a warning about the ConfigMap of a group."""
-    meta = config_map.metadata
-    about = ("v1", "ConfigMap", meta.namespace, meta.name, meta.uid, meta.resource_version)
-    return GroupEvent(*about, reporter, "Warning", reason, action, note)
 
 
 def results(seats: list[Seat], record: Record, now: float) -> dict[str, str | None]:

@@ -38,7 +38,7 @@ def never_whole(placed: Sequence[Placed], waiting: Sequence[Pod], size: int) -> 
     """
     if len(placed) + len(waiting) != size:
         return False
-    bound = [_bound_at(one.pod) for one in placed]
+    bound = [bound_at(one.pod) for one in placed]
     created = [parse_rfc3339(pod.metadata.creation_timestamp) for pod in waiting]
     first = min((time for time in bound if time is not None), default=None)
     if first is None or None in bound:
@@ -46,7 +46,8 @@ def never_whole(placed: Sequence[Placed], waiting: Sequence[Pod], size: int) -> 
     return all(time is not None and time < first for time in created)
 
 
-def _bound_at(pod: Pod) -> float | None:
+def bound_at(pod: Pod) -> float | None:
+    """Return when a pod was bound, in seconds since the epoch; None for one that came with a node."""
     scheduled = pod.condition("PodScheduled")
     if scheduled is None or scheduled.status != "True":
         return None

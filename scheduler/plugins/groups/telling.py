@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from scheduler.framework.groups import GroupReport, Stage, Told
+from scheduler.framework.groups import GroupReport, Stage, Told, title
+from scheduler.plugins.groups import past
+from scheduler.plugins.groups.announcing import News, announce, event
 from scheduler.plugins.groups.life import (
     BOUND,
     FAILED,
@@ -15,7 +17,6 @@ from scheduler.plugins.groups.life import (
     WAITING,
     Record,
     began_at,
-    config_map_event,
     labels,
     results,
     status_patch,
@@ -23,6 +24,7 @@ from scheduler.plugins.groups.life import (
 from scheduler.plugins.groups.members import GroupMembers, group_of
 from scheduler.plugins.groups.placement import tree_of
 from scheduler.plugins.groups.planning import seats
+from scheduler.plugins.groups.sources import configmap
 from scheduler.plugins.groups.topology import Topology
 
 
@@ -42,15 +44,25 @@ class Teller:
         self._trees = trees
 
     def told(self, key: str, stage: Stage, now: float) -> list[Told]:
-        """Follow a stage; return what is to be written."""
+        """Follow a stage; return what is to be written, and what is told of it."""
         record = self._records.setdefault(key, Record())
+        if stage is not Stage.HELD:
+            record.status = STATUS_AFTER[stage]
+        said = self._said(key, record, stage, now)
+        found = self._members.described_by(key)[:1]
+        for kind, obj in found:
+            if kind != configmap.KIND:
+                said += announce(kind, obj, self._news(key, record, stage, now))
+        return said
+
+    def _said(self, key: str, record: Record, stage: Stage, now: float) -> list[Told]:
+        """Return what a stage means for the ConfigMap of the group, and for its victims."""
         if stage is Stage.HELD:
             # Whoever is merely not complete has nothing to be told of.
             is_faulty = record.status == FAILED and bool(record.message)
             if is_faulty:
                 return self._write(key, {"status": FAILED, "message": record.message})
             return self._begun_anew(key)
-        record.status = STATUS_AFTER[stage]
         if stage is Stage.STARTED:
             record.began = now if record.began is None else record.began
             return [*self._begun_anew(key), *self._spared(record, now)]
@@ -66,6 +78,9 @@ class Teller:
             return self._bound(key, record, now)
         return []
 
+    def _news(self, key: str, record: Record, stage: Stage, now: float) -> News:
+        return News(stage, record, self._members.standing(key), self._sizes(key), now)
+
     def checked(self, key: str, size: int, now: float) -> list[Told]:
         """Compare what is written with what is: a restart or a lost request may lie between.
 
@@ -75,12 +90,18 @@ class Teller:
         """
         standing = self._members.standing(key)
         record = self._records.setdefault(key, Record())
-        maps = self._members.config_maps(key)
-        data = (maps[0].data or {}) if maps else {}
+        found = self._members.described_by(key)
+        data = (found[0][1].data or {}) if found and found[0][0] == configmap.KIND else {}
         if not size or len(standing) < size or any(placed.assumed for placed in standing):
             return []
         if record.status == PREEMPTED:
             return []
+        if found and found[0][0] != configmap.KIND:
+            # Pods that came with a node were never scheduled: nothing is to be said of that.
+            if not all(past.bound_at(one.pod) for one in standing):
+                return []
+            record.status = BOUND
+            return announce(*found[0], self._news(key, record, Stage.CHANGED, now))
         if data.get("status") != BOUND:
             return self._bound(key, record, now)
         tree = self._trees.get(key)
@@ -130,10 +151,11 @@ class Teller:
         record.began = began_at(placed, now if record.began is None else record.began)
         record.status = BOUND
         calls = self._write(key, results(seated, record, now))
-        calls += labels(placed, seated, record.retries)
+        if self._members.config_maps(key):  # the pods of other sources are not ours to label
+            calls += labels(placed, seated, record.retries)
         for other in self._members.keys():  # noqa: SIM118 - a method of its own
             for config_map in self._members.config_maps(other):
-                if (config_map.data or {}).get("preemptor") == key:
+                if (config_map.data or {}).get("preemptor") == title(key):
                     calls += status_patch(config_map, {"preemptor": None})
         return calls
 
@@ -160,17 +182,25 @@ class Teller:
         bound = ", ".join(sorted(one.pod.metadata.name for one in self._members.standing(key)))
         note = f"The bound members {bound} go: the group was never whole, and {record.message}"
         told: list[Told] = [
-            config_map_event(one, record.reporter, "GroupReleased", "Releasing", note)
-            for one in self._members.config_maps(key)
+            event(kind, one, record.reporter, "GroupReleased", "Releasing", note)
+            for kind, one in self._members.described_by(key)[:1]
         ]
         return told + self._write(key, {"status": WAITING, "message": record.message})
 
     def _preempting(self, key: str, record: Record) -> list[Told]:
+        """Tell the group whom it waits for, and the groups of those for whom they go."""
         calls = self._write(key, {"status": PREEMPTING, "message": record.message or None})
-        for victim in dict.fromkeys(group_of(one.pod) for one in record.victims):
-            if victim:
-                self._records.setdefault(victim, Record()).status = PREEMPTED
-                calls += self._write(victim, {"status": PREEMPTED, "preemptor": key})
+        gone: dict[str, list[str]] = {}
+        for one in record.victims:
+            gone.setdefault(group_of(one.pod), []).append(one.pod.metadata.name)
+        for victim, pods in gone.items():
+            if not victim:
+                continue
+            self._records.setdefault(victim, Record()).status = PREEMPTED
+            note = f"Pods of the group are evicted for the group {title(key)}: {', '.join(pods)}"
+            for kind, obj in self._members.described_by(victim)[:1]:
+                calls.append(event(kind, obj, record.reporter, "Preempted", "Preempting", note))
+            calls += self._write(victim, {"status": PREEMPTED, "preemptor": title(key)})
         return calls
 
     def _write(self, key: str, values: Mapping[str, str | None]) -> list[Told]:

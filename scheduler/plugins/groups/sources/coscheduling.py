@@ -7,8 +7,12 @@ levels of the tree stand in an annotation. The members belong to their controlle
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from scheduler.base.errors import ObjectError
+from scheduler.framework.calls import ApiCall
 from scheduler.objects.podgroup import PodGroup
 from scheduler.plugins.groups.group import LARGEST_GROUP, Constraint, GroupSpec, constraints
 from scheduler.plugins.groups.inputs import kind_of, parsed
@@ -16,6 +20,10 @@ from scheduler.state.resources import Amounts, amounts, counted
 
 KIND = "PodGroup"
 LABEL = "scheduling.x-k8s.io/pod-group"
+MERGE_PATCH = "application/merge-patch+json"
+# Where a group stands, in coscheduling's words; later ones are its controller's alone.
+PENDING, SCHEDULING, SCHEDULED, RUNNING = "Pending", "Scheduling", "Scheduled", "Running"
+BEFORE_SCHEDULED = ("", PENDING, "PreScheduling", SCHEDULING)
 CONSTRAINTS_ANNOTATION = "sakkara.group/constraints"
 
 
@@ -40,6 +48,17 @@ class PodGroups:
     served_as = "PodGroup"
     api_version = "scheduling.x-k8s.io/v1alpha1"
     label = "PodGroup.scheduling.x-k8s.io"
+
+    def status(self, obj: PodGroup, **news: Any) -> list[ApiCall]:
+        """Return the request that sets fields of the status, if any differs."""
+        plain = msgspec.to_builtins(obj.status)
+        changed = {key: value for key, value in news.items() if plain.get(key) != value}
+        if not changed:
+            return []
+        meta = obj.metadata
+        path = f"/apis/{self.api_version}/namespaces/{meta.namespace}/podgroups/{meta.name}/status"
+        body = {"metadata": {"uid": meta.uid}, "status": changed}
+        return [ApiCall("PATCH", path, body, MERGE_PATCH)]
 
     def key(self, obj: PodGroup) -> str:
         """Return `namespace/name`."""

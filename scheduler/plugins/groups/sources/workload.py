@@ -11,12 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.base.errors import ObjectError
+from scheduler.framework.calls import ApiCall
 from scheduler.objects.kinds import WORKLOAD_GROUPS, Kind
+from scheduler.objects.meta import Condition
 from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.plugins.groups.group import LARGEST_GROUP, Constraint, GroupSpec
 
 PREFIX = "podgroup:"
 CONDITION_1_36, CONDITION = "PodGroupScheduled", "PodGroupInitiallyScheduled"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 SINGLE, ALL = ("Pod", "single"), ("PodGroup", "all")
 
 
@@ -31,6 +34,35 @@ class WorkloadGroups:
         self.api_version = kind.api_version
         self.path = kind.path
         self.condition = CONDITION_1_36 if kind.version == "v1alpha2" else CONDITION
+
+    def conditions(self, obj: WorkloadGroup, news: Condition) -> list[ApiCall]:
+        """Return the request that writes a condition, if it says anything new.
+
+        True is final, in either version's word: what becomes of members later is theirs to tell.
+        """
+        known = obj.condition(self.condition)
+        for kind in (CONDITION_1_36, CONDITION):
+            told = obj.condition(kind)
+            if told is not None and told.status == "True":
+                return []
+        since = news.last_transition_time
+        if known is not None:
+            if _words(known) == _words(news):
+                return []
+            since = known.last_transition_time if known.status == news.status else since
+        condition = {
+            "type": self.condition,
+            "status": news.status,
+            "reason": news.reason,
+            "message": news.message,
+            "observedGeneration": obj.metadata.generation,
+            "lastTransitionTime": since,
+        }
+        meta = obj.metadata
+        collection = self.path.removesuffix("/podgroups")
+        path = f"{collection}/namespaces/{meta.namespace}/podgroups/{meta.name}/status"
+        body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+        return [ApiCall("PATCH", path, body, STRATEGIC_PATCH)]
 
     def key(self, obj: WorkloadGroup) -> str:
         """Return `namespace/name` behind the word that sets these groups apart."""
@@ -65,6 +97,10 @@ class WorkloadGroups:
         )
 
 
+def _words(one: Condition) -> tuple[str, str, str]:
+    return one.status, one.reason, one.message
+
+
 def _key_label(topology: tuple[Any, ...]) -> str:
     if len(topology) > 1:
         raise ObjectError(
@@ -87,3 +123,4 @@ def _mode(found: Any) -> str:
 
 
 SOURCES = tuple(WorkloadGroups(kind) for kind in WORKLOAD_GROUPS)
+BY_KIND = {source.kind: source for source in SOURCES}
