@@ -16,7 +16,8 @@ from scheduler.base.clock import rfc3339
 from scheduler.framework.groups import GroupEvent, Stage, Told
 from scheduler.objects.meta import Condition
 from scheduler.plugins.groups.life import LONGEST_MESSAGE, Record
-from scheduler.plugins.groups.sources import BY_KIND, coscheduling, workload
+from scheduler.plugins.groups.sources import coscheduling, workload
+from scheduler.plugins.groups.sources.registry import BY_KIND
 from scheduler.state.podindex import Placed
 
 WAITS = (Stage.REFUSED, Stage.PREEMPTING)

@@ -24,13 +24,14 @@ from scheduler.framework.groups import (
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups import between, eviction, mixing, past, planning, sources
+from scheduler.plugins.groups import between, eviction, mixing, past, planning
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.group import GroupSpec, check_levels
 from scheduler.plugins.groups.life import FAILED, Record
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.mixer import Mixer
+from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.task import Steps, Task
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Limits

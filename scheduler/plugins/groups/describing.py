@@ -14,10 +14,11 @@ import numpy as np
 from scheduler.base.errors import ObjectError
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.plugins.groups import sources, topology
+from scheduler.plugins.groups import topology
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.sources import configmap
+from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.topology import Topology
 from scheduler.state.podindex import Placed
 

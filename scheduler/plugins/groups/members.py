@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from scheduler.plugins.groups import sources
 from scheduler.plugins.groups.sources import configmap
+from scheduler.plugins.groups.sources import registry as sources
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 

@@ -26,13 +26,13 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups import sources
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.deciding import Decider
 from scheduler.plugins.groups.describing import TOPOLOGY_KIND, Descriptions
 from scheduler.plugins.groups.group import LARGEST_GROUP
 from scheduler.plugins.groups.life import FAILED, Record
 from scheduler.plugins.groups.members import GroupMembers, group_of
+from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.task import Steps
 from scheduler.plugins.groups.telling import Teller
 from scheduler.plugins.groups.topology import Topology
