@@ -75,6 +75,9 @@ def missing_objects(workload: Workload, around: Surroundings) -> Iterator[Plain]
         key = str(owner.get("kind")), workload.namespace, str(owner.get("name"))
         if owner.get("controller") and key in around.workloads:
             return
+    # Of these kinds plugins read the selector, which is all that some snapshots tell of them.
+    if workload.kind in _READ_ANYWAY and "template" not in _part(workload.raw, "spec", ""):
+        return
     yield from _MAKERS[workload.kind](workload, around)
 
 
@@ -229,6 +232,9 @@ KINDS: Final = {
     "JobSet": "jobset.x-k8s.io",
     "LeaderWorkerSet": "leaderworkerset.x-k8s.io",
 }
+
+
+_READ_ANYWAY: Final = ("ReplicaSet", "ReplicationController", "StatefulSet")
 
 
 def _own(workload: Workload, around: Surroundings) -> list[Pod]:
