@@ -74,7 +74,9 @@ def parse(text: str, where: str) -> Iterator[Manifest]:
 
 def in_order(manifests: Iterable[Manifest]) -> list[Manifest]:
     """What others need first: a snapshot, or a folder, names its objects in any order."""
-    return sorted(manifests, key=lambda manifest: _FIRST.get(manifest.obj.get("kind"), len(_FIRST)))
+    return sorted(
+        manifests, key=lambda manifest: _FIRST.get(str(manifest.obj.get("kind")), len(_FIRST))
+    )
 
 
 def apply(store: Store, manifest: Manifest) -> str:
