@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.clock import perf_s
-from scheduler.solver import feasible, fold, tree
+from scheduler.solver import feasible, fold, layers, tree
 from scheduler.solver.answer import Advice, Conflict
 from scheduler.solver.instance import Instance, Level, Limits, Rule
 
@@ -137,21 +137,21 @@ def _fits(instance: Instance, until: float) -> bool:
     parts = fold.by_domain(instance)
     if parts is not None:
         return any(_fits(part, until) for part in parts)
-    made = tree.build(instance)
-    if not feasible.fits(made):
-        return False
-    if not instance.domains:
-        return True
+    layered = layers.of(instance)
+    if layered is not None:
+        return feasible.fits(layered)
     from scheduler.solver import cpsat
 
+    made = tree.build(instance)
     return cpsat.exists(instance, made, Limits(), until - perf_s())
 
 
 def _sizes(instance: Instance, rules: frozenset[Conflict]) -> tuple[int, int]:
     """Return the nearest sizes that fit under all rules; 0 when there is none."""
-    if instance.domains:
+    layered = layers.of(with_rules(instance, rules, _look(instance)))
+    if layered is None:
         return 0, 0
-    bits = feasible.sizes(tree.build(with_rules(instance, rules, _look(instance))))
+    bits = feasible.sizes(layered)
     sizes = np.flatnonzero(np.array([int(bit) for bit in bin(bits)[:1:-1]]))
     held = sum(leaf.held for leaf in instance.leaves)
     below = sizes[(sizes < instance.size) & (sizes >= max(1, held))]

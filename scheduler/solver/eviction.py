@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from scheduler.base.errors import InputError
-from scheduler.solver import feasible, tree
+from scheduler.base.errors import InputError, StateError
+from scheduler.solver import feasible, layers, tree
 from scheduler.solver.instance import Candidate, Preemption
 from scheduler.solver.tree import Ints, Tree
 
@@ -46,7 +46,8 @@ class Room:
             for one in problem.candidates
         ]
         # The tree of all leaves that can ever be used; only their slots change afterwards.
-        self._shape = self.tree({i: one.count for i, one in enumerate(problem.candidates)})
+        everybody = {i: one.count for i, one in enumerate(problem.candidates)}
+        self._shape = layers.of(instance, self.after(everybody))
 
     def after(self, evicted: Choice) -> Ints:
         """Return the slots of each leaf, held pods included, once `evicted` are gone."""
@@ -72,8 +73,15 @@ class Room:
         """Return the tree as it is after `evicted` have gone."""
         return tree.build(self.problem.instance, self.after(evicted))
 
+    @property
+    def knows_rules(self) -> bool:
+        """Whether `fits` can tell: not with rules over sets that do not lie in the tree."""
+        return self._shape is not None
+
     def fits(self, evicted: Choice) -> bool:
-        """Return whether the whole group fits after `evicted`; rules over `Domains` are not asked."""
+        """Return whether the whole group fits after `evicted`, where `knows_rules`."""
+        if self._shape is None:
+            raise StateError("rules between members that only a solve can judge")
         return feasible.fits(self._shape.with_slots(self.after(evicted)))
 
     def _check(self, candidate: Candidate) -> None:

@@ -82,7 +82,8 @@ class Domains(Record, frozen=True):
     `sets` holds indices into the instance's leaves; leaves in no set are free of the rule, unless
     `only` forbids them. `at_most` limits the pods in each set (anti-affinity: 1), `single` keeps all
     in one set (affinity), `max_skew` limits a set's pods, with those of others in `existing`, over the
-    least of all sets (topology spread).
+    least of all sets (topology spread). Held pods count, but are never in the wrong place themselves:
+    only where a further one is put do `at_most`, `max_skew` and `only` have to hold.
     """
 
     name: str
@@ -95,13 +96,34 @@ class Domains(Record, frozen=True):
 
 
 class Instance(Record, frozen=True):
-    """One group to be placed: `size` like pods over `leaves` under the rules of `levels`."""
+    """One group to be placed: `size` like pods over `leaves` under the rules of `levels`.
+
+    An elastic group has a `minimum` from 1 to `size` and takes any number of pods between them: the
+    most that fit, and of those placements the best by its levels; with `levels_first` the best by its
+    levels, and of those the most pods. 0 stands for `size`: all of them or none.
+    """
 
     levels: tuple[Level, ...]
     leaves: tuple[Leaf, ...]
     size: int
     request: tuple[int, ...] = ()
     domains: tuple[Domains, ...] = ()
+    minimum: int = 0
+    levels_first: bool = False
+
+    @property
+    def least(self) -> int:
+        """Return the fewest pods that may be placed."""
+        return self.minimum or self.size
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether fewer pods than `size` may be placed."""
+        return self.least < self.size
+
+    def fixed(self, size: int) -> Instance:
+        """Return the same group with just so many pods."""
+        return msgspec.structs.replace(self, size=size, minimum=0, levels_first=False)
 
 
 class Candidate(Record, frozen=True):

@@ -63,7 +63,9 @@ def make(instance: Instance, tree: Tree, left_out: Bools | None = None) -> Varia
     The leaves in `left_out` get no histogram: the caller has other variables for them.
     """
     cp = cp_model.CpModel()
-    pods: list[tuple[Any, ...]] = [(tree.size,)]
+    is_fixed = tree.least == tree.size
+    total = tree.size if is_fixed else cp.new_int_var(tree.least, tree.size, "placed")
+    pods: list[tuple[Any, ...]] = [(total,)]
     used: list[tuple[Any, ...]] = [(1,)]
     for level in range(1, tree.depth):
         fits = allowed(tree.rule(level), tree.size)

@@ -260,7 +260,7 @@ class Search:
 
     def _verdict(self, evicted: Choice) -> Outcome:
         """Return whether the group fits after these evictions; unknown when there is no time to ask."""
-        if not self._problem.instance.domains:
+        if self._room.knows_rules:
             return "placed" if self._room.fits(evicted) else "infeasible"
         return self._placed(evicted).outcome if self._left(SPARE) > 0 else "unknown"
 
