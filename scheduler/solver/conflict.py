@@ -29,6 +29,7 @@ def explain(instance: Instance, limits: Limits | None = None) -> Advice:
     than it had to be.
     """
     until = perf_s() + (limits or Limits()).total_s
+    instance = instance.fixed(instance.least)
     rules = frozenset(rules_of(instance))
     made = tree.build(instance)
     free = int(tree.build(with_rules(instance, frozenset(), _look(instance))).slots.sum())
@@ -44,7 +45,7 @@ def explain(instance: Instance, limits: Limits | None = None) -> Advice:
 
     if fits(rules):
         return Advice((), free=free)
-    smaller, larger = _sizes(instance, rules)
+    smaller, larger = _sizes(instance, rules, late)
     if int(made.slots.sum()) < instance.size or not fits(frozenset()):
         return Advice((Conflict("", "size", str(instance.size)),), smaller, larger, free)
     found, is_smallest = _smallest(rules, fits, late)
@@ -146,12 +147,14 @@ def _fits(instance: Instance, until: float) -> bool:
     return cpsat.exists(instance, made, Limits(), until - perf_s())
 
 
-def _sizes(instance: Instance, rules: frozenset[Conflict]) -> tuple[int, int]:
-    """Return the nearest sizes that fit under all rules; 0 when there is none."""
-    layered = layers.of(with_rules(instance, rules, _look(instance)))
-    if layered is None:
+def _sizes(
+    instance: Instance, rules: frozenset[Conflict], late: Callable[[], bool]
+) -> tuple[int, int]:
+    """Return the nearest sizes that fit under all rules; 0 when there is none or nobody knows."""
+    layered = layers.of(fold.folded(with_rules(instance, rules, _look(instance))))
+    bits = None if layered is None else feasible.sizes(layered, late)
+    if bits is None:
         return 0, 0
-    bits = feasible.sizes(layered)
     sizes = np.flatnonzero(np.array([int(bit) for bit in bin(bits)[:1:-1]]))
     held = sum(leaf.held for leaf in instance.leaves)
     below = sizes[(sizes < instance.size) & (sizes >= max(1, held))]
@@ -160,7 +163,9 @@ def _sizes(instance: Instance, rules: frozenset[Conflict]) -> tuple[int, int]:
 
 
 def _look(instance: Instance) -> int:
-    return max(LARGEST_LOOK, instance.size)
+    """Return the largest size that is looked at: none fits beyond the room of all leaves."""
+    most = tree.build(instance.fixed(max(LARGEST_LOOK, instance.size)))
+    return max(instance.size, min(LARGEST_LOOK, int(most.slots.sum())))
 
 
 def _smallest(

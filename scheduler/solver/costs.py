@@ -57,10 +57,13 @@ class Scale:
         Squares instead of pairs, so that placements of different sizes can be compared.
         """
         found = []
+        # Counted up from the least that all stages of a word can be, each stage is a digit.
+        lowest = [0] * self.words
         for field in self.fields:
-            same = [one for one in self.fields if one.word == field.word]
-            # Counted up from the least that all stages of the word can be, each is a digit.
-            digits = words[field.word] + sum(one.scale * one.below for one in same)
+            lowest[field.word] += field.scale * field.below
+        # Within a word the least important stage stands first, and the sort is stable.
+        for field in sorted(self.fields[::-1], key=lambda one: one.word):
+            digits = words[field.word] + lowest[field.word]
             value = digits // field.scale % (field.most + field.below + 1) - field.below
             if field.measure == "pairs":
                 value = 2 * value + pods

@@ -7,7 +7,7 @@ scheduler.solver.conflict for the rules in the way, and by scheduler.solver.vict
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from scheduler.solver.layers import Layers, Masks
 from scheduler.solver.tree import Tree, allowed
 
 
-def sizes(layers: Layers) -> int:
-    """Return the sizes from 0 to the tree's own that fit under all rules, as bits."""
+def sizes(layers: Layers, late: Callable[[], bool] = lambda: False) -> int | None:
+    """Return the sizes from 0 to the tree's own that fit under all rules, as bits; None when late."""
     found = 0
     for masks in layers.choices(0):
+        if late():
+            return None
         found |= _sizes(layers.tree, masks)
     return found
 

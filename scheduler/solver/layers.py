@@ -72,7 +72,8 @@ class Layers:
             free[own] = counts <= np.maximum(domains.at_most, held[own])[:, None]
         outside = np.setdiff1d(np.arange(number), own)
         spare = int(room[outside].sum())
-        for alone in own.tolist() if domains.single else [None]:
+        alone_ones = own.tolist() if domains.single else []
+        for alone in alone_ones or [None]:
             mask = free.copy()
             if alone is not None:
                 mask[np.setdiff1d(own, [alone]), 1:] = False

@@ -79,10 +79,16 @@ def instance(rng: Random, *, tiny: bool = False) -> Instance:
 
 
 def with_domains(rng: Random, plain: Instance) -> Instance:
-    """Return the instance with a rule between members over some sets of leaves.
+    """Return the instance with one or two rules between members over some sets of leaves.
 
-    The sets are random ones, the units of a level, or single hosts.
+    The sets are random ones, the units of a level or several of them together, or single hosts.
     """
+    number = rng.choice([1, 1, 2])
+    made = tuple(_domains(rng, plain, f"zone{at}") for at in range(number))
+    return msgspec.structs.replace(plain, domains=made)
+
+
+def _domains(rng: Random, plain: Instance, name: str) -> Domains:
     sets: list[list[int]] = [[] for _ in range(rng.randint(1, 3))]
     level = rng.randint(0, len(plain.levels))
     by_unit: dict[tuple[str, ...], list[int]] = {}
@@ -90,25 +96,41 @@ def with_domains(rng: Random, plain: Instance) -> Instance:
         by_unit.setdefault(leaf.path[:level], []).append(at)
         if rng.random() < 0.85:
             rng.choice(sets).append(at)
-    if level and rng.random() < 0.6:
+    chance = rng.random()
+    if level and chance < 0.4:
         sets = list(by_unit.values())
-    made = Domains(
-        "zone",
+    elif level and chance < 0.8:
+        sets = [[] for _ in range(rng.randint(1, 3))]
+        for unit in by_unit.values():
+            if rng.random() < 0.95:
+                rng.choice(sets).extend(unit)
+    return Domains(
+        name,
         tuple(tuple(each) for each in sets),
         at_most=rng.choice([0, 0, 1, 2]),
-        single=rng.random() < 0.3,
-        max_skew=rng.choice([0, 1, 2]),
-        existing=tuple(rng.randint(0, 2) for _ in sets),
+        single=rng.random() < 0.2,
+        max_skew=rng.choice([0, 1, 1, 2]),
+        existing=tuple(rng.choice([0, 0, 1, 2]) for _ in sets),
         only=rng.random() < 0.3,
     )
-    return msgspec.structs.replace(plain, domains=(made,))
+
+
+def elastic(rng: Random, plain: Instance) -> Instance:
+    """Return the instance with a minimum, its members or its levels first."""
+    held = sum(leaf.held for leaf in plain.leaves)
+    return msgspec.structs.replace(
+        plain,
+        size=plain.size + rng.randint(0, 2),
+        minimum=rng.randint(max(1, held), plain.size),
+        levels_first=rng.random() < 0.4,
+    )
 
 
 def best_placement(problem: Instance) -> list[int] | None:
     """Return the values of the best placement by trying all; None when there is none."""
     best: list[int] | None = None
     for counts in itertools.product(*(range(leaf.held, leaf.slots + 1) for leaf in problem.leaves)):
-        if sum(counts) == problem.size and not check.problems(problem, counts):
+        if problem.least <= sum(counts) <= problem.size and not check.problems(problem, counts):
             values = [value for _, _, value in check.objective(problem, counts)]
             if best is None or values < best:
                 best = values
