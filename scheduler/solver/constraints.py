@@ -109,10 +109,11 @@ class Between:
         """Add the rows of each `Domains`."""
         held = [leaf.held for leaf in model.instance.leaves]
         for number, domains in enumerate(model.instance.domains):
-            pods = [
-                sum(one.pods for one in model.classes if (number, each) in one.sets)
-                for each in range(len(domains.sets))
-            ]
+            pods: list[Any] = [0] * len(domains.sets)
+            for one in model.classes:
+                for rule, each in one.sets:
+                    if rule == number:
+                        pods[each] = pods[each] + one.pods
             stood = [sum(held[leaf] for leaf in leaves) for leaves in domains.sets]
             if domains.at_most:
                 for each, here in zip(pods, stood, strict=True):

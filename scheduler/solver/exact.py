@@ -17,6 +17,8 @@ from scheduler.solver.costs import NEVER, Scale
 from scheduler.solver.layers import Layers, Masks
 from scheduler.solver.tree import Bools, Ints, Tree, allowed
 
+MERGE = 20_000  # to begin with one more child takes as long as so many sums
+
 Late = Callable[[float], bool]  # asked with the share of the work that is done
 
 
@@ -27,7 +29,7 @@ def work(tree: Tree) -> list[int]:
         most = np.minimum(tree.room[level - 1], tree.size)
         own = np.minimum(tree.room[level], tree.size)
         fold = max(1, tree.used_below(level - 1))
-        found.append(fold * int((most[tree.parents(level)] * own).sum()))
+        found.append(fold * int((most[tree.parents(level)] * own + MERGE).sum()))
     rule = tree.rule(tree.depth)
     total = len(tree.slots)
     if not leafcosts.is_closed(tree):
@@ -49,8 +51,8 @@ class Exact:
         self._tree = tree = layers.tree
         self._scale = scale
         self._late = late
-        self._work = work(tree)
-        self._done = 0
+        *above, leaves = work(tree)
+        self._done, self._all = leaves, max(1, leaves + sum(above))
         self._leaves = leafcosts.tables(tree, scale.unit_costs(tree.depth)[self._last_word])
         self._space = minplus.workspace(tree.size)
         self._steps: dict[tuple[int, int], list[list[Ints]]] = {}
@@ -72,7 +74,10 @@ class Exact:
                 rows = self._table(level, unit)
                 if rows is None:
                     return None
-                here = fits if level not in masks else fits & masks[level][unit]
+                here = fits
+                if level in masks:
+                    mask = masks[level][unit]
+                    here = fits[: len(mask)] & mask
                 self._used[level, unit] = [_among(row, here, costs) for row in rows]
         # What stands below the lowest bare level is the same for the next choice.
         self._made_from = min(self._made_from, 1 + max(tree.bare, default=0))
@@ -115,8 +120,8 @@ class Exact:
 
     def _is_late(self, level: int, most: int, child: int) -> bool:
         own = int(min(self._tree.room[level + 1][child], self._tree.size))
-        self._done += max(1, self._tree.used_below(level)) * most * own
-        return self._late((self._done + self._work[-1]) / max(1, sum(self._work)))
+        self._done += max(1, self._tree.used_below(level)) * (most * own + MERGE)
+        return self._late(self._done / self._all)
 
     def _above_leaves(self, unit: int) -> list[Ints]:
         rows = self._leaves.rows(unit)

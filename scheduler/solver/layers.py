@@ -24,7 +24,8 @@ from scheduler.solver.tree import Bools, Ints, Tree
 MOST_RULES = 3  # rules are tried in every order
 MOST_CHOICES = 100_000
 
-Masks: TypeAlias = Mapping[int, Bools]  # level -> [unit, pods]: which counts a unit may hold
+# level -> [unit, pods]: which counts a unit may hold, as far as there is room in any
+Masks: TypeAlias = Mapping[int, Bools]
 
 
 @dataclass(frozen=True)
@@ -60,23 +61,25 @@ class Layers:
 
     def _ways(self, layer: Layer, least: int) -> Iterator[Bools]:
         made, domains = self.tree, layer.domains
-        counts = np.arange(made.size + 1)
         number = made.units(layer.level)
         room, held = self._sums(layer.level, made.slots), self._sums(layer.level, made.held)
+        room = np.minimum(room, made.size)
+        counts = np.arange(int(room.max(initial=0)) + 1)
         units = np.array(layer.units, dtype=np.int64)
         there = np.flatnonzero(units >= 0)
         own = units[there]
         before = np.array(domains.existing or (0,) * len(units), dtype=np.int64)
-        free = np.ones((number, made.size + 1), dtype=np.bool_)
+        free = np.ones((number, len(counts)), dtype=np.bool_)
         if domains.at_most:
             free[own] = counts <= np.maximum(domains.at_most, held[own])[:, None]
-        outside = np.setdiff1d(np.arange(number), own)
-        spare = int(room[outside].sum())
+        is_own = np.zeros(number, dtype=np.bool_)
+        is_own[own] = True
+        spare = int(room[~is_own].sum())
         alone_ones = own.tolist() if domains.single else []
         for alone in alone_ones or [None]:
             mask = free.copy()
             if alone is not None:
-                mask[np.setdiff1d(own, [alone]), 1:] = False
+                mask[own[own != alone], 1:] = False
             if not domains.max_skew:
                 yield mask
                 continue
@@ -90,7 +93,7 @@ class Layers:
                 if not fits.any(axis=1).all():
                     continue
                 fewest = int(fits.argmax(axis=1).sum())
-                most = int((made.size - fits[:, ::-1].argmax(axis=1)).sum()) + spare
+                most = int((counts[-1] - fits[:, ::-1].argmax(axis=1)).sum()) + spare
                 if fewest <= made.size and most >= least:
                     way = mask.copy()
                     way[own] = fits
