@@ -99,9 +99,7 @@ def _level_problems(
     return found
 
 
-def _domain_problems(
-    domains: Domains, counts: Sequence[int], held: Sequence[int]
-) -> list[str]:
+def _domain_problems(domains: Domains, counts: Sequence[int], held: Sequence[int]) -> list[str]:
     pods = [sum(counts[leaf] for leaf in leaves) for leaves in domains.sets]
     stood = [sum(held[leaf] for leaf in leaves) for leaves in domains.sets]
     takes = [n > before for n, before in zip(pods, stood, strict=True)]
@@ -122,8 +120,6 @@ def _domain_problems(
         ):
             found.append(f"{domains.name}: skew above {domains.max_skew}")
     inside = {leaf for leaves in domains.sets for leaf in leaves}
-    if domains.only and any(
-        counts[at] > held[at] for at in range(len(counts)) if at not in inside
-    ):
+    if domains.only and any(counts[at] > held[at] for at in range(len(counts)) if at not in inside):
         found.append(f"{domains.name}: pods outside of all domains")
     return found

@@ -148,8 +148,9 @@ def _inserted(
         for leaf in leaves:
             if leaf in paths and set_of.setdefault(leaf, number) != number:
                 return None
+    owner: dict[tuple[str, ...], int] = {}
     for level in range(1, depth + 1):
-        owner: dict[tuple[str, ...], int] = {}
+        owner = {}
         if all(
             owner.setdefault(path[:level], set_of.get(leaf, -1)) == set_of.get(leaf, -1)
             for leaf, path in paths.items()
@@ -178,9 +179,7 @@ def _made(
     owners: list[int],
 ) -> Layers:
     leaves = tuple(
-        leaf
-        if at not in paths
-        else msgspec.structs.replace(leaf, path=paths[at])
+        leaf if at not in paths else msgspec.structs.replace(leaf, path=paths[at])
         for at, leaf in enumerate(instance.leaves)
     )
     leaves = tuple(

@@ -87,10 +87,13 @@ class GroupContext:
         cluster = self._tools.cluster
         return Nodes(cluster.table, cluster.pods)
 
-    def fits(self) -> Fits:
-        """Ask the filters where one member could go, and count how many each row takes."""
+    def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
+        """Ask the filters where one member could go, and count how many each row takes.
+
+        `asked` stand for the members: the same pods without rules that the caller sees to itself.
+        """
         with self._without_own_promises():
-            return self._fits()
+            return self._fits(self.members if asked is None else asked)
 
     def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
         """Assume every member on its node after asking all filters; say why not, and undo it."""
@@ -100,14 +103,14 @@ class GroupContext:
             self.release()
         return misfit
 
-    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> bool:
+    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> Misfit | None:
         """Try it out: the victims leave, the members come, and everything is put back."""
         cluster, follow = self._tools.cluster, self._tools.follow
         for victim in victims:
             uid = victim.pod.metadata.uid
             follow(cluster.forget(uid) if victim.assumed else cluster.drop_pod(uid))
         try:
-            return self.hold(nodes) is None
+            return self.hold(nodes)
         finally:
             self.release()
             for victim in victims:
@@ -126,19 +129,18 @@ class GroupContext:
         """Leave the held members where they are: they are carried out now."""
         self._held = {}
 
-    def _fits(self) -> Fits:
-        leader = self._queued[0]
+    def _fits(self, asked: Sequence[Pod]) -> Fits:
         nodes = self.nodes
         rows, evictable = nodes.exists, nodes.exists
         rejections: tuple[Rejection, ...] = ()
         failed = SUCCESS
-        slots = np.full(nodes.size, len(self._queued), dtype=np.int64)
-        for pod in _distinct(self.members):
+        slots = np.full(nodes.size, _UNLIMITED, dtype=np.int64)
+        for number, pod in enumerate(_distinct(asked)):
             attempt = self._tools.attempt(pod, self.now)
             passed, rejected, status = _filtered(attempt)
             if not status.is_success:
                 failed = status
-            if pod is leader.pod:
+            if number == 0:
                 rejections = tuple(rejected)
             rows = rows & passed
             for one in rejected:

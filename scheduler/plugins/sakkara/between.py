@@ -1,13 +1,14 @@
 """The rules of a member's own spec that bind members to one another, as the solver's domains.
 
-Only those that speak of pods like the member itself. What they do not say (rules towards other pods,
-taints in spread) is asked of the filters when an answer is tried.
+Only those that speak of pods like the member itself. What they do not say (rules towards other pods)
+is asked of the filters when an answer is tried. Pure; called for each question to the solver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn
@@ -15,6 +16,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement
 from scheduler.objects.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
 from scheduler.objects.selectors import selector_matches
+from scheduler.plugins.tainttoleration import Verdicts
 from scheduler.solver.instance import Domains
 from scheduler.state.podindex import Placed
 
@@ -35,41 +37,47 @@ def members(
     found = []
     anti, near = affinity.pod_anti_affinity, affinity.pod_affinity
     for term in () if anti is None else anti.required:
-        if _selects(term, pod):
+        if selects(term, pod):
             sets = tuple(_sets(nodes, rows, term.topology_key).values())
             found.append(Domains(f"anti-affinity by {term.topology_key}", sets, at_most=1))
     for term in () if near is None else near.required:
-        if _selects(term, pod) and not any(_selects(term, pod, one.pod) for one in placed):
+        if selects(term, pod) and not any(selects(term, pod, one.pod) for one in placed):
             sets = tuple(_sets(nodes, rows, term.topology_key).values())
             found.append(Domains(f"affinity by {term.topology_key}", sets, single=True, only=True))
     return tuple(found)
 
 
 def spread(
-    pod: Pod, nodes: Nodes, rows: Sequence[int], placed: Iterable[Placed]
+    pod: Pod,
+    nodes: Nodes,
+    rows: Sequence[int],
+    placed: Iterable[Placed],
+    held: Collection[str] = (),
 ) -> tuple[Domains, ...]:
     """Return the rules of hard spread constraints that count the members themselves.
 
-    Pods that are there already count in their domains; so do domains without room for a member.
+    Pods that are there already count in their domains, but for the members in `held` (uids), whom the
+    instance holds on its leaves; so do domains without room for a member.
     """
     found = []
-    hard = [
-        one
-        for one in pod.spec.topology_spread_constraints
-        if one.when_unsatisfiable == "DoNotSchedule"
-        and selector_matches(one.label_selector, pod.metadata.labels)
-    ]
+    hard = [one for one in pod.spec.topology_spread_constraints if _counts_members(one, pod)]
     if not hard:
         return ()
     alike = [
         one
         for one in placed
-        if one.pod.metadata.namespace == pod.metadata.namespace and not one.pod.is_terminating
+        if one.pod.metadata.namespace == pod.metadata.namespace
+        and not one.pod.is_terminating
+        and one.pod.metadata.uid not in held
     ]
+    labelled = _labelled(pod, nodes)
     for constraint in hard:
-        eligible = _eligible(pod, constraint, nodes)
-        sets = _sets(nodes, rows, constraint.topology_key)
+        eligible = labelled & _eligible(pod, constraint, nodes)
         ids = nodes.label_ids(constraint.topology_key)
+        sets = {
+            value: tuple(leaf for leaf in leaves if eligible[rows[leaf]])
+            for value, leaves in _sets(nodes, rows, constraint.topology_key).items()
+        }
         existing = dict.fromkeys(np.unique(ids[eligible & (ids >= 0)]).tolist(), 0)
         selector = _with_own_labels(constraint, pod)
         for one in alike:
@@ -97,9 +105,42 @@ def spread(
     return tuple(found)
 
 
-def _eligible(pod: Pod, constraint: TopologySpreadConstraint, nodes: Nodes) -> BoolColumn:
-    """Return the rows whose domains count: by default those that the pod's own selectors allow."""
+def without_spread(pod: Pod) -> Pod:
+    """Return a member without the spread constraints that `spread` puts before the solver.
+
+    What a filter says of one member alone does not hold for them: the others fill up the domains
+    that are too empty for it.
+    """
+    constraints = pod.spec.topology_spread_constraints
+    kept = tuple(one for one in constraints if not _counts_members(one, pod))
+    if len(kept) == len(constraints):
+        return pod
+    spec = msgspec.structs.replace(pod.spec, topology_spread_constraints=kept)
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _counts_members(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
+    """Whether a constraint binds, and counts pods like the member itself."""
+    return constraint.when_unsatisfiable == "DoNotSchedule" and selector_matches(
+        constraint.label_selector, pod.metadata.labels
+    )
+
+
+def _labelled(pod: Pod, nodes: Nodes) -> BoolColumn:
+    """Return the rows with the labels of all binding constraints: no others count for any of them."""
     rows = nodes.exists
+    for one in pod.spec.topology_spread_constraints:
+        if one.when_unsatisfiable == "DoNotSchedule":
+            rows = rows & (nodes.label_ids(one.topology_key) >= 0)
+    return rows
+
+
+def _eligible(pod: Pod, constraint: TopologySpreadConstraint, nodes: Nodes) -> BoolColumn:
+    """Return the rows whose domains count: those that the constraint's two policies include."""
+    rows = nodes.exists
+    if constraint.node_taints_policy == "Honor":
+        verdicts = Verdicts(pod.spec.tolerations, compares=False).catch_up(nodes.taint_sets)
+        rows = rows & ~nodes.taint_flags(verdicts.rejected)
     if constraint.node_affinity_policy == "Ignore":
         return rows
     if pod.spec.node_selector:
@@ -129,7 +170,7 @@ def _with_own_labels(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSel
     return LabelSelector(selector.match_labels, (*selector.match_expressions, *own))
 
 
-def _selects(term: PodAffinityTerm, pod: Pod, other: Pod | None = None) -> bool:
+def selects(term: PodAffinityTerm, pod: Pod, other: Pod | None = None) -> bool:
     """Whether a term of `pod` selects `other`, by default one like itself.
 
     A namespace selector is left to the filters.

@@ -6,7 +6,7 @@ what that teaches. Changes nothing but the group's record; the engine carries ou
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -19,8 +19,9 @@ from scheduler.framework.groups import Fits, GroupPlan, GroupRelease, GroupRoom,
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.plugins.sakkara import between, eviction, planning
+from scheduler.plugins.sakkara import between, eviction, planning, topology
 from scheduler.plugins.sakkara.args import ClusterTopologyPlacementGroupArgs
+from scheduler.plugins.sakkara.conflicts import conflicts
 from scheduler.plugins.sakkara.describing import Descriptions
 from scheduler.plugins.sakkara.group import GroupSpec, check_levels
 from scheduler.plugins.sakkara.life import BOUND, FAILED, Record
@@ -30,6 +31,7 @@ from scheduler.solver.instance import Limits
 from scheduler.solver.questions import Evict, Place, Solution
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
+from scheduler.state.shapes import host_ports
 
 ROUNDS = 8
 Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
@@ -101,12 +103,14 @@ class Decider:
         """Ask the solver, try its answer with all filters, and ask again with what that teaches."""
         most: IntColumn | None = None
         why = ""
+        asked = [between.without_spread(pod) for pod in room.members]
         for attempt in range(ROUNDS):
-            fits = room.fits()
+            fits = room.fits(asked)
             slots = fits.slots if most is None else np.minimum(fits.slots, most)
             site = self._site(key, spec, tree, room, slots)
             if not site.instance.leaves:
-                return unschedulable(f"the group {key} does not fit: {fits.message}")
+                text = topology.nowhere(tree, room.nodes, fits.rows) or fits.message
+                return unschedulable(f"the group {key} does not fit: {text}")
             # A second answer must not come too late again: nothing else is placed until it is there.
             answer = yield self._question(site, holds=attempt > 0)
             if not self._is_unchanged(key, spec):
@@ -132,11 +136,17 @@ class Decider:
         nodes = room.nodes
         standing = self._members.standing(key)
         found = planning.site(spec, tree, nodes, slots, standing, len(room.members))
-        pod = room.members[0]
+        there = set(found.names)
+        held = {one.pod.metadata.uid for one in standing if one.node in there}
+        return self._with_rules(found, room, held)
+
+    def _with_rules(
+        self, found: planning.Site, room: GroupRoom, held: Collection[str] = ()
+    ) -> planning.Site:
+        """Return the site with the rules that the members' own specs make for one another."""
+        pod, nodes = room.members[0], room.nodes
         domains = between.members(pod, nodes, found.rows, self._handle.pods)
-        domains += between.spread(pod, nodes, found.rows, self._handle.pods)
-        if not domains or standing:
-            return found
+        domains += between.spread(pod, nodes, found.rows, self._handle.pods, held)
         instance = msgspec.structs.replace(found.instance, domains=domains)
         return msgspec.structs.replace(found, instance=instance)
 
@@ -196,32 +206,72 @@ class Decider:
         request: dict[str, int],
     ) -> Generator[SolverCall, CallResult, GroupPlan | None]:
         """Return the plan with the fewest victims, None when evicting does not help."""
-        nodes = room.nodes
+        nodes, pod = room.nodes, room.members[0]
         priority = _priority(spec, room.members)
         lower = eviction.lower(self._handle.pods, priority, self._described.priority_of)
         if not lower:
             return None
-        everywhere = np.where(room.fits().evictable, len(room.members), 0)
-        site = planning.site(spec, tree, nodes, everywhere, (), len(room.members))
-        if not site.instance.leaves:
-            return None
+        fits = room.fits([between.without_spread(member) for member in room.members])
+        # Members that ask for a host port cannot stand beside one another.
+        alone = 1 if host_ports(pod) else len(room.members)
+        most = np.where(fits.evictable, alone, 0)
+        blocked: set[str] = set()
+        for _ in range(ROUNDS):
+            site = planning.site(spec, tree, nodes, most, (), len(room.members))
+            if not site.instance.leaves:
+                return None
+            offer = yield from self._offer(
+                self._with_rules(site, room), room, request, lower, blocked
+            )
+            if offer is None:
+                return None
+            where, victims = offer
+            misfit = room.would_hold(where, victims)
+            if misfit is None:
+                return self._agreed(key, where, victims)
+            if misfit.node in blocked:
+                most = np.minimum(most, misfit.most)
+            blocked.add(misfit.node)
+        return None
+
+    def _offer(
+        self,
+        site: planning.Site,
+        room: GroupRoom,
+        request: dict[str, int],
+        lower: eviction.Candidates,
+        blocked: Collection[str],
+    ) -> Generator[SolverCall, CallResult, tuple[dict[str, str], tuple[Placed, ...]] | None]:
+        """Ask the solver where the members go and who leaves for them; None when nothing helps.
+
+        On the nodes in `blocked` a member needs everybody gone who can be.
+        """
+        whole = frozenset(leaf for leaf, name in enumerate(site.names) if name in blocked)
+        who = {one.pod.metadata.uid for _, _, pods in lower for one in pods}
+        in_the_way = conflicts(
+            room.members[0], room.nodes, site.rows, self._handle.pods, whole, who
+        )
         budgets = self._handle.objects("PodDisruptionBudget").values()
         lineup = eviction.lineup(
-            site.instance, site.names, nodes, request, lower, budgets,
-            forbid=self._args.pdb == "Forbid",
+            site.instance, site.names, room.nodes, request, lower, budgets,
+            forbid=self._args.pdb == "Forbid", conflicts=in_the_way,
         )  # fmt: skip
         limits = self._limits(self._args.preemption_time_limit_seconds)
         answer = yield SolverCall(Evict(lineup.problem, limits), 2 * limits.total_s)
         solution = _solution(answer)
-        if solution is None or solution.victims is None:
-            return None
-        found = solution.victims
-        if found.outcome != "placed" or not found.evicted:
+        found = None if solution is None else solution.victims
+        if found is None or found.outcome != "placed":
             return None
         victims = lineup.victims(found.evicted)
-        where = planning.assign(site, found.placement.counts, room.members)
-        here = all(self._is_placed(victim) for victim in victims)
-        if not here or not room.would_hold(where, victims):
+        if not all(self._is_placed(victim) for victim in victims):
+            return None
+        return planning.assign(site, found.placement.counts, room.members), victims
+
+    def _agreed(
+        self, key: str, where: dict[str, str], victims: tuple[Placed, ...]
+    ) -> GroupPlan | None:
+        """Note whom the group waits for; None when nobody has to go: then it is no question of room."""
+        if not victims:
             return None
         record = self._records[key]
         record.victims = victims
