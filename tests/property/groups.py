@@ -161,8 +161,19 @@ def preemption(rng: Random, *, tiny: bool = False) -> Preemption:
     group = Instance(levels(rng, depth, 0.35), leaves, size, request)
     if tiny:
         group = with_domains(rng, group)
+        candidates = [_counting(rng, one, group.domains) for one in candidates]
     allowed = tuple(Budget(f"b{at}", rng.randint(0, 3)) for at in range(budgets))
     return Preemption(group, tuple(candidates), allowed, rng.random() < 0.3)
+
+
+def _counting(rng: Random, one: Candidate, rules: tuple[Domains, ...]) -> Candidate:
+    """Return a candidate of which some pods are among those that rules between members count."""
+    counted: dict[str, dict[int, int]] = {}
+    for rule in rules:
+        for number, pods in enumerate(rule.existing):
+            if pods >= one.count and rng.random() < 0.3:
+                counted[rule.name] = {number: 1}
+    return msgspec.structs.replace(one, counted=counted)
 
 
 def _candidate(rng: Random, at: int, free: list[list[int]], budgets: int) -> Candidate | None:
@@ -218,7 +229,14 @@ def _fits(problem: Preemption, evicted: eviction.Choice) -> bool:
         msgspec.structs.replace(leaf, free=tuple(amounts))
         for leaf, amounts in zip(problem.instance.leaves, free, strict=True)
     )
-    after = msgspec.structs.replace(problem.instance, leaves=leaves)
+    rules = []
+    for one in problem.instance.domains:
+        existing = list(one.existing)
+        for index, times in evicted.items():
+            for number, pods in problem.candidates[index].counted.get(one.name, {}).items():
+                existing[number] -= times * pods
+        rules.append(msgspec.structs.replace(one, existing=tuple(existing)))
+    after = msgspec.structs.replace(problem.instance, leaves=leaves, domains=tuple(rules))
     most = [
         min(
             [

@@ -6,7 +6,8 @@ is asked of the filters when an answer is tried. Pure; called for each question 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -60,42 +61,23 @@ def spread(
     instance holds on its leaves; so do domains without room for a member.
     """
     found = []
-    hard = [one for one in pod.spec.topology_spread_constraints if _counts_members(one, pod)]
-    if not hard:
-        return ()
-    alike = [
-        one
-        for one in placed
-        if one.pod.metadata.namespace == pod.metadata.namespace
-        and not one.pod.is_terminating
-        and one.pod.metadata.uid not in held
-    ]
-    labelled = _labelled(pod, nodes)
-    for constraint in hard:
-        eligible = labelled & _eligible(pod, constraint, nodes)
-        ids = nodes.label_ids(constraint.topology_key)
+    for constraint, eligible in _hard(pod, nodes):
         sets = {
             value: tuple(leaf for leaf in leaves if eligible[rows[leaf]])
             for value, leaves in _sets(nodes, rows, constraint.topology_key).items()
         }
-        existing = dict.fromkeys(np.unique(ids[eligible & (ids >= 0)]).tolist(), 0)
-        selector = _with_own_labels(constraint, pod)
-        for one in alike:
-            row = nodes.row(one.node)
-            if row is None or not eligible[row]:
-                continue
-            value = int(ids[row])
-            if value in existing and selector_matches(selector, one.pod.metadata.labels):
-                existing[value] += 1
-        counts = [*existing.values()]
-        leaves = [sets.get(value, ()) for value in existing]
-        if constraint.min_domains is not None and len(existing) < constraint.min_domains:
+        values = _values(constraint, eligible, nodes)
+        there = _there(pod, constraint, eligible, nodes, placed)
+        numbers = Counter(value for uid, value in there if uid not in held)
+        counts = [numbers[value] for value in values]
+        leaves = [sets.get(value, ()) for value in values]
+        if constraint.min_domains is not None and len(values) < constraint.min_domains:
             # Fewer domains than wanted: the least of them counts as empty.
             counts.append(0)
             leaves.append(())
         found.append(
             Domains(
-                f"spread by {constraint.topology_key}",
+                _spread_by(constraint),
                 tuple(leaves),
                 max_skew=constraint.max_skew,
                 existing=tuple(counts),
@@ -103,6 +85,53 @@ def spread(
             )
         )
     return tuple(found)
+
+
+def counted(pod: Pod, nodes: Nodes, placed: Iterable[Placed]) -> dict[str, dict[str, int]]:
+    """Return who counts in the rules of `spread`: by uid, for a rule's name the number of the set."""
+    found: dict[str, dict[str, int]] = {}
+    for constraint, eligible in _hard(pod, nodes):
+        place = {value: at for at, value in enumerate(_values(constraint, eligible, nodes))}
+        for uid, value in _there(pod, constraint, eligible, nodes, placed):
+            found.setdefault(uid, {})[_spread_by(constraint)] = place[value]
+    return found
+
+
+def _spread_by(constraint: TopologySpreadConstraint) -> str:
+    return f"spread by {constraint.topology_key}"
+
+
+def _hard(pod: Pod, nodes: Nodes) -> Iterator[tuple[TopologySpreadConstraint, BoolColumn]]:
+    """Yield the constraints that count the members themselves, with the rows whose domains count."""
+    hard = [one for one in pod.spec.topology_spread_constraints if _counts_members(one, pod)]
+    labelled = _labelled(pod, nodes) if hard else nodes.exists
+    for one in hard:
+        yield one, labelled & _eligible(pod, one, nodes)
+
+
+def _values(constraint: TopologySpreadConstraint, eligible: BoolColumn, nodes: Nodes) -> list[int]:
+    """Return the domains of a constraint, as ids of the label's values."""
+    ids: list[int] = np.unique(nodes.label_ids(constraint.topology_key)[eligible]).tolist()
+    return ids
+
+
+def _there(
+    pod: Pod,
+    constraint: TopologySpreadConstraint,
+    eligible: BoolColumn,
+    nodes: Nodes,
+    placed: Iterable[Placed],
+) -> Iterator[tuple[str, int]]:
+    """Yield (uid, domain) of the placed pods that a constraint counts."""
+    ids = nodes.label_ids(constraint.topology_key)
+    selector = _with_own_labels(constraint, pod)
+    for one in placed:
+        meta = one.pod.metadata
+        if meta.namespace != pod.metadata.namespace or one.pod.is_terminating:
+            continue
+        row = nodes.row(one.node)
+        if row is not None and eligible[row] and selector_matches(selector, meta.labels):
+            yield meta.uid, int(ids[row])
 
 
 def without_spread(pod: Pod) -> Pod:

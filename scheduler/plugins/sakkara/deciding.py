@@ -255,6 +255,7 @@ class Decider:
         lineup = eviction.lineup(
             site.instance, site.names, room.nodes, request, lower, budgets,
             forbid=self._args.pdb == "Forbid", conflicts=in_the_way,
+            counted=between.counted(room.members[0], room.nodes, self._handle.pods),
         )  # fmt: skip
         limits = self._limits(self._args.preemption_time_limit_seconds)
         answer = yield SolverCall(Evict(lineup.problem, limits), 2 * limits.total_s)

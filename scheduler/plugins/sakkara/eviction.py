@@ -50,12 +50,14 @@ def lineup(
     *,
     forbid: bool,
     conflicts: Conflicts | None = None,
+    counted: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Lineup:
     """Return the problem of making room in `instance` by evicting some of `candidates`.
 
     A candidate is (group key or "", priority, pods); `names` are the nodes of the leaves, `request`
     is what a member asks for, its one pod included. A leaf that someone blocks has nothing of one
     more resource, of which every member needs some: it comes back when all of them have left.
+    `counted` tells of pods by uid in which set of which rule between members they count.
     """
     resources = tuple(sorted(request))
     known = tuple(budgets)
@@ -72,7 +74,8 @@ def lineup(
         leaves.append(Leaf(leaf.path, leaf.slots, free, leaf.held))
     needs = tuple(request[r] for r in resources) + ((1,) if blocks else ())
     problem = msgspec.structs.replace(instance, leaves=tuple(leaves), request=needs)
-    made, pods = _candidates(candidates, Freed(where, resources, blocks, instance.size), known)
+    freed = Freed(where, resources, blocks, instance.size, counted or {})
+    made, pods = _candidates(candidates, freed, known)
     allowed = tuple(
         Budget(f"{b.metadata.namespace}/{b.metadata.name}", max(0, b.status.disruptions_allowed))
         for b in known
@@ -116,11 +119,22 @@ class Freed:
         resources: tuple[str, ...],
         blocks: Conflicts,
         size: int,
+        counted: Mapping[str, Mapping[str, int]],
     ) -> None:
         self._where = where
         self._resources = resources
         self._blocks = blocks
         self._size = size
+        self._counted = counted
+
+    def counted(self, pods: Iterable[Placed]) -> dict[str, dict[int, int]]:
+        """Return how many of these pods count in which set of which rule between members."""
+        found: dict[str, dict[int, int]] = {}
+        for one in pods:
+            for rule, number in self._counted.get(one.pod.metadata.uid, {}).items():
+                sets = found.setdefault(rule, {})
+                sets[number] = sets.get(number, 0) + 1
+        return found
 
     def by(self, pods: Iterable[Placed]) -> dict[int, tuple[int, ...]]:
         """Return the amounts that these pods free on each leaf."""
@@ -143,21 +157,30 @@ def _candidates(
 ) -> tuple[list[Candidate], list[tuple[Placed, ...]]]:
     made: list[Candidate] = []
     pods: list[tuple[Placed, ...]] = []
-    alike: dict[tuple[str, int, Any, tuple[int, ...]], list[Placed]] = {}
+    alike: dict[tuple[str, int, Any, Any, tuple[int, ...]], list[Placed]] = {}
     for key, priority, members in candidates:
-        freed = freed_by.by(members)
-        if not freed:
+        freed, counts = freed_by.by(members), freed_by.counted(members)
+        if not freed and not counts:
             continue
         if not key:
             one = members[0]
             covered = tuple(sorted(_covered(members, budgets)))
-            alike.setdefault((one.node, priority, tuple(freed.items()), covered), []).append(one)
+            rules = tuple((rule, *sets) for rule, sets in counts.items())
+            kind = (one.node, priority, tuple(freed.items()), rules, covered)
+            alike.setdefault(kind, []).append(one)
             continue
         made.append(
-            Candidate(key, priority, len(members), freed, budgets=_covered(members, budgets))
+            Candidate(
+                key,
+                priority,
+                len(members),
+                freed,
+                budgets=_covered(members, budgets),
+                counted=counts,
+            )
         )
         pods.append(members)
-    for (_, priority, amounts, covered), singles in alike.items():
+    for (_, priority, amounts, rules, covered), singles in alike.items():
         # The one that has run for the shortest time goes first.
         singles.sort(key=lambda one: one.pod.key)
         singles.sort(key=lambda one: one.pod.status.start_time or "~", reverse=True)
@@ -171,6 +194,7 @@ def _candidates(
                 single=True,
                 count=len(singles),
                 budgets=dict.fromkeys(covered, 1),
+                counted={rule: {number: 1} for rule, number in rules},
             )
         )
         pods.append(tuple(singles))
