@@ -51,6 +51,13 @@ class Town(msgspec.Struct, frozen=True):
     has_port: bool
     levels: Mapping[str, Mapping[str, Any]]
 
+    @property
+    def crosses(self) -> bool:
+        """Whether a rack has nodes of several zones."""
+        return len({(rack, zone) for _, zone, rack in self.nodes.values()}) > len(
+            {rack for _, _, rack in self.nodes.values()}
+        )
+
     def objects(self) -> list[dict[str, Any]]:
         """Return the town as manifests."""
         tree: dict[str, dict[str, Any]] = {}

@@ -161,18 +161,20 @@ def preemption(rng: Random, *, tiny: bool = False) -> Preemption:
     group = Instance(levels(rng, depth, 0.35), leaves, size, request)
     if tiny:
         group = with_domains(rng, group)
-        candidates = [_counting(rng, one, group.domains) for one in candidates]
+        uncounted = {rule.name: list(rule.existing) for rule in group.domains}
+        candidates = [_counting(rng, one, uncounted) for one in candidates]
     allowed = tuple(Budget(f"b{at}", rng.randint(0, 3)) for at in range(budgets))
     return Preemption(group, tuple(candidates), allowed, rng.random() < 0.3)
 
 
-def _counting(rng: Random, one: Candidate, rules: tuple[Domains, ...]) -> Candidate:
+def _counting(rng: Random, one: Candidate, uncounted: dict[str, list[int]]) -> Candidate:
     """Return a candidate of which some pods are among those that rules between members count."""
     counted: dict[str, dict[int, int]] = {}
-    for rule in rules:
-        for number, pods in enumerate(rule.existing):
+    for name, left in uncounted.items():
+        for number, pods in enumerate(left):
             if pods >= one.count and rng.random() < 0.3:
-                counted[rule.name] = {number: 1}
+                counted.setdefault(name, {})[number] = 1
+                left[number] -= one.count
     return msgspec.structs.replace(one, counted=counted)
 
 
