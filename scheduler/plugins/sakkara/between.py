@@ -38,12 +38,12 @@ def members(
     found = []
     anti, near = affinity.pod_anti_affinity, affinity.pod_affinity
     for term in () if anti is None else anti.required:
-        if selects(term, pod):
-            sets = tuple(_sets(nodes, rows, term.topology_key).values())
+        if term_selects(term, pod):
+            sets = tuple(sets_by_label(nodes, rows, term.topology_key).values())
             found.append(Domains(f"anti-affinity by {term.topology_key}", sets, at_most=1))
     for term in () if near is None else near.required:
-        if selects(term, pod) and not any(selects(term, pod, one.pod) for one in placed):
-            sets = tuple(_sets(nodes, rows, term.topology_key).values())
+        if term_selects(term, pod) and not any(term_selects(term, pod, one.pod) for one in placed):
+            sets = tuple(sets_by_label(nodes, rows, term.topology_key).values())
             found.append(Domains(f"affinity by {term.topology_key}", sets, single=True, only=True))
     return tuple(found)
 
@@ -64,7 +64,7 @@ def spread(
     for constraint, eligible in _hard(pod, nodes):
         sets = {
             value: tuple(leaf for leaf in leaves if eligible[rows[leaf]])
-            for value, leaves in _sets(nodes, rows, constraint.topology_key).items()
+            for value, leaves in sets_by_label(nodes, rows, constraint.topology_key).items()
         }
         values = _values(constraint, eligible, nodes)
         there = _there(pod, constraint, eligible, nodes, placed)
@@ -199,7 +199,7 @@ def _with_own_labels(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSel
     return LabelSelector(selector.match_labels, (*selector.match_expressions, *own))
 
 
-def selects(term: PodAffinityTerm, pod: Pod, other: Pod | None = None) -> bool:
+def term_selects(term: PodAffinityTerm, pod: Pod, other: Pod | None = None) -> bool:
     """Whether a term of `pod` selects `other`, by default one like itself.
 
     A namespace selector is left to the filters.
@@ -214,7 +214,7 @@ def selects(term: PodAffinityTerm, pod: Pod, other: Pod | None = None) -> bool:
     return selector_matches(term.label_selector, meta.labels)
 
 
-def _sets(nodes: Nodes, rows: Sequence[int], key: str) -> dict[int, tuple[int, ...]]:
+def sets_by_label(nodes: Nodes, rows: Sequence[int], key: str) -> dict[int, tuple[int, ...]]:
     """Return the leaves by value of a label, those without it in no set."""
     ids = nodes.label_ids(key)[np.array(rows, dtype=np.intp)]
     by_value: dict[int, list[int]] = {}

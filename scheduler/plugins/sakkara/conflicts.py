@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-import numpy as np
-
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import ContainerPort, Pod
-from scheduler.plugins.sakkara.between import selects
+from scheduler.plugins.sakkara.between import sets_by_label, term_selects
 from scheduler.state.podindex import Placed
 from scheduler.state.ports import ports_conflict
 from scheduler.state.shapes import host_ports
@@ -51,7 +49,7 @@ def conflicts(
             leaves.add(leaf)
         for key in keys:
             if key not in by_key:
-                by_key[key] = _by_value(nodes, rows, key)
+                by_key[key] = sets_by_label(nodes, rows, key)
             leaves.update(by_key[key].get(int(nodes.label_ids(key)[row]), ()))
         if leaves:
             found[uid] = tuple(sorted(leaves))
@@ -71,14 +69,5 @@ def _keys(pod: Pod, other: Pod) -> set[str]:
         affinity = one.spec.affinity
         if affinity is not None and affinity.pod_anti_affinity is not None:
             terms = affinity.pod_anti_affinity.required
-            found.update(term.topology_key for term in terms if selects(term, one, seen))
+            found.update(term.topology_key for term in terms if term_selects(term, one, seen))
     return found
-
-
-def _by_value(nodes: Nodes, rows: Sequence[int], key: str) -> dict[int, tuple[int, ...]]:
-    ids = nodes.label_ids(key)[np.array(rows, dtype=np.intp)]
-    found: dict[int, list[int]] = {}
-    for leaf, value in enumerate(ids.tolist()):
-        if value >= 0:
-            found.setdefault(value, []).append(leaf)
-    return {value: tuple(leaves) for value, leaves in found.items()}
