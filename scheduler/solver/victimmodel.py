@@ -223,7 +223,7 @@ class Model:
                 self._covered(level, free, gained)
 
     def _covered(self, level: int, free: list[int], gained: list[dict[Group, int]]) -> None:
-        """What it costs to free enough in the units that take the whole group is a lower limit.
+        """What it costs to free enough in the units that take the group is a lower limit.
 
         The root is such a unit; below it they are known to be so many.
         """
@@ -234,7 +234,7 @@ class Model:
         counts = {index: one.count for index, one in enumerate(self._candidates)}
         covers = Covers([{who[0]: gain for who, gain in one.items()} for one in gained], counts)
         sets = covers.sets(together, tree.size)
-        needed = tree.size - np.array(free, dtype=np.int64)[sets].sum(axis=1)
+        needed = tree.least - np.array(free, dtype=np.int64)[sets].sum(axis=1)
         used = self._variables.used[level]
 
         def rows(these: Bools) -> Iterator[list[Any]]:

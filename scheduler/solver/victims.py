@@ -1,7 +1,8 @@
 """Who is evicted for a group: the least harm that makes it fit, with proof.
 
 Violated budgets come first (or are forbidden), then pods by priority from the highest eligible one
-down, then groups (a single pod is a group of one). Where budgets play no part, plain feasibility tells the highest priority that
+down, then groups (a single pod is a group of one). Nobody goes for more pods than the group's minimum;
+what is free then takes as many as there is room for. Where budgets play no part, plain feasibility tells the highest priority that
 has to suffer, and everybody below is imagined gone while that one is decided. Then the group is placed
 into the freed room. Nothing here evicts anybody.
 

@@ -161,6 +161,8 @@ def preemption(rng: Random, *, tiny: bool = False) -> Preemption:
     group = Instance(levels(rng, depth, 0.35), leaves, size, request)
     if tiny:
         group = with_domains(rng, group)
+        if rng.random() < 0.3:
+            group = elastic(rng, group)
         uncounted = {rule.name: list(rule.existing) for rule in group.domains}
         candidates = [_counting(rng, one, uncounted) for one in candidates]
     allowed = tuple(Budget(f"b{at}", rng.randint(0, 3)) for at in range(budgets))
@@ -251,5 +253,5 @@ def _fits(problem: Preemption, evicted: eviction.Choice) -> bool:
     return any(
         not check.problems(after, counts)
         for counts in itertools.product(*(range(n + 1) for n in most))
-        if sum(counts) == after.size
+        if after.least <= sum(counts) <= after.size
     )

@@ -35,10 +35,15 @@ def site(
     slots: IntColumn,
     standing: Sequence[Placed],
     count: int,
+    minimum: int = 0,
+    *,
+    levels_first: bool = False,
 ) -> Site:
     """Return the instance of placing `count` members where `slots` (by row) says there is room.
 
     Members that stand already are held where they are; those outside of the tree do not take part.
+    With a `minimum`, held ones included, fewer than all may be placed; `levels_first` says what is
+    looked at first then.
     """
     held: dict[str, int] = {}
     for placed in standing:
@@ -56,7 +61,16 @@ def site(
         rows.append(row)
         names.append(name)
     levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
-    return Site(Instance(levels, tuple(leaves), count + inside), tuple(rows), tuple(names))
+    size = count + inside
+    least = max(1, inside, minimum) if 0 < minimum < size else 0
+    instance = Instance(
+        levels,
+        tuple(leaves),
+        size,
+        minimum=least if least < size else 0,
+        levels_first=levels_first,
+    )
+    return Site(instance, tuple(rows), tuple(names))
 
 
 def rule(constraint: Constraint | None) -> Rule:
@@ -75,12 +89,15 @@ def rule(constraint: Constraint | None) -> Rule:
 
 
 def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[str, str]:
-    """Return the node of each member by uid: members in order over leaves in order of their paths."""
+    """Return the node of each member by uid: members in order over leaves in order of their paths.
+
+    Where an elastic group leaves some out, those are the last.
+    """
     leaves = found.instance.leaves
     order = sorted(range(len(leaves)), key=lambda at: leaves[at].path)
     free = [found.names[at] for at in order for _ in range(counts[at] - leaves[at].held)]
     uids = (pod.metadata.uid for pod in in_order(members))
-    return dict(zip(uids, free, strict=True))
+    return dict(zip(uids, free, strict=not found.instance.is_elastic))
 
 
 def seats(tree: Topology, placed: Iterable[Placed]) -> list[Seat]:
