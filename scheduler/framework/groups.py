@@ -134,12 +134,15 @@ class GroupRoom(Protocol):
         """Return the live nodes."""
         ...
 
-    def fits(self) -> Fits:
-        """Ask the filters of the profile where any of the members could go; raises PluginError."""
+    def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
+        """Ask the filters of the profile where any of the members could go; raises PluginError.
+
+        `asked` stand for the members: the same pods without rules that the caller sees to itself.
+        """
         ...
 
-    def fits_each(self) -> Sequence[tuple[Sequence[Pod], Fits]]:
-        """Ask the same for each of the specs that differ, with the members of that spec."""
+    def fits_each(self, asked: Sequence[Pod] | None = None) -> Sequence[tuple[Sequence[Pod], Fits]]:
+        """Ask the same for each of the specs that differ, with the pods of that spec."""
         ...
 
     def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
@@ -149,8 +152,8 @@ class GroupRoom(Protocol):
         """
         ...
 
-    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> bool:
-        """Whether all members would fit on their nodes if `victims` were gone."""
+    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> Misfit | None:
+        """Say why the members would not fit on their nodes if `victims` were gone; None: they would."""
         ...
 
 

@@ -123,7 +123,10 @@ class Between:
             if domains.single:
                 _single(model, pods)
             if domains.max_skew:
-                _skew(model, domains, pods, stood)
+                before = domains.existing or (0,) * len(pods)
+                leaving = (model.leaving.get((number, each), 0) for each in range(len(pods)))
+                left = [old - gone for old, gone in zip(before, leaving, strict=True)]
+                _skew(model, domains, (pods, left, stood))
 
 
 def _single(model: Variables, pods: list[Any]) -> None:
@@ -133,10 +136,15 @@ def _single(model: Variables, pods: list[Any]) -> None:
         model.cp.add(each <= model.tree.size * is_chosen)
 
 
-def _skew(model: Variables, domains: Domains, pods: list[Any], stood: list[int]) -> None:
-    """A set that takes further pods may be at most `max_skew` above the least of all sets."""
-    before = domains.existing or (0,) * len(pods)
-    highest = model.tree.size + max(before, default=0)
+def _skew(
+    model: Variables, domains: Domains, counts: tuple[list[Any], list[Any], list[int]]
+) -> None:
+    """A set that takes further pods may be at most `max_skew` above the least of all sets.
+
+    `counts` are by set: the group's pods, others that are there, and those of the group's that are held.
+    """
+    pods, before, stood = counts
+    highest = model.tree.size + max(domains.existing, default=0)
     lowest = model.cp.new_int_var(0, highest, "")
     for old, new, here in zip(before, pods, stood, strict=True):
         takes = model.cp.new_bool_var("")

@@ -61,8 +61,9 @@ class Scale:
         lowest = [0] * self.words
         for field in self.fields:
             lowest[field.word] += field.scale * field.below
-        # Within a word the least important stage stands first, and the sort is stable.
-        for field in sorted(self.fields[::-1], key=lambda one: one.word):
+        # Within a word the least important stage stands first.
+        for at in sorted(range(len(self.fields)), key=lambda at: (self.fields[at].word, -at)):
+            field = self.fields[at]
             digits = words[field.word] + lowest[field.word]
             value = digits // field.scale % (field.most + field.below + 1) - field.below
             if field.measure == "pairs":

@@ -86,11 +86,11 @@ def _together(units: list[list[int]], wanted: int, mask: int, *, is_bare: bool) 
         return [total]
     found = [1] + [0] * wanted
     for rows in units:
-        each = rows if is_bare else [rows[0] & 1, rows[0] & ~1]
+        own = rows if is_bare else [rows[0] & 1, rows[0] & ~1]
         found = [
             _any(
                 added(found[row - used], some) & mask
-                for used, some in enumerate(each[: row + 1])
+                for used, some in enumerate(own[: row + 1])
                 if some and found[row - used]
             )
             for row in range(wanted + 1)

@@ -41,10 +41,11 @@ def by_domain(instance: Instance) -> list[Instance] | None:
                 others += (msgspec.structs.replace(domains, single=False),)
             plain = msgspec.structs.replace(instance, domains=others)
             room = [_room(leaf, instance) for leaf in instance.leaves]
+            held = {at for at, leaf in enumerate(instance.leaves) if leaf.held}
             return [
                 _inside(plain, frozenset(leaves))
                 for leaves in domains.sets
-                if sum(room[leaf] for leaf in leaves) >= instance.least
+                if sum(room[leaf] for leaf in leaves) >= instance.least and held <= {*leaves}
             ]
     return None
 

@@ -132,7 +132,8 @@ class Candidate(Record, frozen=True):
     `freed` maps an index of the instance's leaves to what one eviction frees there: slots
     when the instance has no request, amounts otherwise. `pods` counts the pods of one eviction,
     `count` how many of the like single pods there are. `budgets` maps an index into the problem's
-    budgets to the pods of one eviction that it protects.
+    budgets to the pods of one eviction that it protects. `counted` says how many of these pods stand in
+    the `existing` of which `Domains`: by its name and the number of the set.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Candidate(Record, frozen=True):
     single: bool = False
     count: int = 1
     budgets: dict[int, int] = msgspec.field(default_factory=dict)
+    counted: dict[str, dict[int, int]] = msgspec.field(default_factory=dict)
 
 
 class Budget(Record, frozen=True):

@@ -10,7 +10,7 @@ feasible and eviction, which ask CP-SAT where a rule does not lie so.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -47,6 +47,12 @@ class Layers:
     def with_slots(self, slots: Ints) -> Layers:
         """Return the same with other slots, given per leaf of the instance."""
         return replace(self, tree=self.tree.with_slots(slots))
+
+    def with_rules(self, domains: Sequence[Domains]) -> Layers:
+        """Return the same with rules of the same names over the same sets, which may count others."""
+        by_name = {one.name: one for one in domains}
+        layers = (replace(one, domains=by_name[one.domains.name]) for one in self.layers)
+        return replace(self, layers=tuple(layers))
 
     def choices(self, least: int | None = None) -> Iterator[Masks]:
         """Yield what the bare levels may hold, one way after the other; together they are the rules.
@@ -148,8 +154,9 @@ def _inserted(
         for leaf in leaves:
             if leaf in paths and set_of.setdefault(leaf, number) != number:
                 return None
+    owner: dict[tuple[str, ...], int] = {}
     for level in range(1, depth + 1):
-        owner: dict[tuple[str, ...], int] = {}
+        owner = {}
         if all(
             owner.setdefault(path[:level], set_of.get(leaf, -1)) == set_of.get(leaf, -1)
             for leaf, path in paths.items()

@@ -87,14 +87,20 @@ class GroupContext:
         cluster = self._tools.cluster
         return Nodes(cluster.table, cluster.pods)
 
-    def fits(self) -> Fits:
-        """Ask the filters where one member could go, and count how many each row takes."""
-        return _of_all([one for _, one in self.fits_each()])
+    def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
+        """Ask the filters where any member could go, and count how many each row takes.
 
-    def fits_each(self) -> tuple[tuple[tuple[Pod, ...], Fits], ...]:
-        """Ask the same for each of the specs that differ, with the members of that spec."""
+        `asked` stand for the members: the same pods without rules that the caller sees to itself.
+        """
+        return _of_all([one for _, one in self.fits_each(asked)])
+
+    def fits_each(
+        self, asked: Sequence[Pod] | None = None
+    ) -> tuple[tuple[tuple[Pod, ...], Fits], ...]:
+        """Ask the same for each of the specs that differ, with the pods of that spec."""
+        pods = self.members if asked is None else asked
         with self._without_own_promises():
-            return tuple((alike, self._fits(alike[0])) for alike in _alike_in_spec(self.members))
+            return tuple((alike, self._fits(alike[0])) for alike in _alike_in_spec(pods))
 
     def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
         """Assume every member on its node after asking all filters; say why not, and undo it."""
@@ -104,14 +110,14 @@ class GroupContext:
             self.release()
         return misfit
 
-    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> bool:
+    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> Misfit | None:
         """Try it out: the victims leave, the members come, and everything is put back."""
         cluster, follow = self._tools.cluster, self._tools.follow
         for victim in victims:
             uid = victim.pod.metadata.uid
             follow(cluster.forget(uid) if victim.assumed else cluster.drop_pod(uid))
         try:
-            return self.hold(nodes) is None
+            return self.hold(nodes)
         finally:
             self.release()
             for victim in victims:
@@ -139,8 +145,7 @@ class GroupContext:
             evictable = evictable & ~(one.rows & one.rejected.final)
         if status.code in (Code.UNRESOLVABLE, Code.PENDING):
             evictable = np.zeros_like(evictable)
-        most = np.full(nodes.size, len(self._queued), dtype=np.int64)
-        slots = np.where(rows, np.minimum(most, _slots(attempt, nodes)), 0)
+        slots = np.where(rows, _slots(attempt, nodes), 0)
         message = fit_message(nodes.count, status, tuple(rejected), None, ())
         return Fits(rows, slots, evictable, tuple(rejected), message)
 

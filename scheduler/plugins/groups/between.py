@@ -1,13 +1,15 @@
 """The rules of a member's own spec that bind members to one another, as the solver's domains.
 
-Only those that speak of pods like the member itself. What they do not say (rules towards other pods,
-taints in spread) is asked of the filters when an answer is tried.
+Only those that speak of pods like the member itself. What they do not say (rules towards other pods)
+is asked of the filters when an answer is tried. Pure; called for each question to the solver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
+import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn
@@ -15,6 +17,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement
 from scheduler.objects.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
 from scheduler.objects.selectors import selector_matches
+from scheduler.plugins.tainttoleration import Verdicts
 from scheduler.solver.instance import Domains
 from scheduler.state.podindex import Placed
 
@@ -46,48 +49,35 @@ def members(
 
 
 def spread(
-    pod: Pod, nodes: Nodes, rows: Sequence[int], placed: Iterable[Placed]
+    pod: Pod,
+    nodes: Nodes,
+    rows: Sequence[int],
+    placed: Iterable[Placed],
+    held: Collection[str] = (),
 ) -> tuple[Domains, ...]:
     """Return the rules of hard spread constraints that count the members themselves.
 
-    Pods that are there already count in their domains; so do domains without room for a member.
+    Pods that are there already count in their domains, but for the members in `held` (uids), whom the
+    instance holds on its leaves; so do domains without room for a member.
     """
     found = []
-    hard = [
-        one
-        for one in pod.spec.topology_spread_constraints
-        if one.when_unsatisfiable == "DoNotSchedule"
-        and selector_matches(one.label_selector, pod.metadata.labels)
-    ]
-    if not hard:
-        return ()
-    alike = [
-        one
-        for one in placed
-        if one.pod.metadata.namespace == pod.metadata.namespace and not one.pod.is_terminating
-    ]
-    for constraint in hard:
-        eligible = _eligible(pod, constraint, nodes)
-        sets = sets_by_label(nodes, rows, constraint.topology_key)
-        ids = nodes.label_ids(constraint.topology_key)
-        existing = dict.fromkeys(np.unique(ids[eligible & (ids >= 0)]).tolist(), 0)
-        selector = _with_own_labels(constraint, pod)
-        for one in alike:
-            row = nodes.row(one.node)
-            if row is None or not eligible[row]:
-                continue
-            value = int(ids[row])
-            if value in existing and selector_matches(selector, one.pod.metadata.labels):
-                existing[value] += 1
-        counts = [*existing.values()]
-        leaves = [sets.get(value, ()) for value in existing]
-        if constraint.min_domains is not None and len(existing) < constraint.min_domains:
+    for constraint, eligible in _hard(pod, nodes):
+        sets = {
+            value: tuple(leaf for leaf in leaves if eligible[rows[leaf]])
+            for value, leaves in sets_by_label(nodes, rows, constraint.topology_key).items()
+        }
+        values = _values(constraint, eligible, nodes)
+        there = _there(pod, constraint, eligible, nodes, placed)
+        numbers = Counter(value for uid, value in there if uid not in held)
+        counts = [numbers[value] for value in values]
+        leaves = [sets.get(value, ()) for value in values]
+        if constraint.min_domains is not None and len(values) < constraint.min_domains:
             # Fewer domains than wanted: the least of them counts as empty.
             counts.append(0)
             leaves.append(())
         found.append(
             Domains(
-                f"spread by {constraint.topology_key}",
+                _spread_by(constraint),
                 tuple(leaves),
                 max_skew=constraint.max_skew,
                 existing=tuple(counts),
@@ -97,9 +87,89 @@ def spread(
     return tuple(found)
 
 
-def _eligible(pod: Pod, constraint: TopologySpreadConstraint, nodes: Nodes) -> BoolColumn:
-    """Return the rows whose domains count: by default those that the pod's own selectors allow."""
+def counted(pod: Pod, nodes: Nodes, placed: Iterable[Placed]) -> dict[str, dict[str, int]]:
+    """Return who counts in the rules of `spread`: by uid, for a rule's name the number of the set."""
+    found: dict[str, dict[str, int]] = {}
+    for constraint, eligible in _hard(pod, nodes):
+        place = {value: at for at, value in enumerate(_values(constraint, eligible, nodes))}
+        for uid, value in _there(pod, constraint, eligible, nodes, placed):
+            found.setdefault(uid, {})[_spread_by(constraint)] = place[value]
+    return found
+
+
+def _spread_by(constraint: TopologySpreadConstraint) -> str:
+    return f"spread by {constraint.topology_key}"
+
+
+def _hard(pod: Pod, nodes: Nodes) -> Iterator[tuple[TopologySpreadConstraint, BoolColumn]]:
+    """Yield the constraints that count the members themselves, with the rows whose domains count."""
+    hard = [one for one in pod.spec.topology_spread_constraints if _counts_members(one, pod)]
+    labelled = _labelled(pod, nodes) if hard else nodes.exists
+    for one in hard:
+        yield one, labelled & _eligible(pod, one, nodes)
+
+
+def _values(constraint: TopologySpreadConstraint, eligible: BoolColumn, nodes: Nodes) -> list[int]:
+    """Return the domains of a constraint, as ids of the label's values."""
+    ids: list[int] = np.unique(nodes.label_ids(constraint.topology_key)[eligible]).tolist()
+    return ids
+
+
+def _there(
+    pod: Pod,
+    constraint: TopologySpreadConstraint,
+    eligible: BoolColumn,
+    nodes: Nodes,
+    placed: Iterable[Placed],
+) -> Iterator[tuple[str, int]]:
+    """Yield (uid, domain) of the placed pods that a constraint counts."""
+    ids = nodes.label_ids(constraint.topology_key)
+    selector = _with_own_labels(constraint, pod)
+    for one in placed:
+        meta = one.pod.metadata
+        if meta.namespace != pod.metadata.namespace or one.pod.is_terminating:
+            continue
+        row = nodes.row(one.node)
+        if row is not None and eligible[row] and selector_matches(selector, meta.labels):
+            yield meta.uid, int(ids[row])
+
+
+def without_spread(pod: Pod) -> Pod:
+    """Return a member without the spread constraints that `spread` puts before the solver.
+
+    What a filter says of one member alone does not hold for them: the others fill up the domains
+    that are too empty for it.
+    """
+    constraints = pod.spec.topology_spread_constraints
+    kept = tuple(one for one in constraints if not _counts_members(one, pod))
+    if len(kept) == len(constraints):
+        return pod
+    spec = msgspec.structs.replace(pod.spec, topology_spread_constraints=kept)
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _counts_members(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
+    """Whether a constraint binds, and counts pods like the member itself."""
+    return constraint.when_unsatisfiable == "DoNotSchedule" and selector_matches(
+        constraint.label_selector, pod.metadata.labels
+    )
+
+
+def _labelled(pod: Pod, nodes: Nodes) -> BoolColumn:
+    """Return the rows with the labels of all binding constraints: no others count for any of them."""
     rows = nodes.exists
+    for one in pod.spec.topology_spread_constraints:
+        if one.when_unsatisfiable == "DoNotSchedule":
+            rows = rows & (nodes.label_ids(one.topology_key) >= 0)
+    return rows
+
+
+def _eligible(pod: Pod, constraint: TopologySpreadConstraint, nodes: Nodes) -> BoolColumn:
+    """Return the rows whose domains count: those that the constraint's two policies include."""
+    rows = nodes.exists
+    if constraint.node_taints_policy == "Honor":
+        verdicts = Verdicts(pod.spec.tolerations, compares=False).catch_up(nodes.taint_sets)
+        rows = rows & ~nodes.taint_flags(verdicts.rejected)
     if constraint.node_affinity_policy == "Ignore":
         return rows
     if pod.spec.node_selector:

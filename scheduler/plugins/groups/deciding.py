@@ -6,7 +6,7 @@ what that teaches. Changes nothing but the group's record; the engine carries ou
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 
 import msgspec
 import numpy as np
@@ -24,8 +24,9 @@ from scheduler.framework.groups import (
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups import between, eviction, mixing, past, planning
+from scheduler.plugins.groups import between, eviction, mixing, past, planning, topology
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.plugins.groups.conflicts import conflicts
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.group import GroupSpec, check_levels
 from scheduler.plugins.groups.life import FAILED, Record
@@ -38,6 +39,7 @@ from scheduler.solver.instance import Limits
 from scheduler.solver.questions import Evict, Place, Solution
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
+from scheduler.state.shapes import host_ports
 
 ROUNDS = 8
 RELEASE_AGAIN_S = 60.0
@@ -146,12 +148,14 @@ class Decider:
         key, spec, room = task.key, task.spec, task.room
         most: IntColumn | None = None
         why = ""
+        asked = [between.without_spread(pod) for pod in room.members]
         for attempt in range(ROUNDS):
-            fits = room.fits()
+            fits = room.fits(asked)
             slots = fits.slots if most is None else np.minimum(fits.slots, most)
             site = self._site(task, slots)
             if not site.instance.leaves:
-                return unschedulable(f"the group {task.name} does not fit: {fits.message}")
+                text = topology.nowhere(task.tree, room.nodes, fits.rows) or fits.message
+                return unschedulable(f"the group {task.name} does not fit: {text}")
             # A second answer must not come too late again: nothing else is placed until it is there.
             answer = yield self._question(site, holds=attempt > 0)
             if not self._is_unchanged(key, spec):
@@ -174,14 +178,21 @@ class Decider:
         return unschedulable(f"the group {task.name} does not fit: {text}")
 
     def _site(self, task: Task, slots: IntColumn) -> planning.Site:
-        nodes, room, standing = task.room.nodes, task.room, task.standing
-        count = len(room.members)
-        found = planning.site(task.spec, task.tree, nodes, slots, standing, count, task.least)
-        pod = room.members[0]
+        standing = task.standing
+        # Any number is a placement that brings the group to its minimum, or one more beyond it.
+        minimum = max(task.spec.size, len(standing) + 1) if task.spec.is_minimum else 0
+        found = planning.site(
+            task.spec, task.tree, task.room.nodes, slots, standing, len(task.room.members), minimum
+        )
+        return self._with_rules(found, task)
+
+    def _with_rules(self, found: planning.Site, task: Task) -> planning.Site:
+        """Return the site with the rules that the members' own specs make for one another."""
+        pod, nodes = task.room.members[0], task.room.nodes
+        there = set(found.names)
+        held = {one.pod.metadata.uid for one in task.standing if one.node in there}
         domains = between.members(pod, nodes, found.rows, self._handle.pods)
-        domains += between.spread(pod, nodes, found.rows, self._handle.pods)
-        if not domains or standing:
-            return found
+        domains += between.spread(pod, nodes, found.rows, self._handle.pods, held)
         instance = msgspec.structs.replace(found.instance, domains=domains)
         return msgspec.structs.replace(found, instance=instance)
 
@@ -248,31 +259,71 @@ class Decider:
 
     def _evicting(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | None]:
         """Return the plan with the fewest victims, None when evicting does not help."""
-        room, nodes = task.room, task.room.nodes
+        room, nodes, wanted = task.room, task.room.nodes, task.needed
         lower = self._lower(task)
         if not lower:
             return None
-        wanted = task.needed
-        request = {**task.requests[wanted[0].metadata.uid], PODS: 1}
-        everywhere = np.where(room.fits().evictable, len(wanted), 0)
-        site = planning.site(task.spec, task.tree, nodes, everywhere, task.standing, len(wanted))
-        if not site.instance.leaves:
-            return None
+        fits = room.fits([between.without_spread(member) for member in room.members])
+        # Members that ask for a host port cannot stand beside one another.
+        alone = 1 if host_ports(wanted[0]) else len(wanted)
+        most = np.where(fits.evictable, alone, 0)
+        blocked: set[str] = set()
+        for _ in range(ROUNDS):
+            site = planning.site(task.spec, task.tree, nodes, most, task.standing, len(wanted))
+            if not site.instance.leaves:
+                return None
+            offer = yield from self._offer(self._with_rules(site, task), task, lower, blocked)
+            if offer is None:
+                return None
+            where, victims = offer
+            misfit = room.would_hold(where, victims)
+            if misfit is None:
+                return self._agreed(task, where, victims)
+            if misfit.node in blocked:
+                most = np.minimum(most, misfit.most)
+            blocked.add(misfit.node)
+        return None
+
+    def _offer(
+        self,
+        site: planning.Site,
+        task: Task,
+        lower: eviction.Candidates,
+        blocked: Collection[str],
+    ) -> Generator[SolverCall, CallResult, tuple[dict[str, str], tuple[Placed, ...]] | None]:
+        """Ask the solver where the members go and who leaves for them; None when nothing helps.
+
+        On the nodes in `blocked` a member needs everybody gone who can be.
+        """
+        pod, nodes = task.needed[0], task.room.nodes
+        whole = frozenset(leaf for leaf, name in enumerate(site.names) if name in blocked)
+        who = {one.pod.metadata.uid for _, _, pods in lower for one in pods}
+        in_the_way = conflicts(pod, nodes, site.rows, self._handle.pods, whole, who)
         budgets = self._handle.objects("PodDisruptionBudget").values()
         lineup = eviction.lineup(
-            site.instance, site.names, nodes, request, lower, budgets,
-            forbid=self._args.pdb == "Forbid",
+            site.instance, site.names, nodes, {**task.requests[pod.metadata.uid], PODS: 1},
+            lower, budgets, forbid=self._args.pdb == "Forbid", conflicts=in_the_way,
+            counted=between.counted(pod, nodes, self._handle.pods),
         )  # fmt: skip
         limits = self._limits(self._args.preemption_time_limit_seconds)
         answer = yield SolverCall(Evict(lineup.problem, limits), 2 * limits.total_s)
         solution = _solution(answer)
-        if solution is None or solution.victims is None:
+        found = None if solution is None else solution.victims
+        if found is None or found.outcome != "placed":
             return None
-        found = solution.victims
-        if found.outcome != "placed" or not found.evicted:
+        victims = lineup.victims(found.evicted)
+        if not all(self._is_placed(victim) for victim in victims):
             return None
-        where = planning.assign(site, found.placement.counts, wanted)
-        return self._evicted(task, lineup.victims(found.evicted), where)
+        return planning.assign(site, found.placement.counts, task.needed), victims
+
+    def _agreed(
+        self, task: Task, where: dict[str, str], victims: tuple[Placed, ...]
+    ) -> GroupPlan | None:
+        """Return the plan to evict these; None when nobody has to go: then it is no question of room."""
+        if not victims:
+            return None
+        text = f"the group {task.name} waits for {len(victims)} pods of lower priority to leave"
+        return GroupPlan(where, victims, text)
 
     def _placed_mixed(self, task: Task) -> Steps:
         """Place members that differ."""
@@ -293,22 +344,18 @@ class Decider:
         limits = self._limits(self._args.preemption_time_limit_seconds)
         forbid = self._args.pdb == "Forbid"
         found = yield from self._mixer.victims(task, lower, budgets, limits, forbid=forbid)
-        return None if found is None else self._evicted(task, *found)
+        if found is None:
+            return None
+        victims, where = found
+        here = all(self._is_placed(victim) for victim in victims)
+        if not here or task.room.would_hold(where, victims) is not None:
+            return None
+        return self._agreed(task, where, victims)
 
     def _lower(self, task: Task) -> list[tuple[str, int, tuple[Placed, ...]]]:
         """Return who may be evicted for a group."""
         priority = _priority(task.spec, task.room.members)
         return eviction.lower(self._handle.pods, priority, self._described.unit_of, own=task.key)
-
-    def _evicted(
-        self, task: Task, victims: tuple[Placed, ...], where: dict[str, str]
-    ) -> GroupPlan | None:
-        """Return the plan to evict these, None when that would not do any more."""
-        here = all(self._is_placed(victim) for victim in victims)
-        if not here or not task.room.would_hold(where, victims):
-            return None
-        text = f"the group {task.name} waits for {len(victims)} pods of lower priority to leave"
-        return GroupPlan(where, victims, text)
 
     def _is_placed(self, victim: Placed) -> bool:
         now = self._handle.pods.get(victim.pod.metadata.uid)

@@ -6,18 +6,24 @@ The order of badness is D26: violated budgets, then pods by priority from the hi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.selectors import selector_matches
+from scheduler.plugins.groups.conflicts import Conflicts
 from scheduler.plugins.groups.members import group_of
 from scheduler.plugins.groups.mixing import port_name
 from scheduler.solver.instance import Budget, Candidate, Instance, Leaf, Preemption
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
+
+# Who may be evicted: (group key or "", priority, pods).
+Candidates: TypeAlias = Sequence[tuple[str, int, tuple[Placed, ...]]]
 
 
 class Lineup(msgspec.Struct, frozen=True):
@@ -46,31 +52,37 @@ def lineup(
     names: Sequence[str],
     nodes: Nodes,
     request: Mapping[str, int],
-    candidates: Iterable[tuple[str, int, tuple[Placed, ...]]],
+    candidates: Candidates,
     budgets: Iterable[PodDisruptionBudget],
     *,
     forbid: bool,
+    conflicts: Conflicts | None = None,
+    counted: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Lineup:
     """Return the problem of making room in `instance` by evicting some of `candidates`.
 
     A candidate is (group key or "", priority, pods); `names` are the nodes of the leaves, `request`
-    is what a member asks for, its one pod included.
+    is what a member asks for, its one pod included. A leaf that someone blocks has nothing of one
+    more resource, of which every member needs some: it comes back when all of them have left.
+    `counted` tells of pods by uid in which set of which rule between members they count.
     """
     resources = tuple(sorted(request))
     known = tuple(budgets)
     where = {name: leaf for leaf, name in enumerate(names)}
     leaves = []
-    for leaf, name in zip(instance.leaves, names, strict=True):
+    blocks = conflicts or {}
+    blocked = Counter(leaf for each in blocks.values() for leaf in each)
+    columns = [nodes.allocatable(r) - nodes.requested(r) for r in resources]
+    for at, (leaf, name) in enumerate(zip(instance.leaves, names, strict=True)):
         row = nodes.row(name)
-        free = tuple(
-            0 if row is None else int(nodes.allocatable(r)[row] - nodes.requested(r)[row])
-            for r in resources
-        )
-        leaves.append(Leaf(leaf.path, -1, free, leaf.held))
-    problem = msgspec.structs.replace(
-        instance, leaves=tuple(leaves), request=tuple(request[r] for r in resources)
-    )
-    made, pods = candidates_of(candidates, where, resources, known)
+        free = tuple(0 if row is None else int(column[row]) for column in columns)
+        if blocks:
+            free += (instance.size * (1 - blocked[at]),)
+        leaves.append(Leaf(leaf.path, leaf.slots, free, leaf.held))
+    needs = tuple(request[r] for r in resources) + ((1,) if blocks else ())
+    problem = msgspec.structs.replace(instance, leaves=tuple(leaves), request=needs)
+    freed = Freed(where, resources, blocks, instance.size, counted or {})
+    made, pods = candidates_of(candidates, freed, known)
     allowed = tuple(
         Budget(f"{b.metadata.namespace}/{b.metadata.name}", max(0, b.status.disruptions_allowed))
         for b in known
@@ -111,36 +123,81 @@ def lower(
     return found
 
 
+class Freed:
+    """What the going of pods frees, by leaf: resources, and leaves that they blocked."""
+
+    def __init__(
+        self,
+        where: Mapping[str, int],
+        resources: tuple[str, ...],
+        blocks: Conflicts,
+        size: int,
+        counted: Mapping[str, Mapping[str, int]],
+    ) -> None:
+        self._where = where
+        self._resources = resources
+        self._blocks = blocks
+        self._size = size
+        self._counted = counted
+
+    def counted(self, pods: Iterable[Placed]) -> dict[str, dict[int, int]]:
+        """Return how many of these pods count in which set of which rule between members."""
+        found: dict[str, dict[int, int]] = {}
+        for one in pods:
+            for rule, number in self._counted.get(one.pod.metadata.uid, {}).items():
+                sets = found.setdefault(rule, {})
+                sets[number] = sets.get(number, 0) + 1
+        return found
+
+    def by(self, pods: Iterable[Placed]) -> dict[int, tuple[int, ...]]:
+        """Return the amounts that these pods free on each leaf."""
+        width = len(self._resources) + bool(self._blocks)
+        found: dict[int, list[int]] = {}
+        for one in pods:
+            if one.node in self._where:
+                amounts = found.setdefault(self._where[one.node], [0] * width)
+                # A host port is a resource of which a pod has one where it holds it.
+                ports = {port_name(port) for port in one.shape.host_ports}
+                for at, resource in enumerate(self._resources):
+                    held = resource == PODS or resource in ports
+                    amounts[at] += 1 if held else one.requests.get(resource, 0)
+            for leaf in self._blocks.get(one.pod.metadata.uid, ()):
+                found.setdefault(leaf, [0] * width)[-1] += self._size
+        return {leaf: tuple(amounts) for leaf, amounts in found.items()}
+
+
 def candidates_of(
-    candidates: Iterable[tuple[str, int, tuple[Placed, ...]]],
-    where: Mapping[str, int],
-    resources: tuple[str, ...],
+    candidates: Candidates,
+    freed_by: Freed,
     budgets: Sequence[PodDisruptionBudget],
 ) -> tuple[list[Candidate], list[tuple[Placed, ...]]]:
-    """Return the candidates for the solver, with the pods behind each; `where` are leaves by node."""
+    """Return the candidates for the solver, with the pods behind each."""
     made: list[Candidate] = []
     pods: list[tuple[Placed, ...]] = []
-    alike: dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], list[Placed]] = {}
+    alike: dict[tuple[str, int, Any, Any, tuple[int, ...]], list[Placed]] = {}
     for key, priority, members in candidates:
-        if not any(one.node in where for one in members):
+        freed, counts = freed_by.by(members), freed_by.counted(members)
+        if not freed and not counts:
             continue
         if not key:
             one = members[0]
             covered = tuple(sorted(_covered(members, budgets)))
-            at = (where[one.node], priority, _amounts(one, resources), covered)
-            alike.setdefault(at, []).append(one)
+            rules = tuple((rule, *sets) for rule, sets in counts.items())
+            kind = (one.node, priority, tuple(freed.items()), rules, covered)
+            alike.setdefault(kind, []).append(one)
             continue
-        freed: dict[int, tuple[int, ...]] = {}
-        for one in members:
-            if one.node in where:
-                leaf, amounts = where[one.node], _amounts(one, resources)
-                before = freed.get(leaf, (0,) * len(resources))
-                freed[leaf] = tuple(a + b for a, b in zip(before, amounts, strict=True))
         made.append(
-            Candidate(key, priority, len(members), freed, budgets=_covered(members, budgets))
+            Candidate(
+                key,
+                priority,
+                len(members),
+                freed,
+                budgets=_covered(members, budgets),
+                counted=counts,
+            )
         )
         pods.append(members)
-    for (leaf, priority, amounts, covered), singles in alike.items():
+    for (_, priority, amounts, rules, covered), singles in alike.items():
         # The one that has run for the shortest time goes first.
         singles.sort(key=lambda one: one.pod.key)
         singles.sort(key=lambda one: one.pod.status.start_time or "~", reverse=True)
@@ -150,20 +207,15 @@ def candidates_of(
                 name if len(singles) > 1 else singles[0].pod.key,
                 priority,
                 1,
-                {leaf: amounts},
+                dict(amounts),
                 single=True,
                 count=len(singles),
                 budgets=dict.fromkeys(covered, 1),
+                counted={rule: {number: 1} for rule, number in rules},
             )
         )
         pods.append(tuple(singles))
     return made, pods
-
-
-def _amounts(one: Placed, resources: tuple[str, ...]) -> tuple[int, ...]:
-    """Return what a pod gives back of each resource; a host port is one where the pod holds it."""
-    ports = {port_name(port) for port in one.shape.host_ports}
-    return tuple(1 if r == PODS or r in ports else one.requests.get(r, 0) for r in resources)
 
 
 def _covered(pods: Sequence[Placed], budgets: Sequence[PodDisruptionBudget]) -> dict[int, int]:

@@ -6,7 +6,7 @@ lowering what a node takes of that kind of member, and asked again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from scheduler.framework.calls import CallResult, SolverCall
 from scheduler.framework.groups import Outcome
@@ -20,7 +20,7 @@ from scheduler.solver.questions import EvictMixed, PlaceMixed, Solution
 from scheduler.state.podindex import Placed
 
 ROUNDS = 8
-Candidates = Iterable[tuple[str, int, tuple[Placed, ...]]]
+Candidates = Sequence[tuple[str, int, tuple[Placed, ...]]]
 Victims = tuple[tuple[Placed, ...], dict[str, str]]
 
 
@@ -74,7 +74,8 @@ class Mixer:
         if not found.names:
             return None
         where = {name: leaf for leaf, name in enumerate(found.names)}
-        candidates, pods = eviction.candidates_of(lower, where, found.resources, budgets)
+        freed = eviction.Freed(where, found.resources, {}, 0, {})
+        candidates, pods = eviction.candidates_of(lower, freed, budgets)
         allowed = tuple(
             Budget(
                 f"{b.metadata.namespace}/{b.metadata.name}", max(0, b.status.disruptions_allowed)

@@ -35,12 +35,15 @@ def site(
     slots: IntColumn,
     standing: Sequence[Placed],
     count: int,
-    least: int = 0,
+    minimum: int = 0,
+    *,
+    levels_first: bool = False,
 ) -> Site:
     """Return the instance of placing `count` members where `slots` (by row) says there is room.
 
-    With `least` any number from that on is a placement, and the most are wanted. Members that stand
-    already are held where they are; those outside of the tree do not take part.
+    Members that stand already are held where they are; those outside of the tree do not take part.
+    With a `minimum`, held ones included, fewer than all may be placed; `levels_first` says what is
+    looked at first then.
     """
     held: dict[str, int] = {}
     for placed in standing:
@@ -58,8 +61,15 @@ def site(
         rows.append(row)
         names.append(name)
     levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
-    minimum = least + inside if 0 < least < count else 0
-    instance = Instance(levels, tuple(leaves), count + inside, minimum=minimum)
+    size = count + inside
+    least = max(1, inside, minimum) if 0 < minimum < size else 0
+    instance = Instance(
+        levels,
+        tuple(leaves),
+        size,
+        minimum=least if least < size else 0,
+        levels_first=levels_first,
+    )
     return Site(instance, tuple(rows), tuple(names))
 
 
@@ -87,7 +97,7 @@ def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[s
     order = sorted(range(len(leaves)), key=lambda at: leaves[at].path)
     free = [found.names[at] for at in order for _ in range(counts[at] - leaves[at].held)]
     uids = (pod.metadata.uid for pod in in_order(members))
-    return dict(zip(uids, free, strict=False))
+    return dict(zip(uids, free, strict=not found.instance.is_elastic))
 
 
 def seats(tree: Topology, placed: Iterable[Placed]) -> list[Seat]:

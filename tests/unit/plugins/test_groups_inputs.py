@@ -102,8 +102,18 @@ def test_units_are_known_by_path_and_short_branches_take_part() -> None:
     assert [
         (("z0", "rack"), "a"),
         (("z1", "rack"), "b"),
-        (("z2", "z2"), "c"),
+        (("z2", "c"), "c"),
     ] == list(topology.leaves)
+
+
+def test_nodes_of_a_short_branch_share_no_unit() -> None:
+    """Each of them is a unit of its own at the levels that it lacks."""
+    tree = '{"z0": {"a": {}, "b": {}, "rack": {"c": {}}}, "d": {}}'
+    topology = topology_of({"tree": tree, "level-names": '["zone", "rack", "node"]'}, "")
+
+    assert {("z0", "a"), ("z0", "b"), ("z0", "rack"), ("d", "d")} == {
+        path for path, _ in topology.leaves
+    }
 
 
 def test_without_a_config_map_all_nodes_make_a_flat_tree() -> None:
