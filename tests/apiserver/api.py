@@ -42,6 +42,7 @@ GROUPS = {
     "horizontalpodautoscalers": "/apis/autoscaling/v2",
     "customresourcedefinitions": "/apis/apiextensions.k8s.io/v1",
     "resourceclaims": "/apis/resource.k8s.io/v1",
+    "podgroups": "/apis/scheduling.k8s.io/v1alpha2",
     "widgets": "/apis/example.com/v1",
 }
 CLUSTER = {
