@@ -35,6 +35,17 @@ def member() -> dict[str, Any]:
     return {"metadata": {"name": "p"}, "spec": spec}
 
 
+def said(status: str, reason: str) -> dict[str, Any]:
+    condition = {
+        "type": "PodGroupScheduled",
+        "status": status,
+        "reason": reason,
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    return {"status": {"conditions": [condition]}}
+
+
 @pytest.mark.parametrize("what", ACCEPTED)
 async def test_a_group_is_completed(api: Api, what: str):
     """Mode and priority are filled in, and a finalizer protects it."""
@@ -51,16 +62,8 @@ async def test_a_groups_spec_does_not_change(api: Api):
     """Not even the number of pods that it needs; its conditions do, by their type."""
     await api.post(WHERE, group(GANG), record=False)
     grown = await api.patch(f"{WHERE}/g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}})
-    for reason, status in (("Unschedulable", "False"), ("Scheduled", "True")):
-        condition = {
-            "type": "PodGroupScheduled",
-            "status": status,
-            "reason": reason,
-            "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        body = {"status": {"conditions": [condition]}}
-        told = await api.patch(f"{WHERE}/g/status", body, STRATEGIC_PATCH)
+    await api.patch(f"{WHERE}/g/status", said("False", "Unschedulable"), STRATEGIC_PATCH)
+    told = await api.patch(f"{WHERE}/g/status", said("True", "Scheduled"), STRATEGIC_PATCH)
 
     assert 422 == grown.code
     (condition,) = told.body["status"]["conditions"]
