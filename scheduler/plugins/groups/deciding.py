@@ -86,7 +86,7 @@ class Decider:
             if spec is None:
                 return unresolvable(sources.missing(key))
             tree = self._described.tree_for(spec, room.nodes)
-            check_levels(spec, tree.levels)
+            check_levels(spec, tree.levels, tree.source)
             requests = planning.requests(room.members)
         except ObjectError as error:
             self.hold(key, error.message)

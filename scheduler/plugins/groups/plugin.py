@@ -84,7 +84,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._decider = Decider(
             args, handle, self._members, self._described, self._records, self._trees
         )
-        self._teller = Teller(self._members, self._records, self._trees, self._described.size_of)
+        self._teller = Teller(self._members, self._records, self._trees, self._described.spec_of)
 
     # In the queue
 

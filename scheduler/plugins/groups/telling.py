@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from scheduler.framework.groups import GroupReport, Stage, Told, title
 from scheduler.plugins.groups import past
 from scheduler.plugins.groups.announcing import News, announce, event
+from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.life import (
     BOUND,
     FAILED,
@@ -25,6 +26,7 @@ from scheduler.plugins.groups.members import GroupMembers, group_of
 from scheduler.plugins.groups.placement import tree_of
 from scheduler.plugins.groups.planning import seats
 from scheduler.plugins.groups.sources import configmap
+from scheduler.plugins.groups.sources.registry import BY_KIND
 from scheduler.plugins.groups.topology import Topology
 
 
@@ -36,10 +38,10 @@ class Teller:
         members: GroupMembers,
         records: dict[str, Record],
         trees: Mapping[str, Topology],
-        sizes: Callable[[str], int],
+        specs: Callable[[str], GroupSpec | None],
     ) -> None:
         self._members = members
-        self._sizes = sizes
+        self._specs = specs
         self._records = records
         self._trees = trees
 
@@ -114,6 +116,10 @@ class Teller:
         # A member was replaced: the times of the group's first placement stay.
         return self._write(key, {name: told[name] for name in ("placement", "rank")})
 
+    def _sizes(self, key: str) -> int:
+        spec = self._specs(key)
+        return 0 if spec is None else spec.size
+
     def status(self, key: str, size: int) -> str:
         """Return a group's status: bound when all are there, else what became of its last attempt."""
         if size and len(self._members.standing(key)) >= size:
@@ -126,7 +132,10 @@ class Teller:
         record = self._records.get(key, Record())
         standing = self._members.standing(key)
         tree = self._trees.get(key)
-        namespace, _, name = key.partition("/")
+        namespace, _, name = title(key).partition("/")
+        spec = self._specs(key)
+        found = self._members.described_by(key)
+        is_waiting = self.status(key, size) != BOUND
         return GroupReport(
             namespace,
             name,
@@ -142,6 +151,10 @@ class Teller:
                 for one in record.victims
             ),
             record.conflict,
+            BY_KIND[found[0][0]].label if found else "",
+            size,
+            None if spec is None or spec.is_minimum else size,
+            record.message if is_waiting else "",
         )
 
     def _bound(self, key: str, record: Record, now: float) -> list[Told]:
