@@ -48,6 +48,9 @@ VERBS: Final = (
     Verb("explain", "scheduler.cli.explain", "explain", "Why a pod is where it is, or pending."),
     Verb("snapshot", "scheduler.cli.snapshot", "snapshot", "Write a live cluster as one List."),
     Verb("topology", "scheduler.cli.topology", "topology", "The tree with placements and costs."),
+    Verb(
+        "groups", "scheduler.cli.groups", "groups", "Groups: members, placement, proof, conflict."
+    ),
     Verb("replay", "scheduler.cli.replay", "replay", "Run a decision log again and compare."),
     Verb("convert", "scheduler.cli.convert", "convert", "Rewrite older kinds into today's."),
     Verb("agent", "scheduler.cli.agent", "app", "Node agents: netperf, bandwidth, load."),

@@ -36,6 +36,7 @@ from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.task import Steps, Task
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Limits
+from scheduler.solver.mixed import MixedAnswer
 from scheduler.solver.questions import Evict, Place, Solution
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
@@ -63,7 +64,7 @@ class Decider:
         self._described = described
         self._records = records
         self._trees = trees
-        self._mixer = Mixer(_solution)
+        self._mixer = Mixer(_solution, self._remember_mixed)
 
     def leaving(self, key: str) -> bool:
         """Whether pods that were evicted for a group are still on their way out."""
@@ -238,6 +239,11 @@ class Decider:
                 f"{one.level}: {one.rule} {one.value}" if one.level else f"{one.rule} {one.value}"
                 for one in advice.conflict
             )
+
+    def _remember_mixed(self, key: str, mixed: MixedAnswer) -> None:
+        record = self._records[key]
+        record.solver_s, record.optimal = mixed.seconds, mixed.optimal
+        record.objective = record.bound = ()
 
     def _may_evict(self, task: Task, record: Record) -> bool:
         """Whether members may evict: not while the last victims are leaving, not with policy Never.

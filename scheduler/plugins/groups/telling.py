@@ -23,11 +23,12 @@ from scheduler.plugins.groups.life import (
     status_patch,
 )
 from scheduler.plugins.groups.members import GroupMembers, group_of
-from scheduler.plugins.groups.placement import tree_of
+from scheduler.plugins.groups.placement import Seat, tree_of
 from scheduler.plugins.groups.planning import seats
 from scheduler.plugins.groups.sources import configmap
 from scheduler.plugins.groups.sources.registry import BY_KIND
 from scheduler.plugins.groups.topology import Topology
+from scheduler.state.podindex import Placed
 
 
 class Teller:
@@ -141,7 +142,7 @@ class Teller:
             name,
             self.status(key, size),
             size,
-            tree_of(seats(tree, standing)) if tree is not None and standing else {"root": {}},
+            tree_of(_seated(tree, standing)),
             record.optimal,
             record.objective,
             record.bound,
@@ -225,3 +226,10 @@ class Teller:
         for config_map in self._members.config_maps(key)[:1]:
             calls += status_patch(config_map, short)
         return calls
+
+
+def _seated(tree: Topology | None, standing: list[Placed]) -> list[Seat]:
+    """Return the members' seats; of a group that was never planned here only the nodes are known."""
+    if tree is not None:
+        return seats(tree, standing)
+    return [Seat(one.pod.metadata.name, one.node, ()) for one in standing]
