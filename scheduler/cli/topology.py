@@ -6,15 +6,14 @@ view is in its metrics. Nothing is written to the cluster.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 
 from scheduler.base.errors import InputError
-from scheduler.cli.asking import NowFlag, SnapshotFlag, options, read_files
-from scheduler.cli.flags import ContextFlag, KubeconfigFlag, Output, OutputFlag
-from scheduler.cli.live import Access, TimeoutFlag, look, seconds
+from scheduler.cli.asking import options, read_files
+from scheduler.cli.flags import Output
+from scheduler.cli.live import Access, look, seconds
 from scheduler.cli.printing import Column, show
 from scheduler.engine.attempt.choose import Ties
 from scheduler.objects.kinds import BY_KIND, NODE, POD
@@ -25,22 +24,16 @@ from scheduler.state.cluster import Cluster
 from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.snapshot import Snapshot, SnapshotReader
 
-NumaFlag = Annotated[bool, typer.Option("--numa", help="NUMA zones, node by node.")]
-ProfilesFlag = Annotated[
-    list[str] | None,
-    typer.Option("--scheduler-name", metavar="NAME", help="A profile; others' pods are foreign."),
-]
-
 
 def topology(
-    numa: NumaFlag = False,
-    scheduler_name: ProfilesFlag = None,
-    snapshot: SnapshotFlag = None,
-    now: NowFlag = "",
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    request_timeout: TimeoutFlag = "30s",
-    output: OutputFlag = Output.TABLE,
+    numa: bool,
+    scheduler_name: list[str] | None,
+    snapshot: list[str] | None,
+    now: str,
+    kubeconfig: str,
+    context: str,
+    request_timeout: str,
+    output: Output,
 ) -> int:
     """Show what is known of each node's NUMA zones."""
     if not numa:
