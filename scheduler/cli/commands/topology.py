@@ -16,7 +16,14 @@ from scheduler.cli.flags import (
     TimeoutFlag,
 )
 
-NumaFlag = Annotated[bool, typer.Option("--numa", help="NUMA zones, node by node.")]
+NumaFlag = Annotated[bool, typer.Option("--numa", help="NUMA zones instead, node by node.")]
+LevelsFlag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--level", metavar="LABEL", help="A node label, from the top; else the usual ones."
+    ),
+]
+NodesFlag = Annotated[bool, typer.Option("--nodes", help="Down to the nodes.")]
 ProfilesFlag = Annotated[
     list[str] | None,
     typer.Option("--scheduler-name", metavar="NAME", help="A profile; others' pods are foreign."),
@@ -25,6 +32,8 @@ ProfilesFlag = Annotated[
 
 def topology(
     numa: NumaFlag = False,
+    levels: LevelsFlag = None,
+    nodes: NodesFlag = False,
     scheduler_name: ProfilesFlag = None,
     snapshot: SnapshotFlag = None,
     now: NowFlag = "",
@@ -33,7 +42,18 @@ def topology(
     request_timeout: TimeoutFlag = "30s",
     output: OutputFlag = Output.TABLE,
 ) -> int:
-    """Show what is known of each node's NUMA zones."""
+    """Show the tree of the cluster with room, pods and groups, or its NUMA zones."""
     from scheduler.cli.topology import topology as answer
 
-    return answer(numa, scheduler_name, snapshot, now, kubeconfig, context, request_timeout, output)
+    return answer(
+        numa,
+        levels,
+        nodes,
+        scheduler_name,
+        snapshot,
+        now,
+        kubeconfig,
+        context,
+        request_timeout,
+        output,
+    )
