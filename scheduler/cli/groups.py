@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 
-from scheduler.cli.asking import NowFlag, SnapshotFlag, be_quick, options, read_files, setups, tell
-from scheduler.cli.flags import ConfigFlag, ContextFlag, KubeconfigFlag, Output, OutputFlag
-from scheduler.cli.live import Access, TimeoutFlag, look, seconds
+from scheduler.cli.asking import be_quick, options, read_files, setups, tell
+from scheduler.cli.flags import Output
+from scheduler.cli.live import Access, look, seconds
 from scheduler.cli.printing import Column, show
 from scheduler.engine.attempt.choose import Ties
 from scheduler.whatif.documents import Source, items_of
@@ -26,16 +25,14 @@ AGAIN_S = 2.0
 
 
 def groups(
-    config: ConfigFlag = "",
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Print the table again when it changes.")
-    ] = False,
-    snapshot: SnapshotFlag = None,
-    now: NowFlag = "",
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    request_timeout: TimeoutFlag = "30s",
-    output: OutputFlag = Output.TABLE,
+    config: str,
+    watch: bool,
+    snapshot: list[str] | None,
+    now: str,
+    kubeconfig: str,
+    context: str,
+    request_timeout: str,
+    output: Output,
 ) -> int:
     """List the groups with members, placement, proof or conflict."""
     be_quick()
