@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 GROUP_KIND = "GroupConfigMap"
 POD_GROUP_KIND = "PodGroup"
 
+_LEAST_KEPT = 1024
+
 
 def group_of(pod: Pod) -> str:
     """Return `namespace/name` of the pod's group, or an empty text."""
@@ -41,9 +43,14 @@ class GroupMembers:
         # What nobody has looked at since it changed; not part of what is tracked.
         self.changed: set[str] = set()
         self.version = 0
+        # Groups by when they last changed, the latest last; older ones than `_forgotten` are left out.
+        self._touched: dict[str, int] = {}
+        self._clock = 1
+        self._forgotten = 0
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what the cluster holds."""
+        self._forget()
         self._placed, self._maps, self._pod_groups = {}, {}, {}
         for placed in cluster.pods:
             self._add(placed)
@@ -90,6 +97,21 @@ class GroupMembers:
         """Return the groups that have a member on a node or an object that describes them."""
         return dict.fromkeys((*self._maps, *self._pod_groups, *self._placed))
 
+    def is_described(self, key: str) -> bool:
+        """Return whether any object describes a group, readable or not."""
+        return key in self._maps or key in self._pod_groups
+
+    def changed_since(self, mark: int) -> tuple[int, list[str], bool]:
+        """Return the mark of now, the groups that changed after `mark`, and whether these are all."""
+        if mark <= self._forgotten:
+            return self._clock, list(self.keys()), True
+        found = []
+        for key in reversed(self._touched):
+            if self._touched[key] <= mark:
+                break
+            found.append(key)
+        return self._clock, found, False
+
     def config_maps(self, key: str) -> list[Any]:
         """Return the ConfigMaps that describe a group, by name."""
         maps = self._maps.get(key, {})
@@ -99,18 +121,31 @@ class GroupMembers:
         """Return the PodGroup of that name, or None."""
         return self._pod_groups.get(key)
 
+    def _touch(self, key: str) -> None:
+        self.changed.add(key)
+        self._clock += 1
+        self._touched.pop(key, None)
+        self._touched[key] = self._clock
+        if len(self._touched) > 2 * len(self._placed) + _LEAST_KEPT:
+            # Groups that are gone need not be known for ever: whoever asks late starts afresh.
+            self._forget()
+
+    def _forget(self) -> None:
+        self._touched, self._forgotten = {}, self._clock
+        self._clock += 1
+
     def _add(self, placed: Placed) -> None:
         key = group_of(placed.pod)
         if key:
             self._placed.setdefault(key, {})[placed.pod.metadata.uid] = placed
-            self.changed.add(key)
+            self._touch(key)
 
     def _drop(self, placed: Placed) -> None:
         key = group_of(placed.pod)
         pods = self._placed.get(key)
         if pods is not None:
             pods.pop(placed.pod.metadata.uid, None)
-            self.changed.add(key)
+            self._touch(key)
             if not pods:
                 del self._placed[key]
 
@@ -120,7 +155,7 @@ class GroupMembers:
                 if obj is not None:
                     key = f"{obj.metadata.namespace}/{obj.metadata.name}"
                     self._pod_groups.pop(key, None)
-                    self.changed.add(key)
+                    self._touch(key)
                     if put:
                         self._pod_groups[key] = obj
             return
@@ -129,7 +164,7 @@ class GroupMembers:
                 continue
             meta = obj.metadata
             key = f"{meta.namespace}/{name_in(obj.data or {})}"
-            self.changed.add(key)
+            self._touch(key)
             maps = self._maps.setdefault(key, {})
             maps.pop(meta.name, None)
             if put:

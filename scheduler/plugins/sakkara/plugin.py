@@ -15,6 +15,7 @@ from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.disruption import Mode, Unit, Units
 from scheduler.framework.groups import (
     GroupReport,
     GroupRoom,
@@ -40,7 +41,6 @@ from scheduler.plugins.sakkara.members import (
 from scheduler.plugins.sakkara.telling import Teller
 from scheduler.plugins.sakkara.topology import Topology
 from scheduler.state.change import Change
-from scheduler.state.podindex import Placed
 
 ROUNDS = 8
 
@@ -191,13 +191,23 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     # Afterwards
 
-    def group_whole(self, victims: Sequence[Placed]) -> tuple[Placed, ...]:
-        """Return victims with the bound members of their groups: one alone would leave a torso."""
-        found = {victim.pod.metadata.uid: victim for victim in victims}
-        for key in dict.fromkeys(group_of(victim.pod) for victim in victims):
-            if key and self._described.priority_of(key) is not None:
-                found |= {one.pod.metadata.uid: one for one in self._members.standing(key)}
-        return tuple(found.values())
+    def disruption_units(self, since: int) -> Units:
+        """Return the groups that changed after a mark, as units of disruption."""
+        mark, keys, is_all = self._members.changed_since(since)
+        return Units(mark, {key: self._unit(key) for key in keys}, is_all)
+
+    def _unit(self, key: str) -> Unit:
+        """Return a group as a unit: a described one is evicted whole, or a torso would be left.
+
+        Its priority is the lowest of its members, or what its description says if that is less:
+        anybody who may write the description could raise it otherwise.
+        """
+        members = tuple(self._members.standing(key))
+        said = self._described.priority_of(key)
+        own = [one.pod.priority for one in members]
+        lowest = min(own if said is None else [*own, said], default=0)
+        mode = Mode.ALL if self._members.is_described(key) else Mode.SINGLE
+        return Unit(key, mode, lowest, members)
 
     def group_changed(self) -> set[str]:
         """Return the groups whose members or description changed since this was last asked."""
