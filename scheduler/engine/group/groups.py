@@ -289,14 +289,15 @@ class Groups:
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
             self._refuse(run.key, run.members, status, now)
-            self._doors.dissolve(run.members[0].profile, outcome.bound, run.key)
+            profile = run.members[0].profile
+            self._doors.dissolve(profile, outcome.bound, run.key, outcome.message, now)
             self._writing.tell(run.planner, run.key, Stage.RELEASED, now)
         elif outcome.victims:
             run.room.release()
             nominated = [(member, outcome.nodes[member.uid]) for member in run.members]
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
-            decisions = self._doors.nominate(nominated, outcome.victims, status)
+            decisions = self._doors.nominate(run.key, nominated, outcome.victims, status)
             self._refused.extend((run.key, *told) for told in decisions)
             self._refuse_some(now)
             self._writing.tell(run.planner, run.key, Stage.PREEMPTING, now)
