@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from docs.generate import markdown
 from scheduler.cli.installed import registry
 from scheduler.daemon.supervisor import NOT_RELOADED, RELOADED
@@ -17,6 +19,8 @@ from scheduler.objects.pod import Pod, PodMeta, PodSpec
 from scheduler.plugins.loadaware.plugin import EVENT_EXPIRED
 from scheduler.plugins.loadaware.telling import silence
 from scheduler.plugins.numa.plugin import STALE_EVENT
+from scheduler.state.podindex import place
+from scheduler.state.shapes import Shapes
 
 PLUGINS = Path(__file__).parents[2] / "scheduler" / "plugins"
 
@@ -41,6 +45,8 @@ _POD: Final = Pod(
     metadata=PodMeta(namespace="NAMESPACE", name="NAME", uid="UID"),
     spec=PodSpec(scheduler_name="PROFILE"),
 )
+_PLACED: Final = place(_POD, Shapes().of(_POD), "NODE")
+_BY: Final = failure.Preemption(_POD, "NODE", "PLUGIN")
 _NODE: Final = Node(metadata=NodeMeta(name="NODE"))
 _STARTS: Final = ("node(s) ", "Insufficient ", "Too many ")
 
@@ -60,8 +66,16 @@ def events() -> Iterator[Told]:
     yield _told(scheduled, "the binding was confirmed")
     failed = failure.failed_event(_POD, "MESSAGE", 0.0)
     yield _told(failed, "an attempt failed; the text is that of the condition")
-    preempted = failure.preempted_event(_POD, _POD, "NODE", assumed=False, now=0.0)
-    yield _told(preempted, "it is evicted for a pod of higher priority")
+    yield _told(
+        failure.preempted_event(_PLACED, _BY, 0.0), "it is evicted for a pod of higher priority"
+    )
+    together = msgspec.structs.replace(_BY, node="ANOTHER")
+    yield _told(failure.preempted_event(_PLACED, together, 0.0), "so is the rest of its group")
+    for_group = msgspec.structs.replace(_BY, group="GROUP")
+    yield _told(failure.preempted_event(_PLACED, for_group, 0.0), "it is evicted for a group")
+    yield _told(failure.preempting_event(_BY, (_PLACED,), 0.0), "pods are evicted for it")
+    released = failure.released_event(_POD, "PROFILE", "GROUP", "TEXT", 0.0)
+    yield _told(released, "its group was never whole and cannot become so")
     missing = failure.missing_event(_POD, "TEXT", 0.0)
     yield _told(missing, "an AppGroup or NetworkTopology that its labels ask for is not there")
     expired = failure.node_event(_NODE, "PROFILE", EVENT_EXPIRED, silence(0.0, 600.0), 0.0)
@@ -71,14 +85,25 @@ def events() -> Iterator[Told]:
         stale,
         "NodeResourceTopologyMatch cannot account for pods on the node; which, and since when",
     )
-    released = failure.released_event(_POD, "GROUP", "MESSAGE", 0.0)
-    yield _told(released, "it is deleted, as its group cannot become whole")
+    yield from _of_groups()
     for text in ("became leader", "stopped leading"):
         yield Told(LEADER_ELECTION, "Lease, Normal", f"REPLICA {text}", "the Lease changes hands")
     yield Told(RELOADED, "Lease, Normal", "REPLICA says: TEXT", "a changed file is in use")
     yield Told(
         NOT_RELOADED, "Lease, Warning", "REPLICA says: TEXT", "a changed file cannot be used"
     )
+
+
+def _of_groups() -> Iterator[Told]:
+    """Yield the events about the object that describes a group, whichever kind it is."""
+    about = "ConfigMap or PodGroup"
+    bound = "COUNT pods of the group are bound to COUNT nodes"
+    yield Told("Scheduled", f"{about}, Normal", bound, "a PodGroup has its minimum")
+    yield Told("FailedScheduling", f"{about}, Warning", "TEXT", "a PodGroup does not fit, and why")
+    gone = "Pods of the group are evicted for the group GROUP: PODS"
+    yield Told("GroupPreempted", f"{about}, Warning", gone, "before they are")
+    left = "The bound members PODS go: the group was never whole, and TEXT"
+    yield Told("GroupReleased", f"{about}, Warning", left, "before they go")
 
 
 def conditions() -> Iterator[Told]:
@@ -99,6 +124,12 @@ def conditions() -> Iterator[Told]:
         "PodScheduled",
         "",
         "written by the API server: the pod has scheduling gates",
+    )
+    yield Told(
+        "Scheduled, Unschedulable, SchedulerError",
+        "PodGroupScheduled or PodGroupInitiallyScheduled, of a PodGroup of scheduling.k8s.io",
+        "TEXT",
+        "True when its minimum is bound, and then for good; False with what its pods say",
     )
     yield Told(
         "PreemptionByScheduler",

@@ -50,11 +50,11 @@ class Lane(Generic[T]):
         """Whether nothing waits and nothing is under way."""
         return self._is_idle.is_set()
 
-    def put(self, item: T) -> None:
-        """Queue work; a stopped lane counts it as dropped."""
+    def put(self, item: T) -> bool:
+        """Queue work; a stopped lane counts it as dropped, and False says so."""
         if self._is_stopped:
             self.dropped += 1
-            return
+            return False
         self._queue.append(item)
         self._is_idle.clear()
         if len(self._queue) >= self._room:
@@ -63,6 +63,7 @@ class Lane(Generic[T]):
             task = asyncio.create_task(self._run(), name=self.name)
             self._tasks.add(task)
             task.add_done_callback(self._ended)
+        return True
 
     async def wait_room(self) -> None:
         """Wait until fewer than `room` are queued."""

@@ -34,7 +34,7 @@ from scheduler.objects.workloads import Service
 from scheduler.solver.questions import answer, decode
 from tests.property.making import with_meta, with_spec, with_status
 
-KINDS = ("Node", "Pod", "Service", "GroupConfigMap")
+KINDS = ("Node", "Pod", "Service", "GroupConfigMap", "PodGroup")
 DISRUPTED = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
 BOUND = PodCondition(type="PodScheduled", status="True")
 

@@ -62,11 +62,12 @@ class Doors(msgspec.Struct, frozen=True):
 
     def nominate(
         self,
+        key: str,
         nominated: Sequence[tuple[QueuedPod, str]],
         victims: tuple[Placed, ...],
         status: Status,
     ) -> list[tuple[QueuedPod, Decision]]:
-        """Promise the victims' room to all members; return what is to be told to each of them."""
+        """Promise the victims' room to all members of a group; return what each is to be told."""
         for member, node in nominated:
             self.nominations.put(member.pod, node)
         decisions = []
@@ -77,17 +78,22 @@ class Doors(msgspec.Struct, frozen=True):
                 nominated_node=node,
                 # The first speaks for all: evictions are counted and answered once.
                 victims=victims if number == 0 else (),
+                preempted_by=status.plugin,
+                group=key,
             )
             decisions.append((member, decision))
         return decisions
 
-    def dissolve(self, bound: Sequence[Placed], key: str, why: str, now: float) -> None:
-        """Let the bound members of a group go; each is told who lets it go, and why, before it does."""
+    def dissolve(
+        self, profile: str, bound: Sequence[Placed], key: str, reason: str, now: float
+    ) -> None:
+        """Let the bound members of a group go that cannot become whole, and tell each why before."""
+        message = f"{profile}: the group {title(key)} cannot become whole"
         for placed in bound:
-            meta, profile = placed.pod.metadata, placed.pod.spec.scheduler_name
-            self.outbox.put(failure.released_event(placed.pod, title(key), why, now))
+            meta = placed.pod.metadata
+            event = failure.released_event(placed.pod, profile, title(key), reason, now)
+            self.outbox.put(event)
             effect = self.outbox.new_id()
-            message = f"{profile}: the group {title(key)} cannot become whole"
             self.outbox.put(Evict(effect, meta.namespace, meta.name, meta.uid, message))
 
     def explain_wait(self, member: QueuedPod, message: str, now: float) -> None:

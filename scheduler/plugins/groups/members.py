@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
 group_of = sources.group_of
+_LEAST_KEPT = 1024
 
 
 class GroupMembers:
@@ -33,9 +34,14 @@ class GroupMembers:
         # What nobody has looked at since it changed; not part of what is tracked.
         self.changed: set[str] = set()
         self.version = 0
+        # Groups by when they last changed, the latest last; older ones than `_forgotten` are left out.
+        self._touched: dict[str, int] = {}
+        self._clock = 1
+        self._forgotten = 0
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what the cluster holds."""
+        self._forget()
         self._placed, self._objects = {}, {}
         for placed in cluster.pods:
             self._add(placed)
@@ -87,22 +93,50 @@ class GroupMembers:
             return []
         return sources.in_order((kind, obj) for (kind, _), obj in found.items())
 
+    def is_described(self, key: str) -> bool:
+        """Return whether any object describes a group, readable or not."""
+        return key in self._objects
+
+    def changed_since(self, mark: int) -> tuple[int, list[str], bool]:
+        """Return the mark of now, the groups that changed after `mark`, and whether these are all."""
+        if mark <= self._forgotten:
+            return self._clock, list(self.keys()), True
+        found = []
+        for key in reversed(self._touched):
+            if self._touched[key] <= mark:
+                break
+            found.append(key)
+        return self._clock, found, False
+
     def config_maps(self, key: str) -> list[Any]:
         """Return the ConfigMaps that describe a group, by name."""
         return [obj for kind, obj in self.described_by(key) if kind == configmap.KIND]
+
+    def _touch(self, key: str) -> None:
+        self.changed.add(key)
+        self._clock += 1
+        self._touched.pop(key, None)
+        self._touched[key] = self._clock
+        if len(self._touched) > 2 * len(self._placed) + _LEAST_KEPT:
+            # Groups that are gone need not be known for ever: whoever asks late starts afresh.
+            self._forget()
+
+    def _forget(self) -> None:
+        self._touched, self._forgotten = {}, self._clock
+        self._clock += 1
 
     def _add(self, placed: Placed) -> None:
         key = group_of(placed.pod)
         if key:
             self._placed.setdefault(key, {})[placed.pod.metadata.uid] = placed
-            self.changed.add(key)
+            self._touch(key)
 
     def _drop(self, placed: Placed) -> None:
         key = group_of(placed.pod)
         pods = self._placed.get(key)
         if pods is not None:
             pods.pop(placed.pod.metadata.uid, None)
-            self.changed.add(key)
+            self._touch(key)
             if not pods:
                 del self._placed[key]
 
@@ -112,7 +146,7 @@ class GroupMembers:
             if obj is None:
                 continue
             key, name = source.key(obj), obj.metadata.name
-            self.changed.add(key)
+            self._touch(key)
             found = self._objects.setdefault(key, {})
             found.pop((kind, name), None)
             if put:

@@ -213,7 +213,9 @@ class Teller:
             self._records.setdefault(victim, Record()).status = PREEMPTED
             note = f"Pods of the group are evicted for the group {title(key)}: {', '.join(pods)}"
             for kind, obj in self._members.described_by(victim)[:1]:
-                calls.append(event(kind, obj, record.reporter, "Preempted", "Preempting", note))
+                calls.append(
+                    event(kind, obj, record.reporter, "GroupPreempted", "Preempting", note)
+                )
             calls += self._write(victim, {"status": PREEMPTED, "preemptor": title(key)})
         return calls
 
