@@ -141,10 +141,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Say whether a change can help this member's group."""
         key = group_of(pod)
         if change.kind in sources.BY_KIND:
-            return any(
-                obj is not None and obj.metadata.namespace == pod.metadata.namespace
-                for obj in (change.old, change.new)
-            )
+            return sources.is_news(change.kind, change.old, change.new, pod.metadata.namespace)
         if change.kind == "Pod" and change.old is not None and group_of(change.old) == key:
             return True
         record = self._records.get(key)
