@@ -16,7 +16,7 @@ import yaml
 
 from tests.apiserver.patience import pause
 from tests.apiserver.realcluster import RealCluster
-from tests.real.api import Api
+from tests.real.api import MERGE, Api
 from tests.real.schedulers import Running, Trellis
 from tests.real.writeproxy import WriteProxy
 
@@ -47,7 +47,12 @@ SOURCES = {
     ),
     "PodGroup.scheduling.x-k8s.io": Source(
         "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups",
-        {"metadata": {"name": "g"}, "spec": {"minMember": SIZE}},
+        {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "PodGroup",
+            "metadata": {"name": "g"},
+            "spec": {"minMember": SIZE},
+        },
         {"scheduling.x-k8s.io/pod-group": "g"},
         {},
     ),
@@ -134,8 +139,10 @@ class Life:
         for name in await self.pods():
             await self.api.request("DELETE", f"{CORE}/pods/{name}", {"gracePeriodSeconds": 0})
         name = self.source.group["metadata"]["name"]
-        await self.api.patch(f"{self.source.path}/{name}", {"metadata": {"finalizers": None}})
-        await self.api.request("DELETE", f"{self.source.path}/{name}")
+        free = {"metadata": {"finalizers": None}}
+        path = f"{self.source.path}/{name}"
+        await self.api.request("PATCH", path, free, content_type=MERGE)
+        await self.api.request("DELETE", path)
         for number in range(2):
             await self.api.request("DELETE", f"/api/v1/nodes/n{number}")
 

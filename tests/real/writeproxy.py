@@ -54,7 +54,8 @@ class WriteProxy:
             self._session = session
             app = web.Application(client_max_size=64 << 20)
             app.router.add_route("*", "/{path:.*}", self._forward)
-            runner = web.AppRunner(app, shutdown_timeout=0.1)
+            # Whoever is killed leaves its watches open here: they end with their client.
+            runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
             await runner.setup()
             site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
