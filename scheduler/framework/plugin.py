@@ -17,15 +17,23 @@ it for `score`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from scheduler.framework.args import Args, NoArgs
 
 if TYPE_CHECKING:
+    from scheduler.base.arrays import IntColumn
     from scheduler.framework.cycle import Cycle
     from scheduler.framework.handle import Handle
+    from scheduler.framework.nodes import Nodes
+    from scheduler.framework.points import Steps
+    from scheduler.framework.postfilter import FitFailure, PostFiltered
     from scheduler.framework.rowrule import RowRule
+    from scheduler.framework.status import Rejected, Status
+    from scheduler.objects.pod import Pod
+    from scheduler.state.change import Change
+    from scheduler.state.podindex import Placed
 
 ArgsT = TypeVar("ArgsT", bound=Args)
 
@@ -89,23 +97,29 @@ class Plugin(Generic[ArgsT]):
     takes_score_state: ClassVar[bool] = False
 
     if TYPE_CHECKING:
-        # Shapes only: subclasses define the points they serve. `...` lets a subclass leave out the
-        # trailing state argument.
-        pre_enqueue: Callable[..., Any]
-        less: Callable[..., bool]
-        hint: Callable[..., bool]
+        # Shapes only: subclasses define the points they serve, and mypy holds them to these. Where a
+        # state may come last, there are two: `framework.points` ties it to what makes it.
+        pre_enqueue: Callable[[Pod], Status | None]
+        less: Callable[[Any, Any], bool]
+        hint: Callable[[Change, Pod], bool]
         sleeps: Callable[[], bool]
-        pre_filter: Callable[..., Any]
-        filter: Callable[..., Any]
-        post_filter: Callable[..., Any]
-        pre_score: Callable[..., Any]
-        score: Callable[..., Any]
-        reserve: Callable[..., Any]
-        unreserve: Callable[..., None]
-        permit: Callable[..., Any]
-        pre_bind: Callable[..., Generator[Any, Any, Any]]
-        bind: Callable[..., Generator[Any, Any, Any]]
-        post_bind: Callable[..., None]
+        pre_filter: Callable[[Cycle, Nodes], Any]
+        filter: (
+            Callable[[Cycle, Nodes], Rejected | None]
+            | Callable[[Cycle, Nodes, Any], Rejected | None]
+        )
+        post_filter: Callable[[Cycle, Nodes, FitFailure], PostFiltered]
+        pre_score: Callable[[Cycle, Nodes], Any] | Callable[[Cycle, Nodes, Any], Any]
+        score: Callable[[Cycle, Nodes], IntColumn] | Callable[[Cycle, Nodes, Any], IntColumn]
+        reserve: Callable[[Cycle, str], Status | None] | Callable[[Cycle, str, Any], Status | None]
+        unreserve: Callable[[Cycle, str], None] | Callable[[Cycle, str, Any], None]
+        permit: Callable[[Cycle, str], Status | None]
+        pre_bind: Callable[[Cycle, str], Steps] | Callable[[Cycle, str, Any], Steps]
+        bind: Callable[[Cycle, str], Steps]
+        post_bind: Callable[[Cycle, str], None]
+        add_pod: Callable[[Any, Placed, int], None]
+        remove_pod: Callable[[Any, Placed, int], None]
+        concerns: Callable[[Any, Placed], bool]
 
     def __init__(self, args: ArgsT, handle: Handle) -> None:
         self.args = args
@@ -118,9 +132,11 @@ class Plugin(Generic[ArgsT]):
         cls.takes_state = cls.serves("pre_filter")
         cls.takes_score_state = cls.takes_state or cls.serves("pre_score")
         for base in getattr(cls, "__orig_bases__", ()):
-            for argument in get_args(base):
-                if isinstance(argument, type) and issubclass(argument, Args):
-                    cls.args_type = argument
+            origin = get_origin(base)
+            if isinstance(origin, type) and issubclass(origin, Plugin):
+                for argument in get_args(base):
+                    if isinstance(argument, type) and issubclass(argument, Args):
+                        cls.args_type = argument
 
     def filter_rule(self, cycle: Cycle) -> RowRule | None:
         """Return how `filter` judges pods of this spec row by row; None if it does more than that.
@@ -143,7 +159,11 @@ class Plugin(Generic[ArgsT]):
     @classmethod
     def serves(cls, method: str) -> bool:
         """Whether the plugin overrides the extension point `method` (snake_case)."""
-        return hasattr(cls, method)
+        for base in cls.__mro__:
+            if method in base.__dict__:
+                # A protocol among the bases promises the method, and does not define it.
+                return not getattr(base, "_is_protocol", False)
+        return False
 
     @classmethod
     def points(cls) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.base.errors import PluginError
@@ -25,6 +24,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.pointloop import PointLoop
 from scheduler.framework.profile import Bound, Profile
+from scheduler.framework.returned import post_filtered_of, rejection_of, scores_of, status_of
 from scheduler.framework.scores import Total, check_range, normalize
 from scheduler.framework.standing import StandingAnswers
 from scheduler.framework.stateless import without_state
@@ -34,7 +34,6 @@ from scheduler.framework.steps import bind, pre_bind
 if TYPE_CHECKING:
     from scheduler.framework.postfilter import FitFailure, PostFiltered
 
-_INT64 = np.dtype(np.int64)
 _NOTHING_SAID = PreFiltered()
 _NONE: frozenset[str] = frozenset()
 
@@ -153,7 +152,7 @@ class Runner(PointLoop):
         answers: list[PostFiltered] = []
 
         def step(bound: Bound) -> bool:
-            answer: PostFiltered = bound.call(cycle, nodes, failure)
+            answer = post_filtered_of(bound.call(cycle, nodes, failure))
             answers.append(answer)
             # kube-scheduler: after an error or a final "no" the others are not asked either.
             return answer.status.code is not Code.UNSCHEDULABLE
@@ -214,7 +213,7 @@ class Runner(PointLoop):
 
         def step(bound: Bound) -> bool:
             nonlocal rejected
-            status = bound.call(cycle, node) or SUCCESS
+            status = status_of(bound.call(cycle, node), "permit") or SUCCESS
             if status.code is Code.WAIT:
                 waits[bound.name] = min(status.timeout_s, 900.0)
                 return False
@@ -297,8 +296,7 @@ class Runner(PointLoop):
             self._catch_up(bound, "pre_filter", cycle, nodes, states)
             if bound.name in states.skipped:
                 return None
-        result: Rejected | None = bound.call(cycle, nodes, *_state(bound, states))
-        return result
+        return rejection_of(bound.call(cycle, nodes, *_state(bound, states)), nodes.size)
 
     def _call_score(self, bound: Bound, cycle: Cycle, nodes: Nodes, states: States) -> IntColumn:
         if bound.name in self._scores_without_state:
@@ -307,9 +305,7 @@ class Runner(PointLoop):
             raw = bound.call(cycle, nodes, states.for_score(bound.name))
         else:
             raw = bound.call(cycle, nodes)
-        if not isinstance(raw, np.ndarray) or raw.dtype != _INT64 or len(raw) != nodes.size:
-            raise TypeError(f"score must return an int64 column of {nodes.size} rows")
-        return raw
+        return scores_of(raw, nodes.size)
 
     def _catch_up(
         self, bound: Bound, method: str, cycle: Cycle, nodes: Nodes, states: States
@@ -335,7 +331,7 @@ class Runner(PointLoop):
 
         def step(bound: Bound) -> bool:
             nonlocal outcome
-            status = bound.call(cycle, node, *_state(bound, states)) or SUCCESS
+            status = status_of(bound.call(cycle, node, *_state(bound, states)), point) or SUCCESS
             if not status.is_success:
                 outcome = _attributed(status, bound, point)
             return not status.is_success

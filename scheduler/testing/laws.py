@@ -173,14 +173,14 @@ def tracks(trial: Trial) -> Iterator[str]:
         pass  # some plugins ask for their tracker late
     for placed in list(scene.cluster.pods)[::2]:
         scene.follow(scene.cluster.drop_pod(placed.pod.metadata.uid))
-    for name, tracker in scene.handle.trackers.items():
-        anew = type(tracker)()
+    for key, tracker in scene.handle.trackers.items():
+        anew = key.made()
         anew.rebuild(scene.cluster)
         expected, held = anew.columns(), tracker.columns()
         for column in sorted({*expected, *held}):
             both = column in expected and column in held
             if not both or not np.array_equal(expected[column], held[column]):
-                yield f"tracker {name}: {column} differs from one built afresh"
+                yield f"tracker {key}: {column} differs from one built afresh"
 
 
 def sorts_strictly(trial: Trial) -> Iterator[str]:

@@ -60,7 +60,7 @@ class Scene:
         )
         self.profile = build_profile(spec, Registry((cls,)), handle)
         # A plugin may serve no point at all yet (a class that only declares arguments).
-        self.plugin = self.profile.plugins.get(cls.name) or cls(spec.args[cls.name], handle)
+        self.plugin: Any = self.profile.plugins.get(cls.name) or cls(spec.args[cls.name], handle)
         self.runner = Runner(self.profile)
 
     def fill(

@@ -404,7 +404,7 @@ class TestScore:
     def test_only_int64_columns_are_scores(self, column: Any):
         """Another type or length is a fault of the plugin."""
         cls = made("A", score=lambda *_: column)
-        with pytest.raises(PluginError, match="score must return an int64 column of 3 rows"):
+        with pytest.raises(PluginError, match="expected is an int64 column of 3 rows"):
             self.score(cls)
 
     def test_a_score_out_of_range_is_an_error(self):

@@ -262,7 +262,7 @@ class NeverWakes(Plugin[NoArgs]):
         (ServesNothing, "constructs"),
         (ScoresTooHigh, "runs"),
         (ReturnsAList, "runs"),
-        (RejectsByNumbers, "returns_columns"),
+        (RejectsByNumbers, "runs"),
         (RejectsWithoutReason, "returns_columns"),
         (Writes, "writes_nothing"),
         (Remembers, "repeats_itself"),
