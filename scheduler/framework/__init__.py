@@ -11,11 +11,12 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
-from scheduler.framework.plugin import Plugin
+from scheduler.framework.plugin import EACH_POD, Plugin, Versioned
 from scheduler.framework.points import (
     Bind,
     Explains,
     Filter,
+    FilterCells,
     FollowsPods,
     Hint,
     PassesOver,
@@ -30,21 +31,19 @@ from scheduler.framework.points import (
     QueueSort,
     Reserve,
     Score,
+    ScoreCells,
     SortKey,
     Steps,
 )
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.rowcache import RowCache
-from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import (
-    NOT_CONCERNED,
     SKIP,
     SUCCESS,
     Code,
     Reason,
     Rejected,
     Status,
-    not_concerned_while,
     reject,
     unresolvable,
     unschedulable,
@@ -56,7 +55,7 @@ from scheduler.state.podindex import Placed
 from scheduler.state.tracker import Tracker
 
 __all__ = [
-    "NOT_CONCERNED",
+    "EACH_POD",
     "SKIP",
     "SUCCESS",
     "ApiCall",
@@ -70,6 +69,7 @@ __all__ = [
     "Cycle",
     "Explains",
     "Filter",
+    "FilterCells",
     "FitFailure",
     "FloatColumn",
     "FollowsPods",
@@ -99,14 +99,14 @@ __all__ = [
     "Rejected",
     "Reserve",
     "RowCache",
-    "RowRule",
     "Score",
+    "ScoreCells",
     "SortKey",
     "Status",
     "Steps",
     "Tracker",
+    "Versioned",
     "WaitUntil",
-    "not_concerned_while",
     "reject",
     "unresolvable",
     "unschedulable",

@@ -23,7 +23,9 @@ FACTS = frozenset(
     value for name, value in vars(facts).items() if name.isupper() and isinstance(value, str)
 )
 # Methods that get the state of `pre_filter` last, if there is a `pre_filter`.
-_WITH_STATE = frozenset(("filter", "pre_score", "reserve", "unreserve", "pre_bind"))
+_WITH_STATE = frozenset(("filter", "filter_cells", "pre_score", "reserve", "unreserve", "pre_bind"))
+# The same with the state of `pre_filter` or `pre_score`.
+_WITH_SCORE_STATE = frozenset(("score", "score_cells"))
 
 
 def problems(cls: type[Plugin[Any]]) -> Iterator[str]:
@@ -45,8 +47,9 @@ def problems(cls: type[Plugin[Any]]) -> Iterator[str]:
 def arguments(cls: type[Plugin[Any]], method: str) -> tuple[str, ...]:
     """Return the names of what the framework passes to a method of this class, in order."""
     names = _shapes()[method]
-    has_state = cls.takes_score_state if method == "score" else cls.takes_state
-    if not has_state and (method in _WITH_STATE or method == "score"):
+    if method in _WITH_STATE and not cls.takes_state:
+        return names[:-1]
+    if method in _WITH_SCORE_STATE and not cls.takes_score_state:
         return names[:-1]
     return names
 
