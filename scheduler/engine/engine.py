@@ -49,7 +49,7 @@ from scheduler.framework.measure import Stopwatch
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
-from scheduler.framework.runners import Runners
+from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
@@ -91,7 +91,7 @@ class Engine:
             spec.scheduler_name: build_profile(spec, registry, self._handle) for spec in specs
         }
         self._runners = {
-            name: Runners(profile, self.observation.for_profile(name))
+            name: Runner(profile, self.observation.for_profile(name))
             for name, profile in self.profiles.items()
         }
         self._first_rows = dict.fromkeys(self.profiles, 0)
@@ -212,7 +212,7 @@ class Engine:
         return Attempt(
             cycle,
             Nodes(self.cluster.table, self.cluster.pods),
-            self._runners[name].awake(),
+            self._runners[name],
             States(),
             promised=self._promises.for_pod(pod),
             ties=self.settings.ties,

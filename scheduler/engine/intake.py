@@ -22,7 +22,7 @@ from scheduler.state import facts
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
 from scheduler.state.store import object_key
-from scheduler.state.tracker import Tracker, counts_such, hears_of
+from scheduler.state.tracker import Tracker, TrackerKey, counts_such, hears_of
 from scheduler.state.view import LiveView
 
 Complain = Callable[[str, str, Exception], None]
@@ -56,7 +56,7 @@ class Intake:
         self._handled = handled
         self._now_s = now_s
         self._label = ""
-        self.trackers: dict[str, Tracker] = {}
+        self.trackers: dict[TrackerKey, Tracker] = {}
         self._known_trackers = 0
         self._following: dict[str, tuple[Tracker, ...]] = {}
         self._key = object()
