@@ -74,6 +74,8 @@ class Election:
         self._status.set(0)
         self._won = meters.lease_transitions.labels(settings.name)
         self.is_leader = False
+        # Whether another process may have led before us: we did not make the Lease ourselves.
+        self.has_succeeded = False
 
     def is_healthy(self, now: float) -> bool:
         """Whether we are no leader, or one that could renew lately."""
@@ -151,11 +153,13 @@ class Election:
                 return False
         found = await self._send("GET", self._path)
         if found.code == 404:
+            self.has_succeeded = False
             return await self._write("POST", self._record.new(self._clock.now()))
         if not found.ok:
             self._complain("read", found)
             return False
         now = self._clock.now()
+        self.has_succeeded = True
         self._record.see(_decode(found.body), now)
         is_taken = bool(self._record.holder) and not self._record.is_ours
         if is_taken and (self.is_leader or self._record.expires_in_s(now) > 0):

@@ -49,6 +49,11 @@ class OwnRows:
         "kind",
         "1 while the kind is listed and watched; 0 while not, or while the API server has it not.",
     )
+    decisions_paused = gauges(
+        "trellis_decisions_paused",
+        "kind",
+        "1 while nothing is decided because the kind is listed anew, or caught up with after a fail-over.",
+    )
     store_objects = gauges(
         "trellis_store_objects", "kind", "Objects in memory, by kind; pods and nodes apart."
     )
