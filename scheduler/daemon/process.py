@@ -231,7 +231,10 @@ class Daemon:
         await self._executor.drain(max(0.1, deadline - self._clock.now()))
         election = self._tasks.get("election")
         if self._election is not None and election is not None:
-            self._election.leave()
+            unsettled = self.engine.bindings.unsettled
+            if unsettled:
+                _log.warning("the lease runs out: binds may still be carried out", binds=unsettled)
+            self._election.leave(gives_back=not unsettled)
             await asyncio.wait({election}, timeout=DRAIN_S)
 
     async def _end(self) -> None:

@@ -24,7 +24,8 @@ from scheduler.engine.attempt.choose import Ties
 from scheduler.engine.attempt.conclude import Conclusions
 from scheduler.engine.attempt.cycle import Attempt, decide_at_once
 from scheduler.engine.attempt.suspended import SuspendedCycles
-from scheduler.engine.binding.bindings import Bindings, InFlight
+from scheduler.engine.binding.bindings import Bindings
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.nominated import Promises
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.preemption import Preemptions

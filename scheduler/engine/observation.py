@@ -9,7 +9,8 @@ from collections.abc import Callable
 from functools import partial
 
 from scheduler.base.meters import Meters
-from scheduler.engine.binding.bindings import Bindings, InFlight
+from scheduler.engine.binding.bindings import Bindings
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.group.counts import GroupCounts
 from scheduler.engine.queue.hints import EXTENDER, UnschedulablePods

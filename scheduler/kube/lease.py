@@ -69,6 +69,7 @@ class Election:
         self._renewed_at: float | None = None
         self._terms = 0
         self._is_leaving = asyncio.Event()
+        self._gives_back = True
         self._telling: set[asyncio.Task[Response]] = set()
         self._status = meters.leader_election_master_status.labels(settings.name)
         self._status.set(0)
@@ -98,7 +99,8 @@ class Election:
                 self.tell(LEADER_ELECTION, "stopped leading")
                 await asyncio.gather(*self._telling, return_exceptions=True)
                 self._end()
-                await self._release()
+                if self._gives_back:
+                    await self._release()
         finally:
             if self.is_leader:
                 self._end()
@@ -106,11 +108,13 @@ class Election:
                 task.cancel()
             await asyncio.gather(*self._telling, return_exceptions=True)
 
-    def leave(self) -> None:
+    def leave(self, *, gives_back: bool = True) -> None:
         """Give the lease back, so that another can take it at once; `run` then returns.
 
-        Call it when everything that had to be written has been written.
+        Where something that was sent may still be carried out, it is not given back but runs out: the
+        next leader must not decide before that has happened.
         """
+        self._gives_back = gives_back
         self._is_leaving.set()
 
     async def _acquire(self) -> bool:

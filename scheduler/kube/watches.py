@@ -62,10 +62,13 @@ class Watches:
         For who begins to lead: the leader before has written to the last, and a watch may be late,
         silent, or have stood still with the whole process.
         """
-        for reflector in self._reflectors if self._group is not None else ():
+        group = self._group
+        if group is None:
+            return  # nothing has been listed yet
+        for reflector in self._reflectors:
             if reflector.kind.required:
                 reflector.doubt()
-                self._group.create_task(self._renew(self._group, reflector))
+                group.create_task(self._renew(group, reflector))
 
     async def _renew(self, group: asyncio.TaskGroup, reflector: Reflector) -> None:
         if not await reflector.catch_up():

@@ -74,6 +74,15 @@ class History:
                 counts[name] = counts.get(name, 0) + 1
         return [name for name, count in sorted(counts.items()) if count < groups[name]]
 
+    def fits(self, pod: Object) -> bool:
+        """Whether some node has room for a pod, rules aside."""
+        wanted = requests_of(pod["spec"])
+        for name, node in self.nodes.items():
+            used = self._used(name)
+            if all(used.get(r, 0) + a <= node.allocatable.get(r, 0) for r, a in wanted.items()):
+                return True
+        return False
+
     def _node(self, verb: str, obj: Object, now: float) -> None:
         name = obj["metadata"]["name"]
         if verb == "DELETED":

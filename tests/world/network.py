@@ -58,6 +58,9 @@ class Wiring(MemoryApi):
                 response = await asyncio.shield(sent)
         except TimeoutError:
             return Response(0, reason="Timeout", message="no answer in time")
+        return self._received(response)
+
+    def _received(self, response: Response) -> Response:
         return LOST if self.is_cut_off else response
 
     async def _travel(self, method: str, path: str, body: bytes, content_type: str) -> Response:

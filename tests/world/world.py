@@ -189,9 +189,24 @@ class World:
     def unbound(self) -> list[str]:
         """Return the pods without a node."""
         pods = (stored.obj for stored in self.store.list(PODS))
-        return sorted(
-            pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")
-        )
+        return sorted(pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName"))
+
+    def remove_pod(self, name: str) -> None:
+        """Take a pod of the namespace default away."""
+        self.outside.remove(f"/api/v1/namespaces/default/pods/{name}")
+
+    def is_settled(self, groups: dict[str, int]) -> bool:
+        """Whether no group is bound in part, and nobody waits who would fit on some node."""
+        pods = self.pods()
+        if self.history.partial(groups, POD_GROUP, pods):
+            return False
+        waiting = [
+            pod
+            for pod in pods.values()
+            if not pod["spec"].get("nodeName")
+            and not pod["metadata"].get("labels", {}).get(POD_GROUP)
+        ]
+        return not any(self.history.fits(pod) for pod in waiting)
 
     async def until(self, holds: Any, timeout_s: float = 120.0) -> float:
         """Let time pass until something holds; return how long it took, in virtual seconds."""

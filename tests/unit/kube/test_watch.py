@@ -396,7 +396,7 @@ async def test_a_silent_watch_is_listed_anew_to_catch_up():
                 api.flows[0].die()
             yield opened
 
-    api.stream = stream  # type: ignore[method-assign, assignment]
+    api.stream = stream  # type: ignore[method-assign]
     assert ["behind", "behind", "listed a late"] == await renewed(api, events)
 
 
