@@ -167,7 +167,8 @@ class Reflector:
         which `run` is begun once more.
         """
         if not self._is_watching:
-            return False
+            # A kind that is not offered is asked for again by itself.
+            return self._is_offered is False
         try:
             async with asyncio.timeout(CATCH_UP_S):
                 newest = await self._collection.newest_version()
@@ -176,7 +177,7 @@ class Reflector:
                     await self._moved.wait()
         except TimeoutError:
             return False
-        if self._is_watching:
+        if self._is_watching and self.kind.required:
             self._emit(CaughtUp(self.kind.kind))
         return self._is_watching
 

@@ -66,9 +66,8 @@ class Watches:
         if group is None:
             return  # nothing has been listed yet
         for reflector in self._reflectors:
-            if reflector.kind.required:
-                reflector.doubt()
-                group.create_task(self._renew(group, reflector))
+            reflector.doubt()
+            group.create_task(self._renew(group, reflector))
 
     async def _renew(self, group: asyncio.TaskGroup, reflector: Reflector) -> None:
         if not await reflector.catch_up():

@@ -25,6 +25,8 @@ class Wiring(MemoryApi):
         self._random = random
         self.trouble = 0.0
         self.late_s = 3.0
+        # How long requests take to arrive, by the end of their path.
+        self.late: dict[str, float] = {}
         self.is_cut_off = False
         self.namespace = "default"
         self.under_way: set[asyncio.Task[Response]] = set()
@@ -64,6 +66,7 @@ class Wiring(MemoryApi):
         return LOST if self.is_cut_off else response
 
     async def _travel(self, method: str, path: str, body: bytes, content_type: str) -> Response:
+        await asyncio.sleep(next((s for end, s in self.late.items() if path.endswith(end)), 0.0))
         slow = self.trouble and self._random.random() < self.trouble
         await asyncio.sleep(self._random.random() * (self.late_s if slow else 0.004))
         response = await self._answer(method, path, body, content_type)

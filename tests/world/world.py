@@ -102,6 +102,7 @@ class World:
         self.loaded = loaded or LOADED
         self.history = History(lag_s)
         self.refusals: dict[str, Any] = {}
+        self.writes: dict[str, int] = {}
         self.store.listen(self._changed)
         # What users, controllers and kubelets do goes by a wire of their own, without accidents.
         self.outside = Wiring(self.store, Random(seed))
@@ -221,4 +222,5 @@ class World:
         await asyncio.sleep(seconds)
 
     def _changed(self, resource: Any, change: Any) -> None:
+        self.writes[resource.kind] = self.writes.get(resource.kind, 0) + 1
         self.history.take(resource.kind, change.type, change.stored.obj, self.clock.now())
