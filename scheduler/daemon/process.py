@@ -221,7 +221,7 @@ class Daemon:
         self._inbox.put(Leading(active=False))
         self._cancel("operators")
         deadline = self._clock.now() + DRAIN_S
-        while len(self.engine.bindings) > len(self.engine.bindings.waiting):
+        while self.engine.bindings.busy:
             left_s = deadline - self._clock.now()
             if left_s <= 0:
                 break

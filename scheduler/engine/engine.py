@@ -124,7 +124,11 @@ class Engine:
             self._first_rows,
         )
         self.bindings = Bindings(
-            self._outbox, self._ended, self.observation.fault, self.observation.waited
+            self._outbox,
+            self._ended,
+            self.observation.fault,
+            self.observation.waited,
+            self._revive,
         )
         self.suspended = SuspendedCycles(self._outbox, self.observation.fault, self.profiles)
         self.intake = self._intake()
@@ -274,6 +278,13 @@ class Engine:
         """Put a pod where it belongs, and tell its group."""
         self._conclusions.finished(pod, status, now)
         self.groups.landed(pod.uid, now, is_bound=status.is_success and not pod.is_lost)
+
+    def _revive(self, uid: str, now: float) -> bool:
+        """Try a waiting pod again at once; False when it is gone."""
+        if self.queues.get(uid) is None:
+            return False
+        self.queues.activate((uid,), now)
+        return True
 
     def _queues(self, gates: Gates, unschedulable_pods: UnschedulablePods) -> Queues:
         return Queues(

@@ -181,6 +181,7 @@ class Observation:
             lambda: {(label,): number for label, number in queues.in_flight_changes().items()}
         )
         self.meters.goroutines.labels("binding").read_from(lambda: len(bindings))
+        self.meters.pre_bind_pods.read_from(lambda: float(len(bindings.pre_bind)))
         cache = self.meters.cache_size
         cache.labels("nodes").read_from(lambda: len(cluster.table))
         cache.labels("pods").read_from(lambda: len(cluster.pods))

@@ -177,6 +177,10 @@ class Reflector:
                     await self._moved.wait()
         except TimeoutError:
             return False
+        return self._has_caught_up()
+
+    def _has_caught_up(self) -> bool:
+        """Say so, unless the watch has ended meanwhile."""
         if self._is_watching and self.kind.required:
             self._emit(CaughtUp(self.kind.kind))
         return self._is_watching

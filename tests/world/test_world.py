@@ -7,7 +7,7 @@ import pytest
 from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import NODES
 from tests.unit.kube.memoryapi import Accident
-from tests.world.world import POD_GROUP, World
+from tests.world.world import POD_GROUP, Replica, World
 
 pytestmark = pytest.mark.looptime
 
@@ -118,7 +118,7 @@ class Play:
         """A replica is cut off."""
         self._some_replica().wiring.cut_off()
 
-    def _some_replica(self) -> "object":
+    def _some_replica(self) -> Replica:
         return self.dice.choice(self.world.replicas)
 
     def _some_node(self) -> str:

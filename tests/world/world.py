@@ -172,6 +172,22 @@ class World:
         made = self.outside.put(path, {"metadata": meta, "spec": spec})
         return str(made["metadata"]["uid"])
 
+    def claim(self, namespace: str, name: str, storage_class: str) -> None:
+        """Add a claim of one gibibyte."""
+        spec = {
+            "storageClassName": storage_class,
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+        self.outside.put(path, {"metadata": {"name": name}, "spec": spec})
+
+    def condition(self, name: str, namespace: str = "default") -> Object:
+        """Return the PodScheduled condition of a pod, empty when it has none."""
+        pod = self.outside.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
+        found = pod["status"].get("conditions", ())
+        return next((one for one in found if one["type"] == "PodScheduled"), {})
+
     def foreign(self, name: str, node: str, cpu: str = "1") -> None:
         """Add a pod that somebody else has bound already."""
         self.pod(name, cpu, spec={"nodeName": node})

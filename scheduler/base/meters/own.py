@@ -88,6 +88,10 @@ class OwnRows:
         "event outcome",
         "Attempts of pods that an event woke: useful when the pod was bound, else useless.",
     )
+    pre_bind_pods = gauge(
+        "trellis_pre_bind_pods",
+        "Pods in pre-bind: their node is chosen, and they wait for volumes or claims to be ready.",
+    )
     leading = gauge("trellis_leading", "1 while this process decides, 0 on a standby.")
 
     # -- groups of pods

@@ -16,10 +16,11 @@ import msgspec
 
 from scheduler.base.errors import PluginError
 from scheduler.base.text import go_duration
-from scheduler.engine.attempt.failure import nomination_patch
+from scheduler.engine.attempt.failure import WAITING, nomination_patch, status_patch, waiting_event
 from scheduler.engine.attempt.suspended import GRACE_S
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.permit import WaitingPods
+from scheduler.engine.binding.prebind import PRE_BIND, PreBindPlaces
 from scheduler.engine.effects import Answer, AskExtender, Bind, Call, Look, Seen
 from scheduler.engine.extender.extenders import Extender, bound_through
 from scheduler.engine.outbox import Outbox
@@ -30,6 +31,8 @@ from scheduler.objects.pod import Pod
 
 ANSWER_DEADLINE_S = 60.0
 LOOK_AGAIN_S = 1.0
+# Volumes are provisioned in seconds as a rule; of a wait that is longer the pod is told.
+TELL_AFTER_S = 30.0
 # How long a bind may still be carried out after it was taken for lost: API servers give a request up
 # after a minute (--request-timeout).
 LATE_S = 65.0
@@ -46,7 +49,14 @@ Complain = Callable[[str, str, Exception], None]
 class Bindings:
     """All pods between decision and binding, by uid."""
 
-    def __init__(self, outbox: Outbox, finish: Finish, complain: Complain, waited: Waited) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        finish: Finish,
+        complain: Complain,
+        waited: Waited,
+        revive: Callable[[str, float], bool],
+    ) -> None:
         self._outbox = outbox
         self._finish = finish
         self._complain = complain
@@ -55,11 +65,17 @@ class Bindings:
         self._by_effect: dict[int, InFlight] = {}
         self._until: dict[str, WaitUntil] = {}
         self.waiting = WaitingPods()
+        self.pre_bind = PreBindPlaces(revive)
         # Who binds a pod instead of the plugins; set where there are extenders.
         self.binder_of: Callable[[Pod], Extender | None] | None = None
 
     def __len__(self) -> int:
         return len(self._pods)
+
+    @property
+    def busy(self) -> int:
+        """How many pods are on their way: not those that wait at permit, or for their volumes."""
+        return len(self._pods) - len(self.waiting) - len(self._until)
 
     def get(self, uid: str) -> InFlight | None:
         """Return a pod in flight, or None."""
@@ -75,6 +91,7 @@ class Bindings:
         `hold`, a plugin's name and a time in seconds, keeps it at permit until it is allowed.
         """
         self._pods[pod.uid] = pod
+        pod.is_member = hold is not None
         waits: dict[str, float] = {}
         try:
             status = pod.runner.reserve(pod.cycle, pod.node, pod.states)
@@ -186,6 +203,9 @@ class Bindings:
         for pod in [p for p in self._pods.values() if p.deadline is not None and p.deadline <= now]:
             if pod.deadline is None or pod.deadline > now or self._pods.get(pod.uid) is not pod:
                 continue  # the end of an earlier one has moved it on, or ended it
+            if isinstance(pod.asked, WaitUntil) and now < pod.ends_at:
+                self._tell_wait(pod, pod.asked, now)
+                continue
             was_sent = pod.effect != 0
             self._forget_effect(pod)
             if isinstance(pod.asked, BindPod) and not pod.is_looking and not was_sent:
@@ -241,14 +261,20 @@ class Bindings:
         """Turn a plugin's question into an effect or a wait; anything may come out of a plugin."""
         pod.asked = asked
         if isinstance(asked, BindPod):
+            self._leave_pre_bind(pod, now)
             self._send_bind(pod, asked, now)
+            return
+        namespace = pod.queued.pod.metadata.namespace
+        if full := self.pre_bind.enter(namespace, pod.uid, is_member=pod.is_member):
+            self._end(pod, Status(Code.UNSCHEDULABLE, (full,), PRE_BIND), now)
             return
         self._tell_nomination(pod)
         if isinstance(asked, ApiCall):
             effect = self._expect(pod, now)
             self._outbox.put(Call(effect, asked.method, asked.path, asked.content_type, asked.body))
         elif isinstance(asked, WaitUntil):
-            pod.deadline = now + asked.timeout_s
+            pod.ends_at = now + asked.timeout_s
+            pod.deadline = min(pod.ends_at, now + TELL_AFTER_S)
             self._until[pod.uid] = asked
             self._ask_predicate(pod, asked, now)
         else:
@@ -331,11 +357,26 @@ class Bindings:
             pod.tells_nomination = True
             self._outbox.put(nomination_patch(pod.queued, pod.node))
 
+    def _tell_wait(self, pod: InFlight, until: WaitUntil, now: float) -> None:
+        """Say on the pod what it is waiting for, once it takes long."""
+        pod.deadline = pod.ends_at
+        kinds = sorted({fact.partition(".")[0] for fact in until.reads} - {"node", "pod"})
+        text = (
+            f"node {pod.node} is chosen and its room held; waiting for up to "
+            f"{go_duration(until.timeout_s)} until {', '.join(kinds)} are ready"
+        )
+        self._outbox.put(status_patch(pod.queued, WAITING, text, None, now))
+        self._outbox.put(waiting_event(pod.queued.pod, text, now))
+
+    def _leave_pre_bind(self, pod: InFlight, now: float) -> None:
+        self.pre_bind.leave(pod.queued.pod.metadata.namespace, pod.uid, now)
+
     def _end(self, pod: InFlight, status: Status, now: float) -> None:
         self._forget_effect(pod)
         self._until.pop(pod.uid, None)
         self._leave_permit(pod.uid, status.code, now)
         del self._pods[pod.uid]
+        self._leave_pre_bind(pod, now)
         if pod.steps is not None:
             try:
                 pod.steps.close()

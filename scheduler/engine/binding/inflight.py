@@ -25,9 +25,11 @@ class InFlight:
         "deadline",
         "doubt_until",
         "effect",
+        "ends_at",
         "failure",
         "is_looking",
         "is_lost",
+        "is_member",
         "node",
         "queued",
         "runner",
@@ -56,6 +58,8 @@ class InFlight:
         self.failure = CallResult(0)
         self.is_looking = False
         self.is_lost = False
+        self.is_member = False
+        self.ends_at = 0.0
         self.seen_on = ""
         self.tells_nomination = False
 
