@@ -10,9 +10,14 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
+import pytest
+
 from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Response
 from scheduler.sandbox.store.store import Store
 from tests.unit.kube.memoryapi import LOST, UNSENT, Accident, MemoryApi
+
+# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+pytestmark = pytest.mark.looptime
 
 Guard = Callable[[], None]
 

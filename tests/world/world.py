@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+import pytest
 
 from scheduler.base.meters import Meters
 from scheduler.cli.installed import registry
@@ -24,6 +25,9 @@ from scheduler.workers.outcome import Outcome
 from tests.unit.kube.memoryapi import LoopClock
 from tests.world.history import History
 from tests.world.network import Wiring
+
+# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+pytestmark = pytest.mark.looptime
 
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 Object = dict[str, Any]

@@ -159,6 +159,11 @@ class OwnRows:
         "How far a placement may be from the best: the largest gap of a stage, as a part of its value.",
     )
     effects_in_flight = gauges("trellis_effects_in_flight", "effect", "Effects being sent.")
+    effects_waiting = gauges(
+        "trellis_effects_waiting",
+        "effect",
+        "Effects that were refused for now (429, no connection) and wait for their next try.",
+    )
     effects_queued = gauges("trellis_effects_queued", "effect", "Effects that wait to be sent.")
     bind_conflicts = counters(
         "trellis_bind_conflicts_total",
