@@ -62,6 +62,8 @@ class Intake:
         self._key = object()
         self.view = LiveView(cluster)
         self.synced: set[str] = set()
+        # Kinds of which the API server may know more than we do: nothing is decided meanwhile.
+        self.behind: set[str] = set()
 
     def watched(self, event: Watched, now: float) -> None:
         """Take in one added, modified or deleted object; a bad one changes nothing."""
@@ -85,6 +87,7 @@ class Intake:
         for obj in [obj for obj in self._known(event.kind) if identity(obj) not in keys]:
             self._take(event.kind, obj, now, is_deleted=True)
         self.synced.add(event.kind)
+        self.behind.discard(event.kind)
 
     def announce(self, change: Change, now: float) -> None:
         """Tell everybody about a change of the cluster."""
