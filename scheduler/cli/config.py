@@ -12,6 +12,8 @@ from scheduler.cli.flags import Output, OutputFlag
 from scheduler.cli.installed import registry
 from scheduler.cli.printing import show_document
 from scheduler.config import Loaded, default_config, load, to_configz, to_yaml
+from scheduler.config.every import every_problem
+from scheduler.config.problems import InvalidConfigError
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -25,7 +27,11 @@ MaybeFile = Annotated[
 @app.command()
 def check(file: File) -> None:
     """Read a configuration strictly; tell all mistakes, each with line and column."""
-    loaded = _load(file)
+    text, known = read_text(file), registry()
+    problems = every_problem(text, file=shown(file), registry=known)
+    if problems:
+        raise InvalidConfigError(problems)
+    loaded = _load(file, text)
     names = ", ".join(spec.scheduler_name for spec in loaded.profiles)
     print(f"{shown(file)}: valid; schedules pods whose schedulerName is {names}")
 
@@ -42,8 +48,9 @@ def defaults(output: OutputFlag = Output.YAML) -> None:
     _print(default_config(registry()), output)
 
 
-def _load(file: str) -> Loaded:
-    loaded = load(read_text(file), file=shown(file), registry=registry())
+def _load(file: str, text: str | None = None) -> Loaded:
+    text = read_text(file) if text is None else text
+    loaded = load(text, file=shown(file), registry=registry())
     for notice in loaded.notices:
         print(f"notice: {notice}", file=sys.stderr)
     return loaded

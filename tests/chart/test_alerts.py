@@ -139,7 +139,7 @@ def test_rules_say_what_they_mean_and_what_to_do(rule: dict[str, Any]):
     assert rule["labels"]["severity"] in ("info", "warning", "critical")
     assert rule["annotations"]["summary"].endswith((".", ")."))
     assert rule["annotations"]["description"].endswith((".", "?"))
-    assert f"https://trellis.dev/runbooks/{page.stem}" == rule["annotations"]["runbook_url"]
+    assert f"docs/runbooks/{page.name}" == rule["annotations"]["runbook_url"]
     assert page.read_text().startswith(f"# {page.stem}\n")
     names = names_in(rule["expr"])
     assert names
