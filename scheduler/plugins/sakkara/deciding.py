@@ -26,6 +26,7 @@ from scheduler.plugins.sakkara.describing import Descriptions
 from scheduler.plugins.sakkara.group import GroupSpec, check_levels
 from scheduler.plugins.sakkara.life import BOUND, FAILED, Record
 from scheduler.plugins.sakkara.members import GroupMembers
+from scheduler.plugins.sakkara.thinning import LeafRows
 from scheduler.plugins.sakkara.topology import Topology
 from scheduler.solver.instance import Limits
 from scheduler.solver.questions import Evict, Place, Solution
@@ -55,6 +56,7 @@ class Decider:
         self._described = described
         self._records = records
         self._trees = trees
+        self._leaf_rows = LeafRows()
 
     def leaving(self, key: str) -> bool:
         """Whether pods that were evicted for a group are still on their way out."""
@@ -104,18 +106,23 @@ class Decider:
         most: IntColumn | None = None
         why = ""
         asked = [between.without_spread(pod) for pod in room.members]
+        is_thin = between.is_free(room.members[0])
         for attempt in range(ROUNDS):
             fits = room.fits(asked)
             slots = fits.slots if most is None else np.minimum(fits.slots, most)
-            site = self._site(key, spec, tree, room, slots)
+            site = self._site(key, spec, tree, room, slots, is_thin=is_thin)
             if not site.instance.leaves:
                 text = topology.nowhere(tree, room.nodes, fits.rows) or fits.message
                 return unschedulable(f"the group {key} does not fit: {text}")
             # A second answer must not come too late again: nothing else is placed until it is there.
-            answer = yield self._question(site, holds=attempt > 0)
+            answer = yield self._question(site, holds=attempt > 0, advise=not is_thin)
             if not self._is_unchanged(key, spec):
                 return unschedulable(f"the group {key} changed while it was planned")
             solution = _solution(answer)
+            if is_thin and solution is not None and solution.placed.outcome == "infeasible":
+                # What would help is a question about all leaves.
+                is_thin = False
+                continue
             if solution is None:
                 return unschedulable(f"the group {key} waits: no answer came from the solver")
             self._remember(key, solution)
@@ -131,11 +138,23 @@ class Decider:
         return unschedulable(f"the group {key} does not fit: {text}")
 
     def _site(
-        self, key: str, spec: GroupSpec, tree: Topology, room: GroupRoom, slots: IntColumn
+        self,
+        key: str,
+        spec: GroupSpec,
+        tree: Topology,
+        room: GroupRoom,
+        slots: IntColumn,
+        *,
+        is_thin: bool,
     ) -> planning.Site:
+        """Return what is asked about; a thin one has only the leaves that the group can use."""
         nodes = room.nodes
-        standing = self._members.standing(key)
-        found = planning.site(spec, tree, nodes, slots, standing, len(room.members))
+        standing, count = self._members.standing(key), len(room.members)
+        among = None
+        if is_thin:
+            on_them = nodes.rows_named(one.node for one in standing)
+            among = self._leaf_rows.useful(tree, nodes, slots, on_them, count + len(standing))
+        found = planning.site(spec, tree, nodes, slots, standing, count, among=among)
         there = set(found.names)
         held = {one.pod.metadata.uid for one in standing if one.node in there}
         return self._with_rules(found, room, held)
@@ -150,9 +169,9 @@ class Decider:
         instance = msgspec.structs.replace(found.instance, domains=domains)
         return msgspec.structs.replace(found, instance=instance)
 
-    def _question(self, site: planning.Site, *, holds: bool) -> SolverCall:
+    def _question(self, site: planning.Site, *, holds: bool, advise: bool) -> SolverCall:
         limits = self._limits(self._args.solver_time_limit_seconds)
-        question = Place(site.instance, limits, self._args.solver)
+        question = Place(site.instance, limits, self._args.solver, advise)
         return SolverCall(question, 2 * limits.total_s, holds)
 
     def _limits(self, limit_s: float) -> Limits:

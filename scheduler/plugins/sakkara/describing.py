@@ -36,6 +36,7 @@ class Descriptions:
         self._topology_object: Any = None
         self._last_good: Topology | None = None
         self.topology_fault = ""
+        self._labelled: tuple[int, Topology] | None = None
 
     def group(self, key: str) -> GroupSpec | None:
         """Return what a group asks for, None without an object; ObjectError says what is wrong."""
@@ -76,7 +77,7 @@ class Descriptions:
         if found is None:
             self._topology_object = self._last_good = None
             self.topology_fault = ""
-            return self._without(nodes)
+            return self._by_labels(nodes)
         if found is not self._topology_object:
             self._topology_object = found
             name = f"ConfigMap {found.metadata.namespace}/{found.metadata.name}"
@@ -94,6 +95,13 @@ class Descriptions:
         maps: Mapping[str, Any] = self._handle.objects(TOPOLOGY_KIND)
         ours = [key for key in maps if key.partition("/")[0] == self._namespace]
         return maps[min(ours)] if ours else None
+
+    def _by_labels(self, nodes: Nodes) -> Topology:
+        """Return the tree of the nodes' labels, the same one until a node changes."""
+        mark = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
+        if self._labelled is None or self._labelled[0] != mark or mark < 0:
+            self._labelled = (mark, self._without(nodes))
+        return self._labelled[1]
 
     def _without(self, nodes: Nodes) -> Topology:
         labels = self._labels

@@ -38,19 +38,20 @@ def site(
     minimum: int = 0,
     *,
     levels_first: bool = False,
+    among: Sequence[int] | None = None,
 ) -> Site:
     """Return the instance of placing `count` members where `slots` (by row) says there is room.
 
     Members that stand already are held where they are; those outside of the tree do not take part.
     With a `minimum`, held ones included, fewer than all may be placed; `levels_first` says what is
-    looked at first then.
+    looked at first then. `among` are the leaves of the tree that are looked at, if not all.
     """
     held: dict[str, int] = {}
     for placed in standing:
         held[placed.node] = held.get(placed.node, 0) + 1
     leaves, rows, names = [], [], []
     inside = 0
-    for path, name in tree.leaves:
+    for path, name in tree.leaves if among is None else map(tree.leaves.__getitem__, among):
         row = nodes.row(name)
         there = held.get(name, 0)
         room = 0 if row is None else int(slots[row])
@@ -102,7 +103,7 @@ def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[s
 
 def seats(tree: Topology, placed: Iterable[Placed]) -> list[Seat]:
     """Return members with their paths; those on nodes outside of the tree have no seat."""
-    paths = {name: path for path, name in tree.leaves}
+    paths = tree.paths
     return [
         Seat(one.pod.metadata.name, one.node, paths[one.node])
         for one in placed

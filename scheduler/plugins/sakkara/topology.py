@@ -8,6 +8,7 @@ share a name. Pure; called by the plugin when one of these inputs has changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ MOST_UNITS = 200_000
 NAMED = 3  # how many nodes a message names
 
 
-class Topology(msgspec.Struct, frozen=True):
+class Topology(msgspec.Struct, frozen=True, dict=True):
     """A tree: `levels` from the top to the leaves, `leaves` as (path of inner units, node name).
 
     Every path has one entry per inner level; a node that stands higher than the deepest one gets units
@@ -40,6 +41,11 @@ class Topology(msgspec.Struct, frozen=True):
     levels: tuple[str, ...]
     leaves: tuple[tuple[tuple[str, ...], str], ...]
     resources: tuple[str, ...] = DEFAULT_RESOURCES
+
+    @cached_property
+    def paths(self) -> dict[str, tuple[str, ...]]:
+        """The path of inner units above each node, by its name."""
+        return {name: path for path, name in self.leaves}
 
 
 def from_config_map(data: Mapping[str, str], source: str) -> Topology:
