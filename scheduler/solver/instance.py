@@ -1,6 +1,6 @@
 """What a solve starts from: a tree with room in its leaves, a group and its rules, in plain records.
 
-Built by scheduler.plugins.sakkara from columns, sent as JSON to the process that solves, recorded as a
+Built by scheduler.plugins.groups from columns, sent as JSON to the process that solves, recorded as a
 test. Knows pods, units and amounts, and nothing of Kubernetes. The records hold no derived figures;
 those are in scheduler.solver.tree.
 """

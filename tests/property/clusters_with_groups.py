@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from scheduler.testing import node
-from tests.unit.plugins.sakkaraworld import config_map, group
+from tests.unit.plugins.groupsworld import config_map, group
 from tests.unit.whatif.asking import pod
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

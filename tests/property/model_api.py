@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import json
 
+from scheduler.base.clock import rfc3339
 from scheduler.engine.effects import (
     Answer,
     AskExtender,
@@ -41,7 +42,8 @@ BOUND = PodCondition(type="PodScheduled", status="True")
 class ModelApi:
     """Nodes, pods and services with one watch log per kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
+        self._clock = clock
         self.objects: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
         self.log: dict[str, list[Watched]] = {kind: [] for kind in KINDS}
         self.records: list[Record] = []
@@ -69,6 +71,8 @@ class ModelApi:
         obj = msgspec.structs.replace(obj, metadata=meta)
         key = _key(kind, obj)
         verb = "MODIFIED" if key in self.objects[kind] else "ADDED"
+        if kind == "Pod" and verb == "ADDED" and meta.creation_timestamp is None:
+            obj = with_meta(obj, creation_timestamp=rfc3339(self._clock()))
         self.objects[kind][key] = obj
         self.log[kind].append(Watched(kind, verb, obj))
         return obj
@@ -188,8 +192,11 @@ class ModelApi:
         assert pod.metadata.uid not in self.bound_by, "the model bound a pod twice"
         self.bound_by[pod.metadata.uid] = (node, who)
         others = tuple(c for c in pod.status.conditions if c.type != "PodScheduled")
-        pod = with_status(pod, nominated_node_name="", conditions=(*others, BOUND))
+        pod = with_status(pod, nominated_node_name="", conditions=(*others, self._bound()))
         self.put("Pod", with_spec(pod, node_name=node))
+
+    def _bound(self) -> PodCondition:
+        return msgspec.structs.replace(BOUND, last_transition_time=rfc3339(self._clock()))
 
     def _evict(self, effect: Evict) -> Answer:
         key = f"{effect.namespace}/{effect.name}"

@@ -44,8 +44,8 @@ class Rig:
     """The engine's surroundings; `log` gets every step, for replays."""
 
     def __init__(self, build: Callable[[], Engine] = tiny_engine) -> None:
-        self.api = ModelApi()
         self.now = START
+        self.api = ModelApi(lambda: self.now)
         self.wire: list[Effects] = []
         self.strays: list[Effects] = []
         self.answers: list[Answer] = []

@@ -304,16 +304,19 @@ class Groups:
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
             self._refuse(run.key, run.members, status, now)
-            self._doors.dissolve(run.members[0].profile, outcome.bound, run.key)
-            self._writing.tell(run.planner, run.key, Stage.RELEASED, now)
+            self._writing.tell(run.planner, run.key, Stage.DISSOLVED, now)
+            self._doors.dissolve(outcome.bound, run.key, outcome.message, now)
         elif outcome.victims:
             run.room.release()
-            nominated = [(member, outcome.nodes[member.uid]) for member in run.members]
+            named = [member for member in run.members if member.uid in outcome.nodes]
+            nominated = [(member, outcome.nodes[member.uid]) for member in named]
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
             decisions = self._doors.nominate(nominated, outcome.victims, status)
             self._refused.extend((run.key, *told) for told in decisions)
             self._refuse_some(now)
+            others = [member for member in run.members if member.uid not in outcome.nodes]
+            self._leave_out(run, others, outcome.message, now)
             self._writing.tell(run.planner, run.key, Stage.PREEMPTING, now)
         else:
             self._carry_out(run, outcome, now)
@@ -322,15 +325,26 @@ class Groups:
         attempts, count = run.room.attempts, run.room.nodes.count
         run.room.keep()
         self._writing.tell(run.planner, run.key, Stage.ASSIGNED, now)
-        members = []
+        members, others = [], []
         for member in run.members:
+            if member.uid not in plan.nodes:
+                others.append(member)
+                continue
             one = attempts[member.uid]
             members.append(
                 InFlight(member, one.cycle, one.runner, one.states, plan.nodes[member.uid])
             )
-        uids = [member.uid for member in run.members]
+        uids = [member.uid for member in members]
         flight = GroupBinding(run.key, run.planner, run.attempt, count, set(uids), uids, now)
+        flight.hold_s = plan.hold_s or flight.hold_s
         self._bindings.begin(flight, members, now)
+        self._leave_out(run, others, plan.message, now)
+
+    def _leave_out(self, run: _Run, others: Sequence[QueuedPod], message: str, now: float) -> None:
+        """Let the members wait that a plan does not name."""
+        if others:
+            status = msgspec.structs.replace(unschedulable(message), plugin=run.planner.name)
+            self._refuse(run.key, others, status, now)
 
     def _refuse(self, key: str, members: Sequence[QueuedPod], status: Status, now: float) -> None:
         decision = Decision(status=status, message=status.message)

@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.nodes import Nodes
-from scheduler.plugins.sakkara.topology import Topology
+from scheduler.plugins.groups.topology import Topology
 
 WORTHWHILE = 200  # with fewer leaves nothing is left out
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import ContainerPort, Pod
-from scheduler.plugins.sakkara.between import sets_by_label, term_selects
+from scheduler.plugins.groups.between import sets_by_label, term_selects
 from scheduler.state.podindex import Placed
 from scheduler.state.ports import ports_conflict
 from scheduler.state.shapes import host_ports

@@ -12,9 +12,9 @@ import msgspec
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
-from scheduler.plugins.sakkara.group import Constraint, GroupSpec
-from scheduler.plugins.sakkara.placement import Seat, in_order
-from scheduler.plugins.sakkara.topology import Topology
+from scheduler.plugins.groups.group import Constraint, GroupSpec
+from scheduler.plugins.groups.placement import Seat, in_order
+from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Instance, Leaf, Level, Rule
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import Amounts, counted, pod_requests
@@ -92,7 +92,7 @@ def rule(constraint: Constraint | None) -> Rule:
 def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[str, str]:
     """Return the node of each member by uid: members in order over leaves in order of their paths.
 
-    Where an elastic group leaves some out, those are the last.
+    Where fewer places are taken than there are members, the last of them get none.
     """
     leaves = found.instance.leaves
     order = sorted(range(len(leaves)), key=lambda at: leaves[at].path)
@@ -138,4 +138,18 @@ def unlike(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) ->
                     f"{wanted.get(resource, 0)} {resource}, {other.metadata.name} for "
                     f"{got.get(resource, 0)}"
                 )
+    return ""
+
+
+def lacking(spec: GroupSpec, nodes: Nodes, standing: Sequence[Placed]) -> str:
+    """Return what the nodes lack of all that a group says it needs, or an empty text.
+
+    What its own members hold already counts as theirs.
+    """
+    for resource, needed in spec.needs.items():
+        free = nodes.allocatable(resource) - nodes.requested(resource)
+        left = int(free[nodes.exists].clip(min=0).sum())
+        left += sum(one.requests.get(resource, 0) for one in standing)
+        if left < needed:
+            return f"it needs {needed} of {resource} in all, {left} are free"
     return ""

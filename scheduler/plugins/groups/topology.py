@@ -17,7 +17,7 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn
 from scheduler.base.errors import ObjectError
 from scheduler.framework.nodes import Nodes
-from scheduler.plugins.sakkara.inputs import json_names, json_object
+from scheduler.plugins.groups.inputs import json_names, json_object
 
 ROOT = "root"
 DEFAULT_TREE = "default-tree"

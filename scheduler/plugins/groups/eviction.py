@@ -15,8 +15,9 @@ import msgspec
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.selectors import selector_matches
-from scheduler.plugins.sakkara.conflicts import Conflicts
-from scheduler.plugins.sakkara.members import group_of
+from scheduler.plugins.groups.conflicts import Conflicts
+from scheduler.plugins.groups.members import group_of
+from scheduler.plugins.groups.mixing import port_name
 from scheduler.solver.instance import Budget, Candidate, Instance, Leaf, Preemption
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
@@ -33,11 +34,17 @@ class Lineup(msgspec.Struct, frozen=True):
 
     def victims(self, evicted: Mapping[int, int]) -> tuple[Placed, ...]:
         """Return the pods that an answer evicts."""
-        chosen: list[Placed] = []
-        for index, count in sorted(evicted.items()):
-            candidate = self.problem.candidates[index]
-            chosen += self.pods[index][:count] if candidate.single else self.pods[index]
-        return tuple(chosen)
+        return chosen(self.problem.candidates, self.pods, evicted)
+
+
+def chosen(
+    made: Sequence[Candidate], pods: Sequence[tuple[Placed, ...]], evicted: Mapping[int, int]
+) -> tuple[Placed, ...]:
+    """Return the pods of the candidates that are evicted; of like single pods the first so many."""
+    found: list[Placed] = []
+    for index, count in sorted(evicted.items()):
+        found += pods[index][:count] if made[index].single else pods[index]
+    return tuple(found)
 
 
 def lineup(
@@ -75,7 +82,7 @@ def lineup(
     needs = tuple(request[r] for r in resources) + ((1,) if blocks else ())
     problem = msgspec.structs.replace(instance, leaves=tuple(leaves), request=needs)
     freed = Freed(where, resources, blocks, instance.size, counted or {})
-    made, pods = _candidates(candidates, freed, known)
+    made, pods = candidates_of(candidates, freed, known)
     allowed = tuple(
         Budget(f"{b.metadata.namespace}/{b.metadata.name}", max(0, b.status.disruptions_allowed))
         for b in known
@@ -84,12 +91,15 @@ def lineup(
 
 
 def lower(
-    placed: Iterable[Placed], priority: int, priority_of: Callable[[str], int | None]
+    placed: Iterable[Placed],
+    priority: int,
+    unit_of: Callable[[str, Sequence[Placed]], tuple[bool, int]],
+    own: str,
 ) -> list[tuple[str, int, tuple[Placed, ...]]]:
-    """Return who may be evicted for a group of this priority: whole groups, and single pods.
+    """Return who may be evicted for the group `own` of this priority: whole groups, and single pods.
 
-    `priority_of` gives a group's effective priority, None when nothing is known of it. Pods that are
-    leaving already make room by themselves.
+    `unit_of` says whether a group goes only as a whole, and with what priority. Pods that are leaving
+    already make room by themselves.
     """
     gangs: dict[str, list[Placed]] = {}
     found: list[tuple[str, int, tuple[Placed, ...]]] = []
@@ -102,11 +112,14 @@ def lower(
         elif one.pod.priority < priority:
             found.append(("", one.pod.priority, (one,)))
     for key, pods in gangs.items():
-        known = priority_of(key)
-        lowest = min(one.pod.priority for one in pods)
-        effective = lowest if known is None else min(known, lowest)
-        if effective < priority:
+        if key == own:
+            continue
+        is_whole, effective = unit_of(key, pods)
+        if is_whole and effective < priority:
             found.append((key, effective, tuple(pods)))
+        elif not is_whole:
+            singles = (one for one in pods if one.pod.priority < priority)
+            found += [("", one.pod.priority, (one,)) for one in singles]
     return found
 
 
@@ -143,18 +156,22 @@ class Freed:
         for one in pods:
             if one.node in self._where:
                 amounts = found.setdefault(self._where[one.node], [0] * width)
+                # A host port is a resource of which a pod has one where it holds it.
+                ports = {port_name(port) for port in one.shape.host_ports}
                 for at, resource in enumerate(self._resources):
-                    amounts[at] += 1 if resource == PODS else one.requests.get(resource, 0)
+                    held = resource == PODS or resource in ports
+                    amounts[at] += 1 if held else one.requests.get(resource, 0)
             for leaf in self._blocks.get(one.pod.metadata.uid, ()):
                 found.setdefault(leaf, [0] * width)[-1] += self._size
         return {leaf: tuple(amounts) for leaf, amounts in found.items()}
 
 
-def _candidates(
+def candidates_of(
     candidates: Candidates,
     freed_by: Freed,
     budgets: Sequence[PodDisruptionBudget],
 ) -> tuple[list[Candidate], list[tuple[Placed, ...]]]:
+    """Return the candidates for the solver, with the pods behind each."""
     made: list[Candidate] = []
     pods: list[tuple[Placed, ...]] = []
     alike: dict[tuple[str, int, Any, Any, tuple[int, ...]], list[Placed]] = {}
