@@ -30,13 +30,15 @@ class GroupMembers:
         self._placed: dict[str, dict[str, Placed]] = {}
         # By group, then by kind and name.
         self._objects: dict[str, dict[tuple[str, str], Any]] = {}
+        # By what stands for a preemptor in ConfigMaps: the groups that it evicted.
+        self._victims: dict[str, set[str]] = {}
         # What nobody has looked at since it changed; not part of what is tracked.
         self.changed: set[str] = set()
         self.version = 0
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what the cluster holds."""
-        self._placed, self._objects = {}, {}
+        self._placed, self._objects, self._victims = {}, {}, {}
         for placed in cluster.pods:
             self._add(placed)
         for kind in sources.KINDS:
@@ -66,6 +68,7 @@ class GroupMembers:
         other = GroupMembers()
         other._placed = {key: dict(pods) for key, pods in self._placed.items()}
         other._objects = {key: dict(found) for key, found in self._objects.items()}
+        other._victims = {name: set(keys) for name, keys in self._victims.items()}
         return other
 
     def placed(self, key: str) -> list[Placed]:
@@ -90,6 +93,11 @@ class GroupMembers:
     def config_maps(self, key: str) -> list[Any]:
         """Return the ConfigMaps that describe a group, by name."""
         return [obj for kind, obj in self.described_by(key) if kind == configmap.KIND]
+
+    def evicted_by(self, name: str) -> list[Any]:
+        """Return the ConfigMaps of groups that say that this group evicted them, in order of the groups."""
+        maps = (one for key in sorted(self._victims.get(name, ())) for one in self.config_maps(key))
+        return [one for one in maps if (one.data or {}).get("preemptor") == name]
 
     def _add(self, placed: Placed) -> None:
         key = group_of(placed.pod)
@@ -119,3 +127,16 @@ class GroupMembers:
                 found[kind, name] = obj
             if not found:
                 del self._objects[key]
+            if kind == configmap.KIND and (preemptor := (obj.data or {}).get("preemptor")):
+                self._note_victim(preemptor, key)
+
+    def _note_victim(self, preemptor: str, key: str) -> None:
+        """Note or forget that a group was evicted for another, as its ConfigMaps say now."""
+        maps = self.config_maps(key)
+        if any((one.data or {}).get("preemptor") == preemptor for one in maps):
+            self._victims.setdefault(preemptor, set()).add(key)
+            return
+        victims = self._victims.get(preemptor, set())
+        victims.discard(key)
+        if not victims:
+            self._victims.pop(preemptor, None)
