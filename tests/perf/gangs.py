@@ -28,12 +28,13 @@ LABEL = "sakkara.topology.rack"
 class GangPlay(Play):
     """A play with groups: the solver answers, and what is written of groups is taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, times_each: bool) -> None:
         super().__init__()
         for kind in ("GroupConfigMap", "TopologyConfigMap", "PodGroup"):
             self.engine.handle(Listed(kind, ()), self.now)
+        self.times_each = times_each
         self.solve_s: list[float] = []
-        self.proven = 0
+        self.solves = self.proven = 0
 
     def _carry_out(self, effects: Sequence[Effects]) -> None:
         others = []
@@ -47,35 +48,35 @@ class GangPlay(Play):
         super()._carry_out(others)
 
     def _solved(self, effect: Solve) -> Answer:
-        started = process_time()
-        asked = questions.decode(msgspec.json.decode(msgspec.json.encode(effect.instance)))
-        found = questions.answer(asked)
+        started = process_time() if self.times_each else 0.0  # the call itself takes 0.4 ms
+        found = questions.answer(questions.read(msgspec.json.encode(effect.instance)))
         body = msgspec.json.decode(msgspec.json.encode(found))
-        self.solve_s.append(process_time() - started)
+        if self.times_each:
+            self.solve_s.append(process_time() - started)
+        self.solves += 1
         self.proven += found.placed.optimal
         return Answer(effect.id, 200, body=body)
 
 
 def many_small(_folder: Path) -> dict[str, Any]:
     """750 gangs of 4, each in one rack if one has room."""
-    play, figures = _played(750, 4, cpu="2")
+    play, figures = _played(GangPlay(times_each=False), 750, 4, cpu="2")
     return {**figures, "gangsPerCpuSecond": 750 / figures["cpuSeconds"]} | _solver(play)
 
 
 def few_large(_folder: Path) -> dict[str, Any]:
     """3 gangs of 1,000 with few racks and full nodes wished for."""
-    play, figures = _played(3, 1000, cpu="1")
+    play, figures = _played(GangPlay(times_each=True), 3, 1000, cpu="1")
     return {**figures, "worstSolveSeconds": max(play.solve_s)} | _solver(play)
 
 
 def _solver(play: GangPlay) -> dict[str, Any]:
-    if play.proven < len(play.solve_s):
-        raise AssertionError(f"{play.proven} of {len(play.solve_s)} answers are proven")
-    return {"solves": len(play.solve_s), "solverCpuSeconds": sum(play.solve_s)}
+    if play.proven < play.solves:
+        raise AssertionError(f"{play.proven} of {play.solves} answers are proven")
+    return {"solves": play.solves}
 
 
-def _played(gangs: int, size: int, cpu: str) -> tuple[GangPlay, dict[str, Any]]:
-    play = GangPlay()
+def _played(play: GangPlay, gangs: int, size: int, cpu: str) -> tuple[GangPlay, dict[str, Any]]:
     for at in range(NODES):
         play.add(play.decoded(_node(at)))
     for at in range(0, NODES, 3):  # a third of the nodes is in use, unevenly

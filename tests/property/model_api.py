@@ -31,7 +31,7 @@ from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
 from scheduler.objects.workloads import Service
-from scheduler.solver.questions import answer, decode
+from scheduler.solver.questions import answer, read
 from tests.property.making import with_meta, with_spec, with_status
 
 KINDS = ("Node", "Pod", "Service", "GroupConfigMap")
@@ -122,7 +122,7 @@ class ModelApi:
             return Answer(effect.id, 200, body=seen)
         if isinstance(effect, Solve):
             # As text, for that is how it goes to the helper process and back.
-            question = decode(json.decode(json.encode(effect.instance)))
+            question = read(json.encode(effect.instance))
             return Answer(effect.id, 200, body=json.decode(json.encode(answer(question))))
         if isinstance(effect, Call) and effect.method == "PATCH":
             return self._patch(effect)

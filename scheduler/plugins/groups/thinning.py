@@ -2,11 +2,15 @@
 
 Under one parent leaves differ by their room alone, so of those with room for k members a group of n
 never needs more than the first n / k by name: whoever stands behind them could change places with one
-of them. Room is cut off at n. The best placement is the same, down to the choice among equal ones. Pure
+of them. Room is cut off at n. In the same way it needs n at most of the units above the leaves that are
+left with the same rooms. The best placement is the same, down to the choice among equal units. Pure
 columns; the arrays of one tree are kept until the tree or a node changes.
 """
 
 from __future__ import annotations
+
+import itertools
+from collections import Counter
 
 import numpy as np
 
@@ -65,5 +69,23 @@ class LeafRows:
             nth: IntColumn = before - before[first][which]
             kept |= enough & (nth < size // k)
         found = np.zeros(len(rows), dtype=np.bool_)
-        found[order[kept]] = True
+        found[_without_like_units(tree, order[kept], room, is_held, size)] = True
         return list(map(int, np.flatnonzero(found)))
+
+
+def _without_like_units(
+    tree: Topology, leaves: IntColumn, room: IntColumn, held: BoolColumn, size: int
+) -> list[int]:
+    """Return the leaves of units that no more than `size` like ones under the same parent precede.
+
+    `leaves` stand in the order of their paths. A unit with held members is like no other.
+    """
+    found: list[int] = []
+    seen: Counter[tuple[tuple[str, ...], tuple[int, ...]]] = Counter()
+    for path, each in itertools.groupby(leaves.tolist(), key=lambda leaf: tree.leaves[leaf][0]):
+        here = list(each)
+        kind = (path[:-1], tuple(sorted(room[here].tolist())))
+        seen[kind] += 1
+        if not path or seen[kind] <= size or held[here].any():
+            found += here
+    return found
