@@ -73,6 +73,8 @@ def events() -> Iterator[Told]:
         stale,
         "NodeResourceTopologyMatch cannot account for pods on the node; which, and since when",
     )
+    released = failure.released_event(_POD, "GROUP", "MESSAGE", 0.0)
+    yield _told(released, "it is deleted, as its group cannot become whole")
     for text in ("became leader", "stopped leading"):
         yield Told(LEADER_ELECTION, "Lease, Normal", f"REPLICA {text}", "the Lease changes hands")
     yield Told(RELOADED, "Lease, Normal", "REPLICA says: TEXT", "a changed file is in use")

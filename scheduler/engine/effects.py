@@ -195,7 +195,7 @@ class Solve(Effect, frozen=True, tag="Solve"):
 class Record(Effect, frozen=True, tag="Record"):
     """Write an event (events.k8s.io/v1); wants no answer and is never dropped.
 
-    It is about a pod, or about the object of another kind that `kind` names.
+    It is about a pod, or about the object of another kind that `kind` and `api_version` name.
     """
 
     namespace: str
@@ -210,6 +210,7 @@ class Record(Effect, frozen=True, tag="Record"):
     now: float
     related: tuple[str, str, str] | None = None
     kind: str = "Pod"
+    api_version: str = "v1"
 
 
 Effects = Bind | Look | SetStatus | Evict | Call | AskExtender | Solve | Record

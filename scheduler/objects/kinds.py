@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.objects.configmap import GROUP_KEY, TOPOLOGY_KEY, ConfigMap, PodGroup
+from scheduler.objects.configmap import GROUP_KEY, TOPOLOGY_KEY, ConfigMap
 from scheduler.objects.devices import DeviceClass, ResourceClaim
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.network import NetworkTopology, NetworkTopologySlice
@@ -19,6 +19,7 @@ from scheduler.objects.node import Node
 from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.pod import Pod
+from scheduler.objects.podgroup import PodGroup, WorkloadGroup
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.storage import (
     CSIDriver,
@@ -45,7 +46,8 @@ class Kind(msgspec.Struct, frozen=True):
     A `required` kind is part of every API server and of every decision: an answer that says it is not
     there is a fault, and while it is listed anew nothing is decided. Any other may be missing.
 
-    ConfigMaps go by the name of what they say (`GroupConfigMap`); the selector tells them apart.
+    ConfigMaps go by the name of what they say (`GroupConfigMap`); the selector tells them apart. So do
+    the versions of one kind that are read apart; `served_as` is what the API server calls them.
     """
 
     kind: str
@@ -57,6 +59,12 @@ class Kind(msgspec.Struct, frozen=True):
     field_selector: str = ""
     label_selector: str = ""
     required: bool = True
+    served_as: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the kind in the API server's words."""
+        return self.served_as or self.kind
 
     @property
     def api_version(self) -> str:
@@ -84,12 +92,28 @@ POD = Kind(
 )  # fmt: skip
 NODE = Kind("Node", "", "v1", "nodes", Node, namespaced=False)
 GROUP_CONFIG_MAP = Kind(
-    "GroupConfigMap", "", "v1", "configmaps", ConfigMap, label_selector=GROUP_KEY, required=False
-)
+    "GroupConfigMap", "", "v1", "configmaps", ConfigMap, label_selector=GROUP_KEY,
+    required=False, served_as="ConfigMap",
+)  # fmt: skip
 TOPOLOGY_CONFIG_MAP = Kind(
     "TopologyConfigMap", "", "v1", "configmaps", ConfigMap,
-    label_selector=TOPOLOGY_KEY, required=False,
+    label_selector=TOPOLOGY_KEY, required=False, served_as="ConfigMap",
 )  # fmt: skip
+
+WORKLOAD_GROUP_API = "scheduling.k8s.io"
+# The newest first: an object that is served in several versions is read from the first of them.
+WORKLOAD_GROUPS = tuple(
+    Kind(
+        f"PodGroup.{version}",
+        WORKLOAD_GROUP_API,
+        version,
+        "podgroups",
+        WorkloadGroup,
+        required=False,
+        served_as="PodGroup",
+    )
+    for version in ("v1beta1", "v1alpha3", "v1alpha2")
+)
 
 WATCHED: tuple[Kind, ...] = (
     NODE,
@@ -127,6 +151,7 @@ WATCHED: tuple[Kind, ...] = (
     GROUP_CONFIG_MAP,
     TOPOLOGY_CONFIG_MAP,
     _optional("scheduling.x-k8s.io", "v1alpha1", "podgroups", PodGroup),
+    *WORKLOAD_GROUPS,
     _optional("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup),
     _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),
     _optional("trellis.dev", "v1alpha1", "networktopologyslices", NetworkTopologySlice),

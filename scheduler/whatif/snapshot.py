@@ -24,6 +24,8 @@ from scheduler.objects.kinds import (
     POD,
     TOPOLOGY_CONFIG_MAP,
     WATCHED,
+    WORKLOAD_GROUP_API,
+    WORKLOAD_GROUPS,
     Kind,
 )
 from scheduler.objects.node import Node
@@ -282,8 +284,10 @@ def kind_of(item: Item) -> Kind | None:
         raise ObjectError("kind is missing", where=item.where)
     if name == "ConfigMap":
         return _config_map_kind(item)
-    group = (item.head.api_version or "").rpartition("/")[0]
+    group, _, version = (item.head.api_version or "").rpartition("/")
     kind = BY_KIND.get(name)
+    if name == WORKLOAD_GROUPS[0].name and group == WORKLOAD_GROUP_API:
+        return next((one for one in WORKLOAD_GROUPS if one.version == version), None)
     if kind is None and name == PRIORITY_CLASS.kind:
         kind = PRIORITY_CLASS
     # An object that names no version is taken at its word; one of another group is another kind.

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import json
 
+from scheduler.base.clock import rfc3339
 from scheduler.engine.effects import (
     Answer,
     AskExtender,
@@ -31,7 +32,7 @@ from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
 from scheduler.objects.quantity import resource_amount
 from scheduler.objects.workloads import Service
-from scheduler.solver.questions import answer, decode
+from scheduler.solver.questions import answer, read
 from scheduler.state.resources import counted, pod_requests
 from tests.property.making import with_meta, with_spec, with_status
 
@@ -43,7 +44,8 @@ BOUND = PodCondition(type="PodScheduled", status="True")
 class ModelApi:
     """Nodes, pods and services with one watch log per kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
+        self._clock = clock
         self.objects: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
         self.log: dict[str, list[Watched]] = {kind: [] for kind in KINDS}
         self.records: list[Record] = []
@@ -78,6 +80,8 @@ class ModelApi:
             self.disturbed.add(key)
         self._ever.add(key)
         verb = "MODIFIED" if key in self.objects[kind] else "ADDED"
+        if kind == "Pod" and verb == "ADDED" and meta.creation_timestamp is None:
+            obj = with_meta(obj, creation_timestamp=rfc3339(self._clock()))
         self.objects[kind][key] = obj
         self.log[kind].append(Watched(kind, verb, obj))
         return obj
@@ -127,7 +131,7 @@ class ModelApi:
             return Answer(effect.id, 200, body=seen)
         if isinstance(effect, Solve):
             # As text, for that is how it goes to the helper process and back.
-            question = decode(json.decode(json.encode(effect.instance)))
+            question = read(json.encode(effect.instance))
             return Answer(effect.id, 200, body=json.decode(json.encode(answer(question))))
         if isinstance(effect, Call) and effect.method == "PATCH":
             return self._patch(effect)
@@ -198,7 +202,7 @@ class ModelApi:
         self.bound_by[pod.metadata.uid] = (node, who)
         self._judge(pod, node, who)
         others = tuple(c for c in pod.status.conditions if c.type != "PodScheduled")
-        pod = with_status(pod, nominated_node_name="", conditions=(*others, BOUND))
+        pod = with_status(pod, nominated_node_name="", conditions=(*others, self._bound()))
         self.put("Pod", with_spec(pod, node_name=node))
 
     def _judge(self, pod: Pod, node: str, who: str) -> None:
@@ -211,6 +215,9 @@ class ModelApi:
         room = resource_amount("cpu", self.nodes[node].status.allocatable.get("cpu", "0"))
         if used > room:
             self.overcommitted.append(f"{pod.key}: cpu {used} of {room} on {node}")
+
+    def _bound(self) -> PodCondition:
+        return msgspec.structs.replace(BOUND, last_transition_time=rfc3339(self._clock()))
 
     def _evict(self, effect: Evict) -> Answer:
         key = f"{effect.namespace}/{effect.name}"

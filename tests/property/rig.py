@@ -54,8 +54,8 @@ class Rig:
     """The engine's surroundings; `log` gets every step, for replays."""
 
     def __init__(self, build: Callable[[], Engine] = tiny_engine) -> None:
-        self.api = ModelApi()
         self.now = START
+        self.api = ModelApi(lambda: self.now)
         self.wire: list[Effects] = []
         self.strays: list[Stray] = []
         self.answers: list[Answer] = []

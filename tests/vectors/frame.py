@@ -62,7 +62,8 @@ def files(root: Path) -> list[str]:
 def vectors(root: Path, path: str) -> Iterator[Vector]:
     """Yield the cases of one file, of all its lists."""
     folder, _, file = path.partition("/")
-    document = json.loads((root / path).read_text())
+    found = json.loads((root / path).read_text())
+    document = {"cases": found} if isinstance(found, list) else found
     for section, cases in document.items():
         if isinstance(cases, list):
             for case in cases:

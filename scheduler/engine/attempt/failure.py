@@ -5,6 +5,7 @@ from __future__ import annotations
 from scheduler.base.clock import rfc3339
 from scheduler.engine.effects import Record, SetStatus
 from scheduler.engine.queue.queues import QueuedPod
+from scheduler.framework.groups import GroupEvent
 from scheduler.framework.status import Status
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
@@ -107,6 +108,30 @@ def node_event(node: Node, scheduler: str, reason: str, text: str, now: float) -
         now,
         kind="Node",
     )
+
+
+def group_event(told: GroupEvent, now: float) -> Record:
+    """Return the event about the object that describes a group."""
+    return Record(
+        told.namespace,
+        told.name,
+        told.uid,
+        told.resource_version,
+        told.reporter,
+        told.type,
+        told.reason,
+        told.action,
+        told.note,
+        now,
+        kind=told.kind,
+        api_version=told.api_version,
+    )
+
+
+def released_event(member: Pod, group: str, why: str, now: float) -> Record:
+    """Return the event that tells a bound member why its group lets it go."""
+    note = f"The group {group} lets its bound members go: it has never been whole, and {why}"
+    return _record(member, "Warning", "GroupReleased", "Releasing", note, now)
 
 
 def preempted_event(victim: Pod, preemptor: Pod, node: str, *, assumed: bool, now: float) -> Record:

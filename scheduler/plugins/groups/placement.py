@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from scheduler.objects.pod import Pod
-from scheduler.plugins.sakkara.topology import ROOT
+from scheduler.plugins.groups.topology import ROOT
 
 Path = tuple[str, ...]
 _DIGITS = re.compile(r"(\d+)")

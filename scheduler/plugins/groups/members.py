@@ -9,45 +9,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from scheduler.objects.pod import Pod
-from scheduler.plugins.sakkara.group import GROUP_LABEL, POD_GROUP_LABEL, name_in
+from scheduler.plugins.groups.sources import configmap
+from scheduler.plugins.groups.sources import registry as sources
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
-GROUP_KIND = "GroupConfigMap"
-POD_GROUP_KIND = "PodGroup"
-
-
-def group_of(pod: Pod) -> str:
-    """Return `namespace/name` of the pod's group, or an empty text."""
-    labels = pod.metadata.labels
-    name = labels.get(GROUP_LABEL) or labels.get(POD_GROUP_LABEL)
-    return f"{pod.metadata.namespace}/{name}" if name else ""
+group_of = sources.group_of
 
 
 class GroupMembers:
     """Placed members by group, and the objects that describe groups by the group they describe."""
 
-    kinds: tuple[str, ...] = (GROUP_KIND, POD_GROUP_KIND, "TopologyConfigMap")
-    follows = frozenset(("Pod", GROUP_KIND, POD_GROUP_KIND))
+    kinds: tuple[str, ...] = (*sources.KINDS, "TopologyConfigMap")
+    follows = frozenset(("Pod", *sources.KINDS))
 
     def __init__(self) -> None:
         self._placed: dict[str, dict[str, Placed]] = {}
-        self._maps: dict[str, dict[str, Any]] = {}
-        self._pod_groups: dict[str, Any] = {}
+        # By group, then by kind and name.
+        self._objects: dict[str, dict[tuple[str, str], Any]] = {}
+        # By what stands for a preemptor in ConfigMaps: the groups that it evicted.
+        self._victims: dict[str, set[str]] = {}
         # What nobody has looked at since it changed; not part of what is tracked.
         self.changed: set[str] = set()
         self.version = 0
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what the cluster holds."""
-        self._placed, self._maps, self._pod_groups = {}, {}, {}
+        self._placed, self._objects, self._victims = {}, {}, {}
         for placed in cluster.pods:
             self._add(placed)
-        for kind in (GROUP_KIND, POD_GROUP_KIND):
+        for kind in sources.KINDS:
             for obj in cluster.store.of(kind).values():
                 self._describe(kind, None, obj)
 
@@ -59,23 +53,22 @@ class GroupMembers:
                 self._drop(change.before)
             if change.after is not None:
                 self._add(change.after)
-        elif change.kind in (GROUP_KIND, POD_GROUP_KIND):
+        elif change.kind in sources.BY_KIND:
             self._describe(change.kind, change.old, change.new)
 
     def columns(self) -> Mapping[str, Any]:
         """Return what it holds by name."""
         return {
             "placed": {key: sorted(pods) for key, pods in self._placed.items()},
-            "maps": {key: sorted(maps) for key, maps in self._maps.items()},
-            "pod groups": sorted(self._pod_groups),
+            "objects": {key: sorted(found) for key, found in self._objects.items()},
         }
 
     def copy(self) -> GroupMembers:
         """Return an independent copy."""
         other = GroupMembers()
         other._placed = {key: dict(pods) for key, pods in self._placed.items()}
-        other._maps = {key: dict(maps) for key, maps in self._maps.items()}
-        other._pod_groups = dict(self._pod_groups)
+        other._objects = {key: dict(found) for key, found in self._objects.items()}
+        other._victims = {name: set(keys) for name, keys in self._victims.items()}
         return other
 
     def placed(self, key: str) -> list[Placed]:
@@ -88,16 +81,23 @@ class GroupMembers:
 
     def keys(self) -> Iterable[str]:
         """Return the groups that have a member on a node or an object that describes them."""
-        return dict.fromkeys((*self._maps, *self._pod_groups, *self._placed))
+        return dict.fromkeys((*self._objects, *self._placed))
+
+    def described_by(self, key: str) -> list[tuple[str, Any]]:
+        """Return the kinds and objects that describe a group, in the order in which they count."""
+        found = self._objects.get(key)
+        if not found:
+            return []
+        return sources.in_order((kind, obj) for (kind, _), obj in found.items())
 
     def config_maps(self, key: str) -> list[Any]:
         """Return the ConfigMaps that describe a group, by name."""
-        maps = self._maps.get(key, {})
-        return [maps[name] for name in sorted(maps)]
+        return [obj for kind, obj in self.described_by(key) if kind == configmap.KIND]
 
-    def pod_group(self, key: str) -> Any | None:
-        """Return the PodGroup of that name, or None."""
-        return self._pod_groups.get(key)
+    def evicted_by(self, name: str) -> list[Any]:
+        """Return the ConfigMaps of groups that say that this group evicted them, in order of the groups."""
+        maps = (one for key in sorted(self._victims.get(name, ())) for one in self.config_maps(key))
+        return [one for one in maps if (one.data or {}).get("preemptor") == name]
 
     def _add(self, placed: Placed) -> None:
         key = group_of(placed.pod)
@@ -115,24 +115,28 @@ class GroupMembers:
                 del self._placed[key]
 
     def _describe(self, kind: str, old: Any, new: Any) -> None:
-        if kind == POD_GROUP_KIND:
-            for obj, put in ((old, False), (new, True)):
-                if obj is not None:
-                    key = f"{obj.metadata.namespace}/{obj.metadata.name}"
-                    self._pod_groups.pop(key, None)
-                    self.changed.add(key)
-                    if put:
-                        self._pod_groups[key] = obj
-            return
+        source = sources.BY_KIND[kind]
         for obj, put in ((old, False), (new, True)):
             if obj is None:
                 continue
-            meta = obj.metadata
-            key = f"{meta.namespace}/{name_in(obj.data or {})}"
+            key, name = source.key(obj), obj.metadata.name
             self.changed.add(key)
-            maps = self._maps.setdefault(key, {})
-            maps.pop(meta.name, None)
+            found = self._objects.setdefault(key, {})
+            found.pop((kind, name), None)
             if put:
-                maps[meta.name] = obj
-            if not maps:
-                del self._maps[key]
+                found[kind, name] = obj
+            if not found:
+                del self._objects[key]
+            if kind == configmap.KIND and (preemptor := (obj.data or {}).get("preemptor")):
+                self._note_victim(preemptor, key)
+
+    def _note_victim(self, preemptor: str, key: str) -> None:
+        """Note or forget that a group was evicted for another, as its ConfigMaps say now."""
+        maps = self.config_maps(key)
+        if any((one.data or {}).get("preemptor") == preemptor for one in maps):
+            self._victims.setdefault(preemptor, set()).add(key)
+            return
+        victims = self._victims.get(preemptor, set())
+        victims.discard(key)
+        if not victims:
+            self._victims.pop(preemptor, None)

@@ -13,32 +13,30 @@ from typing import Any
 
 from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
-from scheduler.framework.calls import ApiCall
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.groups import (
     GroupReport,
     GroupRoom,
     Stage,
+    Told,
+    title,
 )
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
+from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.plugins.groups.deciding import Decider
+from scheduler.plugins.groups.describing import TOPOLOGY_KIND, Descriptions
+from scheduler.plugins.groups.group import LARGEST_GROUP
+from scheduler.plugins.groups.life import FAILED, Record
+from scheduler.plugins.groups.members import GroupMembers, group_of
+from scheduler.plugins.groups.sources import registry as sources
+from scheduler.plugins.groups.task import Steps
+from scheduler.plugins.groups.telling import Teller
+from scheduler.plugins.groups.topology import Topology
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
-from scheduler.plugins.sakkara.args import ClusterTopologyPlacementGroupArgs
-from scheduler.plugins.sakkara.deciding import Decider, Steps
-from scheduler.plugins.sakkara.describing import TOPOLOGY_KIND, Descriptions
-from scheduler.plugins.sakkara.group import name_in
-from scheduler.plugins.sakkara.life import FAILED, Record
-from scheduler.plugins.sakkara.members import (
-    GROUP_KIND,
-    POD_GROUP_KIND,
-    GroupMembers,
-    group_of,
-)
-from scheduler.plugins.sakkara.telling import Teller
-from scheduler.plugins.sakkara.topology import Topology
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
@@ -70,8 +68,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         "pod.deleted",
         "pod.requests",
         "self.labels",
-        GROUP_KIND,
-        POD_GROUP_KIND,
+        *sources.KINDS,
         TOPOLOGY_KIND,
     )
 
@@ -87,7 +84,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._decider = Decider(
             args, handle, self._members, self._described, self._records, self._trees
         )
-        self._teller = Teller(self._members, self._records, self._trees)
+        self._teller = Teller(self._members, self._records, self._trees, self._described.size_of)
 
     # In the queue
 
@@ -96,21 +93,23 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return group_of(queued.pod)
 
     def urgency(self, queued: Queued) -> Key:
-        """Return what a pod contributes to its group's key: its priority, never above the group's."""
+        """Return what a pod contributes to its group's key: its priority, never above the group's.
+
+        Of a group whose priority the API server has admitted it is that one.
+        """
         own, qos, since = super().urgency(queued)
         key = group_of(queued.pod)
-        limit = self._described.priority_of(key) if key else None
-        return own if limit is None else max(own, -limit), qos, since
+        spec = self._described.spec_of(key) if key else None
+        if spec is None or spec.priority is None:
+            return own, qos, since
+        return -spec.priority if spec.counts_alone else max(own, -spec.priority), qos, since
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the members of a group whose description changed."""
-        if change.kind != GROUP_KIND:
+        source = sources.BY_KIND.get(change.kind)
+        if source is None:
             return None
-        keys = {
-            f"{obj.metadata.namespace}/{name_in(obj.data or {})}"
-            for obj in (change.old, change.new)
-            if obj is not None
-        }
+        keys = {source.key(obj) for obj in (change.old, change.new) if obj is not None}
         return lambda pod: group_of(pod) in keys
 
     # At the gate
@@ -120,6 +119,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         key = group_of(pod)
         if not key:
             return None
+        claims = sources.dispute(pod)
+        if claims:
+            return unresolvable(f"several groups claim the pod: {claims}")
         members = self.handle.group_members(key, pod)
         known = self._answers.get(key)
         # All members are asked about at once, mostly: what holds for one holds for the next.
@@ -133,12 +135,12 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return known.wanted
         if pod.metadata.uid in known.uids:
             return None
-        return unschedulable(f"the group {key} has all its members")
+        return unschedulable(f"the group {title(key)} has all its members")
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Say whether a change can help this member's group."""
         key = group_of(pod)
-        if change.kind in (GROUP_KIND, POD_GROUP_KIND):
+        if change.kind in sources.BY_KIND:
             return any(
                 obj is not None and obj.metadata.namespace == pod.metadata.namespace
                 for obj in (change.old, change.new)
@@ -158,30 +160,34 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
         """Return whom to decide now, or why the group has to wait."""
+        name = title(key)
         try:
             spec = self._described.group(key)
         except ObjectError as error:
             self._decider.hold(key, error.message)
-            return unresolvable(f"the group {key} is held: {error.message}")
+            return unresolvable(f"the group {name} is held: {error.message}")
         if spec is None:
-            text = f"no ConfigMap or PodGroup describes the group {key}"
-            return unresolvable(text)
+            return unresolvable(sources.missing(key))
         known = self.handle.pods.get
         waiting = [pod for pod in pods if known(pod.metadata.uid) is None]
         if any(self.handle.is_preempting(pod.metadata.uid) for pod in waiting):
-            return unschedulable(f"the group {key} waits for evictions")
+            return unschedulable(f"the group {name} waits for evictions")
         if self._decider.leaving(key):
-            return unschedulable(f"the group {key} waits for evicted pods to leave")
-        missing = spec.size - len(self._members.standing(key))
+            return unschedulable(f"the group {name} waits for evicted pods to leave")
+        standing = self._members.standing(key)
+        if spec.is_minimum and any(placed.assumed for placed in standing):
+            return unschedulable(f"the group {name} waits until others of it are bound")
+        missing = spec.size - len(standing)
         if missing <= 0 and spec.is_minimum and waiting:
             missing = 1
         if missing <= 0:
-            return unschedulable(f"the group {key} has all its {spec.size} members")
-        staying = [pod for pod in waiting if not pod.is_terminating]
+            return unschedulable(f"the group {name} has all its {spec.size} members")
+        staying = [pod for pod in waiting if not pod.is_terminating and not sources.dispute(pod)]
         if len(staying) < missing:
-            text = f"the group {key} is not complete: it needs {spec.size} members"
+            text = f"the group {name} is not complete: it needs {spec.size} members"
             return unschedulable(text)
-        return tuple(pod.metadata.uid for pod in staying[:missing])
+        taken = staying if spec.is_minimum else staying[:missing]
+        return tuple(pod.metadata.uid for pod in taken[:LARGEST_GROUP])
 
     # The plan
 
@@ -192,11 +198,14 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     # Afterwards
 
     def group_whole(self, victims: Sequence[Placed]) -> tuple[Placed, ...]:
-        """Return victims with the bound members of their groups: one alone would leave a torso."""
+        """Return victims with the bound members of their groups that go only as a whole."""
         found = {victim.pod.metadata.uid: victim for victim in victims}
         for key in dict.fromkeys(group_of(victim.pod) for victim in victims):
-            if key and self._described.priority_of(key) is not None:
-                found |= {one.pod.metadata.uid: one for one in self._members.standing(key)}
+            if not key:
+                continue
+            members = self._members.standing(key)
+            if self._described.unit_of(key, members)[0]:
+                found |= {one.pod.metadata.uid: one for one in members}
         return tuple(found.values())
 
     def group_changed(self) -> set[str]:
@@ -206,8 +215,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             self._members.changed = set()
         return changed
 
-    def group_told(self, key: str, stage: Stage, now: float) -> Sequence[ApiCall]:
-        """Keep the group's state, and return the requests that write it down."""
+    def group_told(self, key: str, stage: Stage, now: float) -> Sequence[Told]:
+        """Keep the group's state, and return what writes it down and tells of it."""
         if stage is Stage.CHANGED:
             return self._teller.checked(key, self._described.size_of(key), now)
         return self._teller.told(key, stage, now)

@@ -12,9 +12,9 @@ import msgspec
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
-from scheduler.plugins.sakkara.group import Constraint, GroupSpec
-from scheduler.plugins.sakkara.placement import Seat, in_order
-from scheduler.plugins.sakkara.topology import Topology
+from scheduler.plugins.groups.group import Constraint, GroupSpec
+from scheduler.plugins.groups.placement import Seat, in_order
+from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Instance, Leaf, Level, Rule
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import Amounts, counted, pod_requests
@@ -35,17 +35,23 @@ def site(
     slots: IntColumn,
     standing: Sequence[Placed],
     count: int,
+    minimum: int = 0,
+    *,
+    levels_first: bool = False,
+    among: Sequence[int] | None = None,
 ) -> Site:
     """Return the instance of placing `count` members where `slots` (by row) says there is room.
 
     Members that stand already are held where they are; those outside of the tree do not take part.
+    With a `minimum`, held ones included, fewer than all may be placed; `levels_first` says what is
+    looked at first then. `among` are the leaves of the tree that are looked at, if not all.
     """
     held: dict[str, int] = {}
     for placed in standing:
         held[placed.node] = held.get(placed.node, 0) + 1
     leaves, rows, names = [], [], []
     inside = 0
-    for path, name in tree.leaves:
+    for path, name in tree.leaves if among is None else map(tree.leaves.__getitem__, among):
         row = nodes.row(name)
         there = held.get(name, 0)
         room = 0 if row is None else int(slots[row])
@@ -56,7 +62,16 @@ def site(
         rows.append(row)
         names.append(name)
     levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
-    return Site(Instance(levels, tuple(leaves), count + inside), tuple(rows), tuple(names))
+    size = count + inside
+    least = max(1, inside, minimum) if 0 < minimum < size else 0
+    instance = Instance(
+        levels,
+        tuple(leaves),
+        size,
+        minimum=least if least < size else 0,
+        levels_first=levels_first,
+    )
+    return Site(instance, tuple(rows), tuple(names))
 
 
 def rule(constraint: Constraint | None) -> Rule:
@@ -75,17 +90,20 @@ def rule(constraint: Constraint | None) -> Rule:
 
 
 def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[str, str]:
-    """Return the node of each member by uid: members in order over leaves in order of their paths."""
+    """Return the node of each member by uid: members in order over leaves in order of their paths.
+
+    Where fewer places are taken than there are members, the last of them get none.
+    """
     leaves = found.instance.leaves
     order = sorted(range(len(leaves)), key=lambda at: leaves[at].path)
     free = [found.names[at] for at in order for _ in range(counts[at] - leaves[at].held)]
     uids = (pod.metadata.uid for pod in in_order(members))
-    return dict(zip(uids, free, strict=True))
+    return dict(zip(uids, free, strict=not found.instance.is_elastic))
 
 
 def seats(tree: Topology, placed: Iterable[Placed]) -> list[Seat]:
     """Return members with their paths; those on nodes outside of the tree have no seat."""
-    paths = {name: path for path, name in tree.leaves}
+    paths = tree.paths
     return [
         Seat(one.pod.metadata.name, one.node, paths[one.node])
         for one in placed
@@ -120,4 +138,18 @@ def unlike(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) ->
                     f"{wanted.get(resource, 0)} {resource}, {other.metadata.name} for "
                     f"{got.get(resource, 0)}"
                 )
+    return ""
+
+
+def lacking(spec: GroupSpec, nodes: Nodes, standing: Sequence[Placed]) -> str:
+    """Return what the nodes lack of all that a group says it needs, or an empty text.
+
+    What its own members hold already counts as theirs.
+    """
+    for resource, needed in spec.needs.items():
+        free = nodes.allocatable(resource) - nodes.requested(resource)
+        left = int(free[nodes.exists].clip(min=0).sum())
+        left += sum(one.requests.get(resource, 0) for one in standing)
+        if left < needed:
+            return f"it needs {needed} of {resource} in all, {left} are free"
     return ""

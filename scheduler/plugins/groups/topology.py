@@ -8,12 +8,16 @@ share a name. Pure; called by the plugin when one of these inputs has changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from scheduler.base.arrays import BoolColumn
 from scheduler.base.errors import ObjectError
-from scheduler.plugins.sakkara.inputs import json_names, json_object
+from scheduler.framework.nodes import Nodes
+from scheduler.plugins.groups.inputs import json_names, json_object
 
 ROOT = "root"
 DEFAULT_TREE = "default-tree"
@@ -22,13 +26,14 @@ DEFAULT_RESOURCES = ("cpu", "memory")
 RACK_LABEL = "sakkara.topology.rack"
 DEEPEST = 16
 MOST_UNITS = 200_000
+NAMED = 3  # how many nodes a message names
 
 
-class Topology(msgspec.Struct, frozen=True):
+class Topology(msgspec.Struct, frozen=True, dict=True):
     """A tree: `levels` from the top to the leaves, `leaves` as (path of inner units, node name).
 
-    Every path has one entry per inner level; a branch that is shallower than the deepest one is
-    filled up with its own last name, so that its nodes take part like all others.
+    Every path has one entry per inner level; a node that stands higher than the deepest one gets units
+    of its own name below, so that it takes part like all others and shares them with nobody.
     """
 
     name: str
@@ -36,6 +41,11 @@ class Topology(msgspec.Struct, frozen=True):
     levels: tuple[str, ...]
     leaves: tuple[tuple[tuple[str, ...], str], ...]
     resources: tuple[str, ...] = DEFAULT_RESOURCES
+
+    @cached_property
+    def paths(self) -> dict[str, tuple[str, ...]]:
+        """The path of inner units above each node, by its name."""
+        return {name: path for path, name in self.leaves}
 
 
 def from_config_map(data: Mapping[str, str], source: str) -> Topology:
@@ -68,6 +78,30 @@ def flat(names: Iterable[str]) -> Topology:
     return Topology(DEFAULT_TREE, "all nodes", ("node",), leaves)
 
 
+def nowhere(tree: Topology, nodes: Nodes, fitting: BoolColumn) -> str:
+    """Return why a tree offers no node although that is not the nodes' own fault; else an empty text.
+
+    `fitting` are the rows on which a member would fit, in the tree or not.
+    """
+    rows = {row for _, name in tree.leaves if (row := nodes.row(name)) is not None}
+    if not rows:
+        named = ", ".join(sorted(name for _, name in tree.leaves)[:NAMED])
+        more = f" and {len(tree.leaves) - NAMED} others" if len(tree.leaves) > NAMED else ""
+        return (
+            f"the topology ({tree.source}) names no node of this cluster: {named}{more} "
+            "are not there; add the nodes to its tree"
+        )
+    outside = [row for row in np.flatnonzero(fitting).tolist() if row not in rows]
+    if not outside or fitting[sorted(rows)].any():
+        return ""
+    named = ", ".join(sorted(nodes.name(row) for row in outside)[:NAMED])
+    more = f" and {len(outside) - NAMED} others" if len(outside) > NAMED else ""
+    return (
+        f"only nodes that the topology ({tree.source}) does not name have room: {named}{more}; "
+        "add them to its tree"
+    )
+
+
 def _walk(units: Any, path: tuple[str, ...], found: list[tuple[tuple[str, ...], str]]) -> None:
     if len(path) >= DEEPEST:
         raise ObjectError(f"data.tree is deeper than {DEEPEST} levels at {'/'.join(path)}")
@@ -95,6 +129,5 @@ def _filled(
         if name in seen:
             raise ObjectError(f"data.tree: the node {name} stands in two places")
         seen.add(name)
-        filler = path[-1] if path else name
-        leaves.append((path + (filler,) * (depth - len(path)), name))
+        leaves.append((path + (name,) * (depth - len(path)), name))
     return tuple(leaves)

@@ -1,7 +1,8 @@
-"""What a group asks for: the group ConfigMap or a PodGroup → `GroupSpec`.
+"""`GroupSpec`: what a group asks for, in the one form that all sources are read into.
 
-Keys and their meaning are Sakkara's; what cannot be read holds the group with a text that names the
-key (D24). Numeric keys always bind, `type` is a wish unless `hard` stands beside it alone (D19).
+Rules by level have Sakkara's keys; what cannot be read holds the group with a text that names the
+key. Numeric keys always bind, `type` is a wish unless `hard` stands beside it alone. Made by
+scheduler.plugins.groups.sources, read by whoever plans, tells and evicts; pure.
 """
 
 from __future__ import annotations
@@ -12,19 +13,12 @@ from typing import Any, Literal
 import msgspec
 
 from scheduler.base.errors import ObjectError
-from scheduler.plugins.sakkara.inputs import (
+from scheduler.plugins.groups.inputs import (
     LARGEST_NUMBER,
-    json_object,
     kind_of,
     known,
-    parsed,
-    whole_number,
 )
 
-GROUP_LABEL = "sakkara.group.name"
-POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
-CONSTRAINTS_ANNOTATION = "sakkara.group/constraints"
-DEFAULT_GROUP = "default-group"
 LARGEST_GROUP = 10_000
 KEYS = ("type", "hard", "partitions", "min", "max", "factor")
 
@@ -41,9 +35,15 @@ class Constraint(msgspec.Struct, frozen=True):
 
 
 class GroupSpec(msgspec.Struct, frozen=True):
-    """A group as its owner wrote it; `priority` None leaves it to the pods.
+    """A group, whatever described it.
 
-    `is_minimum` says that more members than `size` may come; they are placed one by one.
+    At least `size` members are placed together. `is_minimum` says that more may come: those that are
+    there are placed in the same step as far as they fit, later ones into the units already used.
+    `priority` None leaves it to the pods. `counts_alone` takes the group's priority for that of its
+    pods, for an API server has admitted it; any other counts only as far as it is not above theirs.
+    `key_label` names a node label whose values are the units of a tree of its own, "" the profile's tree.
+    `is_ours` says that its members may be let go while it has never been whole. `goes_whole`: evicted
+    together or not at all.
     """
 
     namespace: str
@@ -53,52 +53,19 @@ class GroupSpec(msgspec.Struct, frozen=True):
     constraints: Mapping[str, Constraint] = {}
     source: str = ""
     is_minimum: bool = False
+    counts_alone: bool = False
+    key_label: str = ""
+    may_evict: bool = True
+    is_ours: bool = False
+    goes_whole: bool = True
+    has_classes: bool = False
+    needs: Mapping[str, int] = {}
+    hold_s: float = 0.0
 
     @property
     def key(self) -> str:
         """Return `namespace/name`."""
         return f"{self.namespace}/{self.name}"
-
-
-def name_in(data: Mapping[str, str]) -> str:
-    """Return the group's name in a group ConfigMap."""
-    return data.get("name", "").strip() or DEFAULT_GROUP
-
-
-def from_config_map(namespace: str, data: Mapping[str, str], source: str) -> GroupSpec:
-    """Read a group ConfigMap; ObjectError names the key that is wrong."""
-    size = whole_number(data, "size", 1, least=1)
-    if size > LARGEST_GROUP:
-        raise ObjectError(f"data.size: {size} is more than the largest group, {LARGEST_GROUP}")
-    return GroupSpec(
-        namespace,
-        name_in(data),
-        size,
-        whole_number(data, "priority", 0, least=-LARGEST_NUMBER),
-        constraints(json_object(data, "constraints"), "data.constraints"),
-        source,
-    )
-
-
-def from_pod_group(
-    namespace: str, name: str, min_member: int, annotations: Mapping[str, str]
-) -> GroupSpec:
-    """Read a PodGroup: at least `min_member` pods, placed by the rules of an annotation."""
-    if not 1 <= min_member <= LARGEST_GROUP:
-        raise ObjectError(f"spec.minMember: {min_member} is not between 1 and {LARGEST_GROUP}")
-    rules: dict[str, Constraint] = {}
-    if CONSTRAINTS_ANNOTATION in annotations:
-        where = f"metadata.annotations[{CONSTRAINTS_ANNOTATION}]"
-        try:
-            found = parsed(annotations, CONSTRAINTS_ANNOTATION)
-        except ObjectError as error:
-            raise ObjectError(error.message.replace("data.", "metadata.annotations.")) from error
-        if not isinstance(found, dict):
-            raise ObjectError(f"{where}: a JSON object is needed, not {kind_of(found)}")
-        rules = constraints(found, where)
-    return GroupSpec(
-        namespace, name, min_member, None, rules, f"PodGroup {namespace}/{name}", is_minimum=True
-    )
 
 
 def constraints(levels: Mapping[str, Any], where: str) -> dict[str, Constraint]:

@@ -14,12 +14,16 @@ import numpy as np
 from scheduler.base.errors import ObjectError
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.plugins.sakkara import group, topology
-from scheduler.plugins.sakkara.group import GroupSpec
-from scheduler.plugins.sakkara.members import GroupMembers
-from scheduler.plugins.sakkara.topology import Topology
+from scheduler.plugins.groups import topology
+from scheduler.plugins.groups.group import GroupSpec
+from scheduler.plugins.groups.members import GroupMembers
+from scheduler.plugins.groups.sources import configmap
+from scheduler.plugins.groups.sources import registry as sources
+from scheduler.plugins.groups.topology import Topology
+from scheduler.state.podindex import Placed
 
 TOPOLOGY_KIND = "TopologyConfigMap"
+MOST_TREES = 16
 
 
 class Descriptions:
@@ -36,20 +40,22 @@ class Descriptions:
         self._topology_object: Any = None
         self._last_good: Topology | None = None
         self.topology_fault = ""
+        self._labelled: dict[tuple[str, ...], tuple[int, Topology]] = {}
 
     def group(self, key: str) -> GroupSpec | None:
         """Return what a group asks for, None without an object; ObjectError says what is wrong."""
-        maps = self._members.config_maps(key)
-        if len(maps) > 1:
-            names = ", ".join(f"{m.metadata.namespace}/{m.metadata.name}" for m in maps)
-            raise ObjectError(f"the ConfigMaps {names} describe the same group")
-        source = maps[0] if maps else self._members.pod_group(key)
-        if source is None:
+        found = self._members.described_by(key)
+        if not found:
             self._read.pop(key, None)
             return None
+        kind, source = found[0]
+        if len(found) > 1 and kind == found[1][0] == configmap.KIND:
+            maps = (obj.metadata for kind, obj in found if kind == configmap.KIND)
+            names = ", ".join(f"{meta.namespace}/{meta.name}" for meta in maps)
+            raise ObjectError(f"the ConfigMaps {names} describe the same group")
         known = self._read.get(key)
         if known is None or known[0] is not source:
-            known = self._read[key] = (source, _spec(source, is_map=bool(maps)))
+            known = self._read[key] = (source, sources.read(kind, source))
         if isinstance(known[1], ObjectError):
             raise known[1]
         return known[1]
@@ -64,11 +70,40 @@ class Descriptions:
         spec = self._readable(key)
         return None if spec is None else spec.priority
 
+    def unit_of(self, key: str, members: Sequence[Placed]) -> tuple[bool, int]:
+        """Return whether a group's members are evicted only together, and the priority of that unit.
+
+        A group that no object describes is a number of single pods. One whose object cannot be read stays
+        together. The priority that anybody may write counts only as far as it is not above that of
+        the members.
+        """
+        lowest = min((one.pod.priority for one in members), default=0)
+        if not self._members.described_by(key):
+            return False, lowest
+        spec = self._readable(key)
+        if spec is None:
+            return True, lowest
+        said = spec.priority
+        if said is not None and spec.counts_alone:
+            return spec.goes_whole, said
+        return spec.goes_whole, lowest if said is None else min(said, lowest)
+
+    def spec_of(self, key: str) -> GroupSpec | None:
+        """Return what a group asks for, None when nobody knows or it cannot be read."""
+        return self._readable(key)
+
     def _readable(self, key: str) -> GroupSpec | None:
         try:
             return self.group(key)
         except ObjectError:
             return None
+
+    def tree_for(self, spec: GroupSpec, nodes: Nodes) -> Topology:
+        """Return the tree that a group is placed in; ObjectError when it cannot be read."""
+        if spec.key_label:
+            key = spec.key_label
+            return self._by_labels(nodes, (key,), (key, "node"), f"label {key}")
+        return self.topology(nodes)
 
     def topology(self, nodes: Nodes) -> Topology:
         """Return the tree that holds now; ObjectError when the first one cannot be read."""
@@ -103,6 +138,16 @@ class Descriptions:
             if not len(rack) or int(rack.min()) < 0:
                 return topology.flat(name for _, name in _named(nodes))
             labels, levels = (topology.RACK_LABEL,), topology.DEFAULT_LEVELS
+        return self._by_labels(nodes, labels, levels, "node labels")
+
+    def _by_labels(
+        self, nodes: Nodes, labels: Sequence[str], levels: tuple[str, ...], source: str
+    ) -> Topology:
+        """Return the tree that labels of the nodes make: the same one until a node changes."""
+        mark = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
+        known = self._labelled.get(levels)
+        if known is not None and known[0] == mark >= 0:
+            return known[1]
         columns = [(nodes.label_ids(label), nodes.label_values(label)) for label in labels]
         leaves = []
         for row, name in _named(nodes):
@@ -110,23 +155,13 @@ class Descriptions:
             if min(ids) >= 0:
                 path = tuple(values[i] for i, (_, values) in zip(ids, columns, strict=True))
                 leaves.append((path, name))
-        return Topology(topology.DEFAULT_TREE, "node labels", levels, tuple(sorted(leaves)))
+        made = Topology(topology.DEFAULT_TREE, source, levels, tuple(sorted(leaves)))
+        if len(self._labelled) >= MOST_TREES:  # anybody may name a label
+            self._labelled.clear()
+        self._labelled[levels] = (mark, made)
+        return made
 
 
 def _named(nodes: Nodes) -> Iterator[tuple[int, str]]:
     for row in np.flatnonzero(nodes.exists).tolist():
         yield row, nodes.name(row)
-
-
-def _spec(source: Any, *, is_map: bool) -> GroupSpec | ObjectError:
-    meta = source.metadata
-    try:
-        if is_map:
-            name = f"ConfigMap {meta.namespace}/{meta.name}"
-            return group.from_config_map(meta.namespace, source.data or {}, name)
-        return group.from_pod_group(
-            meta.namespace, meta.name, source.spec.min_member, meta.annotations
-        )
-    except ObjectError as error:
-        kind = "ConfigMap" if is_map else "PodGroup"
-        return ObjectError(f"{kind} {meta.namespace}/{meta.name}: {error.message}")

@@ -14,12 +14,14 @@ import msgspec
 from scheduler.base.clock import parse_rfc3339, rfc3339_micro
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import Stage
-from scheduler.plugins.sakkara.placement import Seat, rank_text, ranks, tree_text
+from scheduler.plugins.groups.placement import Seat, rank_text, ranks, tree_text
 from scheduler.state.podindex import Placed
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 LONGEST_MESSAGE = 1024
+MEMBER_STATUS, MEMBER_RETRIES = "sakkara.member.status", "sakkara.member.retries"
+MEMBER_RANK = "sakkara.member.rank"
 
 WAITING, READY, ASSIGNED, PERMITTED = "Waiting", "Ready", "Assigned", "Permitted"
 BOUND, PREEMPTING, PREEMPTED, FAILED = "Bound", "Preempting", "Preempted", "Failed"
@@ -32,13 +34,14 @@ STATUS_AFTER: Mapping[Stage, str] = {
     Stage.PERMITTED: PERMITTED,
     Stage.BOUND: BOUND,
     Stage.RELEASED: WAITING,
+    Stage.DISSOLVED: WAITING,
     Stage.PREEMPTING: PREEMPTING,
 }
 WRITTEN = (FAILED, BOUND, WAITING, PREEMPTING)
 
 
 class Record(msgspec.Struct):
-    """What is remembered of a group between its attempts; lost at a restart without harm."""
+    """What is remembered of a group between its attempts, for telling; no decision depends on it."""
 
     status: str = WAITING
     message: str = ""
@@ -51,7 +54,10 @@ class Record(msgspec.Struct):
     conflict: tuple[str, ...] = ()
     victims: tuple[Placed, ...] = ()
     awaited: frozenset[str] = frozenset()
-    was_bound: bool = False
+    reporter: str = ""
+    released_at: float = 0.0
+    is_error: bool = False
+    announced: str = ""
 
 
 def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiCall]:
@@ -93,9 +99,9 @@ def labels(placed: Iterable[Placed], seats: list[Seat], retries: int) -> list[Ap
     calls = []
     for one in placed:
         meta = one.pod.metadata
-        wanted = {"sakkara.member.status": BOUND, "sakkara.member.retries": str(retries)}
+        wanted = {MEMBER_STATUS: BOUND, MEMBER_RETRIES: str(retries)}
         if meta.name in rank_of:
-            wanted["sakkara.member.rank"] = str(rank_of[meta.name])
+            wanted[MEMBER_RANK] = str(rank_of[meta.name])
         changed = {key: value for key, value in wanted.items() if meta.labels.get(key) != value}
         if changed:
             path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}"

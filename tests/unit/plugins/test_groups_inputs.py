@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from scheduler.base.errors import ObjectError
-from scheduler.plugins.sakkara.group import (
-    Constraint,
-    check_levels,
-    from_config_map,
-    from_pod_group,
-)
-from scheduler.plugins.sakkara.topology import flat
-from scheduler.plugins.sakkara.topology import from_config_map as topology_of
-from tests.unit.plugins.sakkaradocs import GROUP, TREE
+from scheduler.objects.meta import AnnotatedMeta
+from scheduler.objects.podgroup import PodGroup, PodGroupSpec
+from scheduler.plugins.groups.group import Constraint, check_levels
+from scheduler.plugins.groups.sources import coscheduling
+from scheduler.plugins.groups.sources.configmap import from_config_map
+from scheduler.plugins.groups.topology import flat
+from scheduler.plugins.groups.topology import from_config_map as topology_of
+from tests.unit.plugins.groupsdocs import GROUP, TREE
 
 
 def test_the_design_texts_examples_are_read() -> None:
@@ -103,8 +102,18 @@ def test_units_are_known_by_path_and_short_branches_take_part() -> None:
     assert [
         (("z0", "rack"), "a"),
         (("z1", "rack"), "b"),
-        (("z2", "z2"), "c"),
+        (("z2", "c"), "c"),
     ] == list(topology.leaves)
+
+
+def test_nodes_of_a_short_branch_share_no_unit() -> None:
+    """Each of them is a unit of its own at the levels that it lacks."""
+    tree = '{"z0": {"a": {}, "b": {}, "rack": {"c": {}}}, "d": {}}'
+    topology = topology_of({"tree": tree, "level-names": '["zone", "rack", "node"]'}, "")
+
+    assert {("z0", "a"), ("z0", "b"), ("z0", "rack"), ("d", "d")} == {
+        path for path, _ in topology.leaves
+    }
 
 
 def test_without_a_config_map_all_nodes_make_a_flat_tree() -> None:
@@ -114,9 +123,11 @@ def test_without_a_config_map_all_nodes_make_a_flat_tree() -> None:
 
 def test_a_pod_group_is_a_group_with_a_minimum() -> None:
     """minMember is the size, rules stand in an annotation."""
-    spec = from_pod_group("ns", "g", 3, {"sakkara.group/constraints": '{"node": {"factor": 2}}'})
+    rules = {"sakkara.group/constraints": '{"node": {"factor": 2}}'}
+    meta = AnnotatedMeta(name="g", namespace="ns", annotations=rules)
+    spec = coscheduling.SOURCE.read(PodGroup(meta, PodGroupSpec(3)))
 
     assert (3, None, True) == (spec.size, spec.priority, spec.is_minimum)
     assert {"node": Constraint(factor=2)} == spec.constraints
     with pytest.raises(ObjectError, match="minMember"):
-        from_pod_group("ns", "g", 0, {})
+        coscheduling.SOURCE.read(PodGroup(meta, PodGroupSpec(0)))
