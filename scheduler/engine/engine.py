@@ -337,7 +337,6 @@ class Engine:
         groups = Groups(planners(self.profiles), tools, self.queues, self.suspended, doors)
         if groups.is_needed:
             gates.on_answer = groups.entered
-            self.preemptions.whole = groups.whole
         return groups
 
     def _connect_handle(self) -> None:
@@ -363,6 +362,7 @@ class Engine:
         self._handle.on_missing = missing
         self._handle.on_is_preempting = self.preemptions.is_running
         self._handle.on_group_members = self.groups.present
+        self._handle.on_disruption_units = self.groups.disruption_units
         self._handle.on_allow = lambda uid, plugin: bindings.allow(uid, plugin, self._now)
         self._handle.on_reject = lambda uid, plugin, reason: bindings.reject(
             uid, plugin, reason, self._now

@@ -6,8 +6,9 @@ those of the second, and so on; `index` says for each pod which entry of `rows` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
@@ -18,12 +19,22 @@ from scheduler.state.rowlists import AMOUNTS, FIRST_AMOUNT, RowLists
 _SCORED = {CPU: 0, MEMORY: 1}
 
 
+class Party(msgspec.Struct, frozen=True):
+    """Pods that leave together: those on one row, and the others with their rows of the table."""
+
+    here: tuple[Placed, ...]
+    elsewhere: tuple[tuple[Placed, int], ...] = ()
+
+
 class Crowd:
     """Pods on `rows`; those of `rows[i]` are the numbers `starts[i]` to `starts[i + 1]`.
 
     `counts` is the number of pods per row, `find` returns a pod by its number, `known` holds amounts
     that somebody has worked out already. If these are all pods there of a priority below some number,
     that is `below`.
+
+    A number may stand for several pods that leave together: `parties` has them by that number, those of
+    this row and those elsewhere. What such a number requests is what its pods on this row do.
     """
 
     below: int | None = None
@@ -34,10 +45,12 @@ class Crowd:
         counts: IntColumn,
         find: Callable[[int], Placed],
         known: Mapping[str, IntColumn] | None = None,
+        parties: Mapping[int, Party] | None = None,
     ) -> None:
         self.rows = rows
         self.counts = counts
         self.pod = find
+        self.parties: Mapping[int, Party] = parties or {}
         self.index: Rows = np.repeat(np.arange(len(rows)), counts)
         self.starts: IntColumn = np.concatenate(([0], counts.cumsum()))
         self._amounts = dict(known or {})
@@ -50,10 +63,36 @@ class Crowd:
         """Return the numbers of the pods on `rows[place]`."""
         return range(int(self.starts[place]), int(self.starts[place + 1]))
 
+    def here(self, number: int) -> Sequence[Placed]:
+        """Return the pods of this row that a number stands for."""
+        party = self.parties.get(number)
+        return (self.pod(number),) if party is None else party.here
+
+    def everybody(self) -> Iterator[tuple[int, Placed]]:
+        """Yield all pods of these rows, each with its number."""
+        if not self.parties:
+            yield from enumerate(map(self.pod, range(len(self))))
+            return
+        for number in range(len(self)):
+            for placed in self.here(number):
+                yield number, placed
+
+    def moves(self, number: int) -> list[tuple[Placed, int]]:
+        """Return all pods that a number stands for, with their rows of the table."""
+        row = int(self.rows[self.index[number]])
+        party = self.parties.get(number)
+        if party is None:
+            return [(self.pod(number), row)]
+        return [*((placed, row) for placed in party.here), *party.elsewhere]
+
     def reordered(self, order: Rows) -> Crowd:
         """Return the same pods in another order within their rows."""
         amounts = {resource: column[order] for resource, column in self._amounts.items()}
-        crowd = Crowd(self.rows, self.counts, lambda pod: self.pod(order[pod]), amounts)
+        parties = {}
+        if self.parties:
+            place = np.argsort(order)
+            parties = {int(place[number]): party for number, party in self.parties.items()}
+        crowd = Crowd(self.rows, self.counts, lambda pod: self.pod(order[pod]), amounts, parties)
         crowd.below = self.below
         return crowd
 
@@ -66,6 +105,9 @@ class Crowd:
             else:
                 pods = map(self.pod, range(len(self)))
                 column = _column((pod.requests.get(resource, 0) for pod in pods), len(self))
+            for number, party in self.parties.items():
+                of = [1 if resource == PODS else p.requests.get(resource, 0) for p in party.here]
+                column[number] = sum(of)
             self._amounts[resource] = column
         return column
 
@@ -76,6 +118,8 @@ class Crowd:
             part = _SCORED[resource]
             pods = map(self.pod, range(len(self)))
             column = _column((pod.scored_requests[part] for pod in pods), len(self))
+            for number, party in self.parties.items():
+                column[number] = sum(placed.scored_requests[part] for placed in party.here)
             self._scored[resource] = column
         return column
 

@@ -41,8 +41,9 @@ class PostFiltered(msgspec.Struct, frozen=True):
 
     `nominated_node` None leaves the pod's nomination alone, an empty text clears it. `victims` are
     the pods to evict from the nominated node. `text` joins the pod's message when nothing was found.
-    `offers` are all candidates, where they were wanted, and `choose` picks the best of those that are
-    left of them (at least one; their victims may have changed).
+    `offers` are all candidates, where they were wanted, and `choose` returns the node of the best of
+    those that are left of them (at least one; their victims may have changed) and everybody who has to
+    go for it.
     """
 
     status: Status = SUCCESS
@@ -50,4 +51,4 @@ class PostFiltered(msgspec.Struct, frozen=True):
     victims: tuple[Placed, ...] = ()
     text: str = ""
     offers: tuple[Offer, ...] = ()
-    choose: Callable[[tuple[Offer, ...]], Offer] | None = None
+    choose: Callable[[tuple[Offer, ...]], tuple[str, tuple[Placed, ...]]] | None = None

@@ -140,7 +140,8 @@ class Rehearsal:
         thinning = self._thinning
         row = int(thinning.crowd.rows[place])
         more = [(placed, row) for placed in thinning.come(place)]
-        whole = self._attempted.nodes.hypothetical(thinning.away(place), more)
+        away = [placed for placed, _ in thinning.away(place)]
+        whole = self._attempted.nodes.hypothetical(away, more)
         here = np.zeros(whole.size, dtype=np.bool_)
         here[row] = True
         status = SUCCESS
@@ -174,7 +175,10 @@ class Rehearsal:
         state = self._attempted.states.by_plugin[plugin.name]
         with named(plugin, "Concerns"):
             flags = (plugin.concerns(state, crowd.pod(pod)) for pod in range(len(crowd)))
-            return np.fromiter(flags, dtype=np.bool_, count=len(crowd))
+            found = np.fromiter(flags, dtype=np.bool_, count=len(crowd))
+            for pod in crowd.parties:
+                found[pod] = any(plugin.concerns(state, one) for one, _ in crowd.moves(pod))
+            return found
 
     def _sections(self, bounds: Sequence[Bound]) -> Iterator[_Section]:
         """Split filters, in order, into runs of local ones and single others."""

@@ -46,8 +46,8 @@ class RowStates:
             state = _copied(self._states.by_plugin[plugin.name])
             row = int(thinning.crowd.rows[place])
             with named(plugin, "RemovePod"):
-                for placed in thinning.away(place):
-                    plugin.remove_pod(state, placed, row)
+                for placed, left in thinning.away(place):
+                    plugin.remove_pod(state, placed, left)
             with named(plugin, "AddPod"):
                 for placed in thinning.come(place):
                     plugin.add_pod(state, placed, row)
@@ -65,7 +65,8 @@ class RowStates:
                 for plugin, state in self._clones.get((place, promised), {}).values():
                     with named(plugin, "AddPod" if back else "RemovePod"):
                         move = plugin.add_pod if back else plugin.remove_pod
-                        move(state, crowd.pod(pod), int(crowd.rows[place]))
+                        for placed, row in crowd.moves(pod):
+                            move(state, placed, row)
 
 
 def recompute(plugin: Any, cycle: Cycle, view: Nodes, states: States) -> Status:

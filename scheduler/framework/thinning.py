@@ -60,9 +60,11 @@ class Thinning:
         self._offered, self._step, self._now = _NO_PODS, None, {}
         return leaving
 
-    def away(self, place: int) -> list[Placed]:
-        """Return the pods that are gone from `crowd.rows[place]`."""
-        return [self.crowd.pod(pod) for pod in self.crowd.pods_of(place) if self.gone[pod]]
+    def away(self, place: int) -> list[tuple[Placed, int]]:
+        """Return the pods that are gone when those of `crowd.rows[place]` are, with their rows."""
+        crowd = self.crowd
+        gone = (pod for pod in crowd.pods_of(place) if self.gone[pod])
+        return [move for pod in gone for move in crowd.moves(pod)]
 
     def come(self, place: int) -> list[Placed]:
         """Return the promised pods that count on `crowd.rows[place]`."""
@@ -98,7 +100,8 @@ class Thinning:
         """Yield the pods that are gone (-1) and the promised ones that count (1), with their rows."""
         crowd = self.crowd
         for pod in np.flatnonzero(self.gone).tolist():
-            yield crowd.pod(pod), int(crowd.rows[crowd.index[pod]]), -1
+            row = int(crowd.rows[crowd.index[pod]])
+            yield from ((placed, row, -1) for placed in crowd.here(pod))
         for placed, row in self.arrivals():
             yield placed, row, 1
 
@@ -121,7 +124,12 @@ class Thinning:
     def _delta(self, places: Sequence[int]) -> Delta:
         rows = self.crowd.rows
         return Delta(
-            [(placed, int(rows[place])) for place in places for placed in self.away(place)],
+            [
+                (placed, row)
+                for place in places
+                for placed, row in self.away(place)
+                if row == rows[place]
+            ],
             [(placed, int(rows[place])) for place in places for placed in self.come(place)],
         )
 

@@ -57,7 +57,7 @@ def _preempt(case, expect):
 
 def _dry_run(case, expect):
     table = _Table(case)
-    found = table.plugin.candidates(table.cycle, table.failure())
+    found = table.plugin.candidates(table.cycle, table.nodes, table.failure())
     nodes = table.nodes
     candidates = {
         nodes.name(int(block.pods.rows[place])): {

@@ -7,7 +7,7 @@ pre-enqueue asks). An eviction that fails ends the preemption; the pod is then s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
@@ -50,8 +50,6 @@ class Preemptions:
         self._observation = observation
         self._room_freed = room_freed
         self._running: dict[str, _Running] = {}
-        # Victims with whoever has to go with them, for a profile that decides groups.
-        self.whole: Callable[[str, Sequence[Placed]], tuple[Placed, ...]] = _no_groups
 
     def is_running(self, uid: str) -> bool:
         """Whether evictions for this pod are under way."""
@@ -59,7 +57,6 @@ class Preemptions:
 
     def begin(self, pod: Pod, node: str, victims: tuple[Placed, ...], now: float) -> None:
         """Evict `victims` for `pod`, which is nominated to `node` already."""
-        victims = self.whole(pod.spec.scheduler_name, victims)
         self._observation.preempted(len(victims))
         leaving = [victim for victim in victims if not victim.pod.is_terminating]
         if not leaving:
@@ -126,7 +123,3 @@ class Preemptions:
         # Held at the gate, the pod may have missed the word that its victims are gone.
         if queued is not None and (not is_done or queued.where is Where.GATED):
             self._queues.activate([uid], now)
-
-
-def _no_groups(_profile: str, victims: Sequence[Placed]) -> tuple[Placed, ...]:
-    return tuple(victims)

@@ -17,7 +17,21 @@ from scheduler.state.podindex import Placed
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
+<<<<<<< HEAD:scheduler/plugins/groups/members.py
 group_of = sources.group_of
+=======
+GROUP_KIND = "GroupConfigMap"
+POD_GROUP_KIND = "PodGroup"
+
+_LEAST_KEPT = 1024
+
+
+def group_of(pod: Pod) -> str:
+    """Return `namespace/name` of the pod's group, or an empty text."""
+    labels = pod.metadata.labels
+    name = labels.get(GROUP_LABEL) or labels.get(POD_GROUP_LABEL)
+    return f"{pod.metadata.namespace}/{name}" if name else ""
+>>>>>>> b346e5f (Count whole groups when an ordinary pod looks for victims):scheduler/plugins/sakkara/members.py
 
 
 class GroupMembers:
@@ -35,10 +49,19 @@ class GroupMembers:
         # What nobody has looked at since it changed; not part of what is tracked.
         self.changed: set[str] = set()
         self.version = 0
+        # Groups by when they last changed, the latest last; older ones than `_forgotten` are left out.
+        self._touched: dict[str, int] = {}
+        self._clock = 1
+        self._forgotten = 0
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what the cluster holds."""
+<<<<<<< HEAD:scheduler/plugins/groups/members.py
         self._placed, self._objects, self._victims = {}, {}, {}
+=======
+        self._forget()
+        self._placed, self._maps, self._pod_groups = {}, {}, {}
+>>>>>>> b346e5f (Count whole groups when an ordinary pod looks for victims):scheduler/plugins/sakkara/members.py
         for placed in cluster.pods:
             self._add(placed)
         for kind in sources.KINDS:
@@ -90,6 +113,21 @@ class GroupMembers:
             return []
         return sources.in_order((kind, obj) for (kind, _), obj in found.items())
 
+    def is_described(self, key: str) -> bool:
+        """Return whether any object describes a group, readable or not."""
+        return key in self._maps or key in self._pod_groups
+
+    def changed_since(self, mark: int) -> tuple[int, list[str], bool]:
+        """Return the mark of now, the groups that changed after `mark`, and whether these are all."""
+        if mark <= self._forgotten:
+            return self._clock, list(self.keys()), True
+        found = []
+        for key in reversed(self._touched):
+            if self._touched[key] <= mark:
+                break
+            found.append(key)
+        return self._clock, found, False
+
     def config_maps(self, key: str) -> list[Any]:
         """Return the ConfigMaps that describe a group, by name."""
         return [obj for kind, obj in self.described_by(key) if kind == configmap.KIND]
@@ -99,22 +137,36 @@ class GroupMembers:
         maps = (one for key in sorted(self._victims.get(name, ())) for one in self.config_maps(key))
         return [one for one in maps if (one.data or {}).get("preemptor") == name]
 
+    def _touch(self, key: str) -> None:
+        self.changed.add(key)
+        self._clock += 1
+        self._touched.pop(key, None)
+        self._touched[key] = self._clock
+        if len(self._touched) > 2 * len(self._placed) + _LEAST_KEPT:
+            # Groups that are gone need not be known for ever: whoever asks late starts afresh.
+            self._forget()
+
+    def _forget(self) -> None:
+        self._touched, self._forgotten = {}, self._clock
+        self._clock += 1
+
     def _add(self, placed: Placed) -> None:
         key = group_of(placed.pod)
         if key:
             self._placed.setdefault(key, {})[placed.pod.metadata.uid] = placed
-            self.changed.add(key)
+            self._touch(key)
 
     def _drop(self, placed: Placed) -> None:
         key = group_of(placed.pod)
         pods = self._placed.get(key)
         if pods is not None:
             pods.pop(placed.pod.metadata.uid, None)
-            self.changed.add(key)
+            self._touch(key)
             if not pods:
                 del self._placed[key]
 
     def _describe(self, kind: str, old: Any, new: Any) -> None:
+<<<<<<< HEAD:scheduler/plugins/groups/members.py
         source = sources.BY_KIND[kind]
         for obj, put in ((old, False), (new, True)):
             if obj is None:
@@ -123,6 +175,25 @@ class GroupMembers:
             self.changed.add(key)
             found = self._objects.setdefault(key, {})
             found.pop((kind, name), None)
+=======
+        if kind == POD_GROUP_KIND:
+            for obj, put in ((old, False), (new, True)):
+                if obj is not None:
+                    key = f"{obj.metadata.namespace}/{obj.metadata.name}"
+                    self._pod_groups.pop(key, None)
+                    self._touch(key)
+                    if put:
+                        self._pod_groups[key] = obj
+            return
+        for obj, put in ((old, False), (new, True)):
+            if obj is None:
+                continue
+            meta = obj.metadata
+            key = f"{meta.namespace}/{name_in(obj.data or {})}"
+            self._touch(key)
+            maps = self._maps.setdefault(key, {})
+            maps.pop(meta.name, None)
+>>>>>>> b346e5f (Count whole groups when an ordinary pod looks for victims):scheduler/plugins/sakkara/members.py
             if put:
                 found[kind, name] = obj
             if not found:
