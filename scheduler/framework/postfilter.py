@@ -40,7 +40,8 @@ class PostFiltered(msgspec.Struct, frozen=True):
     """What a post-filter plugin found.
 
     `nominated_node` None leaves the pod's nomination alone, an empty text clears it. `victims` are
-    the pods to evict from the nominated node. `text` joins the pod's message when nothing was found.
+    the pods to evict, those of the nominated node and whoever goes with them. The framework fills in
+    `plugin`. `text` joins the pod's message when nothing was found.
     `offers` are all candidates, where they were wanted, and `choose` returns the node of the best of
     those that are left of them (at least one; their victims may have changed) and everybody who has to
     go for it.
@@ -49,6 +50,7 @@ class PostFiltered(msgspec.Struct, frozen=True):
     status: Status = SUCCESS
     nominated_node: str | None = None
     victims: tuple[Placed, ...] = ()
+    plugin: str = ""
     text: str = ""
     offers: tuple[Offer, ...] = ()
     choose: Callable[[tuple[Offer, ...]], tuple[str, tuple[Placed, ...]]] | None = None

@@ -238,6 +238,8 @@ class Executor:
         return answer(effect.id, response, seen), response
 
     async def _evict(self, effect: Evict, _submitted_at: float) -> tuple[Answer, Response]:
+        # Nobody goes before it is written who it goes for.
+        await self._recorder.settle(effect.uid)
         response = await self._evictor.evict(effect)
         return answer(effect.id, response), response
 

@@ -174,7 +174,9 @@ def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
     chosen = next((one for one in found if one.status.is_success), None)
     if chosen is not None:
         nominated, victims = chosen.nominated_node, chosen.victims
-        return replace(decision, nominated_node=nominated, victims=victims)
+        return replace(
+            decision, nominated_node=nominated, victims=victims, preempted_by=chosen.plugin
+        )
     # kube-scheduler: where a plugin fails, what the others said is lost.
     failed = [one for one in found if one.status.code is Code.ERROR]
     texts = [one.text for one in failed or found if one.text]

@@ -219,7 +219,7 @@ class ExtenderCycle:
         if offers and found.choose is not None:
             node, victims = found.choose(offers)
             if victims:
-                return PostFiltered(nominated_node=node, victims=victims)
+                return PostFiltered(nominated_node=node, victims=victims, plugin=found.plugin)
         text = f"preemption: {NO_CANDIDATE}"
         return PostFiltered(unschedulable(text), text=text)
 

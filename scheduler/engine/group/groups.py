@@ -318,7 +318,7 @@ class Groups:
             nominated = [(member, outcome.nodes[member.uid]) for member in named]
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
-            decisions = self._doors.nominate(nominated, outcome.victims, status)
+            decisions = self._doors.nominate(run.key, nominated, outcome.victims, status)
             self._refused.extend((run.key, *told) for told in decisions)
             self._refuse_some(now)
             others = [member for member in run.members if member.uid not in outcome.nodes]
