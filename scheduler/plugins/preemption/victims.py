@@ -104,13 +104,13 @@ class _Joined:
                 first = ends[place] - int(counts[place])
                 in_group[first : ends[place]] = self._join(range(first, ends[place]), on_node)
         if self.has_gangs:
-            # The pods stand in their own order of importance, which settles what is left open.
+            # The pods stand in their own order of importance, which settles what is left open. Groups
+            # come before pods on their own: their size counts below 0.
             self.order = np.lexsort(
                 (
                     self.order,
                     np.where(in_group, self.fields[START], 0),
                     np.where(in_group, -self.size, 0),
-                    ~in_group,
                     -self.fields[PRIORITY],
                     self.index,
                 )
