@@ -54,7 +54,8 @@ class Attempted(msgspec.Struct, frozen=True):
     @property
     def is_by_row(self) -> bool:
         """Whether all filters of the attempt say the same of a row until something changes there."""
-        return all(bound.plugin.by_row for bound in self.filters)
+        kinds = [self.states.kinds.get(bound.name) for bound in self.filters]
+        return all(kind is not None and kind.keeper.is_by_row for kind in kinds)
 
     def filter(self, rows: Rows, *, removed: Moves = (), added: Moves = ()) -> Verdict:
         """Return which of `rows` would pass, and who rejects the others, as full columns.

@@ -17,21 +17,9 @@ from scheduler.state.podindex import Placed
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
-<<<<<<< HEAD:scheduler/plugins/groups/members.py
 group_of = sources.group_of
-=======
-GROUP_KIND = "GroupConfigMap"
-POD_GROUP_KIND = "PodGroup"
 
 _LEAST_KEPT = 1024
-
-
-def group_of(pod: Pod) -> str:
-    """Return `namespace/name` of the pod's group, or an empty text."""
-    labels = pod.metadata.labels
-    name = labels.get(GROUP_LABEL) or labels.get(POD_GROUP_LABEL)
-    return f"{pod.metadata.namespace}/{name}" if name else ""
->>>>>>> b346e5f (Count whole groups when an ordinary pod looks for victims):scheduler/plugins/sakkara/members.py
 
 
 class GroupMembers:
@@ -56,12 +44,8 @@ class GroupMembers:
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what the cluster holds."""
-<<<<<<< HEAD:scheduler/plugins/groups/members.py
-        self._placed, self._objects, self._victims = {}, {}, {}
-=======
         self._forget()
-        self._placed, self._maps, self._pod_groups = {}, {}, {}
->>>>>>> b346e5f (Count whole groups when an ordinary pod looks for victims):scheduler/plugins/sakkara/members.py
+        self._placed, self._objects, self._victims = {}, {}, {}
         for placed in cluster.pods:
             self._add(placed)
         for kind in sources.KINDS:
@@ -106,17 +90,6 @@ class GroupMembers:
         """Return the groups that have a member on a node or an object that describes them."""
         return dict.fromkeys((*self._objects, *self._placed))
 
-    def described_by(self, key: str) -> list[tuple[str, Any]]:
-        """Return the kinds and objects that describe a group, in the order in which they count."""
-        found = self._objects.get(key)
-        if not found:
-            return []
-        return sources.in_order((kind, obj) for (kind, _), obj in found.items())
-
-    def is_described(self, key: str) -> bool:
-        """Return whether any object describes a group, readable or not."""
-        return key in self._maps or key in self._pod_groups
-
     def changed_since(self, mark: int) -> tuple[int, list[str], bool]:
         """Return the mark of now, the groups that changed after `mark`, and whether these are all."""
         if mark <= self._forgotten:
@@ -127,6 +100,13 @@ class GroupMembers:
                 break
             found.append(key)
         return self._clock, found, False
+
+    def described_by(self, key: str) -> list[tuple[str, Any]]:
+        """Return the kinds and objects that describe a group, in the order in which they count."""
+        found = self._objects.get(key)
+        if not found:
+            return []
+        return sources.in_order((kind, obj) for (kind, _), obj in found.items())
 
     def config_maps(self, key: str) -> list[Any]:
         """Return the ConfigMaps that describe a group, by name."""
@@ -166,34 +146,14 @@ class GroupMembers:
                 del self._placed[key]
 
     def _describe(self, kind: str, old: Any, new: Any) -> None:
-<<<<<<< HEAD:scheduler/plugins/groups/members.py
         source = sources.BY_KIND[kind]
         for obj, put in ((old, False), (new, True)):
             if obj is None:
                 continue
             key, name = source.key(obj), obj.metadata.name
-            self.changed.add(key)
+            self._touch(key)
             found = self._objects.setdefault(key, {})
             found.pop((kind, name), None)
-=======
-        if kind == POD_GROUP_KIND:
-            for obj, put in ((old, False), (new, True)):
-                if obj is not None:
-                    key = f"{obj.metadata.namespace}/{obj.metadata.name}"
-                    self._pod_groups.pop(key, None)
-                    self._touch(key)
-                    if put:
-                        self._pod_groups[key] = obj
-            return
-        for obj, put in ((old, False), (new, True)):
-            if obj is None:
-                continue
-            meta = obj.metadata
-            key = f"{meta.namespace}/{name_in(obj.data or {})}"
-            self._touch(key)
-            maps = self._maps.setdefault(key, {})
-            maps.pop(meta.name, None)
->>>>>>> b346e5f (Count whole groups when an ordinary pod looks for victims):scheduler/plugins/sakkara/members.py
             if put:
                 found[kind, name] = obj
             if not found:

@@ -14,7 +14,6 @@ from typing import Any
 from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.disruption import Mode, Unit, Units
 from scheduler.framework.groups import (
     GroupReport,
     GroupRoom,
@@ -197,36 +196,17 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     # Afterwards
 
-<<<<<<< HEAD:scheduler/plugins/groups/plugin.py
-    def group_whole(self, victims: Sequence[Placed]) -> tuple[Placed, ...]:
-        """Return victims with the bound members of their groups that go only as a whole."""
-        found = {victim.pod.metadata.uid: victim for victim in victims}
-        for key in dict.fromkeys(group_of(victim.pod) for victim in victims):
-            if not key:
-                continue
-            members = self._members.standing(key)
-            if self._described.unit_of(key, members)[0]:
-                found |= {one.pod.metadata.uid: one for one in members}
-        return tuple(found.values())
-=======
     def disruption_units(self, since: int) -> Units:
         """Return the groups that changed after a mark, as units of disruption."""
         mark, keys, is_all = self._members.changed_since(since)
         return Units(mark, {key: self._unit(key) for key in keys}, is_all)
 
     def _unit(self, key: str) -> Unit:
-        """Return a group as a unit: a described one is evicted whole, or a torso would be left.
-
-        Its priority is the lowest of its members, or what its description says if that is less:
-        anybody who may write the description could raise it otherwise.
-        """
         members = tuple(self._members.standing(key))
-        said = self._described.priority_of(key)
-        own = [one.pod.priority for one in members]
-        lowest = min(own if said is None else [*own, said], default=0)
-        mode = Mode.ALL if self._members.is_described(key) else Mode.SINGLE
-        return Unit(key, mode, lowest, members)
->>>>>>> b346e5f (Count whole groups when an ordinary pod looks for victims):scheduler/plugins/sakkara/plugin.py
+        if not members:
+            return Unit(key, Mode.SINGLE, 0, ())
+        is_whole, priority = self._described.unit_of(key, members)
+        return Unit(key, Mode.ALL if is_whole else Mode.SINGLE, priority, members)
 
     def group_changed(self) -> set[str]:
         """Return the groups whose members or description changed since this was last asked."""
