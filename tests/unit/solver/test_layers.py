@@ -71,12 +71,26 @@ def test_sets_that_cut_across_units_are_not_covered():
     """Both racks have nodes in both zones, which no level can say."""
     leaves = tuple(Leaf((f"r{at // 2}", f"n{at}"), 2) for at in range(4))
     cross = Domains("zone", ((0, 2), (1, 3)), max_skew=1, existing=(0, 0))
-    group = Instance((Level("rack"), Level("node")), leaves, 4, domains=(cross,))
+    group = Instance((Level("rack"), Level("node")), leaves, 6, domains=(cross,))
 
     assert layers.of(group) is None
     answer = solve(group)
     assert answer.optimal
     assert "CP-SAT" == answer.solver
+
+
+def test_zones_across_racks_are_proven_where_a_rack_takes_all():
+    """Every rack has nodes of three zones; 64 pods fit into one rack, on nine nodes of it."""
+    sets = tuple(tuple(at for at in range(1000) if at % 3 == zone) for zone in range(3))
+    cross = Domains("spread by zone", sets, max_skew=1, existing=(0,) * 3, only=True)
+    group = Instance(
+        (Level("zone"), Level("rack"), Level("node")), large(1000, 8), 64, domains=(cross,)
+    )
+
+    answer = solve(group)
+
+    assert answer.optimal
+    assert [1, 1, 9] == [stage.value for stage in answer.stages if stage.measure == "units"]
 
 
 def test_held_pods_keep_the_others_in_their_domain():
