@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import be_quick, tell
 from scheduler.cli.files import manifest_files, read_bytes, shown
-from scheduler.cli.flags import ContextFlag, KubeconfigFlag, Output, OutputFlag
-from scheduler.cli.live import Access, TimeoutFlag, look, seconds
+from scheduler.cli.flags import Output
+from scheduler.cli.live import Access, look, seconds
 from scheduler.whatif.anonymize import Anonymizer
 from scheduler.whatif.documents import Item, Source, items_of
 from scheduler.whatif.export import exported
@@ -27,17 +26,12 @@ Object = dict[str, Any]
 
 
 def snapshot(
-    anonymize: Annotated[
-        bool, typer.Option("--anonymize", help="Hide names, labels and images, consistently.")
-    ] = False,
-    source: Annotated[
-        list[str] | None,
-        typer.Option("--snapshot", metavar="F", help="Files instead of a cluster, to clean them."),
-    ] = None,
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    request_timeout: TimeoutFlag = "30s",
-    output: OutputFlag = Output.JSON,
+    anonymize: bool,
+    source: list[str] | None,
+    kubeconfig: str,
+    context: str,
+    request_timeout: str,
+    output: Output,
 ) -> None:
     """Write a live cluster as one List that simulate, explain and kubectl apply read."""
     if output not in (Output.JSON, Output.YAML):

@@ -13,6 +13,7 @@ from scheduler.objects.pod import Pod, PodCondition
 POD_SCHEDULED = "PodScheduled"
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
+WAITING = "WaitingOnPreBind"
 
 
 def rejected_after_choice(status: Status) -> str:
@@ -73,6 +74,11 @@ def _nominated(queued: QueuedPod) -> str:
 def failed_event(pod: Pod, message: str, now: float) -> Record:
     """Return the warning that an attempt failed."""
     return _record(pod, "Warning", "FailedScheduling", "Scheduling", message, now)
+
+
+def waiting_event(pod: Pod, message: str, now: float) -> Record:
+    """Return the warning that a pod whose node is chosen waits for something else."""
+    return _record(pod, "Warning", WAITING, "Binding", message, now)
 
 
 def scheduled_event(pod: Pod, node: str, now: float) -> Record:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from scheduler.engine.attempt import failure
-from scheduler.engine.binding.bindings import Bindings, InFlight
+from scheduler.engine.binding.bindings import Bindings
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.preemption import Preemptions
 from scheduler.engine.decision import Decision

@@ -20,7 +20,7 @@ import msgspec
 
 from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.suspended import CycleSteps, SuspendedCycles
-from scheduler.engine.binding.bindings import InFlight
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer
 from scheduler.engine.group.bindings import AT_A_TIME, GroupBinding, GroupBindings
