@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from operators.appgroup.order import finder
-from operators.appgroup.status import MOST_WORKLOADS, ObservedPod
+from operators.appgroup.status import ObservedPod
 from operators.turns import Steps, at_once
+from scheduler.objects.grouporder import MOST_WORKLOADS, finder
 from scheduler.objects.groups import AppGroupSpec
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology, Statistics
 from scheduler.objects.networkways import REGION, ZONE, Ways

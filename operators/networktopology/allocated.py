@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from operators.appgroup.order import finder
 from operators.appgroup.pods import Key
 from scheduler.base.errors import ObjectError
+from scheduler.objects.grouporder import finder
 from scheduler.objects.groups import Dependency, Workload
 from scheduler.objects.network import (
     REGION_LABEL,
