@@ -16,8 +16,8 @@ import yaml
 from scheduler.cli.agent import app
 from scheduler.config import load
 from scheduler.framework.registry import Registry
+from scheduler.plugins.groups.life import Record, results
 from scheduler.plugins.intree import IN_TREE
-from scheduler.plugins.sakkara.life import Record, results
 
 CHART = Path(__file__).parents[2] / "charts" / "trellis"
 HELM = shutil.which(
