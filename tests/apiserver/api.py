@@ -8,10 +8,12 @@ import asyncio
 import json
 import re
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import aiohttp
+from multidict import CIMultiDict
 
 from tests.apiserver.patience import PATIENCE_S, asked
 
@@ -145,12 +147,13 @@ class Api:
         *,
         content_type: str = "application/json",
         record: bool = True,
-        headers: dict[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
         **query: Any,
     ) -> Reply:
         """Send a request; `body` is encoded as JSON unless it is bytes."""
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        sent = {"Content-Type": content_type, **(headers or {})}
+        sent = CIMultiDict({"Content-Type": content_type})
+        sent.extend(headers or {})  # one name may come several times
         async with self.session.request(
             method, self.url + self.path(where), data=data, headers=sent, params=query or None
         ) as response:

@@ -146,7 +146,7 @@ class ApiServer:
 
     def _respond(self, request: Request, connection: Connection) -> bytes | None:
         path, method, headers = request.path, request.method, request.headers
-        user = self.access.user_of(headers.get("authorization", ""))
+        user = self.access.user_of(headers)
         accept = headers.get("accept", "")
         if not path.startswith(("/api/", "/apis/")) or path.count("/") < 3:
             return self._plain(path, method, accept, user)

@@ -51,6 +51,7 @@ _WITH_GENERATION: Final = frozenset(
         "customresourcedefinitions.apiextensions.k8s.io",
         "mutatingwebhookconfigurations.admissionregistration.k8s.io",
         "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
         "endpointslices.discovery.k8s.io",
         "resourceslices.resource.k8s.io",
         "deviceclasses.resource.k8s.io",
