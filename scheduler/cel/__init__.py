@@ -6,7 +6,8 @@ size, depth and time, and asked about any number of devices, bounded by CEL's co
 scheduling: plugins and the sandbox hand it texts and devices.
 """
 
-from scheduler.cel.compile import compile_selector
+from scheduler.cel.compile import LONGEST_TEXT, compile_selector
+from scheduler.cel.costs import COST_LIMIT
 from scheduler.cel.device import Attribute, Device
 from scheduler.cel.errors import CelCompileError, CelRuntimeError
 from scheduler.cel.program import Program, Verdict
@@ -14,6 +15,8 @@ from scheduler.cel.quantity import Quantity
 from scheduler.cel.semver import Version
 
 __all__ = [
+    "COST_LIMIT",
+    "LONGEST_TEXT",
     "Attribute",
     "CelCompileError",
     "CelRuntimeError",
