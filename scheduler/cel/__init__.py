@@ -12,6 +12,7 @@ from scheduler.cel.device import Attribute, Device
 from scheduler.cel.errors import CelCompileError, CelRuntimeError
 from scheduler.cel.program import Program, Verdict
 from scheduler.cel.quantity import Quantity
+from scheduler.cel.rewrite import replace_texts
 from scheduler.cel.semver import Version
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "Verdict",
     "Version",
     "compile_selector",
+    "replace_texts",
 ]
