@@ -43,7 +43,10 @@ GROUPS = {
     "networkpolicies": "/apis/networking.k8s.io/v1",
     "horizontalpodautoscalers": "/apis/autoscaling/v2",
     "customresourcedefinitions": "/apis/apiextensions.k8s.io/v1",
+    "deviceclasses": "/apis/resource.k8s.io/v1",
     "resourceclaims": "/apis/resource.k8s.io/v1",
+    "resourceclaimtemplates": "/apis/resource.k8s.io/v1",
+    "resourceslices": "/apis/resource.k8s.io/v1",
     "widgets": "/apis/example.com/v1",
 }
 CLUSTER = {
@@ -56,6 +59,8 @@ CLUSTER = {
     "priorityclasses",
     "runtimeclasses",
     "customresourcedefinitions",
+    "deviceclasses",
+    "resourceslices",
 }
 
 

@@ -9,7 +9,7 @@ accordingly, and so do requests in another's name (`impersonation`). The server 
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from scheduler.base.clock import rfc3339
@@ -116,6 +116,19 @@ class Access:
     def allows(self, user: User, wish: Wish) -> bool:
         """Whether a user may do something."""
         return self._rbac.allows(user.name, user.groups, wish)
+
+    def binding_refusal(self, user: User, call: Call) -> str:
+        """Why a user may not bind claims, which their status alone does not allow; empty: they may."""
+        # kube-apiserver: a subresource that exists only for this question, cluster-wide.
+        wish = Wish(verb_of(call), call.resource.group, f"{call.resource.plural}/binding")
+        if self.allows(user, wish):
+            return ""
+        asked = replace(call, namespace="", name="")
+        refused = _refused(user.name, asked, wish)
+        return (
+            f'changing status.allocation or status.reservedFor requires resource="{wish.resource}", '
+            f'verb="{wish.verb}" permission: {refused}'
+        )
 
     def rules(self, user: User, namespace: str) -> list[Object]:
         """What a user may do in a namespace."""

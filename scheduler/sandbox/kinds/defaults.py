@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from scheduler.sandbox.api.status import Cause, Object, forbidden, invalid
 from scheduler.sandbox.kinds import (
     crd,
+    deviceclaims,
     objectchecks,
     podadmission,
     podchecks,
@@ -22,6 +23,7 @@ from scheduler.sandbox.kinds.kinds import (
     NAMESPACES,
     PERSISTENTVOLUMES,
     PODS,
+    RESOURCECLAIMS,
     SERVICES,
     Resource,
 )
@@ -113,6 +115,10 @@ class ApiRules:
                 new["metadata"] = dict(old["metadata"])
             elif resource is PODS:
                 new["status"] = podadmission.completed_status(new.get("status") or {})
+            elif resource is RESOURCECLAIMS:
+                causes = list(deviceclaims.check_status(new, old))
+                if causes:
+                    raise invalid(resource, old["metadata"]["name"], causes)
             return
         if resource is PODS and subresource:
             podadmission.keep_to_part(new, old, subresource)
