@@ -10,10 +10,11 @@ from itertools import product
 from random import Random
 from typing import Any, NamedTuple
 
-from scheduler.objects.configmap import GROUP_KEY, ConfigMap, PodGroup, PodGroupSpec
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap
 from scheduler.objects.meta import AnnotatedMeta, LabelSelector, ObjectMeta
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, PodStatus
+from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.policy import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,

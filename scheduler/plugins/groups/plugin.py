@@ -14,6 +14,7 @@ from typing import Any
 from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.disruption import Mode, Unit, Units
 from scheduler.framework.groups import (
     GroupReport,
     GroupRoom,
