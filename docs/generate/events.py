@@ -66,6 +66,8 @@ def events() -> Iterator[Told]:
     yield _told(scheduled, "the binding was confirmed")
     failed = failure.failed_event(_POD, "MESSAGE", 0.0)
     yield _told(failed, "an attempt failed; the text is that of the condition")
+    waiting = failure.waiting_event(_POD, "TEXT", 0.0)
+    yield _told(waiting, "its node is chosen, and its volumes are not ready for half a minute")
     yield _told(
         failure.preempted_event(_PLACED, _BY, 0.0), "it is evicted for a pod of higher priority"
     )
@@ -74,8 +76,6 @@ def events() -> Iterator[Told]:
     for_group = msgspec.structs.replace(_BY, group="GROUP")
     yield _told(failure.preempted_event(_PLACED, for_group, 0.0), "it is evicted for a group")
     yield _told(failure.preempting_event(_BY, (_PLACED,), 0.0), "pods are evicted for it")
-    released = failure.released_event(_POD, "PROFILE", "GROUP", "TEXT", 0.0)
-    yield _told(released, "its group was never whole and cannot become so")
     missing = failure.missing_event(_POD, "TEXT", 0.0)
     yield _told(missing, "an AppGroup or NetworkTopology that its labels ask for is not there")
     expired = failure.node_event(_NODE, "PROFILE", EVENT_EXPIRED, silence(0.0, 600.0), 0.0)
@@ -85,6 +85,8 @@ def events() -> Iterator[Told]:
         stale,
         "NodeResourceTopologyMatch cannot account for pods on the node; which, and since when",
     )
+    released = failure.released_event(_POD, "GROUP", "MESSAGE", 0.0)
+    yield _told(released, "it is deleted, as its group cannot become whole")
     yield from _of_groups()
     for text in ("became leader", "stopped leading"):
         yield Told(LEADER_ELECTION, "Lease, Normal", f"REPLICA {text}", "the Lease changes hands")
@@ -117,6 +119,12 @@ def conditions() -> Iterator[Told]:
         "PodScheduled",
         "TEXT",
         "the attempt broke off: a fault, a failed binding",
+    )
+    yield Told(
+        failure.WAITING,
+        "PodScheduled",
+        "TEXT",
+        "its node is chosen, and its volumes are not ready for half a minute",
     )
     yield Told(WAITING_FOR_GROUP, "PodScheduled", "TEXT", "members of its group are not there yet")
     yield Told(

@@ -49,6 +49,21 @@ class Complete(Event, frozen=True, tag="Complete"):
     keys: tuple[str, ...] = ()
 
 
+class Behind(Event, frozen=True, tag="Behind"):
+    """What we know of a kind may be older than what the API server knows.
+
+    From here on nothing is decided, until a `Listed` or `Complete` of the kind, or `CaughtUp`.
+    """
+
+    kind: str
+
+
+class CaughtUp(Event, frozen=True, tag="CaughtUp"):
+    """Everything that the API server knew of a kind when it was found `Behind` has been told."""
+
+    kind: str
+
+
 class Answer(Event, frozen=True, tag="Answer"):
     """The answer to effect `effect`.
 

@@ -10,63 +10,118 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
-from scheduler.framework.plugin import Plugin
+from scheduler.framework.pershape import PerPod, PerShape, PerSpec
+from scheduler.framework.plugin import EACH_POD, Plugin, Versioned
+from scheduler.framework.points import (
+    Bind,
+    Explains,
+    Filter,
+    FilterCells,
+    FollowsPods,
+    Hint,
+    PassesOver,
+    Permit,
+    PostBind,
+    PostFilter,
+    PreBind,
+    PreEnqueue,
+    PreFilter,
+    PreScore,
+    Queued,
+    QueueSort,
+    Reserve,
+    Score,
+    ScoreCells,
+    SortKey,
+    Steps,
+)
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.rowcache import RowCache
-from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import (
-    NOT_CONCERNED,
     SKIP,
     SUCCESS,
     Code,
     Reason,
     Rejected,
     Status,
-    not_concerned_while,
     reject,
     unresolvable,
     unschedulable,
     wait,
 )
-from scheduler.objects.pod import Pod
+from scheduler.objects.node import Node, Taint
+from scheduler.objects.pod import ContainerPort, Pod, Toleration
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
+from scheduler.state.ports import ports_conflict
+from scheduler.state.shapes import host_ports, images
+from scheduler.state.taints import TaintSet, is_tolerated
 from scheduler.state.tracker import Tracker
 
 __all__ = [
-    "NOT_CONCERNED",
+    "EACH_POD",
     "SKIP",
     "SUCCESS",
     "ApiCall",
     "Args",
+    "Bind",
     "BindPod",
     "BoolColumn",
     "CallResult",
     "Change",
     "Code",
+    "ContainerPort",
     "Cycle",
+    "Explains",
+    "Filter",
+    "FilterCells",
     "FitFailure",
     "FloatColumn",
+    "FollowsPods",
     "Handle",
+    "Hint",
     "IdColumn",
     "IntColumn",
     "Narrow",
     "NoArgs",
+    "Node",
     "Nodes",
+    "PassesOver",
+    "PerPod",
     "PerShape",
+    "PerSpec",
+    "Permit",
     "Placed",
     "Plugin",
     "Pod",
+    "PostBind",
+    "PostFilter",
     "PostFiltered",
+    "PreBind",
+    "PreEnqueue",
+    "PreFilter",
+    "PreScore",
+    "QueueSort",
+    "Queued",
     "Reason",
     "Rejected",
+    "Reserve",
     "RowCache",
-    "RowRule",
+    "Score",
+    "ScoreCells",
+    "SortKey",
     "Status",
+    "Steps",
+    "Taint",
+    "TaintSet",
+    "Toleration",
     "Tracker",
+    "Versioned",
     "WaitUntil",
-    "not_concerned_while",
+    "host_ports",
+    "images",
+    "is_tolerated",
+    "ports_conflict",
     "reject",
     "unresolvable",
     "unschedulable",

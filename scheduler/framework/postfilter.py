@@ -9,8 +9,8 @@ import msgspec
 from scheduler.base.arrays import BoolColumn, Rows
 from scheduler.framework.answers import Rejection
 from scheduler.framework.calls import Offer
-from scheduler.framework.hypothetical import Hypothetical
-from scheduler.framework.promised import Promised
+from scheduler.framework.dryrun import Attempted
+from scheduler.framework.rowpods import Nominated
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.state.podindex import Placed
 
@@ -19,8 +19,8 @@ class FitFailure(msgspec.Struct, frozen=True):
     """Why no node fits, for a plugin that wants to make room.
 
     `candidates` are the rows whose rejection evicting pods may lift. `pre_filter` is not a success
-    when the pod was rejected before any node was looked at. `hypothetical` runs the filters on
-    changed rows. `promised` are the pods that this one must leave room for.
+    when the pod was rejected before any node was looked at. `attempted` asks the filters again
+    about changed rows. `nominated` are the pods that this one must leave room for.
     `break_tie` picks one of equally good rows. `wants_offers` says that extenders have a word on who
     is evicted: then every candidate is wanted, not only the best. `prefiltered_by` are the plugins
     that pre-filter got to.
@@ -29,8 +29,8 @@ class FitFailure(msgspec.Struct, frozen=True):
     candidates: BoolColumn
     rejections: tuple[Rejection, ...]
     pre_filter: Status
-    hypothetical: Hypothetical
-    promised: Promised
+    attempted: Attempted
+    nominated: Nominated
     break_tie: Callable[[Rows], int]
     wants_offers: bool = False
     prefiltered_by: frozenset[str] = frozenset()

@@ -119,6 +119,7 @@ class Executor:
         self._all: list[Lane[Any]] = [*self._lanes.values(), self._statuses.lane, recorder.lane]
         meters.effects_queued.read_from(lambda: {lane.name: lane.queued for lane in self._all})
         meters.effects_in_flight.read_from(lambda: {x.name: x.in_flight for x in self._all})
+        meters.effects_waiting.read_from(lambda: {lane.name: lane.aside for lane in self._all})
 
     def submit(self, effects: Iterable[Effect]) -> None:
         """Take effects in the engine's order; returns at once."""
@@ -203,7 +204,7 @@ class Executor:
         self._meters.effect_duration.labels(name).observe(self._clock.now() - submitted_at)
 
     async def _bind(self, effect: Bind, submitted_at: float) -> tuple[Answer, Response]:
-        """Bind once; what was certainly not carried out (429, no connection) is sent again."""
+        """Bind once; what was certainly not carried out (401, 429, no connection) is sent again."""
         await self._statuses.settle(effect.uid)
         path = pod_path(effect.namespace, effect.name) + "/binding"
         request = Request("Bind", "POST", path, binding(effect))
@@ -212,7 +213,7 @@ class Executor:
         response = Response(0, reason="Timeout", message="not sent in time", was_sent=False)
         while (left := give_up_at - self._clock.now()) > 0:
             response = await self._sender.once(request, min(BIND_TIMEOUT_S, left))
-            if response.was_sent and response.code != 429:
+            if response.was_sent and response.code not in (401, 429):
                 break
             backoff = backoff or self._sender.backoff()
             await self._sender.pause("Bind", response, backoff)

@@ -69,11 +69,15 @@ class Election:
         self._renewed_at: float | None = None
         self._terms = 0
         self._is_leaving = asyncio.Event()
+        self._gives_back = True
+        self._awaited = ""
         self._telling: set[asyncio.Task[Response]] = set()
         self._status = meters.leader_election_master_status.labels(settings.name)
         self._status.set(0)
         self._won = meters.lease_transitions.labels(settings.name)
         self.is_leader = False
+        # Whether another process may have led before us: we did not make the Lease ourselves.
+        self.has_succeeded = False
 
     def is_healthy(self, now: float) -> bool:
         """Whether we are no leader, or one that could renew lately."""
@@ -96,7 +100,8 @@ class Election:
                 self.tell(LEADER_ELECTION, "stopped leading")
                 await asyncio.gather(*self._telling, return_exceptions=True)
                 self._end()
-                await self._release()
+                if self._gives_back:
+                    await self._release()
         finally:
             if self.is_leader:
                 self._end()
@@ -104,17 +109,20 @@ class Election:
                 task.cancel()
             await asyncio.gather(*self._telling, return_exceptions=True)
 
-    def leave(self) -> None:
+    def leave(self, *, gives_back: bool = True) -> None:
         """Give the lease back, so that another can take it at once; `run` then returns.
 
-        Call it when everything that had to be written has been written.
+        Where something that was sent may still be carried out, it is not given back but runs out: the
+        next leader must not decide before that has happened.
         """
+        self._gives_back = gives_back
         self._is_leaving.set()
 
     async def _acquire(self) -> bool:
         """Try until we hold the lease; return False when asked to leave before."""
         retry_s = self._settings.retry_s
         while not await self._try():
+            self._stand_by()
             delay = retry_s * (1 + JITTER * self._random.random())
             expires_in = self._record.expires_in_s(self._clock.now())
             if expires_in > 0:
@@ -123,6 +131,13 @@ class Election:
             if await self._pause(delay):
                 return False
         return True
+
+    def _stand_by(self) -> None:
+        """Say for whom we wait, once for each holder."""
+        holder = self._record.holder
+        if holder and holder != self._awaited:
+            self._awaited = holder
+            _log.info("standing by", lease=self._settings.name, leader=holder)
 
     async def _hold(self) -> bool:
         """Renew until the lease is lost (False) or we are asked to leave (True)."""
@@ -151,11 +166,13 @@ class Election:
                 return False
         found = await self._send("GET", self._path)
         if found.code == 404:
+            self.has_succeeded = False
             return await self._write("POST", self._record.new(self._clock.now()))
         if not found.ok:
             self._complain("read", found)
             return False
         now = self._clock.now()
+        self.has_succeeded = True
         self._record.see(_decode(found.body), now)
         is_taken = bool(self._record.holder) and not self._record.is_ours
         if is_taken and (self.is_leader or self._record.expires_in_s(now) > 0):

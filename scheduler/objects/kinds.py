@@ -1,7 +1,8 @@
 """Which kinds Trellis knows: kind ↔ struct ↔ URL ↔ facts that a change of it touches.
 
 The watch room lists and watches them, the engine keeps them, `simulate` reads them from files.
-A kind that the API server does not offer is skipped and picked up when it appears.
+A kind that is not required and that the API server does not offer is skipped, and picked up when it
+appears.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ from scheduler.objects.workloads import (
 
 class Kind(msgspec.Struct, frozen=True):
     """A watched kind: `group` is empty for core.
+
+    A `required` kind is part of every API server and of every decision: an answer that says it is not
+    there is a fault, and while it is listed anew nothing is decided. Any other may be missing.
 
     ConfigMaps go by the name of what they say (`GroupConfigMap`); the selector tells them apart. So do
     the versions of one kind that are read apart; `served_as` is what the API server calls them.
@@ -120,13 +124,20 @@ WATCHED: tuple[Kind, ...] = (
     Kind("ReplicaSet", "apps", "v1", "replicasets", ReplicaSet),
     Kind("StatefulSet", "apps", "v1", "statefulsets", StatefulSet),
     Kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", PodDisruptionBudget),
-    _optional("", "v1", "persistentvolumes", PersistentVolume, namespaced=False),
-    _optional("", "v1", "persistentvolumeclaims", PersistentVolumeClaim),
-    _optional("storage.k8s.io", "v1", "storageclasses", StorageClass, namespaced=False),
-    _optional("storage.k8s.io", "v1", "csinodes", CSINode, namespaced=False),
-    _optional("storage.k8s.io", "v1", "csidrivers", CSIDriver, namespaced=False),
-    _optional("storage.k8s.io", "v1", "csistoragecapacities", CSIStorageCapacity),
-    _optional("storage.k8s.io", "v1", "volumeattachments", VolumeAttachment, namespaced=False),
+    Kind("PersistentVolume", "", "v1", "persistentvolumes", PersistentVolume, namespaced=False),
+    Kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", PersistentVolumeClaim),
+    Kind("StorageClass", "storage.k8s.io", "v1", "storageclasses", StorageClass, namespaced=False),
+    Kind("CSINode", "storage.k8s.io", "v1", "csinodes", CSINode, namespaced=False),
+    Kind("CSIDriver", "storage.k8s.io", "v1", "csidrivers", CSIDriver, namespaced=False),
+    Kind("CSIStorageCapacity", "storage.k8s.io", "v1", "csistoragecapacities", CSIStorageCapacity),
+    Kind(
+        "VolumeAttachment",
+        "storage.k8s.io",
+        "v1",
+        "volumeattachments",
+        VolumeAttachment,
+        namespaced=False,
+    ),
     _optional("resource.k8s.io", "v1", "deviceclasses", DeviceClass, namespaced=False),
     _optional("resource.k8s.io", "v1", "resourceclaims", ResourceClaim),
     _optional(

@@ -21,13 +21,12 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import FitFailure, PostFiltered
-from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import (
+    SKIP,
     SUCCESS,
     Code,
     Rejected,
     Status,
-    not_concerned_while,
     reject,
     unresolvable,
     unschedulable,
@@ -62,14 +61,12 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     """Reject pods with resource claims, and nodes that give a resource only through a DeviceClass."""
 
     reads = ("node.allocatable", "self.requests", DEVICE_CLASS)
-    by_spec = True
     local = True
     unread: ClassVar[Mapping[str, str]] = {"pre_filter": "not found"}
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._classes = handle.objects(DEVICE_CLASS)
-        self._no_device = not_concerned_while(self._classes, by_spec=True)
 
     def pre_enqueue(self, _pod: Pod) -> Status | None:
         """Let every pod in: kube-scheduler waits silently for claims, here the pod is told at once."""
@@ -80,7 +77,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         refusal = _refusal(cycle.pod)
         if refusal is not None:
             return refusal
-        return class_backed(self._classes, cycle.shape.requests) or self._no_device
+        return class_backed(self._classes, cycle.shape.requests) or SKIP
 
     def filter(self, _cycle: Cycle, nodes: Nodes, resources: tuple[str, ...]) -> Rejected | None:
         """Reject the nodes that do not offer one of the resources by themselves."""
@@ -103,11 +100,6 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def score(self, _cycle: Cycle, nodes: Nodes, _resources: tuple[str, ...] | None) -> IntColumn:
         """Return 0: only the choice between alternative devices would score."""
         return nodes.constant(0)
-
-    def score_rule(self, cycle: Cycle) -> RowRule:
-        """All pods are alike."""
-        del cycle
-        return RowRule(())
 
     def reserve(self, cycle: Cycle, _node: str, _resources: object) -> Status | None:
         """Reject a pod with claims that came here because a profile disables the pre-filter."""

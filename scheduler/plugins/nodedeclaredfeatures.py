@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from scheduler.framework.args import NoArgs
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Rejected, Status, reject
-from scheduler.objects.node import Node
-from scheduler.objects.pod import Pod
-from scheduler.state.change import Change
+from scheduler.framework import (
+    SKIP,
+    Change,
+    Cycle,
+    Handle,
+    NoArgs,
+    Node,
+    Nodes,
+    PerSpec,
+    Plugin,
+    Pod,
+    Rejected,
+    Status,
+    reject,
+)
 
 REASON = "node(s) didn't match Pod's required features"
 
@@ -28,9 +33,6 @@ class NodeDeclaredFeatures(Plugin[NoArgs]):
 
     reads = ("node.features",)
     local = True
-    by_row = True
-    by_shape = ("pre_filter",)
-    by_spec = True
     unread: ClassVar[Mapping[str, str]] = {
         "pre_filter": "error reading {} from cycle-state: not found"
     }
@@ -38,6 +40,10 @@ class NodeDeclaredFeatures(Plugin[NoArgs]):
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._features = PerSpec(required_features)
+
+    def key(self, pod: Pod) -> frozenset[str] | None:
+        """Return the features that the pod needs: pods that need the same are alike."""
+        return required_features(pod) or None
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | frozenset[str]:
         """Return the features that the pod needs, Skip for none."""

@@ -58,6 +58,9 @@ class Exact:
         self._steps: dict[tuple[int, int], list[list[Ints]]] = {}
         self._used: dict[tuple[int, int], list[Ints]] = {}
         self._made_from = tree.depth  # the tables of this level and below hold for all choices
+        self._needless: dict[int, Bools] = {}
+        if tree.depth > 1 and not tree.bare:
+            self._needless[tree.depth - 1] = self._leaves.needless(tree.parents(tree.depth - 1))
 
     @property
     def _last_word(self) -> int:
@@ -70,7 +73,7 @@ class Exact:
             fits = allowed(tree.rule(level), tree.size)
             fits[0] = True
             costs = self._scale.unit_costs(level)
-            for unit in range(tree.units(level)):
+            for unit in self._needed(level, 0, tree.units(level)):
                 rows = self._table(level, unit)
                 if rows is None:
                     return None
@@ -102,7 +105,7 @@ class Exact:
             acc = [minplus.empty(words)] + [minplus.never(words, 0)] * wanted
             steps = self._steps[level, unit] = [acc]
             is_bare = level + 1 in tree.bare
-            for child in range(last - 1, first - 1, -1):
+            for child in reversed(self._needed(level + 1, first, last)):
                 if self._is_late(level, most, child):
                     return None
                 tables = self._used[level + 1, child]
@@ -117,6 +120,13 @@ class Exact:
         table = rows[wanted].copy()
         table[:, :1] = rows[0][:, :1]
         return [table]
+
+    def _needed(self, level: int, first: int, last: int) -> list[int]:
+        """Return the units among these that a best answer can use."""
+        needless = self._needless.get(level)
+        if needless is None:
+            return list(range(first, last))
+        return [first + at for at in np.flatnonzero(~needless[first:last]).tolist()]
 
     def _is_late(self, level: int, most: int, child: int) -> bool:
         own = int(min(self._tree.room[level + 1][child], self._tree.size))
@@ -153,9 +163,8 @@ class Exact:
         steps = self._steps[level, unit]
         wanted = self._tree.used_below(level)
         is_bare = level + 1 in self._tree.bare
-        first = int(self._tree.starts[level][unit])
-        for at in range(len(steps) - 1, 0, -1):
-            child = first + len(steps) - 1 - at
+        children = self._needed(level + 1, *self._tree.starts[level][unit : unit + 2].tolist())
+        for at, child in zip(range(len(steps) - 1, 0, -1), children, strict=True):
             tables, before = self._used[level + 1, child], steps[at - 1]
             cost = steps[at][row][:, pods]
             if is_bare and wanted:

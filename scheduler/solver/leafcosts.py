@@ -32,6 +32,20 @@ class LeafTables:
     order: Ints
     steps: tuple[Ints, ...] = ()
 
+    def needless(self, parents: Ints) -> Bools:
+        """Return the units of which enough like ones come before them, under the same of `parents`.
+
+        A group of n pods uses n units at most, and of like ones those whose names come first.
+        """
+        kind = np.unique(self.cost, axis=0, return_inverse=True)[1].reshape(-1)
+        kind = kind * (int(parents.max(initial=0)) + 1) + parents
+        order = np.argsort(kind, kind="stable")
+        first = np.searchsorted(kind[order], kind[order], side="left")
+        nth = np.empty(len(kind), dtype=np.int64)
+        nth[order] = np.arange(len(kind)) - first
+        may_be_empty = self.cost[:, 0] == 0
+        return np.asarray(may_be_empty & (nth >= self.tree.size))
+
     def of(self, unit: int) -> Ints:
         """Return the costs of one unit."""
         return self.cost[unit, : int(self.most[unit]) + 1]

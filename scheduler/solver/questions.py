@@ -78,7 +78,7 @@ def answer(question: Question) -> Solution:
     return Solution(placed, advice, conflict.message(advice, question.instance.size))
 
 
-def decode(plain: object) -> Question:
-    """Read a question from plain data; as JSON has it, the keys of numbers are texts."""
-    question: Question = msgspec.convert(plain, Question, str_keys=True)
+def read(payload: bytes) -> Question:
+    """Read a question from JSON; msgspec's errors say what is wrong with it."""
+    question: Question = msgspec.json.decode(payload, type=Question)
     return question

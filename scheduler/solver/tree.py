@@ -115,7 +115,7 @@ def build(instance: Instance, slots: Ints | None = None, *, with_full: bool = Fa
     if slots is None:
         slots = np.array([_slots_of(leaf, instance) for leaf in leaves])
     usable = [row for row, fits in enumerate(slots.tolist()) if fits > 0 or with_full]
-    paths = {row: filled(leaves[row].path, depth) for row in usable}
+    paths = [leaf.path if len(leaf.path) == depth else filled(leaf.path, depth) for leaf in leaves]
     order = sorted(usable, key=paths.__getitem__)
     starts, names = _columns([paths[row] for row in order], depth)
     rows = np.array(order, dtype=np.int64)
@@ -164,9 +164,11 @@ def check(instance: Instance) -> None:
         raise InputError("more pods are held than the group has")
     depth = len(instance.levels)
     paths = [leaf.path for leaf in instance.leaves]
-    if len({filled(path, depth) for path in paths}) < len(paths):
+    lengths = set(map(len, paths))
+    whole = paths if lengths <= {depth} else [filled(path, depth) for path in paths]
+    if len(set(whole)) < len(paths):
         raise InputError("two leaves have the same path")
-    if not {len(path) for path in paths} <= set(range(1, depth + 1)):
+    if not lengths <= set(range(1, depth + 1)):
         wrong = next(path for path in paths if not 1 <= len(path) <= depth)
         raise InputError(f"the path is not between 1 and {depth} long", where="/".join(wrong))
 

@@ -190,5 +190,5 @@ def test_a_group_that_was_never_whole_says_who_goes_and_why_before_they_go(resta
     for one in gone:
         (record,) = [record for record in told if record.name == one.name]
         assert seen.index(record) < seen.index(one)
-        assert "cannot become whole" in record.note
+        assert "has never been whole" in record.note
         assert "does not fit" in record.note

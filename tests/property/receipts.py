@@ -26,7 +26,7 @@ def check_receipts(effects: Iterable[Effects]) -> None:
 
 def _check(record: Record, listed: set[str]) -> None:
     if record.reason == "GroupReleased":
-        assert "with its group" in record.note
+        assert "lets its bound members go" in record.note
         return
     assert record.related is not None, record.note
     namespace, name, uid = record.related

@@ -21,7 +21,7 @@ from scheduler.plugins.intree import IN_TREE
 from scheduler.plugins.preemption.remembered import Remembered
 from scheduler.plugins.preemption.units import UnitIndex
 from tests.property.making import make_node, make_pod, with_meta
-from tests.property.test_standing import outcome
+from tests.property.test_memo import outcome
 from tests.property.unitworld import POD_GROUP_LABEL, describe
 
 REGISTRY = Registry(IN_TREE)

@@ -185,7 +185,7 @@ class Evictor(Plugin[NoArgs]):
             for placed in nodes.pods_on(int(row)).values()
             if placed.pod.priority < pod.priority
         ]
-        passed, _ = failure.hypothetical.filter(rows, removed=moves)
+        passed, _ = failure.attempted.filter(rows, removed=moves)
         found = {}
         for row in np.flatnonzero(passed):
             victims = tuple(placed for placed, where in moves if where == row)

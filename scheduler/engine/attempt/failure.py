@@ -9,7 +9,7 @@ import msgspec
 from scheduler.base.clock import rfc3339
 from scheduler.engine.effects import Record, SetStatus
 from scheduler.engine.queue.queues import QueuedPod
-from scheduler.framework.groups import GroupEvent, title
+from scheduler.framework.groups import GroupEvent
 from scheduler.framework.status import Status
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
@@ -18,6 +18,7 @@ from scheduler.state.podindex import Placed
 POD_SCHEDULED = "PodScheduled"
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
+WAITING = "WaitingOnPreBind"
 # A note has at most 1,024 bytes; names of pods and nodes may be long.
 MOST_NAMED = 8
 
@@ -82,6 +83,11 @@ def failed_event(pod: Pod, message: str, now: float) -> Record:
     return _record(pod, "Warning", "FailedScheduling", "Scheduling", message, now)
 
 
+def waiting_event(pod: Pod, message: str, now: float) -> Record:
+    """Return the warning that a pod whose node is chosen waits for something else."""
+    return _record(pod, "Warning", WAITING, "Binding", message, now)
+
+
 def scheduled_event(pod: Pod, node: str, now: float) -> Record:
     """Return the event that a pod was bound."""
     note = f"Successfully assigned {pod.key} to {node}"
@@ -129,6 +135,12 @@ def group_event(told: GroupEvent, now: float) -> Record:
     )
 
 
+def released_event(member: Pod, group: str, why: str, now: float) -> Record:
+    """Return the event that tells a bound member why its group lets it go."""
+    note = f"The group {group} lets its bound members go: it has never been whole, and {why}"
+    return _record(member, "Warning", "GroupReleased", "Releasing", note, now)
+
+
 class Preemption(msgspec.Struct, frozen=True):
     """Who evicts, for the receipts: `plugin` chose the victims for `pod`, nominated to `node`.
 
@@ -149,7 +161,7 @@ def preempted_event(victim: Placed, by: Preemption, now: float) -> Record:
     note = f"Preempted by pod {by.pod.metadata.uid} on node {victim.node}"
     if victim.assumed:
         note += " (in kube-scheduler memory)"
-    what = f"group {title(by.group)}, pod {by.pod.key}" if by.group else f"pod {by.pod.key}"
+    what = f"group {by.group}, pod {by.pod.key}" if by.group else f"pod {by.pod.key}"
     note += f": {by.plugin} makes room for the {what} of priority {by.pod.priority}"
     if victim.node != by.node and not by.group:
         note += f" on node {by.node}, and all pods of this group go together"
@@ -169,13 +181,6 @@ def preempting_event(by: Preemption, victims: Sequence[Placed], now: float) -> R
     who = f"the group {by.group}" if by.group else f"it on node {by.node}"
     note = f"{by.plugin} makes room for {who} by evicting {number}: {', '.join(named)}"
     return _record(by.pod, "Normal", "Preempting", "Preempting", note, now)
-
-
-def released_event(member: Pod, profile: str, group: str, reason: str, now: float) -> Record:
-    """Return the event that tells a bound member why its group takes it off its node."""
-    note = f"Deleted with its group {group}, which cannot become whole: {reason}"
-    about = _record(member, "Warning", "GroupReleased", "Releasing", note, now)
-    return msgspec.structs.replace(about, scheduler_name=profile)
 
 
 def _record(pod: Pod, kind: str, reason: str, action: str, note: str, now: float) -> Record:

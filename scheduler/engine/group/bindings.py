@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
-from scheduler.engine.binding.bindings import InFlight
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.group.counts import GroupAttempt
 from scheduler.engine.group.doors import Doors
 from scheduler.framework.groups import GroupPlanner, Stage, title

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from scheduler.engine.attempt import failure
-from scheduler.engine.binding.bindings import Bindings, InFlight
+from scheduler.engine.binding.bindings import Bindings
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.preemption import Preemptions
 from scheduler.engine.decision import Decision
@@ -79,21 +80,18 @@ class Doors(msgspec.Struct, frozen=True):
                 # The first speaks for all: evictions are counted and answered once.
                 victims=victims if number == 0 else (),
                 preempted_by=status.plugin,
-                group=key,
+                group=title(key),
             )
             decisions.append((member, decision))
         return decisions
 
-    def dissolve(
-        self, profile: str, bound: Sequence[Placed], key: str, reason: str, now: float
-    ) -> None:
-        """Let the bound members of a group go that cannot become whole, and tell each why before."""
-        message = f"{profile}: the group {title(key)} cannot become whole"
+    def dissolve(self, bound: Sequence[Placed], key: str, why: str, now: float) -> None:
+        """Let the bound members of a group go; each is told who lets it go, and why, before it does."""
         for placed in bound:
-            meta = placed.pod.metadata
-            event = failure.released_event(placed.pod, profile, title(key), reason, now)
-            self.outbox.put(event)
+            meta, profile = placed.pod.metadata, placed.pod.spec.scheduler_name
+            self.outbox.put(failure.released_event(placed.pod, title(key), why, now))
             effect = self.outbox.new_id()
+            message = f"{profile}: the group {title(key)} cannot become whole"
             self.outbox.put(Evict(effect, meta.namespace, meta.name, meta.uid, message))
 
     def explain_wait(self, member: QueuedPod, message: str, now: float) -> None:

@@ -1,7 +1,8 @@
 """`Groups`: pods that are decided together, from the queue to the last bind.
 
 A pod of a group is popped like any other; its group is then taken out of the queue as a whole and
-planned by its plugin, which may ask the solver and waits for the answer while other pods go on. A plan
+planned by its plugin, which may ask the solver and waits for the answer while other pods go on. Groups
+are planned one after the other: what one was told would not hold any more once another is placed. A plan
 is carried out for all members or for none: their room is booked at once, the rest is `groupflights`'.
 Many members are told in several turns of the engine that they have to wait.
 
@@ -19,7 +20,7 @@ import msgspec
 
 from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.suspended import CycleSteps, SuspendedCycles
-from scheduler.engine.binding.bindings import InFlight
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer
 from scheduler.engine.group.bindings import AT_A_TIME, GroupBinding, GroupBindings
@@ -78,6 +79,7 @@ class Groups:
         self._opened: set[str] = set()
         self._held_back: dict[str, tuple[str, str]] = {}
         self._runs: dict[str, _Run] = {}
+        self._line: deque[_Run] = deque()  # groups that wait until the one before is decided
         self._refused: deque[tuple[str, QueuedPod, Decision]] = deque()
         self._counts = doors.observation.groups
         self._counts.watch(self.planners)
@@ -152,9 +154,12 @@ class Groups:
         """Take some members further; the engine is asked for another turn for the rest."""
         self._bindings.go_on(now)
         self._refuse_some(now)
+        self._start_next(now)
 
     def leads(self, now: float) -> None:
         """Take note that this process begins or ceases to lead."""
+        while self._line:
+            self._put_back(self._line.popleft(), now)
         self._writing.leads(now)
 
     def answer(self, answer: Answer, now: float) -> bool:
@@ -163,14 +168,19 @@ class Groups:
 
     def next_deadline(self) -> float | None:
         """Return when there is next something to write or to do, or None."""
-        if self._refused:
+        if self._refused or self._may_start:
             return self._tools.now()
         times = (self._bindings.next_deadline(), self._writing.next_deadline())
         return min((time for time in times if time is not None), default=None)
 
     def has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
-        return bool(self._refused) or self._bindings.has_work()
+        return bool(self._refused) or self._may_start or self._bindings.has_work()
+
+    @property
+    def _may_start(self) -> bool:
+        """Whether a group waits in the line and none is being planned."""
+        return bool(self._line) and not self._runs
 
     # An attempt
 
@@ -205,16 +215,27 @@ class Groups:
         run = _Run(key, planner, tuple(members), GroupContext(self._tools, members), attempt)
         for member in members:
             self._queues.track(member)
-        self._writing.tell(planner, key, Stage.STARTED, now)
+        self._line.append(run)
+        self._start_next(now)
+        return True
+
+    def _start_next(self, now: float) -> None:
+        """Begin to plan the group at the head of the line, unless one is being planned."""
+        if not self._may_start:
+            return
+        run = self._line.popleft()
+        if not all(self._is_intact(run, member) for member in run.members):
+            self._put_back(run, now)
+            return
+        self._writing.tell(run.planner, run.key, Stage.STARTED, now)
         self._runs[run.name] = run
         self._suspended.begin(
             run.name,
-            queued.profile,
+            run.members[0].profile,
             self._steps(run),
             lambda outcome, then: self._conclude(run, outcome, then),
             now,
         )
-        return True
 
     def broken_off(self, key: str, now: float) -> bool:
         """Put the members back of a group whose planning was given up; return False if unknown."""
@@ -289,10 +310,9 @@ class Groups:
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
             self._refuse(run.key, run.members, status, now)
-            profile = run.members[0].profile
             # The group is told first, then each of those that go.
             self._writing.tell(run.planner, run.key, Stage.DISSOLVED, now)
-            self._doors.dissolve(profile, outcome.bound, run.key, outcome.message, now)
+            self._doors.dissolve(outcome.bound, run.key, outcome.message, now)
         elif outcome.victims:
             run.room.release()
             named = [member for member in run.members if member.uid in outcome.nodes]

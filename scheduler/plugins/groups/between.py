@@ -134,6 +134,15 @@ def _there(
             yield meta.uid, int(ids[row])
 
 
+def is_free(pod: Pod) -> bool:
+    """Whether a member's own spec makes no rule for the others."""
+    affinity = pod.spec.affinity
+    near = affinity is not None and affinity.pod_affinity is not None
+    apart = affinity is not None and affinity.pod_anti_affinity is not None
+    constraints = pod.spec.topology_spread_constraints
+    return not (near or apart or any(_counts_members(one, pod) for one in constraints))
+
+
 def without_spread(pod: Pod) -> Pod:
     """Return a member without the spread constraints that `spread` puts before the solver.
 

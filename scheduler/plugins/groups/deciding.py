@@ -34,6 +34,7 @@ from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.mixer import Mixer
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.task import Steps, Task
+from scheduler.plugins.groups.thinning import LeafRows
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Limits
 from scheduler.solver.mixed import MixedAnswer
@@ -65,6 +66,7 @@ class Decider:
         self._records = records
         self._trees = trees
         self._mixer = Mixer(_solution, self._remember_mixed)
+        self._leaf_rows = LeafRows()
 
     def leaving(self, key: str) -> bool:
         """Whether pods that were evicted for a group are still on their way out."""
@@ -150,18 +152,23 @@ class Decider:
         most: IntColumn | None = None
         why = ""
         asked = [between.without_spread(pod) for pod in room.members]
+        may_be_thin = between.is_free(room.members[0])
         for attempt in range(ROUNDS):
             fits = room.fits(asked)
             slots = fits.slots if most is None else np.minimum(fits.slots, most)
-            site = self._site(task, slots)
+            site = self._site(task, slots, may_be_thin=may_be_thin)
             if not site.instance.leaves:
                 text = topology.nowhere(task.tree, room.nodes, fits.rows) or fits.message
                 return unschedulable(f"the group {task.name} does not fit: {text}")
             # A second answer must not come too late again: nothing else is placed until it is there.
-            answer = yield self._question(site, holds=attempt > 0)
+            answer = yield self._question(site, holds=attempt > 0, advise=not site.is_thin)
             if not self._is_unchanged(key, spec):
                 return unschedulable(f"the group {task.name} changed while it was planned")
             solution = _solution(answer)
+            if site.is_thin and solution is not None and solution.placed.outcome == "infeasible":
+                # What would help is a question about all leaves.
+                may_be_thin = False
+                continue
             if solution is None:
                 return unschedulable(f"the group {task.name} waits: no answer came from the solver")
             self._remember(key, solution)
@@ -178,12 +185,18 @@ class Decider:
         text = f"the rules between its members do not hold: {why}"
         return unschedulable(f"the group {task.name} does not fit: {text}")
 
-    def _site(self, task: Task, slots: IntColumn) -> planning.Site:
-        standing = task.standing
+    def _site(self, task: Task, slots: IntColumn, *, may_be_thin: bool) -> planning.Site:
+        """Return what is asked about: in a large tree only the leaves that the group can use."""
+        standing, nodes, count = task.standing, task.room.nodes, len(task.room.members)
         # Any number is a placement that brings the group to its minimum, or one more beyond it.
         minimum = max(task.spec.size, len(standing) + 1) if task.spec.is_minimum else 0
+        among = None
+        if may_be_thin:
+            on_them = nodes.rows_named(one.node for one in standing)
+            most = count + len(standing)
+            among = self._leaf_rows.useful(task.tree, nodes, slots, on_them, most)
         found = planning.site(
-            task.spec, task.tree, task.room.nodes, slots, standing, len(task.room.members), minimum
+            task.spec, task.tree, nodes, slots, standing, count, minimum, among=among
         )
         return self._with_rules(found, task)
 
@@ -197,9 +210,9 @@ class Decider:
         instance = msgspec.structs.replace(found.instance, domains=domains)
         return msgspec.structs.replace(found, instance=instance)
 
-    def _question(self, site: planning.Site, *, holds: bool) -> SolverCall:
+    def _question(self, site: planning.Site, *, holds: bool, advise: bool) -> SolverCall:
         limits = self._limits(self._args.solver_time_limit_seconds)
-        question = Place(site.instance, limits, self._args.solver)
+        question = Place(site.instance, limits, self._args.solver, advise)
         return SolverCall(question, 2 * limits.total_s, holds)
 
     def _limits(self, limit_s: float) -> Limits:

@@ -23,6 +23,7 @@ from scheduler.plugins.groups.topology import Topology
 from scheduler.state.podindex import Placed
 
 TOPOLOGY_KIND = "TopologyConfigMap"
+MOST_TREES = 16
 
 
 class Descriptions:
@@ -39,6 +40,7 @@ class Descriptions:
         self._topology_object: Any = None
         self._last_good: Topology | None = None
         self.topology_fault = ""
+        self._labelled: dict[tuple[str, ...], tuple[int, Topology]] = {}
 
     def group(self, key: str) -> GroupSpec | None:
         """Return what a group asks for, None without an object; ObjectError says what is wrong."""
@@ -142,6 +144,11 @@ class Descriptions:
     def _by_labels(
         self, nodes: Nodes, labels: Sequence[str], levels: tuple[str, ...], source: str
     ) -> Topology:
+        """Return the tree that labels of the nodes make: the same one until a node changes."""
+        mark = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
+        known = self._labelled.get(levels)
+        if known is not None and known[0] == mark >= 0:
+            return known[1]
         columns = [(nodes.label_ids(label), nodes.label_values(label)) for label in labels]
         leaves = []
         for row, name in _named(nodes):
@@ -149,7 +156,11 @@ class Descriptions:
             if min(ids) >= 0:
                 path = tuple(values[i] for i, (_, values) in zip(ids, columns, strict=True))
                 leaves.append((path, name))
-        return Topology(topology.DEFAULT_TREE, source, levels, tuple(sorted(leaves)))
+        made = Topology(topology.DEFAULT_TREE, source, levels, tuple(sorted(leaves)))
+        if len(self._labelled) >= MOST_TREES:  # anybody may name a label
+            self._labelled.clear()
+        self._labelled[levels] = (mark, made)
+        return made
 
 
 def _named(nodes: Nodes) -> Iterator[tuple[int, str]]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
 group_of = sources.group_of
+
 _LEAST_KEPT = 1024
 
 
@@ -31,6 +32,8 @@ class GroupMembers:
         self._placed: dict[str, dict[str, Placed]] = {}
         # By group, then by kind and name.
         self._objects: dict[str, dict[tuple[str, str], Any]] = {}
+        # By what stands for a preemptor in ConfigMaps: the groups that it evicted.
+        self._victims: dict[str, set[str]] = {}
         # What nobody has looked at since it changed; not part of what is tracked.
         self.changed: set[str] = set()
         self.version = 0
@@ -42,7 +45,7 @@ class GroupMembers:
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what the cluster holds."""
         self._forget()
-        self._placed, self._objects = {}, {}
+        self._placed, self._objects, self._victims = {}, {}, {}
         for placed in cluster.pods:
             self._add(placed)
         for kind in sources.KINDS:
@@ -72,6 +75,7 @@ class GroupMembers:
         other = GroupMembers()
         other._placed = {key: dict(pods) for key, pods in self._placed.items()}
         other._objects = {key: dict(found) for key, found in self._objects.items()}
+        other._victims = {name: set(keys) for name, keys in self._victims.items()}
         return other
 
     def placed(self, key: str) -> list[Placed]:
@@ -86,17 +90,6 @@ class GroupMembers:
         """Return the groups that have a member on a node or an object that describes them."""
         return dict.fromkeys((*self._objects, *self._placed))
 
-    def described_by(self, key: str) -> list[tuple[str, Any]]:
-        """Return the kinds and objects that describe a group, in the order in which they count."""
-        found = self._objects.get(key)
-        if not found:
-            return []
-        return sources.in_order((kind, obj) for (kind, _), obj in found.items())
-
-    def is_described(self, key: str) -> bool:
-        """Return whether any object describes a group, readable or not."""
-        return key in self._objects
-
     def changed_since(self, mark: int) -> tuple[int, list[str], bool]:
         """Return the mark of now, the groups that changed after `mark`, and whether these are all."""
         if mark <= self._forgotten:
@@ -108,9 +101,21 @@ class GroupMembers:
             found.append(key)
         return self._clock, found, False
 
+    def described_by(self, key: str) -> list[tuple[str, Any]]:
+        """Return the kinds and objects that describe a group, in the order in which they count."""
+        found = self._objects.get(key)
+        if not found:
+            return []
+        return sources.in_order((kind, obj) for (kind, _), obj in found.items())
+
     def config_maps(self, key: str) -> list[Any]:
         """Return the ConfigMaps that describe a group, by name."""
         return [obj for kind, obj in self.described_by(key) if kind == configmap.KIND]
+
+    def evicted_by(self, name: str) -> list[Any]:
+        """Return the ConfigMaps of groups that say that this group evicted them, in order of the groups."""
+        maps = (one for key in sorted(self._victims.get(name, ())) for one in self.config_maps(key))
+        return [one for one in maps if (one.data or {}).get("preemptor") == name]
 
     def _touch(self, key: str) -> None:
         self.changed.add(key)
@@ -153,3 +158,16 @@ class GroupMembers:
                 found[kind, name] = obj
             if not found:
                 del self._objects[key]
+            if kind == configmap.KIND and (preemptor := (obj.data or {}).get("preemptor")):
+                self._note_victim(preemptor, key)
+
+    def _note_victim(self, preemptor: str, key: str) -> None:
+        """Note or forget that a group was evicted for another, as its ConfigMaps say now."""
+        maps = self.config_maps(key)
+        if any((one.data or {}).get("preemptor") == preemptor for one in maps):
+            self._victims.setdefault(preemptor, set()).add(key)
+            return
+        victims = self._victims.get(preemptor, set())
+        victims.discard(key)
+        if not victims:
+            self._victims.pop(preemptor, None)

@@ -21,11 +21,16 @@ from scheduler.state.resources import Amounts, counted, pod_requests
 
 
 class Site(msgspec.Struct, frozen=True):
-    """An instance, and the row and name of the node behind each of its leaves."""
+    """An instance, and the row and name of the node behind each of its leaves.
+
+    A thin one has only leaves that the group can use: what would help when nothing fits is not to be
+    seen in it.
+    """
 
     instance: Instance
     rows: tuple[int, ...]
     names: tuple[str, ...]
+    is_thin: bool = False
 
 
 def site(
@@ -38,19 +43,20 @@ def site(
     minimum: int = 0,
     *,
     levels_first: bool = False,
+    among: Sequence[int] | None = None,
 ) -> Site:
     """Return the instance of placing `count` members where `slots` (by row) says there is room.
 
     Members that stand already are held where they are; those outside of the tree do not take part.
     With a `minimum`, held ones included, fewer than all may be placed; `levels_first` says what is
-    looked at first then.
+    looked at first then. `among` are the leaves of the tree that are looked at, if not all.
     """
     held: dict[str, int] = {}
     for placed in standing:
         held[placed.node] = held.get(placed.node, 0) + 1
     leaves, rows, names = [], [], []
     inside = 0
-    for path, name in tree.leaves:
+    for path, name in tree.leaves if among is None else map(tree.leaves.__getitem__, among):
         row = nodes.row(name)
         there = held.get(name, 0)
         room = 0 if row is None else int(slots[row])
@@ -70,7 +76,7 @@ def site(
         minimum=least if least < size else 0,
         levels_first=levels_first,
     )
-    return Site(instance, tuple(rows), tuple(names))
+    return Site(instance, tuple(rows), tuple(names), among is not None)
 
 
 def rule(constraint: Constraint | None) -> Rule:
@@ -102,7 +108,7 @@ def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[s
 
 def seats(tree: Topology, placed: Iterable[Placed]) -> list[Seat]:
     """Return members with their paths; those on nodes outside of the tree have no seat."""
-    paths = {name: path for path, name in tree.leaves}
+    paths = tree.paths
     return [
         Seat(one.pod.metadata.name, one.node, paths[one.node])
         for one in placed

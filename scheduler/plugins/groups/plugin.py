@@ -202,6 +202,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     def _unit(self, key: str) -> Unit:
         """Return a group as a unit of disruption, as its description says."""
         members = tuple(self._members.standing(key))
+        if not members:
+            return Unit(key, Mode.SINGLE, 0, ())
         is_whole, priority = self._described.unit_of(key, members)
         return Unit(key, Mode.ALL if is_whole else Mode.SINGLE, priority, members)
 

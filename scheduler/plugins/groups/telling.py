@@ -167,10 +167,8 @@ class Teller:
         calls = self._write(key, results(seated, record, now))
         if self._members.config_maps(key):  # the pods of other sources are not ours to label
             calls += labels(placed, seated, record.retries)
-        for other in self._members.keys():  # noqa: SIM118 - a method of its own
-            for config_map in self._members.config_maps(other):
-                if (config_map.data or {}).get("preemptor") == title(key):
-                    calls += status_patch(config_map, {"preemptor": None})
+        for config_map in self._members.evicted_by(title(key)):
+            calls += status_patch(config_map, {"preemptor": None})
         return calls
 
     def _begun_anew(self, key: str) -> list[Told]:

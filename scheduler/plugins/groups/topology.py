@@ -8,6 +8,7 @@ share a name. Pure; called by the plugin when one of these inputs has changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -21,7 +22,6 @@ from scheduler.plugins.groups.inputs import json_names, json_object
 ROOT = "root"
 DEFAULT_TREE = "default-tree"
 DEFAULT_LEVELS = ("rack", "node")
-DEFAULT_RESOURCES = ("cpu", "memory")
 RACK_LABEL = "sakkara.topology.rack"
 # What node labels may stand for a level that is named in one word; the first that all nodes carry
 # counts. Ours, Kubernetes' own, those of Kueue's examples, of topograph, and of the clouds.
@@ -49,7 +49,7 @@ MOST_UNITS = 200_000
 NAMED = 3  # how many nodes a message names
 
 
-class Topology(msgspec.Struct, frozen=True):
+class Topology(msgspec.Struct, frozen=True, dict=True):
     """A tree: `levels` from the top to the leaves, `leaves` as (path of inner units, node name).
 
     Every path has one entry per inner level; a node that stands higher than the deepest one gets units
@@ -60,14 +60,23 @@ class Topology(msgspec.Struct, frozen=True):
     source: str
     levels: tuple[str, ...]
     leaves: tuple[tuple[tuple[str, ...], str], ...]
-    resources: tuple[str, ...] = DEFAULT_RESOURCES
+
+    @cached_property
+    def paths(self) -> dict[str, tuple[str, ...]]:
+        """The path of inner units above each node, by its name."""
+        return {name: path for path, name in self.leaves}
 
 
 def from_config_map(data: Mapping[str, str], source: str) -> Topology:
-    """Read a topology ConfigMap; ObjectError names the key that is wrong."""
+    """Read a topology ConfigMap; ObjectError names the key that is wrong.
+
+    `resource-names` is checked and chooses nothing: whatever members request counts, listed or not, as a
+    group that is placed by some of it only would be refused by its nodes.
+    """
     tree = json_object(data, "tree")
     levels = json_names(data, "level-names") if data.get("level-names") else DEFAULT_LEVELS
-    resources = json_names(data, "resource-names") if data.get("resource-names") else None
+    if data.get("resource-names"):
+        json_names(data, "resource-names")
     found: list[tuple[tuple[str, ...], str]] = []
     _walk(tree, (), found)
     if not found:
@@ -83,7 +92,6 @@ def from_config_map(data: Mapping[str, str], source: str) -> Topology:
         source,
         levels,
         _filled(found, depth - 1),
-        resources or DEFAULT_RESOURCES,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 
 import numpy as np
@@ -11,15 +11,15 @@ from scheduler.base.arrays import BoolColumn, IntColumn, Rows, no_rows
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import NOT_CONCERNED, SKIP, Reason, Rejected, Status
+from scheduler.framework.plugin import EACH_POD, Plugin
+from scheduler.framework.status import SKIP, Reason, Rejected, Status
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import Bandwidth, Dependents, Indirect, NetworkOverheadArgs
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.places import NOWHERE
 from scheduler.plugins.network.room import LinkRoom
-from scheduler.plugins.network.ties import TiesState, group_and_workload
+from scheduler.plugins.network.ties import TiesState
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
@@ -63,7 +63,6 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         "NetworkTopology",
     )
     on_the_spot = ("filter", "score")
-    bounded = True
 
     def __init__(self, args: NetworkOverheadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -73,12 +72,16 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         self._enforces = args.bandwidth is Bandwidth.ENFORCE
         self._room: LinkRoom | None = None
 
+    def key(self, pod: Pod) -> Hashable | None:
+        """Return None for a pod of no group."""
+        return EACH_POD if pod.metadata.labels.get(GROUP_LABEL) else None
+
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | TiesState:
         """Find the placed pods that the pod is tied to; Skip when there are none."""
         if not cycle.pod.metadata.labels.get(GROUP_LABEL):
-            return NOT_CONCERNED
+            return SKIP
         ties = self.lookup.ties(cycle.pod, both=self._both)
-        state = None if ties is None else TiesState.on(nodes, ties, self._tracker)
+        state = None if ties is None else TiesState.on(nodes, ties, self.lookup)
         return SKIP if state is None else state
 
     def filter(self, _cycle: Cycle, nodes: Nodes, state: TiesState) -> Rejected | None:
@@ -104,10 +107,10 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
     ) -> Status | TiesState:
         """Find pods that the pod is tied to indirectly, if to none directly; Skip when there are none."""
         if not cycle.pod.metadata.labels.get(GROUP_LABEL):
-            return NOT_CONCERNED
+            return SKIP
         if state is None and self.args.indirect is Indirect.COUNT:
             ties = self.lookup.indirect_ties(cycle.pod)
-            state = None if ties is None else TiesState.on(nodes, ties, self._tracker)
+            state = None if ties is None else TiesState.on(nodes, ties, self.lookup)
         return SKIP if state is None else state
 
     def score(self, cycle: Cycle, nodes: Nodes, state: TiesState | None) -> IntColumn:
@@ -136,7 +139,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
 
     def concerns(self, state: TiesState, placed: Placed) -> bool:
         """Whether the pod is one tied to, or may book bandwidth."""
-        group, workload = group_and_workload(placed.pod)
+        group, workload = state.membership.key_and_workload(placed.pod)
         if not group:
             return False
         if self._enforces and state.ties.table.capacities:
@@ -159,7 +162,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         table, places = state.ties.table, state.places
         room = self._room
         if room is None or room.table is not table or room.size != len(places):
-            room = self._room = LinkRoom(table, places, self._tracker.bookings)
+            room = self._room = LinkRoom(table, places)
         return room
 
     def _too_dear(

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows, is_any
-from scheduler.framework.crowd import Crowd
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
+from scheduler.framework.rowpods import RowPods
 from scheduler.plugins.numa.demand import Demand, Needs
 from scheduler.plugins.numa.reserving import Reserving
 from scheduler.plugins.numa.sight import Sight
@@ -50,7 +50,7 @@ class Evictions:
         self._reserving = reserving
         self._demand = demand
         self._frees = frees
-        self._known: WeakKeyDictionary[Crowd, _Holdings] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[RowPods, _Holdings] = WeakKeyDictionary()
 
     def rehearse(self, sight: Sight, nodes: Nodes) -> Rehearsed | None:
         """Return the zones as a view has them; None if no pod moves."""
@@ -94,7 +94,7 @@ class Evictions:
         held = self._holdings(sight, enumerate(placed for placed, _ in here), index)
         return held.given(np.ones(len(here), dtype=np.bool_))
 
-    def _by_everybody(self, sight: Sight, nodes: Nodes, crowd: Crowd) -> _Given | None:
+    def _by_everybody(self, sight: Sight, nodes: Nodes, crowd: RowPods) -> _Given | None:
         """Return what a crowd gives back that has all pods of its rows which hold anything.
 
         None for any other. So nobody looks at the pods of rows where the preemptor does not fit without

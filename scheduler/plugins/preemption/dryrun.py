@@ -7,15 +7,15 @@ nobody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows
-from scheduler.framework.crowd import Crowd
+from scheduler.framework.dryrun import Attempted
 from scheduler.framework.fitmessage import Histogram
-from scheduler.framework.rehearsal import Rehearsal
+from scheduler.framework.rowpods import Nominated
 from scheduler.plugins.preemption.victims import Victims
 from scheduler.state.podindex import Placed
 
@@ -83,7 +83,8 @@ class Walk:
 
 
 def examine(
-    rehearse: Callable[[Crowd], Rehearsal],
+    attempted: Attempted,
+    nominated: Nominated,
     pods: Victims,
     violating: IntColumn,
     reasons: Histogram,
@@ -96,17 +97,17 @@ def examine(
     order: Rows | None = None
     if violating.any():
         order = np.lexsort((np.arange(len(pods)), violating == 0, pods.index))
-    rehearsal = rehearse(pods if order is None else pods.reordered(order))
-    fits, rejections = rehearsal.verdict(np.ones(len(pods.rows), dtype=np.bool_))
+    dry_run = attempted.dry_run(pods if order is None else pods.reordered(order), nominated)
+    fits, rejections = dry_run.verdict(np.ones(len(pods.rows), dtype=np.bool_))
     reasons.add_rejections(rejections)
     for step in range(int(pods.counts[fits].max(initial=0))):
-        rehearsal.offer(step)
-        spared, _ = rehearsal.verdict(fits & (pods.counts > step), again=True)
-        rehearsal.keep(spared)
-    leaving = rehearsal.gone
+        dry_run.offer(step)
+        spared, _ = dry_run.verdict(fits & (pods.counts > step), again=True)
+        dry_run.keep(spared)
+    leaving = dry_run.gone
     if order is not None:
         leaving = np.empty_like(leaving)
-        leaving[order] = rehearsal.gone
+        leaving[order] = dry_run.gone
     count = np.bincount(pods.index[leaving], minlength=len(pods.rows))
     violations = np.zeros(len(pods.rows), dtype=np.int64)
     np.add.at(violations, pods.index[leaving], violating[leaving])

@@ -14,14 +14,12 @@ import numpy as np
 from scheduler.base.arrays import Rows
 from scheduler.base.errors import PluginError
 from scheduler.framework.args import Args
-from scheduler.framework.crowd import Crowd
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fitmessage import Histogram
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import FitFailure, PostFiltered
-from scheduler.framework.rehearsal import Rehearsal
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
@@ -154,13 +152,13 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
         None also stands for no candidate: what is wrong with each node is not remembered.
         """
-        logs = (nodes.facts_touched, failure.promised.touched)
+        logs = (nodes.facts_touched, failure.nominated.touched)
         known = [log for log in logs if log is not None]
         if (
             not self.remembers
             or len(known) < len(logs)
             or failure.wants_offers
-            or not failure.hypothetical.is_by_row
+            or not failure.attempted.is_by_row
             or self.handle.objects(DEVICE_CLASS)
         ):
             return None
@@ -189,11 +187,8 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         reasons.add(NO_VICTIMS, len(rows) - len(pods.rows))
         if not len(pods.rows):
             return None
-
-        def rehearse(crowd: Crowd) -> Rehearsal:
-            return failure.hypothetical.rehearse(crowd, failure.promised)
-
-        return examine(rehearse, pods, self._budgets.violations(pods), reasons)
+        violating = self._budgets.violations(pods)
+        return examine(failure.attempted, failure.nominated, pods, violating, reasons)
 
 
 def _failed(text: str, *, nominated_node: str | None = None) -> PostFiltered:

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
-from scheduler.framework.crowd import Crowd, Party
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.rowpods import Party, RowPods
 from scheduler.plugins.preemption.importance import PodsByImportance
 from scheduler.plugins.preemption.units import Gang, UnitIndex
 from scheduler.state.podindex import Placed
 from scheduler.state.rowlists import AMOUNTS, FIRST_AMOUNT, PRIORITY, SHAPE, START
 
 
-class Victims(Crowd):
+class Victims(RowPods):
     """Who would leave, row by row, the most important unit first; rows without any are left out.
 
     Per unit: `priority`, `start` (seconds since the epoch, or `NOT_STARTED`), `size` (its pods on all

@@ -186,13 +186,6 @@ class TestEvents:
         assert many.note.endswith("default/p7 on node n1, 12 more")
         assert ("Preempting", "boss") == (many.reason, many.name)
 
-    def test_released(self):
-        """A member hears which group it goes with, and why."""
-        record = failure.released_event(make_pod("p"), "trellis", "default/g", "full", NOW)
-
-        assert "Deleted with its group default/g, which cannot become whole: full" == record.note
-        assert ("Warning", "GroupReleased", "p") == (record.type, record.reason, record.name)
-
 
 def test_rejected_after_a_node_was_chosen():
     """One node was in the running, and it was that reason."""

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from scheduler.framework.answers import States
-from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.dryrun import Attempted
 from scheduler.framework.status import Code
 from scheduler.objects.plain import read_pod
 from scheduler.state import rowcounts
@@ -66,8 +66,8 @@ def assert_alike(town: Town, pod: Manifest, slow: Slow, feasible: Sequence[str])
 
 def assert_trackers_follow(town: Town) -> None:
     """Each tracker holds what one that is built afresh holds."""
-    for tracker in town.scene.handle.trackers.values():
-        anew = type(tracker)()
+    for key, tracker in town.scene.handle.trackers.items():
+        anew = key.made()
         anew.rebuild(town.scene.cluster)
         expected, held = anew.columns(), tracker.columns()
 
@@ -96,7 +96,7 @@ def assert_hypotheticals_hold(town: Town, pod: Manifest, move: Move) -> None:
     one = read_pod(raw)
     row = scene.cluster.table.rows[node_name]
     moved = [(place(one, scene.cluster.shapes.of(one), node_name), row)]
-    what_if = Hypothetical(scene.runner, cycle, nodes, states)
+    what_if = Attempted(scene.runner, cycle, nodes, states)
     passed, _ = what_if.filter(
         np.array([row]),
         removed=moved if move.raw is None else (),

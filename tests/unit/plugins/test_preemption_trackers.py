@@ -68,7 +68,7 @@ def look(kept: Kept, ranks: PodsByImportance, index: BudgetIndex, rows: Any, pri
         [(pod.key, pod.status.start_time, pod.is_terminating) for pod in pods],
         [victims.priority.tolist(), victims.start.tolist(), victims.shape_ids.tolist()],
         [victims.amounts(name).tolist() for name in ("cpu", "memory", "example.com/gpu")],
-        [victims.scored(name).tolist() for name in ("cpu", "memory")],
+        [victims.amounts(name, scored=True).tolist() for name in ("cpu", "memory")],
         index.violations(victims).tolist(),
     )
 

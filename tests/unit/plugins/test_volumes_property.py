@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from scheduler.framework.answers import States
-from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.dryrun import Attempted
 from scheduler.plugins.volumes import (
     NodeVolumeLimits,
     VolumeBinding,
@@ -55,10 +55,10 @@ def test_they_say_what_the_slow_reference_says(plugin, steps):
 def test_trackers_hold_what_fresh_ones_hold(plugin, steps):
     """Law of trackers: incremental equals rebuilt, after each single change."""
     scene = scene_of(plugin, START)
-    (tracker,) = scene.handle.trackers.values()
+    ((key, tracker),) = scene.handle.trackers.items()
     for step in steps:
         do(scene, step)
-        fresh = type(tracker)()
+        fresh = key.made()
         fresh.rebuild(scene.cluster)
         expected, held, copied = fresh.columns(), tracker.columns(), tracker.copy().columns()
 
@@ -86,7 +86,7 @@ def test_without_its_pods_a_node_is_judged_as_if_they_had_never_been(plugin, ste
                 continue
             if states.skipped:
                 continue
-            what_if = Hypothetical(scene.runner, cycle, nodes, states)
+            what_if = Attempted(scene.runner, cycle, nodes, states)
             rows = np.array([row], dtype=np.intp)
             passed, _ = what_if.filter(rows, removed=[(placed, row) for placed in away])
             after = look(without, without.cycle(pod))

@@ -1,0 +1,58 @@
+"""The device as selectors see it, and how it is handed in.
+
+Whoever evaluates selectors builds one `Device` per device and keeps it as long as the device does not
+change: the maps that CEL looks into are built once, at first use. Never reads API objects itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from scheduler.cel.quantity import Quantity
+from scheduler.cel.semver import Version
+from scheduler.cel.values import DomainMap
+
+Attribute = bool | int | str | Version
+_Value = TypeVar("_Value")
+
+
+class Device:
+    """A device for selectors: names are `id` (in the driver's domain) or `domain/id`."""
+
+    __slots__ = ("_fields", "allow_multiple_allocations", "attributes", "capacity", "driver")
+
+    def __init__(
+        self,
+        driver: str,
+        attributes: Mapping[str, Attribute],
+        capacity: Mapping[str, Quantity],
+        allow_multiple_allocations: bool | None = None,
+    ) -> None:
+        self.driver = driver
+        self.attributes = attributes
+        self.capacity = capacity
+        self.allow_multiple_allocations = allow_multiple_allocations
+        self._fields: dict[str, Any] | None = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return the variable `device` of selectors."""
+        if self._fields is None:
+            self._fields = {
+                "driver": self.driver,
+                "allowMultipleAllocations": bool(self.allow_multiple_allocations),
+                "attributes": _by_domain(self.attributes, self.driver),
+                "capacity": _by_domain(self.capacity, self.driver),
+            }
+        return self._fields
+
+
+def _by_domain(values: Mapping[str, _Value], driver: str) -> DomainMap:
+    domains = DomainMap()
+    for name, value in values.items():
+        domain, slash, short = name.partition("/")
+        if not slash:
+            domain, short = driver, name
+        domains.setdefault(domain, {})[short] = value
+    return domains
