@@ -404,6 +404,6 @@ def planners(profiles: Mapping[str, Profile]) -> dict[str, GroupPlanner]:
     found: dict[str, Any] = {}
     for name, profile in profiles.items():
         for plugin in profile.plugins.values():
-            if hasattr(plugin, "plan_group"):
+            if plugin.serves("plan_group"):
                 found.setdefault(name, plugin)
     return found
