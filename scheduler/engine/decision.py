@@ -7,6 +7,7 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.answers import Rejection, Scored
+from scheduler.framework.calls import ApiCall
 from scheduler.framework.fitmessage import Histogram, head
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import SUCCESS, Code, Status
@@ -19,7 +20,7 @@ class Decision(msgspec.Struct, frozen=True):
     `node` is empty when nothing fits. `status` is the pod's status as a whole, `rejections` say who
     rejected which rows (each row once), `outside` are rows that a pre-filter cut away in the name of
     `narrowed_by`. `scores` is empty when one node alone was feasible. Columns are those of the view
-    that the decision was made on.
+    that the decision was made on. `calls` go to the API server with the decision.
     """
 
     node: str = ""
@@ -34,6 +35,7 @@ class Decision(msgspec.Struct, frozen=True):
     total: IntColumn | None = None
     nominated_node: str | None = None
     victims: tuple[Placed, ...] = ()
+    calls: tuple[ApiCall, ...] = ()
 
     @property
     def fits(self) -> bool:

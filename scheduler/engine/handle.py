@@ -27,6 +27,7 @@ class EngineHandle:
         self.profiles = profiles
         self.trackers: dict[str, Tracker] = {}
         self.waiting: Callable[[], Sequence[Pod]] = tuple
+        self.on_now: Callable[[], float] = float
         self.on_is_preempting: Callable[[str], bool] = _nobody_preempts
         self.on_group_members: Callable[[str, Pod], Sequence[Pod]] = _nobody_else
         self.on_missing: Callable[[Pod, str, str, str], None] = _nobody_listens
@@ -50,6 +51,10 @@ class EngineHandle:
             tracker = self.trackers[name] = kind()
             tracker.rebuild(self._cluster)
         return cast("TrackerT", self.trackers[name])
+
+    def now(self) -> float:
+        """Return the time of this turn."""
+        return self.on_now()
 
     def is_preempting(self, uid: str) -> bool:
         """Return whether evictions for this pod are under way."""

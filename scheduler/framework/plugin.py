@@ -65,7 +65,9 @@ class Plugin(Generic[ArgsT]):
     and of `NOT_CONCERNED`, that they follow from the pod's spec alone, not from its labels, namespace
     or controller. `by_row` says more than `local`: the verdict of `filter` on a row follows from the
     row's node, its pods and the pod's shape, so it may be kept until one of them changes. `bounded`
-    says that scores are within 0..100 on every row, feasible or not.
+    says that scores are within 0..100 on every row, feasible or not. `narrowed`
+    says that `filter` must know which rows the plugins before it have left (`nodes.feasible`): what it
+    raises is about these alone.
 
     `idle_at`, which an instance may set, names points (methods) where it does nothing with its
     arguments. A plugin that `sleeps()` has nothing to do with any pod: an attempt that begins
@@ -81,6 +83,7 @@ class Plugin(Generic[ArgsT]):
     by_spec: ClassVar[bool] = False
     by_row: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
+    narrowed: ClassVar[bool] = False
     normalize: Any = "none"
     idle_at: tuple[str, ...] = ()
 
@@ -101,7 +104,7 @@ class Plugin(Generic[ArgsT]):
         pre_score: Callable[..., Any]
         score: Callable[..., Any]
         reserve: Callable[..., Any]
-        unreserve: Callable[..., None]
+        unreserve: Callable[..., Any]
         permit: Callable[..., Any]
         pre_bind: Callable[..., Generator[Any, Any, Any]]
         bind: Callable[..., Generator[Any, Any, Any]]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
 from scheduler.base.arrays import BoolColumn, Rows
 from scheduler.framework.answers import Rejection
-from scheduler.framework.calls import Offer
+from scheduler.framework.calls import ApiCall, Offer
 from scheduler.framework.hypothetical import Hypothetical
 from scheduler.framework.promised import Promised
 from scheduler.framework.status import SUCCESS, Status
@@ -23,7 +24,7 @@ class FitFailure(msgspec.Struct, frozen=True):
     changed rows. `promised` are the pods that this one must leave room for.
     `break_tie` picks one of equally good rows. `wants_offers` says that extenders have a word on who
     is evicted: then every candidate is wanted, not only the best. `prefiltered_by` are the plugins
-    that pre-filter got to.
+    that pre-filter got to, `states` what their pre-filters returned.
     """
 
     candidates: BoolColumn
@@ -34,6 +35,7 @@ class FitFailure(msgspec.Struct, frozen=True):
     break_tie: Callable[[Rows], int]
     wants_offers: bool = False
     prefiltered_by: frozenset[str] = frozenset()
+    states: Mapping[str, Any] = {}
 
 
 class PostFiltered(msgspec.Struct, frozen=True):
@@ -42,7 +44,8 @@ class PostFiltered(msgspec.Struct, frozen=True):
     `nominated_node` None leaves the pod's nomination alone, an empty text clears it. `victims` are
     the pods to evict from the nominated node. `text` joins the pod's message when nothing was found.
     `offers` are all candidates, where they were wanted, and `choose` picks the best of those that are
-    left of them (at least one; their victims may have changed).
+    left of them (at least one; their victims may have changed). `calls` are sent in order, and nobody
+    waits for their answers.
     """
 
     status: Status = SUCCESS
@@ -51,3 +54,4 @@ class PostFiltered(msgspec.Struct, frozen=True):
     text: str = ""
     offers: tuple[Offer, ...] = ()
     choose: Callable[[tuple[Offer, ...]], Offer] | None = None
+    calls: tuple[ApiCall, ...] = ()

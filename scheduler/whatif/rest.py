@@ -13,11 +13,14 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.engine.effects import Answer, Call, Watched
+from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.kinds import WATCHED, Kind
 from scheduler.state.cluster import Cluster
+from scheduler.whatif.deviceclaims import refusal, reported
 from scheduler.whatif.volumes import VolumeController, touched
 
-MERGE_TYPES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+MERGE_TYPES = ("application/merge-patch+json", STRATEGIC_MERGE)
 JSON_PATCH = "application/json-patch+json"
 
 _SERVED: Final[dict[tuple[str, str], list[Kind]]] = {}
@@ -56,6 +59,9 @@ class Rest:
                     "the object has been modified; please apply your changes to the latest version"
                 )
                 return Answer(call.id, 409, "Conflict", text), []
+            text = refusal(obj) if isinstance(obj, ResourceClaim) else ""
+            if text:
+                return Answer(call.id, 422, "Invalid", text), []
             if obj != old:
                 obj = touched(obj, version)
         except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
@@ -85,6 +91,9 @@ class Rest:
     def _written(self, call: Call, kind: Kind, obj: Any, verb: str) -> tuple[Answer, list[Watched]]:
         events = [Watched(kind.kind, verb, obj)] if verb else []
         events += self._volumes.after(kind.kind, obj)
+        report = reported(obj) if isinstance(obj, ResourceClaim) else None
+        if report is not None:
+            events.append(report)
         return Answer(call.id, 200, body=_plain(kind, obj)), events
 
     def _named(self, path: str) -> tuple[Kind, str] | None:
@@ -133,12 +142,16 @@ def _changed(call: Call, old: dict[str, Any]) -> Any:
             _apply(old, step)
         return old
     if call.content_type in MERGE_TYPES:
-        return _merged(old, body)
+        return _merged(old, body, is_strategic=call.content_type == STRATEGIC_MERGE)
     raise ValueError(f"content type {call.content_type} is none of a patch")
 
 
-def _merged(old: Any, patch: Any) -> Any:
+def _merged(old: Any, patch: Any, *, is_strategic: bool) -> Any:
     """Return `old` with a merge patch applied; null takes a field away."""
+    if is_strategic and isinstance(patch, list) and all("$patch" in one for one in patch):
+        # The one directive that plugins use: entries of a list go by their uid.
+        gone = {one["uid"] for one in patch}
+        return [one for one in old or () if one.get("uid") not in gone]
     if not isinstance(patch, dict):
         return patch
     merged = dict(old) if isinstance(old, Mapping) else {}
@@ -146,7 +159,7 @@ def _merged(old: Any, patch: Any) -> Any:
         if value is None:
             merged.pop(key, None)
         else:
-            merged[key] = _merged(merged.get(key), value)
+            merged[key] = _merged(merged.get(key), value, is_strategic=is_strategic)
     return merged
 
 

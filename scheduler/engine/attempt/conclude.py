@@ -6,6 +6,7 @@ things: the pod (condition, event), the queues, whoever waits for room, and the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from scheduler.base.errors import PluginError
@@ -14,10 +15,12 @@ from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.binding.bindings import Bindings, InFlight
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Call
 from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.queues import QueuedPod, Queues
+from scheduler.framework.calls import ApiCall
 from scheduler.framework.status import Code, Status
 from scheduler.state.cluster import Cluster
 
@@ -129,6 +132,9 @@ class Conclusions:
         if decision.victims and decision.nominated_node:
             self._queues.track(queued)  # what goes at once must not go unnoticed
             self.preemptions.begin(queued.pod, decision.nominated_node, decision.victims, now)
+        if decision.calls:
+            self._queues.track(queued)  # what they change at once must not go unnoticed
+            self._send(decision.calls)
         self._outbox.put(
             failure.status_patch(queued, reason, message, decision.nominated_node, now)
         )
@@ -142,11 +148,18 @@ class Conclusions:
         else:
             self._queues.failed(queued)
 
+    def _send(self, calls: Iterable[ApiCall]) -> None:
+        """Send calls to the API server whose answers nobody waits for."""
+        for one in calls:
+            self._outbox.put(
+                Call(self._outbox.new_id(), one.method, one.path, one.content_type, one.body)
+            )
+
     def _contained(self, pod: InFlight, point: str) -> None:
         """Run unreserve or post-bind; a plugin's fault there is told and changes nothing."""
         try:
             if point == "unreserve":
-                pod.runner.unreserve(pod.cycle, pod.node, pod.states)
+                self._send(pod.runner.unreserve(pod.cycle, pod.node, pod.states))
             else:
                 pod.runner.post_bind(pod.cycle, pod.node)
         except PluginError as error:

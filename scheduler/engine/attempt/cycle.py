@@ -171,6 +171,8 @@ def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
     """Return `decision` with what the post-filter plugins found, or say why they found nothing."""
     if not found:
         return decision
+    calls = tuple(call for one in found for call in one.calls)
+    decision = replace(decision, calls=calls) if calls else decision
     chosen = next((one for one in found if one.status.is_success), None)
     if chosen is not None:
         nominated, victims = chosen.nominated_node, chosen.victims
@@ -219,6 +221,7 @@ def post_filter(
         lambda rows: break_tie(nodes, rows, cycle.pod.metadata.uid, attempt.ties, cycle.random),
         attempt.wants_offers,
         attempt.runner.prefiltered_by(pre),
+        attempt.states.by_plugin,
     )
     return attempt.runner.post_filter(cycle, nodes, failure)
 

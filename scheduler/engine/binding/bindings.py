@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler.base.errors import PluginError
 from scheduler.base.text import go_duration
-from scheduler.engine.attempt.failure import nomination_patch
+from scheduler.engine.attempt.failure import nomination_patch, plain_event
 from scheduler.engine.attempt.suspended import GRACE_S
 from scheduler.engine.binding.permit import WaitingPods
 from scheduler.engine.effects import Answer, AskExtender, Bind, Call, Look, Seen
@@ -24,7 +24,7 @@ from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.hints import PREEMPTED
 from scheduler.engine.queue.queues import QueuedPod
 from scheduler.framework.answers import States
-from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, WaitUntil
+from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, PodEvent, WaitUntil
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status, unschedulable
@@ -300,6 +300,9 @@ class Bindings:
             pod.deadline = now + asked.timeout_s
             self._until[pod.uid] = asked
             self._ask_predicate(pod, asked, now)
+        elif isinstance(asked, PodEvent):
+            self._outbox.put(plain_event(pod.queued.pod, asked, now))
+            self._advance(pod, CallResult(200), now)
         else:
             self._advance(pod, TypeError(f"yielded a {type(asked).__name__}"), now)
 
