@@ -12,6 +12,7 @@ CORE = tuple(
     f"scheduler/{room}"
     for room in (
         "base",
+        "cel",
         "objects",
         "state",
         "framework",

@@ -1,0 +1,21 @@
+"""What is wrong with a selector: as a text (compile) or for one device (run time).
+
+Both carry upstream's words, so that an event, a condition or an answer of the API server reads as
+kube-scheduler's and kube-apiserver's do. Raised by this room only.
+"""
+
+from __future__ import annotations
+
+from scheduler.base.errors import InputError
+
+
+class CelCompileError(InputError):
+    """The text is no selector: syntax, types, size or estimated cost; the API server refuses it."""
+
+
+class CelRuntimeError(InputError):
+    """The selector has no answer for a device; `cost` is what the evaluation used until then."""
+
+    def __init__(self, message: str, *, cost: int = 0) -> None:
+        super().__init__(message)
+        self.cost = cost
