@@ -1,10 +1,54 @@
-"""From the text of a selector to a program."""
+"""From the text of a selector to a program: parse, type, validate, plan, estimate.
+
+Bounded in size by what the API server accepts, in depth and time by the parser and by the size of
+types; whatever a text does, it ends in a program or in CelCompileError.
+"""
 
 from __future__ import annotations
 
+from scheduler.cel.checker import check
+from scheduler.cel.errors import CelCompileError
+from scheduler.cel.estimate import max_cost
+from scheduler.cel.parser import parse
+from scheduler.cel.plan import plan
+from scheduler.cel.problems import Problems
 from scheduler.cel.program import Program
+from scheduler.cel.types import ANY, BOOL, Type
+from scheduler.cel.validators import validate
+from scheduler.cel.work import PURSE, WorkExceededError
+
+LONGEST_TEXT = 10 * 1024  # resource.k8s.io: CELSelectorExpressionMaxLength, in bytes
 
 
 def compile_selector(text: str) -> Program:
-    """Return the program of a selector; CelCompileError with kube-apiserver's words if it is none."""
-    raise NotImplementedError
+    """Return the program of a selector; CelCompileError with kube-apiserver's words if it is none.
+
+    A program whose `max_cost` is above COST_LIMIT is returned too: stored selectors are evaluated as far
+    as the limit goes, only admission refuses them.
+    """
+    if len(text.encode("utf-8", "surrogatepass")) > LONGEST_TEXT:
+        raise CelCompileError(f"Too long: may not be more than {LONGEST_TEXT} bytes")
+    PURSE.fill()
+    try:
+        return _compiled(text)
+    except RecursionError:
+        raise CelCompileError("compilation failed: the expression nests too deeply") from None
+    except WorkExceededError:
+        raise CelCompileError("compilation failed: its constants are too large") from None
+
+
+def _compiled(text: str) -> Program:
+    problems = Problems(text)
+    tree = parse(text, problems)
+    kind, slots = check(tree, problems)
+    validate(tree, problems)
+    if kind is not BOOL and kind is not ANY:
+        raise CelCompileError(f"must evaluate to bool or the unknown type, not {_written(kind)}")
+    step = plan(tree)
+    return Program(text, kind.name, max_cost(tree), step, slots)
+
+
+def _written(kind: Type) -> str:
+    if not kind.params:
+        return kind.name
+    return f"{kind.name}({', '.join(map(_written, kind.params))})"

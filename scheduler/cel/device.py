@@ -7,10 +7,11 @@ change: the maps that CEL looks into are built once, at first use. Never reads A
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from scheduler.cel.quantity import Quantity
 from scheduler.cel.semver import Version
+from scheduler.cel.values import DomainMap
 
 Attribute = bool | int | str | Version
 _Value = TypeVar("_Value")
@@ -19,14 +20,7 @@ _Value = TypeVar("_Value")
 class Device:
     """A device for selectors: names are `id` (in the driver's domain) or `domain/id`."""
 
-    __slots__ = (
-        "_attributes_by_domain",
-        "_capacity_by_domain",
-        "allow_multiple_allocations",
-        "attributes",
-        "capacity",
-        "driver",
-    )
+    __slots__ = ("_fields", "allow_multiple_allocations", "attributes", "capacity", "driver")
 
     def __init__(
         self,
@@ -39,26 +33,23 @@ class Device:
         self.attributes = attributes
         self.capacity = capacity
         self.allow_multiple_allocations = allow_multiple_allocations
-        self._attributes_by_domain: dict[str, dict[str, Attribute]] | None = None
-        self._capacity_by_domain: dict[str, dict[str, Quantity]] | None = None
+        self._fields: dict[str, Any] | None = None
 
     @property
-    def attributes_by_domain(self) -> dict[str, dict[str, Attribute]]:
-        """Return domain -> id -> value."""
-        if self._attributes_by_domain is None:
-            self._attributes_by_domain = _by_domain(self.attributes, self.driver)
-        return self._attributes_by_domain
-
-    @property
-    def capacity_by_domain(self) -> dict[str, dict[str, Quantity]]:
-        """Return domain -> id -> quantity."""
-        if self._capacity_by_domain is None:
-            self._capacity_by_domain = _by_domain(self.capacity, self.driver)
-        return self._capacity_by_domain
+    def fields(self) -> dict[str, Any]:
+        """Return the variable `device` of selectors."""
+        if self._fields is None:
+            self._fields = {
+                "driver": self.driver,
+                "allowMultipleAllocations": bool(self.allow_multiple_allocations),
+                "attributes": _by_domain(self.attributes, self.driver),
+                "capacity": _by_domain(self.capacity, self.driver),
+            }
+        return self._fields
 
 
-def _by_domain(values: Mapping[str, _Value], driver: str) -> dict[str, dict[str, _Value]]:
-    domains: dict[str, dict[str, _Value]] = {}
+def _by_domain(values: Mapping[str, _Value], driver: str) -> DomainMap:
+    domains = DomainMap()
     for name, value in values.items():
         domain, slash, short = name.partition("/")
         if not slash:

@@ -1,10 +1,16 @@
-"""A compiled selector: what compile_selector returns and callers keep."""
+"""A compiled selector: what `compile_selector` returns and callers keep."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler.cel.device import Device
+from scheduler.cel.errors import CelRuntimeError
+from scheduler.cel.run import CancelledError, Run, Step
+from scheduler.cel.values import Fault, type_name
+from scheduler.cel.work import PURSE, WorkExceededError
+
+_CANCELLED = "operation cancelled: actual cost limit exceeded"
 
 
 class Verdict(NamedTuple):
@@ -15,18 +21,21 @@ class Verdict(NamedTuple):
 
 
 class Program:
-    """A selector, ready to be asked about devices; it holds no state and may be shared.
+    """A selector, ready to be asked about devices; it holds no state and may be kept and shared.
 
     `max_cost` is the estimated worst cost; above COST_LIMIT the API server refuses the selector, while a
-    stored one is still evaluated until it has used COST_LIMIT.
+    stored one is still evaluated until it has used COST_LIMIT. `output_type` is `bool`, or the name of
+    the type that is known at run time only.
     """
 
-    __slots__ = ("max_cost", "output_type", "text")
+    __slots__ = ("_slots", "_step", "max_cost", "output_type", "text")
 
-    def __init__(self, text: str, output_type: str, max_cost: int) -> None:
+    def __init__(self, text: str, output_type: str, max_cost: int, step: Step, slots: int) -> None:
         self.text = text
         self.output_type = output_type
         self.max_cost = max_cost
+        self._step = step
+        self._slots = slots
 
     def evaluate(self, device: Device) -> bool:
         """Return whether the device matches; CelRuntimeError if the selector has no answer for it."""
@@ -34,4 +43,33 @@ class Program:
 
     def verdict(self, device: Device) -> Verdict:
         """Return whether the device matches, with the cost; CelRuntimeError as `evaluate`."""
-        raise NotImplementedError
+        run = Run(self._slots)
+        run.slots[0] = device.fields
+        PURSE.fill()
+        try:
+            value = self._step(run)
+        except (CancelledError, WorkExceededError):
+            raise CelRuntimeError(_CANCELLED, cost=run.cost) from None
+        except RecursionError:
+            raise CelRuntimeError("the expression nests too deeply", cost=run.cost) from None
+        if type(value) is bool:
+            return Verdict(value, run.cost)
+        if type(value) is Fault:
+            raise CelRuntimeError(value.message, cost=run.cost)
+        raise CelRuntimeError(_not_bool(value), cost=run.cost)
+
+
+def _not_bool(value: Any) -> str:
+    """Return upstream's words for a result that is no bool, which differ from type to type."""
+    name = type_name(value)
+    reason = _CONVERSION_FAILURES.get(name, "type conversion error from '{}' to 'bool'")
+    return f"CEL result of type {name} could not be converted to bool: {reason.format(name)}"
+
+
+_CONVERSION_FAILURES = {
+    "string": "unsupported native conversion from string to 'bool'",
+    "int": "unsupported type conversion from 'int' to bool",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "kubernetes.Semver": "type conversion error from 'Semver' to 'bool'",
+    "kubernetes.Quantity": "type conversion error from 'Quantity' to 'bool'",
+}

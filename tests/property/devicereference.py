@@ -19,6 +19,14 @@ class Broken(Exception):
     """The attempt ends with an error."""
 
 
+class TooLarge(Exception):
+    """More combinations than it is worth trying."""
+
+
+# Worlds that take more are left to the step limit of the plugin's own search.
+MOST_STEPS = 3000
+
+
 def amount(text):
     return Fraction(Quantity.parse(str(text)).nanos, 10**9)
 
@@ -158,6 +166,7 @@ class _Attempt:
             if not pool["fault"]
             for spec, device in pool["devices"]
         ]
+        self.steps = 0
         self.chosen = []  # (claim, request, path, place, ask, amounts)
 
     def run(self):
@@ -261,6 +270,9 @@ class _Attempt:
             return False
         places = [number[index]] if everything else range(start, len(self.usable))
         for place in places:
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                raise TooLarge
             if self._in_use(ask, claim, place):
                 continue
             if not everything and not self._selected(ask, place):

@@ -35,7 +35,9 @@ class Vector:
     @property
     def id(self) -> str:
         """Return `folder/file:case-id`."""
-        name = self.case.get("id", self.case.get("name", "unnamed"))
+        name = (
+            self.case.get("id") or self.case.get("name") or self.case.get("expression", "unnamed")
+        )
         prefix = "" if self.section == "cases" else f"{self.section}/"
         return f"{self.path}:{prefix}{name}"
 

@@ -1,0 +1,178 @@
+"""Chains of fields and indices, `device.attributes["d"].id`: each link looks one thing up.
+
+A chain starts at a variable, at another value, or at the choice of a conditional, whose branches then
+both get the links that follow it. An optional link (`.?id`, `[?"id"]`) makes all that follow optional.
+Every link that is looked up costs 1, found or not; an optional one only if it is found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from scheduler.cel.run import Run, Step
+from scheduler.cel.values import (
+    NO_OVERLOAD,
+    NONE,
+    Fault,
+    Optional,
+    UInt,
+    find,
+    shown_value,
+    type_name,
+)
+
+KeyOf = Callable[[Run], Any]
+
+
+class Link:
+    """A field or an index: a `key` that is known, or how to find it."""
+
+    __slots__ = ("find_key", "key", "optional", "test")
+
+    def __init__(
+        self,
+        key: Any,
+        find_key: KeyOf | None = None,
+        *,
+        optional: bool = False,
+        test: bool = False,
+    ) -> None:
+        self.key = key
+        self.find_key = find_key
+        self.optional = optional
+        self.test = test
+
+
+class Chain:
+    """Where a chain starts, and its links; `step` compiles it once all links are known."""
+
+    def __init__(self, start: Step) -> None:
+        self._start = start
+        self.links: list[Link] = []
+
+    def add(self, link: Link) -> None:
+        """Append a link."""
+        self.links.append(link)
+
+    def resolver(self) -> Step:
+        """Return what finds the value, without the cost of the chain itself."""
+        links = tuple(self.links)
+        start = self._start
+        if not links:
+            return start
+        if all(type(link.key) is str and not link.optional and not link.test for link in links):
+            return _by_names(start, tuple(link.key for link in links))
+
+        def resolve(run: Run) -> Any:
+            value = start(run)
+            return value if type(value) is Fault else _follow(run, value, links)
+
+        return resolve
+
+
+class Choice(Chain):
+    """A conditional: links go to the branch that is chosen."""
+
+    def __init__(self, test: Step, first: Chain, second: Chain) -> None:
+        super().__init__(test)
+        self._test = test
+        self._branches = (first, second)
+
+    def add(self, link: Link) -> None:
+        """Append a link to both branches."""
+        for branch in self._branches:
+            branch.add(link)
+
+    def resolver(self) -> Step:
+        """Return what finds the value of the branch that the test chooses."""
+        test = self._test
+        first, second = (branch.resolver() for branch in self._branches)
+
+        def resolve(run: Run) -> Any:
+            chosen = test(run)
+            if chosen is True:
+                return first(run)
+            if chosen is False:
+                return second(run)
+            return chosen if type(chosen) is Fault else NO_OVERLOAD
+
+        return resolve
+
+
+def _by_names(start: Step, names: tuple[str, ...]) -> Step:
+    """Return the resolver of a chain of plain names, by far the most frequent."""
+
+    def resolve(run: Run) -> Any:
+        value = start(run)
+        if type(value) is Fault:
+            return value
+        if type(value) is Optional:
+            return _follow(run, value, tuple(Link(name) for name in names))
+        for name in names:
+            run.pay(1)
+            value, found = find(value, name) if isinstance(value, dict) else (value, False)
+            if not found:
+                return _missing(value, name)
+        return value
+
+    return resolve
+
+
+def _follow(run: Run, value: Any, links: tuple[Link, ...]) -> Any:
+    optional = type(value) is Optional
+    if optional:
+        if not value.present:
+            return value
+        value = value.value
+    for link in links:
+        optional = optional or link.optional
+        key = link.key
+        if link.find_key is not None:
+            key = link.find_key(run)
+            if type(key) is Fault:
+                run.pay(0 if optional else 1)
+                return key
+        found_value, found = look_up(value, key)
+        if type(found_value) is Fault:
+            run.pay(0 if optional else 1)
+            return found_value
+        if optional and not found:
+            return NONE
+        run.pay(1)
+        if link.test and not optional:
+            return found
+        if not found:
+            return _missing(value, key)
+        value = found_value
+    return Optional(value) if optional else value
+
+
+def look_up(value: Any, key: Any) -> tuple[Any, bool]:
+    """Return what a value holds at a key, and whether it holds anything; a Fault for a bad index."""
+    if isinstance(value, dict):
+        return find(value, key)
+    if isinstance(value, list):
+        index = _index(key)
+        if type(index) is Fault:
+            return index, False
+        return (value[index], True) if 0 <= index < len(value) else (None, False)
+    return None, False
+
+
+def _index(key: Any) -> Any:
+    if type(key) in (int, UInt):
+        return int(key)
+    if type(key) is float:
+        if not math.isnan(key) and abs(key) < 2**63 and key == int(key):
+            return int(key)
+        return Fault(f"unsupported index value {shown_value(key)} in list")
+    return Fault(f"unsupported index type '{type_name(key)}' in list")
+
+
+def _missing(value: Any, key: Any) -> Fault:
+    if isinstance(value, list):
+        index = _index(key)
+        return index if type(index) is Fault else Fault(f"index out of bounds: {shown_value(key)}")
+    return Fault(f"no such key: {shown_value(key)}")

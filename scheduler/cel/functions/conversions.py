@@ -1,0 +1,200 @@
+"""Conversions between types: `int("3")`, `string(1.5)`, `type(x)`, `dyn(x)`."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from scheduler.cel.functions.arithmetic import duration, timestamp
+from scheduler.cel.library import Library
+from scheduler.cel.timetext import (
+    duration_text,
+    read_duration,
+    read_timestamp,
+    timestamp_text,
+)
+from scheduler.cel.values import (
+    INT64_MAX,
+    INT64_MIN,
+    UINT64_MAX,
+    Duration,
+    Fault,
+    Timestamp,
+    UInt,
+    double_text,
+    type_of,
+)
+
+_INT = re.compile(r"[+-]?[0-9]{1,25}", re.ASCII)
+_UINT = re.compile(r"[0-9]{1,25}", re.ASCII)
+_FLOAT = re.compile(
+    r"[+-]?(?:[0-9]+(?:_[0-9]+)*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+    r"|[+-]?(?:inf|infinity)|nan",
+    re.ASCII | re.IGNORECASE,
+)
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+def _bad(value: str, target: str) -> Fault:
+    del value
+    return Fault(f"type conversion error from 'string' to '{target}'")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _bool(text: str) -> Any:
+    if text in _TRUE:
+        return True
+    return False if text in _FALSE else _bad(text, "bool")
+
+
+def _double(text: str) -> Any:
+    if _FLOAT.fullmatch(text) is None:
+        return _bad(text, "double")
+    value = float(text.replace("_", ""))
+    written_infinite = "i" in text.lower()
+    return _bad(text, "double") if math.isinf(value) and not written_infinite else value
+
+
+def _int(text: str) -> Any:
+    if _INT.fullmatch(text) is None or not INT64_MIN <= int(text) <= INT64_MAX:
+        return _bad(text, "int")
+    return int(text)
+
+
+def _uint(text: str) -> Any:
+    if _UINT.fullmatch(text) is None or int(text) > UINT64_MAX:
+        return _bad(text, "uint")
+    return UInt(text)
+
+
+def _double_to_int(value: float) -> Any:
+    if math.isnan(value) or not float(INT64_MIN) < value < float(INT64_MAX):
+        return Fault("integer overflow")
+    return int(value)
+
+
+def _double_to_uint(value: float) -> Any:
+    if math.isnan(value) or not 0 <= value < float(UINT64_MAX):
+        return Fault("unsigned integer overflow")
+    return UInt(value)
+
+
+def _int_to_uint(value: int) -> Any:
+    return UInt(value) if value >= 0 else Fault("unsigned integer overflow")
+
+
+def _uint_to_int(value: UInt) -> Any:
+    return int(value) if value <= INT64_MAX else Fault("integer overflow")
+
+
+def _bytes_to_string(value: bytes) -> Any:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return Fault("invalid UTF-8 in bytes, cannot convert to string")
+
+
+def _string_to_duration(text: str) -> Any:
+    nanos = read_duration(text)
+    return _bad(text, "google.protobuf.Duration") if nanos is None else duration(nanos)
+
+
+def _string_to_timestamp(text: str) -> Any:
+    nanos = read_timestamp(text)
+    return _bad(text, "google.protobuf.Timestamp") if nanos is None else timestamp(nanos)
+
+
+def string_of(value: Any) -> str:
+    """Return a scalar as `string()` writes it."""
+    kind = type(value)
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is float:
+        return double_text(value)
+    if kind is Duration:
+        return duration_text(value.nanos)
+    if kind is Timestamp:
+        return timestamp_text(value.nanos)
+    return str(int(value))
+
+
+CONVERSIONS = Library(
+    declared="""
+        type type (A) -> type<A>
+        bool bool_to_bool (bool) -> bool
+        bool string_to_bool (string) -> bool
+        bytes bytes_to_bytes (bytes) -> bytes
+        bytes string_to_bytes (string) -> bytes
+        double double_to_double (double) -> double
+        double int64_to_double (int) -> double
+        double string_to_double (string) -> double
+        double uint64_to_double (uint) -> double
+        duration duration_to_duration (duration) -> duration
+        duration int64_to_duration (int) -> duration
+        duration string_to_duration (string) -> duration
+        dyn to_dyn (A) -> dyn
+        int int64_to_int64 (int) -> int
+        int double_to_int64 (double) -> int
+        int duration_to_int64 (duration) -> int
+        int string_to_int64 (string) -> int
+        int timestamp_to_int64 (timestamp) -> int
+        int uint64_to_int64 (uint) -> int
+        string string_to_string (string) -> string
+        string bool_to_string (bool) -> string
+        string bytes_to_string (bytes) -> string
+        string double_to_string (double) -> string
+        string duration_to_string (duration) -> string
+        string int64_to_string (int) -> string
+        string timestamp_to_string (timestamp) -> string
+        string uint64_to_string (uint) -> string
+        timestamp timestamp_to_timestamp (timestamp) -> timestamp
+        timestamp int64_to_timestamp (int) -> timestamp
+        timestamp string_to_timestamp (string) -> timestamp
+        uint uint64_to_uint64 (uint) -> uint
+        uint double_to_uint64 (double) -> uint
+        uint int64_to_uint64 (int) -> uint
+        uint string_to_uint64 (string) -> uint
+    """,
+    single={
+        "bool_to_bool": _same,
+        "string_to_bool": _bool,
+        "bytes_to_bytes": _same,
+        "string_to_bytes": lambda text: text.encode("utf-8", "surrogatepass"),
+        "double_to_double": _same,
+        "int64_to_double": float,
+        "string_to_double": _double,
+        "uint64_to_double": float,
+        "duration_to_duration": _same,
+        "int64_to_duration": lambda _value: Fault(
+            "type conversion error from 'int' to 'google.protobuf.Duration'"
+        ),
+        "string_to_duration": _string_to_duration,
+        "int64_to_int64": _same,
+        "double_to_int64": _double_to_int,
+        "duration_to_int64": lambda value: value.nanos,
+        "string_to_int64": _int,
+        "timestamp_to_int64": lambda value: value.nanos // 10**9,
+        "uint64_to_int64": _uint_to_int,
+        "string_to_string": _same,
+        "bool_to_string": string_of,
+        "bytes_to_string": _bytes_to_string,
+        "double_to_string": string_of,
+        "duration_to_string": string_of,
+        "int64_to_string": string_of,
+        "timestamp_to_string": string_of,
+        "uint64_to_string": string_of,
+        "timestamp_to_timestamp": _same,
+        "int64_to_timestamp": lambda value: timestamp(value * 10**9),
+        "string_to_timestamp": _string_to_timestamp,
+        "uint64_to_uint64": _same,
+        "double_to_uint64": _double_to_uint,
+        "int64_to_uint64": _int_to_uint,
+        "string_to_uint64": _uint,
+    },
+    whole={"type": type_of, "dyn": _same},
+)

@@ -1,0 +1,89 @@
+"""Loops when they run: what macros were written out to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.cel.run import Run, Step
+from scheduler.cel.syntax import Fold, ListLiteral, MapLiteral
+from scheduler.cel.values import Fault, GrowingList, GrowingMap, elements, find, type_name
+
+
+def fold_step(node: Fold, over: Step, condition: Step, step: Step, result: Step) -> Step:
+    """Return the step of a loop or of a binding."""
+    accu = node.accu_slot
+    if node.binds:
+        return _binding_step(accu, result)
+    growing = _growing(node)
+    loop = _loop_over_two if node.var2 else _loop_over_one
+    slots = (node.var_slot, node.var2_slot, accu)
+
+    def evaluate(run: Run) -> Any:
+        values = over(run)
+        if type(values) is Fault:
+            return values
+        run.slots[accu] = run if growing is None else growing()
+        problem = loop(run, values, slots, condition, step)
+        if problem is not None:
+            return problem
+        found = result(run)
+        if type(found) is GrowingList:
+            return list(found)
+        return dict(found) if type(found) is GrowingMap else found
+
+    return evaluate
+
+
+def _growing(node: Fold) -> type[GrowingList | GrowingMap] | None:
+    """Return what a loop that starts empty builds."""
+    if type(node.init) is ListLiteral and not node.init.elements:
+        return GrowingList
+    return GrowingMap if type(node.init) is MapLiteral and not node.init.entries else None
+
+
+def _binding_step(slot: int, result: Step) -> Step:
+    def evaluate(run: Run) -> Any:
+        run.slots[slot] = run
+        return result(run)
+
+    return evaluate
+
+
+def _loop_over_one(
+    run: Run, values: Any, slots: tuple[int, int, int], condition: Step, step: Step
+) -> Fault | None:
+    var, _second, accu = slots
+    items = elements(values)
+    if items is None:
+        return Fault(f"got '{_go_name(values)}', expected iterable type")
+    variables = run.slots
+    for item in items:
+        variables[var] = item
+        if condition(run) is False:
+            break
+        variables[accu] = step(run)
+    return None
+
+
+def _loop_over_two(
+    run: Run, values: Any, slots: tuple[int, int, int], condition: Step, step: Step
+) -> Fault | None:
+    var, second, accu = slots
+    variables = run.slots
+    items = elements(values)
+    if items is None:
+        return Fault(f"unsupported comprehension range type: {_go_name(values)}")
+    is_map = isinstance(values, dict)
+    for index, item in enumerate(items):
+        variables[var], variables[second] = (
+            (item, find(values, item)[0]) if is_map else (index, item)
+        )
+        if condition(run) is False:
+            break
+        variables[accu] = step(run)
+    return None
+
+
+def _go_name(value: Any) -> str:
+    """Return the name of a value's type in Go, which upstream shows here."""
+    return f"types.{type_name(value).rpartition('.')[2].capitalize()}"

@@ -1,0 +1,411 @@
+"""From tokens to a tree, by precedence (Pratt's way); macros are written out at once.
+
+Nesting is bounded far below what would exhaust the stack, for this and for all that walks the tree.
+After a single token too many the parser goes on, as upstream does, so that messages agree.
+"""
+
+from __future__ import annotations
+
+from scheduler.cel.lexer import Token, tokens
+from scheduler.cel.literals import constant
+from scheduler.cel.macros import RECEIVER_MACROS, MacroError, has
+from scheduler.cel.problems import NOWHERE, Problems
+from scheduler.cel.syntax import (
+    Call,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Message,
+    Node,
+    Select,
+)
+
+DEEPEST_NESTING = 110
+DEEPEST_TREE = 200
+LARGEST_TREE = 20_000
+
+_RESERVED = frozenset(
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "null",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    ]
+)
+_PRECEDENCE = {
+    "||": 1,
+    "&&": 2,
+    **dict.fromkeys(("<", "<=", ">=", ">", "==", "!=", "in"), 3),
+    "+": 4,
+    "-": 4,
+    "*": 5,
+    "/": 5,
+    "%": 5,
+}
+_FUNCTION = {"in": "@in", **{sign: f"_{sign}_" for sign in _PRECEDENCE if sign != "in"}}
+_STARTS = frozenset(
+    (
+        "[",
+        "{",
+        "(",
+        ".",
+        "-",
+        "!",
+        "true",
+        "false",
+        "null",
+        "float",
+        "int",
+        "uint",
+        "string",
+        "bytes",
+        "word",
+    )
+)
+_CONSTANTS = {"true": True, "false": False, "null": None}
+
+
+def parse(text: str, problems: Problems) -> Node:
+    """Return the tree of a text; CelCompileError with all that was found wrong if there is none."""
+    parser = _Parser(text, problems)
+    tree = parser.expression()
+    parser.end()
+    problems.raise_any()
+    if tree.depth > DEEPEST_TREE or tree.size > LARGEST_TREE:
+        problems.fail(NOWHERE, "max recursion depth exceeded")
+    return tree
+
+
+class _Parser:
+    def __init__(self, text: str, problems: Problems) -> None:
+        self._problems = problems
+        self._tokens = tokens(text, problems)
+        self._at = 0
+        self._nesting = 0
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> Token:
+        token = self._tokens[self._at]
+        if token.kind != "<EOF>":
+            self._at += 1
+        return token
+
+    def _skip(self, kind: str) -> bool:
+        """Take the next token if it is of this kind."""
+        if self._next.kind != kind:
+            return False
+        self._take()
+        return True
+
+    def _complain(self, token: Token, what: str) -> None:
+        self._problems.add(token.at, f"Syntax error: {what}")
+
+    def _give_up(self, token: Token, what: str) -> None:
+        self._problems.fail(token.at, f"Syntax error: {what}")
+
+    def _expect(self, kind: str, among: str = "") -> None:
+        """Take a token of this kind; goes on after one that is missing at the end or one too many."""
+        token = self._next
+        if self._skip(kind):
+            return
+        if self._at + 1 < len(self._tokens) and self._tokens[self._at + 1].kind == kind:
+            self._complain(
+                token, f"extraneous input '{token.text}' expecting {among or repr(kind)}"
+            )
+            self._at += 2
+            return
+        if kind == ":" and token.kind in _STARTS:
+            self._complain(token, f"missing ':' at '{token.text}'")
+            return
+        if token.kind == "<EOF>" and not among and kind in (")", "]"):
+            self._give_up(token, f"missing '{kind}' at '<EOF>'")
+        self._give_up(token, f"mismatched input '{token.text}' expecting {among or repr(kind)}")
+
+    def end(self) -> None:
+        """Report what follows the expression."""
+        token = self._next
+        if token.kind == "<EOF>":
+            return
+        last = self._tokens[self._at + 1].kind == "<EOF>"
+        kind = "extraneous" if last else "mismatched"
+        self._complain(token, f"{kind} input '{token.text}' expecting <EOF>")
+
+    def expression(self) -> Node:
+        """Return the next expression, a choice `a ? b : c` included."""
+        self._nesting += 1
+        if self._nesting > DEEPEST_NESTING:
+            self._problems.fail(NOWHERE, f"expression recursion limit exceeded: {DEEPEST_NESTING}")
+        node = self._binary(1)
+        if self._next.kind == "?":
+            at = self._take().at
+            chosen = self._binary(1)
+            self._expect(":")
+            node = Call(at, "_?_:_", [node, chosen, self.expression()])
+        self._nesting -= 1
+        return node
+
+    def _binary(self, lowest: int) -> Node:
+        """Return the next operand with all operators that bind at least as tight as `lowest`."""
+        left = self._operand()
+        while True:
+            kind = self._next.kind
+            precedence = _PRECEDENCE.get(kind, 0)
+            if precedence < lowest or precedence == 0:
+                return left
+            if precedence <= 2:
+                left = self._logical(left, kind, precedence)
+                continue
+            at = self._take().at
+            left = Call(at, _FUNCTION[kind], [left, self._binary(precedence + 1)])
+
+    def _logical(self, first: Node, kind: str, precedence: int) -> Node:
+        """Return a chain of `&&` or `||` as a tree that is as flat as it can be."""
+        terms = [first]
+        operators: list[int] = []
+        while self._next.kind == kind:
+            operators.append(self._take().at)
+            terms.append(self._binary(precedence + 1))
+        return _balanced(_FUNCTION[kind], terms, operators, 0, len(operators) - 1)
+
+    def _operand(self) -> Node:
+        """Return the next operand with its signs, fields, calls and indices."""
+        signs: list[Token] = []
+        kind = self._next.kind
+        if kind in ("!", "-") and not self._negative_number():
+            while self._next.kind == kind:
+                signs.append(self._take())
+        node = self._primary()
+        while (suffix := self._next.kind) in (".", "["):
+            node = self._field(node) if suffix == "." else self._index(node)
+        if len(signs) % 2:
+            node = Call(signs[0].at, "!_" if kind == "!" else "-_", [node])
+        return node
+
+    def _negative_number(self) -> bool:
+        following = self._tokens[min(self._at + 1, len(self._tokens) - 1)].kind
+        return self._next.kind == "-" and following in ("int", "float")
+
+    def _primary(self) -> Node:
+        token = self._start("")
+        kind = token.kind
+        if kind == "(":
+            node = self.expression()
+            self._expect(")")
+            return node
+        if kind == "[":
+            return self._list(token)
+        if kind == "{":
+            return self._map(token)
+        if kind in ("word", "."):
+            return self._name(token)
+        if kind in _CONSTANTS:
+            return Literal(token.at, _CONSTANTS[kind])
+        return self._number_or_text(token)
+
+    def _start(self, more: str) -> Token:
+        """Take a token that an operand may start with; pass over one that is too many."""
+        token = self._next
+        if token.kind in _STARTS:
+            return self._take()
+        following = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        if token.kind != "<EOF>" and following.kind in _STARTS:
+            self._complain(token, f"extraneous input '{token.text}' expecting {_starts(more)}")
+            self._at += 2
+            return following
+        self._give_up(token, f"mismatched input '{token.text}' expecting {_starts(more)}")
+        raise AssertionError
+
+    def _peek_start(self, more: str) -> None:
+        """Complain already here if no operand starts, naming what else could come."""
+        if self._next.kind not in _STARTS:
+            following = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+            if self._next.kind == "<EOF>" or following.kind not in _STARTS:
+                self._start(more)
+
+    def _list(self, opening: Token) -> Node:
+        elements: list[Node] = []
+        optional: set[int] = set()
+        more = "']'"
+        while self._next.kind in _STARTS or self._next.kind == "?" or not elements:
+            if self._next.kind in ("]", ",", "<EOF>"):
+                break
+            if self._skip("?"):
+                optional.add(len(elements))
+            elements.append(self.expression())
+            more = "{']', ','}"
+            if not self._skip(","):
+                break
+            more = ""
+        if not elements:
+            self._skip(",")
+        self._expect("]", more)
+        return ListLiteral(opening.at, elements, frozenset(optional))
+
+    def _map(self, opening: Token) -> Node:
+        entries: list[tuple[Node, Node]] = []
+        optional: set[int] = set()
+        while self._next.kind not in ("}", ",", "<EOF>"):
+            if self._skip("?"):
+                optional.add(len(entries))
+            key = self.expression()
+            self._expect(":")
+            entries.append((key, self.expression()))
+            if not self._skip(","):
+                break
+        else:
+            self._skip(",")
+        self._expect("}", "{'}', ','}" if entries else "'}'")
+        return MapLiteral(opening.at, entries, frozenset(optional))
+
+    def _arguments(self) -> list[Node]:
+        """Return what stands between the parentheses of a call."""
+        found: list[Node] = []
+        if self._skip(")"):
+            return found
+        self._peek_start("')'")
+        found.append(self.expression())
+        while self._skip(","):
+            found.append(self.expression())
+        self._expect(")")
+        return found
+
+    def _name(self, token: Token) -> Node:
+        """Return a variable, a call of a function, or a message."""
+        dot = ""
+        if token.kind == ".":
+            dot = "."
+            token = self._take()
+            if token.kind != "word":
+                self._give_up(token, f"mismatched input '{token.text}' expecting IDENTIFIER")
+        if message := self._message(dot + token.text):
+            return message
+        if token.text in _RESERVED:
+            self._problems.add(token.at, f"reserved identifier: {token.text}")
+        if self._next.kind != "(":
+            return Ident(token.at, dot + token.text)
+        at = self._take().at
+        args = self._arguments()
+        if token.text == "has" and not dot and len(args) == 1:
+            try:
+                return has(at, args)
+            except MacroError as error:
+                self._problems.add(at, error.message)
+                return args[0]
+        return Call(at, dot + token.text, args)
+
+    def _message(self, name: str) -> Node | None:
+        """Return `a.b.C{...}` if that is what comes."""
+        at = self._at
+        while self._tokens[at].kind == "." and self._tokens[at + 1].kind == "word":
+            name += "." + self._tokens[at + 1].text
+            at += 2
+        if self._tokens[at].kind != "{":
+            return None
+        self._at = at + 1
+        values: list[Node] = []
+        while self._next.kind in ("word", "?", "escaped"):
+            self._skip("?")
+            self._take()
+            self._expect(":")
+            values.append(self.expression())
+            if not self._skip(","):
+                break
+        self._skip(",")
+        self._expect("}")
+        return Message(self._tokens[at].at, name, values)
+
+    def _field(self, operand: Node) -> Node:
+        """Return a field, an optional field or a method of the operand."""
+        dot = self._take()
+        optional = self._skip("?")
+        token = self._next
+        if token.kind == "escaped":
+            self._problems.add(token.at, "unsupported syntax: '`'")
+        elif token.kind != "word":
+            if token.kind in _CONSTANTS and not optional:
+                self._give_up(token, f"mismatched input '{token.text}' expecting IDENTIFIER")
+            seen = "." if token.kind == "<EOF>" else f".{token.text}"
+            self._give_up(token, f"no viable alternative at input '{seen}'")
+        self._take()
+        if optional:
+            return Call(dot.at, "_?._", [operand, Literal(token.at, token.text)])
+        if self._next.kind != "(" or token.kind == "escaped":
+            return Select(dot.at, operand, token.text)
+        at = self._take().at
+        return self._method(at, token.text, operand, self._arguments())
+
+    def _method(self, at: int, name: str, target: Node, args: list[Node]) -> Node:
+        expand = RECEIVER_MACROS.get((name, len(args)))
+        if expand is not None:
+            try:
+                expanded = expand(at, target, args)
+            except MacroError as error:
+                self._problems.add(error.node.at, error.message)
+                return target
+            if expanded is not None:
+                return expanded
+        return Call(at, name, args, target)
+
+    def _index(self, operand: Node) -> Node:
+        at = self._take().at
+        function = "_[?_]" if self._skip("?") else "_[_]"
+        self._peek_start("'?'" if function == "_[_]" else "")
+        index = self.expression()
+        self._expect("]")
+        return Call(at, function, [operand, index])
+
+    def _number_or_text(self, token: Token) -> Node:
+        at = token.at
+        sign = ""
+        if token.kind == "-":
+            sign = "-"
+            token = self._take()
+        try:
+            return Literal(at, constant(token.kind, token.text, sign))
+        except ValueError as error:
+            self._problems.add(at, str(error))
+            return Literal(at, None)
+
+
+def _starts(more: str) -> str:
+    """Return the list of what an operand may start with, as upstream writes it."""
+    closing = "')', " if more == "')'" else ""
+    question = "'?', " if more == "'?'" else ""
+    return (
+        f"{{'[', '{{', '(', {closing}'.', '-', '!', {question}'true', 'false', 'null', "
+        "NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+    )
+
+
+def _balanced(function: str, terms: list[Node], operators: list[int], low: int, high: int) -> Node:
+    middle = (low + high + 1) // 2
+    left = (
+        terms[middle] if middle == low else _balanced(function, terms, operators, low, middle - 1)
+    )
+    right = (
+        terms[middle + 1]
+        if middle == high
+        else _balanced(function, terms, operators, middle + 1, high)
+    )
+    return Call(operators[middle], function, [left, right])

@@ -1,0 +1,142 @@
+"""Checks of literals in a typed tree, as kube-apiserver makes them since 1.29.
+
+Durations, moments, patterns and format strings that are written out must be right; a list or a map must
+not mix types, except within the arguments of `format`.
+"""
+
+from __future__ import annotations
+
+from scheduler.cel import types
+from scheduler.cel.formatting import WRONG, FormatError, clauses
+from scheduler.cel.problems import Problems
+from scheduler.cel.regexsyntax import RegexError, parse_regex
+from scheduler.cel.syntax import Call, ListLiteral, Literal, MapLiteral, Node
+from scheduler.cel.timetext import read_duration, read_timestamp
+from scheduler.cel.types import Type, shown, unwrapped
+
+_BY_CLAUSE = {
+    "s": frozenset(
+        [
+            "list",
+            "map",
+            "int",
+            "uint",
+            "double",
+            "bool",
+            "string",
+            "timestamp",
+            "bytes",
+            "duration",
+            "type",
+            "null",
+            "dyn",
+        ]
+    ),
+    "d": frozenset({"int", "uint", "dyn"}),
+    "f": frozenset({"double", "string", "dyn"}),
+    "e": frozenset({"double", "string", "dyn"}),
+    "b": frozenset({"int", "uint", "bool", "dyn"}),
+    "x": frozenset({"int", "uint", "string", "bytes", "dyn"}),
+    "X": frozenset({"int", "uint", "string", "bytes", "dyn"}),
+    "o": frozenset({"int", "uint", "dyn"}),
+}
+
+
+def validate(tree: Node, problems: Problems) -> None:
+    """Report what is wrong with the literals of a tree. Raises CelCompileError."""
+    stack: list[tuple[Node, bool]] = [(tree, False)]
+    while stack:
+        node, in_format = stack.pop()
+        if type(node) is Call:
+            _check_call(node, problems)
+            in_format = in_format or node.function == "format"
+        elif not in_format and type(node) is ListLiteral:
+            _check_list(node, problems)
+        elif not in_format and type(node) is MapLiteral:
+            _check_map(node, problems)
+        stack.extend((child, in_format) for child in node.children())
+    problems.raise_any()
+
+
+def _check_call(node: Call, problems: Problems) -> None:
+    first = node.args[0] if node.args else None
+    if node.function in ("duration", "timestamp", "matches") and type(first) is Literal:
+        if not _readable(node.function, first.value):
+            problems.add(first.at, f"invalid {node.function} argument")
+        return
+    template = node.target.value if type(node.target) is Literal else None
+    if node.function == "format" and type(first) is ListLiteral and type(template) is str:
+        _check_format(node, template, first.elements, problems)
+
+
+def _readable(function: str, value: object) -> bool:
+    if function == "matches":
+        try:
+            parse_regex(str(value))
+        except RegexError:
+            return False
+        return True
+    if type(value) is not str:
+        return function == "timestamp"
+    read = read_duration if function == "duration" else read_timestamp
+    return read(value) is not None
+
+
+def _check_format(node: Call, template: str, args: list[Node], problems: Problems) -> None:
+    used = 0
+    try:
+        for _literal, clause, _precision in clauses(template, len(args)):
+            bad = _unfit(clause, args[used]) if clause else None
+            if bad is not None:
+                problems.add(bad.at, f"error during formatting: {WRONG[clause]}{bad.type.name}")
+                return
+            used += bool(clause)
+    except FormatError as error:
+        problems.add(node.at, str(error))
+        return
+    if len(args) > used:
+        problems.add(
+            node.at,
+            f"too many arguments supplied to string.format (expected {used}, got {len(args)})",
+        )
+
+
+def _unfit(clause: str, arg: Node) -> Node | None:
+    """Return the part of an argument that a clause cannot show."""
+    if arg.type.kind not in _BY_CLAUSE[clause]:
+        return arg
+    if clause != "s" or type(arg) not in (ListLiteral, MapLiteral):
+        return None
+    return next((bad for part in arg.children() if (bad := _unfit("s", part))), None)
+
+
+def _check_list(node: ListLiteral, problems: Problems) -> None:
+    first: Type | None = None
+    for index, element in enumerate(node.elements):
+        kind = unwrapped(element.type)[0] if index in node.optional else element.type
+        if first is None:
+            first = kind
+        elif not _alike(first, kind):
+            problems.add(element.at, f"expected type '{shown(first)}' but found '{shown(kind)}'")
+            return
+
+
+def _check_map(node: MapLiteral, problems: Problems) -> None:
+    firsts: tuple[Type, Type] | None = None
+    for index, (key, value) in enumerate(node.entries):
+        kind = unwrapped(value.type)[0] if index in node.optional else value.type
+        if firsts is None:
+            firsts = (key.type, kind)
+            continue
+        for part, expected, found in ((key, firsts[0], key.type), (value, firsts[1], kind)):
+            if not _alike(expected, found):
+                problems.add(
+                    part.at, f"expected type '{shown(expected)}' but found '{shown(found)}'"
+                )
+
+
+def _alike(first: Type, second: Type) -> bool:
+    """Whether two types are the same but for the names of their parameters."""
+    if first.kind == types.DYN.kind and second.kind == types.DYN.kind:
+        return True
+    return first.same(second)

@@ -1,0 +1,36 @@
+"""How much one evaluation may do besides what CEL's cost counts.
+
+Upstream's cost sees the length of a list but not what is in it, and the length of a regular expression
+but not what it repeats. Comparing and matching spend from here, so that no text can keep a scheduler
+busy. One evaluation runs at a time: it starts the purse anew.
+"""
+
+from __future__ import annotations
+
+_MOST = 2_000_000
+
+
+class WorkExceededError(Exception):
+    """The evaluation has done all that one may do."""
+
+
+class Purse:
+    """What is left for the evaluation that runs, in elements compared and steps of a match."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = _MOST
+
+    def fill(self) -> None:
+        """Start an evaluation."""
+        self.left = _MOST
+
+    def spend(self, amount: int) -> None:
+        """Take from the purse; WorkExceededError when it is empty."""
+        self.left -= amount
+        if self.left < 0:
+            raise WorkExceededError
+
+
+PURSE = Purse()

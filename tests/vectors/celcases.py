@@ -1,0 +1,63 @@
+"""Selectors beside kube-apiserver's CEL environment: verdicts, texts of errors, types and costs.
+
+The expressions of `cel.json` were given, those of `cel-recorded.json` were put to the environment of
+Kubernetes 1.36.3 (`k8s.io/dynamic-resource-allocation/cel`) with the same devices.
+"""
+
+import json
+import re
+from functools import cache
+
+import pytest
+
+from scheduler.cel import CelCompileError, CelRuntimeError, Device, Quantity, Version
+from scheduler.cel import compile_selector as compiled
+
+# Go goes through a map in an order of its own, so a loop that may end early costs now more, now less.
+EARLY_END_OVER_MAP = re.compile(r"device\.(attributes|capacity)[^ ]*\.(exists|all)\(")
+
+
+@cache
+def _read(driver: str, text: str) -> Device:
+    device = json.loads(text)
+    return Device(
+        driver,
+        {name: _attribute(value) for name, value in device.get("attributes", {}).items()},
+        {
+            name: Quantity.parse(value["value"])
+            for name, value in device.get("capacity", {}).items()
+        },
+        device.get("allowMultipleAllocations"),
+    )
+
+
+def _attribute(value: dict[str, bool | int | str]) -> bool | int | str | Version:
+    ((kind, held),) = value.items()
+    return Version.parse(str(held)) if kind == "version" else held
+
+
+def run_selector(vector) -> None:
+    """The text is refused, or answered for each device, as the API server's environment does."""
+    case = vector.case
+    expression = case["expression"]
+    if "compileError" in case:
+        with pytest.raises(CelCompileError) as refused:
+            compiled(expression)
+        assert case["compileError"] == refused.value.message
+        return
+    program = compiled(expression)
+
+    assert case["type"] == program.output_type
+    if case.get("maxCost") is not None:
+        assert case["maxCost"] == program.max_cost
+    for name, expected in case["results"].items():
+        device = _read(vector.document["driver"], json.dumps(vector.document["devices"][name]))
+        answer = {}
+        try:
+            answer["matches"], cost = program.verdict(device)
+        except CelRuntimeError as error:
+            answer["error"], cost = error.message, error.cost
+
+        assert {key: expected[key] for key in expected if key != "cost"} == answer, name
+        if "cost" in expected and not EARLY_END_OVER_MAP.search(expression):
+            assert expected["cost"] == cost, name
