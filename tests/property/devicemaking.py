@@ -35,7 +35,10 @@ def make_world(random):
 
 
 def _class(name, expression):
-    return {"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    }
 
 
 def _pool(random, driver, name, node):
@@ -55,7 +58,9 @@ def _pool(random, driver, name, node):
         ]
         if spec.get("perDeviceNodeSelection"):
             for device in devices:
-                device.update(random.choice(({"allNodes": True}, {"nodeName": "n0"}, _zone(random))))
+                device.update(
+                    random.choice(({"allNodes": True}, {"nodeName": "n0"}, _zone(random)))
+                )
         slices.append({"spec": spec | {"devices": devices}})
     if kind == "partitions":
         for one in slices:
@@ -83,7 +88,10 @@ def _zone(random):
 
 
 def _device(random, driver, kind, name):
-    attributes = {"model": {"string": random.choice(MODELS)}, "index": {"int": random.randint(0, 3)}}
+    attributes = {
+        "model": {"string": random.choice(MODELS)},
+        "index": {"int": random.randint(0, 3)},
+    }
     if random.random() < 0.8:
         attributes["root"] = {"string": f"p{random.randint(0, 2)}"}
     if random.random() < 0.3:
@@ -131,7 +139,10 @@ def _taken(random, slices):
                 }
                 if device.get("allowMultipleAllocations"):
                     amount = random.choice(("4Gi", "12Gi", "40Gi"))
-                    result |= {"shareID": f"share-{len(results)}", "consumedCapacity": {"memory": amount}}
+                    result |= {
+                        "shareID": f"share-{len(results)}",
+                        "consumedCapacity": {"memory": amount},
+                    }
                 elif random.random() < 0.1:
                     result["adminAccess"] = True
                 results.append(result)
@@ -181,7 +192,9 @@ def _ask(random):
     if random.random() < 0.35:
         ask["selectors"] = [{"cel": {"expression": _expression(random, ask["deviceClassName"])}}]
     if random.random() < 0.15:
-        ask["tolerations"] = [random.choice(({"operator": "Exists"}, {"key": "bad", "value": "yes"}))]
+        ask["tolerations"] = [
+            random.choice(({"operator": "Exists"}, {"key": "bad", "value": "yes"}))
+        ]
     if random.random() < 0.15:
         ask["capacity"] = {"requests": {"memory": random.choice(("1Gi", "5Gi", "16Gi", "30Gi"))}}
     return ask

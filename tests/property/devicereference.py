@@ -7,12 +7,13 @@ CEL and the reading of quantities are the only things shared with the plugin.
 """
 
 from fractions import Fraction
-
-from scheduler.cel import Quantity
-from scheduler.objects.devices import Device
-from scheduler.plugins.dynamicresources.selectors import Selector, SelectorError, as_cel  # noqa: F401
+from functools import lru_cache
 
 import msgspec
+
+from scheduler.cel import CelCompileError, CelRuntimeError, Quantity, compile_selector
+from scheduler.objects.devices import Device
+from scheduler.plugins.dynamicresources.selectors import as_cel
 
 
 class Broken(Exception):
@@ -25,6 +26,13 @@ class TooLarge(Exception):
 
 # Worlds that take more are left to the step limit of the plugin's own search.
 MOST_STEPS = 3000
+
+
+_compiled = lru_cache(maxsize=1024)(compile_selector)
+
+
+def _matches(expression, device, driver):
+    return _compiled(expression).evaluate(as_cel(device, driver))
 
 
 def amount(text):
@@ -55,8 +63,14 @@ def _holds(value, one):
         "NotIn": value not in values,
         "Exists": value is not None,
         "DoesNotExist": value is None,
-        "Gt": value is not None and bool(values) and value.isdigit() and int(value) > int(values[0]),
-        "Lt": value is not None and bool(values) and value.isdigit() and int(value) < int(values[0]),
+        "Gt": value is not None
+        and bool(values)
+        and value.isdigit()
+        and int(value) > int(values[0]),
+        "Lt": value is not None
+        and bool(values)
+        and value.isdigit()
+        and int(value) < int(values[0]),
     }[operator]
 
 
@@ -180,7 +194,10 @@ class _Attempt:
             for alternatives in claim:
                 for ask in alternatives:
                     self.numbers[id(ask)] = self._number(index, ask)
-                least += min(len(n) if isinstance(n, list) else n for n in (self.numbers[id(a)] for a in alternatives))
+                least += min(
+                    len(n) if isinstance(n, list) else n
+                    for n in (self.numbers[id(a)] for a in alternatives)
+                )
             if least > 32:
                 raise Broken("exceeds the claim limit")
         if self._claim(asks, 0, 0):
@@ -211,7 +228,8 @@ class _Attempt:
         return [
             place
             for place in range(len(self.usable))
-            if self._selected(ask, place) and self._amounts(ask, place) is not None
+            if self._selected(ask, place)
+            and self._amounts(ask, place) is not None
             and self._has_room(place, self._amounts(ask, place), ())
         ]
 
@@ -222,9 +240,9 @@ class _Attempt:
         for owner in (one["spec"], ask["spec"]):
             for selector in owner.get("selectors", ()):
                 try:
-                    if not Selector(selector["cel"]["expression"]).matches(0, device, pool["key"][0]):
+                    if not _matches(selector["cel"]["expression"], device, pool["key"][0]):
                         return False
-                except SelectorError as error:
+                except (CelCompileError, CelRuntimeError) as error:
                     raise Broken(str(error)) from error
         return self.world._here(spec, raw, self.node)
 
@@ -305,7 +323,11 @@ class _Attempt:
             if must:
                 raise Broken("constraint")
             return False
-        others = [c[5] for c in self.chosen[:-1] if c[3] == place] if device.get("allowMultipleAllocations") else ()
+        others = (
+            [c[5] for c in self.chosen[:-1] if c[3] == place]
+            if device.get("allowMultipleAllocations")
+            else ()
+        )
         if not self._has_room(place, taken, others):
             self.chosen.pop()
             return False
@@ -330,7 +352,10 @@ class _Attempt:
         names = set()
         for entry in self.chosen:
             other, _, one = self.usable[entry[3]]
-            if other is pool and not (one.get("allowMultipleAllocations") and (one["name"] in names or self._id(entry[3]) in self.world.shares)):
+            if other is pool and not (
+                one.get("allowMultipleAllocations")
+                and (one["name"] in names or self._id(entry[3]) in self.world.shares)
+            ):
                 taken.append(one)
                 names.add(one["name"])
         for one in taken:
@@ -360,7 +385,9 @@ class _Attempt:
         pool, _, device = self.usable[place]
         attributes = device.get("attributes", {})
         domain, _, short = name.partition("/")
-        found = attributes.get(name) or (attributes.get(short) if domain == pool["key"][0] else None)
+        found = attributes.get(name) or (
+            attributes.get(short) if domain == pool["key"][0] else None
+        )
         return None if not found else tuple((k, type(v).__name__, v) for k, v in found.items())
 
 
@@ -396,7 +423,9 @@ def _round(asked, offered, policy):
             step = amount(limits["step"])
             return least + step * (-(-(wanted - least) // step))
         return wanted
-    return min((v for v in map(amount, policy.get("validValues", ())) if v >= wanted), default=wanted)
+    return min(
+        (v for v in map(amount, policy.get("validValues", ())) if v >= wanted), default=wanted
+    )
 
 
 def _violates(wanted, asked, policy):

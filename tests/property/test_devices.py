@@ -94,7 +94,16 @@ def expected(world):
             continue
         if isinstance(found, list):
             found = [
-                [(path, key, {n: int(a * 10**9) for n, a in taken.items()} if _is_shared(slices, key) else None) for path, key, taken in one]
+                [
+                    (
+                        path,
+                        key,
+                        {n: int(a * 10**9) for n, a in taken.items()}
+                        if _is_shared(slices, key)
+                        else None,
+                    )
+                    for path, key, taken in one
+                ]
                 for one in found
             ]
         said[node["metadata"]["name"]] = found
@@ -146,10 +155,10 @@ def check(seed):
     assert fresh.columns() == room.catalog.columns(), f"{seed}, rebuilt"
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", range(5))
 def test_plugin_and_reference_agree(part):
     """Whatever one gives on a node the other gives: the same devices, or the same kind of no."""
-    for seed in range(part * 30, part * 30 + 30):
+    for seed in range(part * 20, part * 20 + 20):
         check(seed)
 
 

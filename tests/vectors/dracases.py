@@ -105,7 +105,10 @@ def check_by_reference(world, raw, got):
         return
     assert got["result"] == "Unschedulable"
     for node in got["nodes"]:
-        if node["rejectedBy"] == "DynamicResources" and "cannot allocate all claims" in node["reasons"]:
+        if (
+            node["rejectedBy"] == "DynamicResources"
+            and "cannot allocate all claims" in node["reasons"]
+        ):
             assert reference.allocate(nodes[node["name"]], claims) is None, node["name"]
 
 

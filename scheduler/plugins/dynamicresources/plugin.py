@@ -39,7 +39,7 @@ from scheduler.plugins.dynamicresources import hints, writing
 from scheduler.plugins.dynamicresources.args import DynamicResourcesArgs
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME, class_of
-from scheduler.plugins.dynamicresources.filtering import Filtering, Group, groups_of
+from scheduler.plugins.dynamicresources.filtering import NO_DEVICES, Filtering, Group, groups_of
 from scheduler.plugins.dynamicresources.outcomes import Outcomes
 from scheduler.plugins.dynamicresources.podclaims import CLAIM, NotReadyError, claims_of
 from scheduler.plugins.dynamicresources.prebind import PreBinding
@@ -55,6 +55,7 @@ NOT_REACHED = "not found"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 DELETED = "deletion of ResourceClaim completed"
 HOPELESS = "still not schedulable"
+UNPREPARED = "pod has resource claims, and its profile disables the pre-filter that looks at them"
 
 
 class DynamicResources(Plugin[DynamicResourcesArgs]):
@@ -93,6 +94,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a pod back until its claims are there."""
+        if not pod.spec.resource_claims:
+            return None
         try:
             for _ in claims_of(pod, self._claims):
                 pass
@@ -171,10 +174,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if devices is None:
             return self._unprepared(cycle.pod)
         try:
-            self._reserve(cycle, node, devices)
+            return self._reserve(cycle, node, devices)
         except SearchError as fault:
             return Status(Code.ERROR, (str(fault),))
-        return None
 
     def unreserve(
         self, cycle: Cycle, _node: str, devices: PodDevices | None
@@ -187,7 +189,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     ) -> Generator[BindStep, CallResult, Status]:
         """Write the allocations and wait until devices are ready."""
         if devices is None:
-            return self._unprepared(cycle.pod) or SUCCESS
+            refusal = self._unprepared(cycle.pod)
+            return SUCCESS if refusal is None else Status(Code.ERROR, refusal.reasons)
         return (yield from self._pre_binding.steps(cycle, node, devices))
 
     def hint(self, change: Change, pod: Pod) -> bool:
@@ -199,10 +202,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         try:
             needs_none = not any(True for _ in claims_of(pod, self._claims))
         except NotReadyError as fault:
-            return Status(Code.ERROR, (str(fault),))
-        if needs_none:
-            return None
-        return Status(Code.ERROR, ("the pod's resource claims were not looked at by pre-filter",))
+            return unresolvable(str(fault))
+        return None if needs_none else unresolvable(UNPREPARED)
 
     def _served(self, cycle: Cycle) -> dict[str, DeviceClass]:
         """Return the pod's extended resources that device classes serve."""
@@ -226,16 +227,16 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
                     return f"request {path}: device class {ask.device_class_name} does not exist"
         return ""
 
-    def _reserve(self, cycle: Cycle, node: str, devices: PodDevices) -> None:
-        """Find the devices again, on the node alone, and set them aside; SearchError without any."""
+    def _reserve(self, cycle: Cycle, node: str, devices: PodDevices) -> Status | None:
+        """Find the devices again, on the node alone, and set them aside."""
         pod = cycle.pod
         group = self._group_of(pod, node, devices)
         if group is None or not group.specs:
-            return
+            return None
         kind = self._filtering.kind_of(group)
         found = self._outcomes.search(kind, group.names, node)
         if found is None:
-            raise SearchError("claim allocation not found for node")
+            return unresolvable(NO_DEVICES)
         claims = list(devices.unallocated)
         if group.extended is not None:
             claims.append(_to_be_made(pod, group.extended.spec))
@@ -251,11 +252,12 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             extended = group.extended if place == len(devices.unallocated) else None
             self._catalog.reserve(claim, pod.metadata.uid, allocation.devices.results)
             devices.allocated.append(Allocated(claim, allocation, extended))
+        return None
 
     def _group_of(self, pod: Pod, node: str, devices: PodDevices) -> Group | None:
         row = devices.nodes.row(node)
         if row is None:
-            raise SearchError("claim allocation not found for node")
+            return None
         alone = devices.nodes.only(np.array([row], dtype=np.intp))
         return next(groups_of(pod, alone, devices), None)
 
