@@ -66,7 +66,7 @@ def _pool(random, driver, name, node):
         for one in slices:
             one["spec"]["pool"]["resourceSliceCount"] += 1
         counters = {"memory": {"value": "40Gi"}, "slots": {"value": str(random.randint(2, 7))}}
-        spec = {k: v for k, v in slices[0]["spec"].items() if k not in ("devices",)}
+        spec = {k: v for k, v in slices[0]["spec"].items() if k != "devices"}
         spec["pool"] = dict(spec["pool"])
         slices.append({"spec": spec | {"sharedCounters": [{"name": "card", "counters": counters}]}})
     if random.random() < 0.1:
@@ -126,7 +126,7 @@ def _device(random, driver, kind, name):
 
 def _taken(random, slices):
     """Return claims that have some of the devices."""
-    results = []
+    results: list[dict[str, object]] = []
     for one in slices:
         for device in one["spec"].get("devices", ()):
             if random.random() < 0.2:

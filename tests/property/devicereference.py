@@ -8,6 +8,7 @@ CEL and the reading of quantities are the only things shared with the plugin.
 
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -16,11 +17,11 @@ from scheduler.objects.devices import Device
 from scheduler.plugins.dynamicresources.selectors import as_cel
 
 
-class Broken(Exception):
+class BrokenError(Exception):
     """The attempt ends with an error."""
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """More combinations than it is worth trying."""
 
 
@@ -80,7 +81,8 @@ class Reference:
     def __init__(self, slices, classes, claims):
         self.slices = slices
         self.classes = {one["metadata"]["name"]: one for one in classes}
-        self.whole, self.shares = set(), {}
+        self.whole: set[tuple[str, str, str]] = set()
+        self.shares: dict[tuple[str, str, str], dict[str, Fraction]] = {}
         for claim in claims:
             allocation = claim.get("status", {}).get("allocation") or {}
             for one in allocation.get("devices", {}).get("results", ()):
@@ -95,11 +97,11 @@ class Reference:
                     self.whole.add(key)
 
     def allocate(self, node, claims):
-        """Return [(request, device id, amounts)] by claim, None, or "invalid"; Broken for an error."""
+        """Return [(request, device id, amounts)] by claim, None, or "invalid"; BrokenError for an error."""
         return _Attempt(self, node, claims).run()
 
     def pools(self, node):
-        groups = {}
+        groups: dict[tuple[str, str], list[Any]] = {}
         for one in self.slices:
             spec = one["spec"]
             if not self._relevant(spec, node):
@@ -199,7 +201,7 @@ class _Attempt:
                     for n in (self.numbers[id(a)] for a in alternatives)
                 )
             if least > 32:
-                raise Broken("exceeds the claim limit")
+                raise BrokenError("exceeds the claim limit")
         if self._claim(asks, 0, 0):
             return [
                 [(c[2], self._id(c[3]), c[5]) for c in self.chosen if c[0] == index]
@@ -224,7 +226,7 @@ class _Attempt:
         if ask["spec"].get("allocationMode", "ExactCount") == "ExactCount":
             return ask["spec"].get("count", 1)
         if any(pool["fault"] for pool in self.pools):
-            raise Broken("pool")
+            raise BrokenError("pool")
         return [
             place
             for place in range(len(self.usable))
@@ -243,7 +245,7 @@ class _Attempt:
                     if not _matches(selector["cel"]["expression"], device, pool["key"][0]):
                         return False
                 except (CelCompileError, CelRuntimeError) as error:
-                    raise Broken(str(error)) from error
+                    raise BrokenError(str(error)) from error
         return self.world._here(spec, raw, self.node)
 
     def _amounts(self, ask, place):
@@ -290,7 +292,7 @@ class _Attempt:
         for place in places:
             self.steps += 1
             if self.steps > MOST_STEPS:
-                raise TooLarge
+                raise TooLargeError
             if self._in_use(ask, claim, place):
                 continue
             if not everything and not self._selected(ask, place):
@@ -321,7 +323,7 @@ class _Attempt:
         if not self._constraints_hold(claim):
             self.chosen.pop()
             if must:
-                raise Broken("constraint")
+                raise BrokenError("constraint")
             return False
         others = (
             [c[5] for c in self.chosen[:-1] if c[3] == place]

@@ -5,6 +5,7 @@ reference says so: whatever the plugin gives on a node is exactly what the refer
 """
 
 from random import Random
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,7 +24,7 @@ from scheduler.plugins.dynamicresources.outcomes import (
 )
 from scheduler.state.cluster import Cluster
 from tests.property.devicemaking import make_world
-from tests.property.devicereference import Broken, Reference, TooLarge
+from tests.property.devicereference import BrokenError, Reference, TooLargeError
 
 
 class Room:
@@ -51,7 +52,7 @@ class Room:
         names = tuple(f"default/{one['metadata']['name']}" for one in claims)
         kind = self.outcomes.kind_of(specs)
         table = self.cluster.table
-        said = {}
+        said: dict[str, Any] = {}
         for name, row in table.rows.items():
             alone = np.zeros(table.size, dtype=np.bool_)
             alone[row] = True
@@ -59,7 +60,7 @@ class Room:
             found = self.outcomes.on(kind, names, alone, table.name, column)
             outcome = found.outcomes[row]
             if outcome == FITS:
-                chosen = self.outcomes.search(kind, names, name)
+                chosen = self.outcomes.search(kind, names, name) or []
                 said[name] = [[(c.ask.path, c.slot.id, _amounts(c)) for c in one] for one in chosen]
             else:
                 said[name] = {LACKING: None, INVALID: "invalid", FAILED: "broken"}.get(
@@ -88,9 +89,9 @@ def expected(world):
     for node in nodes:
         try:
             found = reference.allocate(node, claims)
-        except Broken:
+        except BrokenError:
             found = "broken"
-        except TooLarge:
+        except TooLargeError:
             continue
         if isinstance(found, list):
             found = [
@@ -139,7 +140,7 @@ def check(seed):
     fill(room, world)
     agree(world, room.found(world[4]), seed)
 
-    nodes, slices, classes, taken, claims = world
+    nodes, slices, _, taken, claims = world
     for one in random.sample(taken, len(taken) // 2):
         room.drop("ResourceClaim", one, ResourceClaim)
         taken.remove(one)

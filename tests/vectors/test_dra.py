@@ -1,12 +1,14 @@
 """Vectors of device allocation: selectors as the API server takes them, and whole cases as recorded."""
 
+from typing import Any
+
 from tests.vectors.celcases import run_selector
 from tests.vectors.drarecorded import run_case
 
 FOLDER = "dra"
 
 
-class _Runners(dict):
+class _Runners(dict[str, Any]):
     """What runs a file: one that holds no selectors is a recorded case, whatever its name."""
 
     def __contains__(self, _file):
