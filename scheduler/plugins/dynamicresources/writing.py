@@ -8,6 +8,7 @@ been given away stays given away.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from scheduler.objects.claims import (
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.extended import ExtendedClaim
 from scheduler.plugins.dynamicresources.podclaims import is_reserved_for
+from scheduler.plugins.dynamicresources.protobuf import PROTOBUF, with_finalizer
 
 # As kube-scheduler tries again after a conflict.
 TRIES: Final = 5
@@ -31,6 +33,7 @@ TRIES: Final = 5
 LOOKS: Final = 5
 LOOK_AGAIN_S: Final = 1.0
 MERGE: Final = "application/merge-patch+json"
+IMMUTABLE: Final = "field is immutable"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 NAME_PREFIX_LENGTH: Final = 58
 
@@ -104,7 +107,7 @@ def make(
         "spec": msgspec.to_builtins(extended.spec),
     }
     words = f"create claim for extended resources {meta.namespace}/{name}: "
-    answer = yield from _sent(ApiCall("POST", collection(meta.namespace), body))
+    answer = yield ApiCall("POST", collection(meta.namespace), body)
     if answer.ok:
         return _claim(answer)
     if answer.code and answer.code < 500:
@@ -171,9 +174,9 @@ def _write_once(claim: ResourceClaim, allocation: AllocationResult | None, pod: 
         if claim.status.allocation is not None:
             raise WriteError(f"claim {key} got allocated elsewhere in the meantime")
         if FINALIZER not in claim.metadata.finalizers:
-            body = _patch(claim, finalizers=[*claim.metadata.finalizers, FINALIZER])
-            call = ApiCall("PATCH", path_of(claim), body, MERGE)
-            claim = yield from _patched(call, f"add finalizer to claim {key}: ")
+            claim = yield from _protect(claim)
+            if claim.status.allocation is not None:
+                raise WriteError(f"claim {key} got allocated elsewhere in the meantime")
         doing = f"add allocation and reservation to claim {key}: "
         status["allocation"] = msgspec.to_builtins(allocation)
     elif claim.status.allocation is None:
@@ -184,9 +187,36 @@ def _write_once(claim: ResourceClaim, allocation: AllocationResult | None, pod: 
     return (yield from _patched(ApiCall("PATCH", f"{path_of(claim)}/status", body, MERGE), doing))
 
 
+def _protect(claim: ResourceClaim) -> Steps:
+    """Add the finalizer that keeps a claim from being deleted while it is used."""
+    doing = f"add finalizer to claim {claim.key}: "
+    body = _patch(claim, finalizers=[*claim.metadata.finalizers, FINALIZER])
+    answer = yield ApiCall("PATCH", path_of(claim), body, MERGE)
+    if answer.code != 422 or IMMUTABLE not in answer.message:
+        return _taken(answer, doing)
+    # Its parameters do not survive JSON; see `protobuf`.
+    read = yield ApiCall("GET", path_of(claim), content_type=PROTOBUF)
+    if not read.ok:
+        return _taken(read, doing)
+    # A decision log keeps bytes as text.
+    data = b64decode(read.body) if isinstance(read.body, str) else bytes(read.body or b"")
+    try:
+        whole = with_finalizer(data, FINALIZER)
+    except ValueError as fault:
+        raise WriteError(f"{doing}{fault}") from fault
+    return _taken((yield ApiCall("PUT", path_of(claim), whole, PROTOBUF)), doing)
+
+
 def _patched(call: ApiCall, doing: str) -> Steps:
-    """Carry out a patch; _ConflictError when the claim must be read again, WriteError when it is no use."""
-    answer = yield from _sent(call)
+    """Carry out a patch; _ConflictError and WriteError as `_taken`."""
+    return _taken((yield call), doing)
+
+
+def _taken(answer: CallResult, doing: str) -> ResourceClaim:
+    """Return the claim of an answer.
+
+    _ConflictError when the claim must be read again, WriteError when that is no use.
+    """
     if answer.ok:
         return _claim(answer)
     if answer.code == 409 or not answer.code or answer.code >= 500:
@@ -217,10 +247,6 @@ def _looked_up(path: str) -> Generator[BindStep, CallResult, ResourceClaim | Non
         if answer.code == 404:
             return None
     raise WriteError(f"{path}: {_said(answer)}", is_doubtful=True)
-
-
-def _sent(call: ApiCall) -> Generator[BindStep, CallResult, CallResult]:
-    return (yield call)
 
 
 def _is_done(claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> bool:
