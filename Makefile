@@ -4,7 +4,9 @@
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; exit; }; done)
 ARGS ?=
-VENV := .venv
+# PYTHON given on the command line has an environment of its own, beside the usual one.
+VENV := .venv$(if $(filter command line,$(origin PYTHON)),-$(shell $(PYTHON) -c \
+  'import sys; print("%d.%d" % sys.version_info[:2])'))
 BIN := $(VENV)/bin
 # KUBERNETES=1.35.4 builds, and tests with, another version than that of tests/apiserver/tools.
 KUBERNETES ?=

@@ -2,7 +2,7 @@
 
 project = "Trellis"
 extensions = ["myst_parser"]
-exclude_patterns = ["examples", "generate", "changes"]
+exclude_patterns = ["examples", "generate", "changes", "static"]
 # `make docs` turns warnings into errors: a link that leads nowhere, a page that no contents list.
 nitpicky = True
 
@@ -12,7 +12,8 @@ myst_enable_extensions = ["deflist"]
 
 html_theme = "furo"
 html_title = "Trellis"
-html_static_path = ["images"]
+html_static_path = ["images", "static"]
+html_css_files = ["site.css"]
 html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False

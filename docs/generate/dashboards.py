@@ -12,6 +12,14 @@ SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 # `$S` in a query: the series of the chosen release. A label that is not there matches `.*` as well.
 SELECTION = 'cluster=~"$cluster",namespace=~"$namespace",job=~"$job"'
 WIDTH = 24
+# What a series is about decides its colour, so that green means well and red means broken in every
+# panel. A legend is matched word by word; the first row that matches holds.
+MEANINGS = {
+    "red": "error|failed|failure|lost|rejected|denied|expired|dropped|overcommitted|5..|infeasible",
+    "orange": "unschedulable|backoff|errors|stale|unproven|timed out|waiting|4..|useless|preempted|missing",
+    "yellow": "gated|pending|unknown|held|partial",
+    "green": "scheduled|bound|success|ok|optimal|fresh|proven|active|useful|deciding|2..",
+}
 Json = dict[str, Any]
 
 
@@ -87,6 +95,10 @@ def panel(number: int, described: Json, where: dict[str, int]) -> Json:
             "stacking": {"mode": "normal" if stacked else "none"},
         }
     options: Json = {"reduceOptions": {"calcs": ["lastNotNull"]}} if kind == "stat" else {}
+    defaults: Json = {"unit": described["unit"], "min": 0, "custom": drawn}
+    if "thresholds" in described:
+        defaults["color"] = {"mode": "thresholds"}
+        defaults["thresholds"] = {"mode": "absolute", "steps": steps(described["thresholds"])}
     return {
         "id": number,
         "type": kind,
@@ -95,8 +107,8 @@ def panel(number: int, described: Json, where: dict[str, int]) -> Json:
         "datasource": SOURCE,
         "gridPos": where,
         "fieldConfig": {
-            "defaults": {"unit": described["unit"], "min": 0, "custom": drawn},
-            "overrides": [],
+            "defaults": defaults,
+            "overrides": list(overrides()) if kind == "timeseries" else [],
         },
         "options": options,
         "targets": [
@@ -109,6 +121,24 @@ def panel(number: int, described: Json, where: dict[str, int]) -> Json:
             for place, (legend, query) in enumerate(described["queries"].items())
         ],
     }
+
+
+def steps(thresholds: dict[str, float]) -> list[Json]:
+    """Return colours with the value from which on they hold; the first one holds for all below."""
+    first, *others = thresholds.items()
+    return [
+        {"color": first[0], "value": None},
+        *({"color": colour, "value": value} for colour, value in others),
+    ]
+
+
+def overrides() -> Iterator[Json]:
+    """Yield the colours of series by what their legends mean."""
+    for colour, words in reversed(MEANINGS.items()):
+        yield {
+            "matcher": {"id": "byRegexp", "options": rf"/^({words})\b/i"},
+            "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": colour}}],
+        }
 
 
 def page(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Draw docs/images/demo.svg: the demo's cluster after its last chapter, as a terminal shows it.
+"""Draw docs/images/demo.svg: racks, the groups in them and their proofs, as a terminal shows them.
 
 Run `python -m docs.generate.demo_picture` from the project's root; it plays the scenario for real.
 """
@@ -10,6 +10,7 @@ import io
 import re
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.console import Console, Group
 from rich.panel import Panel
 from rich.text import Text
@@ -19,22 +20,24 @@ from scheduler.cli.scenario import play, read_scenario
 from scheduler.cli.scenario.show import Show, cluster_table
 from scheduler.cli.scenario.stage import stage
 
-SCENARIO = Path("docs/examples/demo/scenario.yaml")
+SCENARIO = Path("docs/examples/groups/scenario.yaml")
 PICTURE = Path("docs/images/demo.svg")
-CHAPTERS = 3
+# Up to the group that fits nowhere: what comes after takes a group away again.
+CHAPTERS = 4
 
 
 async def draw() -> str:
     """Play the scenario; return the picture of its end."""
     logs.configure(level="error")
     told = read_scenario(SCENARIO)
+    told = replace(told, chapters=told.chapters[:CHAPTERS])
     story = io.StringIO()
     async with stage(SCENARIO.parent / told.shape, SCENARIO.parent) as set_up:
         await play(told, set_up, Show(Console(file=story, width=110)), 0.0)
         table = cluster_table(await set_up.nodes(), await set_up.pods())
     lines = story.getvalue().splitlines()
     starts = [number for number, line in enumerate(lines) if line[:1].isdigit()]
-    text = Text("\n".join(lines[starts[-CHAPTERS] :]))
+    text = Text("\n".join(lines[starts[1] :]))
     text.highlight_regex(r"(?m)^\d\..*$", "bold")
     text.highlight_regex(r"(?m)^ +✓.*$", "green")
     text.highlight_regex(r"(?m)^ +\$.*$", "cyan")
@@ -42,7 +45,10 @@ async def draw() -> str:
     console.print(Group(table, Panel(text, border_style="dim")))
     # The fonts that rich names lie on somebody's server; the reader's own will do.
     return re.sub(
-        r"@font-face \{.*?\}\s*", "", console.export_svg(title="trellis demo"), flags=re.DOTALL
+        r"@font-face \{.*?\}\s*",
+        "",
+        console.export_svg(title="trellis demo --scenario groups"),
+        flags=re.DOTALL,
     )
 
 

@@ -60,6 +60,8 @@ def events() -> Iterator[Told]:
     yield _told(scheduled, "the binding was confirmed")
     failed = failure.failed_event(_POD, "MESSAGE", 0.0)
     yield _told(failed, "an attempt failed; the text is that of the condition")
+    waiting = failure.waiting_event(_POD, "TEXT", 0.0)
+    yield _told(waiting, "its node is chosen, and its volumes are not ready for half a minute")
     preempted = failure.preempted_event(_POD, _POD, "NODE", assumed=False, now=0.0)
     yield _told(preempted, "it is evicted for a pod of higher priority")
     missing = failure.missing_event(_POD, "TEXT", 0.0)
@@ -71,6 +73,8 @@ def events() -> Iterator[Told]:
         stale,
         "NodeResourceTopologyMatch cannot account for pods on the node; which, and since when",
     )
+    released = failure.released_event(_POD, "GROUP", "MESSAGE", 0.0)
+    yield _told(released, "it is deleted, as its group cannot become whole")
     for text in ("became leader", "stopped leading"):
         yield Told(LEADER_ELECTION, "Lease, Normal", f"REPLICA {text}", "the Lease changes hands")
     yield Told(RELOADED, "Lease, Normal", "REPLICA says: TEXT", "a changed file is in use")
@@ -90,6 +94,12 @@ def conditions() -> Iterator[Told]:
         "PodScheduled",
         "TEXT",
         "the attempt broke off: a fault, a failed binding",
+    )
+    yield Told(
+        failure.WAITING,
+        "PodScheduled",
+        "TEXT",
+        "its node is chosen, and its volumes are not ready for half a minute",
     )
     yield Told(WAITING_FOR_GROUP, "PodScheduled", "TEXT", "members of its group are not there yet")
     yield Told(

@@ -17,7 +17,10 @@ Json = dict[str, Any]
 
 COLUMN, ROW, GAP = 60, 26, 6
 HEAD = 56
-COLOURS = ("#73bf69", "#f2cc0c", "#5794f2", "#ff780a", "#b877d9", "#f2495c", "#8ab8ff", "#c8f2c2")
+# For series without a meaning: none of the colours that have one.
+OTHERS = ("#5794f2", "#b877d9", "#8ab8ff", "#c8a2ff", "#3274d9", "#56a3a6", "#ca95e5", "#c0d8ff")
+# Grafana's names of colours, as its dark theme shows them.
+NAMED = {"green": "#73bf69", "yellow": "#f2cc0c", "orange": "#ff780a", "red": "#f2495c"}
 SCALES = {
     "s": ((86400, " d"), (3600, " h"), (60, " min"), (1, " s"), (1e-3, " ms"), (1e-6, " µs")),
     "bytes": ((1 << 30, " GiB"), (1 << 20, " MiB"), (1 << 10, " KiB")),
@@ -83,8 +86,10 @@ def _panel(panel: Json, box: Box, lines: list[Line], seconds: float) -> Iterator
     if panel["type"] == "stat":
         known = [value for line in lines for value in line.values if value is not None]
         figure = shown(known[-1], defaults["unit"]) if known else "-"
+        colour = threshold(defaults, known[-1]) if known else NAMED["green"]
         middle = (box.x + box.width / 2, box.y + box.height / 2 + 20)
-        yield f'<text class="n" x="{middle[0]:.0f}" y="{middle[1]:.0f}">{escape(figure)}</text>'
+        at = f'x="{middle[0]:.0f}" y="{middle[1]:.0f}"'
+        yield f'<text class="n" {at} style="fill:{colour}">{escape(figure)}</text>'
         return
     rows = math.ceil(min(len(lines), 9) / 3)
     plot = Box(box.x + 62, box.y + 34, box.width - 76, box.height - 60 - 15 * rows)
@@ -92,9 +97,10 @@ def _panel(panel: Json, box: Box, lines: list[Line], seconds: float) -> Iterator
     drawn = stacked(lines) if is_stacked else [(None, line) for line in lines]
     top = nice(max([0.0, *(v for _, line in drawn for v in line.values if v is not None)]))
     yield from _axes(plot, top, defaults["unit"], seconds)
-    for number, (below, line) in enumerate(drawn):
-        yield from _series(plot, top, line, below, COLOURS[number % len(COLOURS)])
-    yield from _legends(box, lines, rows)
+    colours = colours_of(panel, [line.legend for line in lines])
+    for (below, line), colour in zip(drawn, colours, strict=True):
+        yield from _series(plot, top, line, below, colour)
+    yield from _legends(box, lines, rows, colours)
 
 
 def _axes(plot: Box, top: float, unit: str, seconds: float) -> Iterator[str]:
@@ -129,16 +135,39 @@ def _series(plot: Box, top: float, line: Line, below: Line | None, colour: str) 
             yield f'<path d="{area}" fill="{colour}" opacity=".35"/>'
 
 
-def _legends(box: Box, lines: list[Line], rows: int) -> Iterator[str]:
+def _legends(box: Box, lines: list[Line], rows: int, colours: list[str]) -> Iterator[str]:
     width = (box.width - 20) / min(3, max(1, len(lines)))
     longest = int((width - 22) / 6.2)
     for number, line in enumerate(lines[:9]):
         x = box.x + 12 + (number % 3) * width
         y = box.y + box.height - 8 - 15 * (rows - 1 - number // 3)
         text = line.legend if len(line.legend) <= longest else line.legend[: longest - 1] + "…"
-        colour = COLOURS[number % len(COLOURS)]
+        colour = colours[number]
         yield f'<rect x="{x:.0f}" y="{y - 5:.0f}" width="10" height="3" fill="{colour}"/>'
         yield f'<text x="{x + 15:.0f}" y="{y:.0f}">{escape(text)}</text>'
+
+
+def threshold(defaults: Json, value: float) -> str:
+    """Return the colour of a single figure: that of the last step that it reaches."""
+    found = NAMED["green"]
+    for step in defaults.get("thresholds", {}).get("steps", ()):
+        if step["value"] is None or value >= step["value"]:
+            found = NAMED[step["color"]]
+    return found
+
+
+def colours_of(panel: Json, legends: Sequence[str]) -> list[str]:
+    """Return each series' colour: by the panel's overrides, of which the last one holds, else in turn."""
+    free = iter(range(len(legends)))
+    found = []
+    for legend in legends:
+        colour = ""
+        for override in panel["fieldConfig"]["overrides"]:
+            pattern = override["matcher"]["options"].removeprefix("/").removesuffix("/i")
+            if re.search(pattern, legend, re.IGNORECASE):
+                colour = NAMED[override["properties"][0]["value"]["fixedColor"]]
+        found.append(colour or OTHERS[next(free) % len(OTHERS)])
+    return found
 
 
 def stacked(lines: Sequence[Line]) -> list[tuple[Line | None, Line]]:

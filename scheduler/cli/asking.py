@@ -8,10 +8,9 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 
 from scheduler.base.errors import InputError
 from scheduler.cli.files import manifest_files, read_bytes, read_text, shown
@@ -30,20 +29,6 @@ from scheduler.whatif.stage import Options, Setup
 
 EXIT_DOES_NOT_FIT = 3
 EXIT_UNPROVEN = 4
-
-SnapshotFlag = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--snapshot", metavar="F", help="Objects of a cluster, YAML or JSON; again for more files."
-    ),
-]
-PodsFlag = Annotated[
-    list[str] | None,
-    typer.Option("--filename", "-f", metavar="F", help="Pods to place, and what they need."),
-]
-NowFlag = Annotated[
-    str, typer.Option("--now", metavar="TIME", help="The time, RFC 3339; else the snapshot's.")
-]
 
 
 def read_files(snapshots: Sequence[str] | None, pods: Sequence[str] | None) -> Snapshot:

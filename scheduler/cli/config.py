@@ -3,47 +3,40 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
-
-import typer
 
 from scheduler.cli.files import read_text, shown
-from scheduler.cli.flags import Output, OutputFlag
+from scheduler.cli.flags import Output
 from scheduler.cli.installed import registry
 from scheduler.cli.printing import show_document
 from scheduler.config import Loaded, default_config, load, to_configz, to_yaml
-
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
-File = Annotated[str, typer.Argument(metavar="F", help="The configuration file; - is stdin.")]
-MaybeFile = Annotated[
-    str | None,
-    typer.Argument(metavar="[F]", help="The configuration file; - is stdin, nothing the defaults."),
-]
+from scheduler.config.every import every_problem
+from scheduler.config.problems import InvalidConfigError
 
 
-@app.command()
-def check(file: File) -> None:
+def check(file: str) -> None:
     """Read a configuration strictly; tell all mistakes, each with line and column."""
-    loaded = _load(file)
+    text, known = read_text(file), registry()
+    problems = every_problem(text, file=shown(file), registry=known)
+    if problems:
+        raise InvalidConfigError(problems)
+    loaded = _load(file, text)
     names = ", ".join(spec.scheduler_name for spec in loaded.profiles)
     print(f"{shown(file)}: valid; schedules pods whose schedulerName is {names}")
 
 
-@app.command("print")
-def print_(file: MaybeFile = None, output: OutputFlag = Output.YAML) -> None:
+def print_(file: str | None, output: Output) -> None:
     """Print the effective configuration: every plugin list as it is called, every argument."""
     _print(_load(file) if file is not None else default_config(registry()), output)
 
 
-@app.command()
-def defaults(output: OutputFlag = Output.YAML) -> None:
+def defaults(output: Output) -> None:
     """Print the configuration that runs without a file."""
     _print(default_config(registry()), output)
 
 
-def _load(file: str) -> Loaded:
-    loaded = load(read_text(file), file=shown(file), registry=registry())
+def _load(file: str, text: str | None = None) -> Loaded:
+    text = read_text(file) if text is None else text
+    loaded = load(text, file=shown(file), registry=registry())
     for notice in loaded.notices:
         print(f"notice: {notice}", file=sys.stderr)
     return loaded

@@ -6,10 +6,9 @@ What comes out is YAML on stdout, what was changed stands on stderr, an object a
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 import yaml
 
 from scheduler.base.errors import InputError
@@ -19,16 +18,8 @@ from scheduler.cli.flags import Output
 from scheduler.whatif.conversion import convert as rewritten
 from scheduler.whatif.documents import Source, items_of
 
-FilesFlag = Annotated[
-    list[str] | None,
-    typer.Option("-f", "--filename", metavar="F", help="A file or folder to rewrite; - is stdin."),
-]
 
-
-def convert(
-    filename: FilesFlag = None,
-    output: Annotated[Output, typer.Option("-o", "--output", help="yaml or json.")] = Output.YAML,
-) -> int:
+def convert(filename: list[str] | None, output: Output) -> int:
     """Rewrite older AppGroups, NetworkTopologies and scheduler policies into today's form."""
     if not filename:
         raise InputError("name what to rewrite: -f F")

@@ -7,9 +7,6 @@ import gc
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from scheduler.base import logs
 from scheduler.base.errors import InputError
@@ -20,14 +17,7 @@ from scheduler.cli.scenario.stage import stage
 READING_S = 1.5
 
 
-def demo(
-    once: Annotated[
-        bool, typer.Option("--once", help="End with a summary; exit 0 only if all went well.")
-    ] = False,
-    scenario: Annotated[
-        str, typer.Option("--scenario", help="A folder of docs/examples, or a scenario file.")
-    ] = "demo",
-) -> int:
+def demo(once: bool, scenario: str) -> int:
     """Play a narrated scenario in an embedded cluster."""
     logs.configure(level="error", form="auto")
     path = _find(scenario)

@@ -6,16 +6,9 @@ the cluster; with `--past` as the daemon saw it then. Exit code 3 when there is 
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
-    NowFlag,
-    PodsFlag,
-    SnapshotFlag,
     be_quick,
     options,
     read_files,
@@ -24,9 +17,9 @@ from scheduler.cli.asking import (
     show_tables,
     tell,
 )
-from scheduler.cli.flags import ConfigFlag, ContextFlag, KubeconfigFlag, Output, OutputFlag
-from scheduler.cli.live import Access, TimeoutFlag, look, seconds
-from scheduler.cli.past import AuthorityFlag, Daemon, DaemonFlag, PastFlag, TokenFlag, ask
+from scheduler.cli.flags import Output
+from scheduler.cli.live import Access, look, seconds
+from scheduler.cli.past import Daemon, ask
 from scheduler.engine.attempt.choose import Ties
 from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.explain import Answer
@@ -38,21 +31,21 @@ from scheduler.whatif.stage import Options
 
 
 def explain(
-    pod: Annotated[str, typer.Argument(metavar="POD", help="NAME or NAMESPACE/NAME.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The pod's namespace.")] = "",
-    node: Annotated[str, typer.Option("--node", metavar="N", help="Just this node.")] = "",
-    snapshot: SnapshotFlag = None,
-    filename: PodsFlag = None,
-    config: ConfigFlag = "",
-    now: NowFlag = "",
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    request_timeout: TimeoutFlag = "30s",
-    past: PastFlag = False,
-    daemon: DaemonFlag = "",
-    token: TokenFlag = "",
-    authority: AuthorityFlag = "",
-    output: OutputFlag = Output.TABLE,
+    pod: str,
+    namespace: str,
+    node: str,
+    snapshot: list[str] | None,
+    filename: list[str] | None,
+    config: str,
+    now: str,
+    kubeconfig: str,
+    context: str,
+    request_timeout: str,
+    past: bool,
+    daemon: str,
+    token: str,
+    authority: str,
+    output: Output,
 ) -> int:
     """Tell why a pod is where it is, or why it is pending."""
     be_quick()

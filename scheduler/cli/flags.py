@@ -30,3 +30,35 @@ LogFormatFlag = Annotated[str, typer.Option("--log-format", help="json, console 
 OutputFlag = Annotated[
     Output, typer.Option("--output", "-o", help="How to print the result.", show_choices=True)
 ]
+SnapshotFlag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--snapshot", metavar="F", help="Objects of a cluster, YAML or JSON; again for more files."
+    ),
+]
+PodsFlag = Annotated[
+    list[str] | None,
+    typer.Option("--filename", "-f", metavar="F", help="Pods to place, and what they need."),
+]
+NowFlag = Annotated[
+    str, typer.Option("--now", metavar="TIME", help="The time, RFC 3339; else the snapshot's.")
+]
+TimeoutFlag = Annotated[
+    str, typer.Option("--request-timeout", metavar="TIME", help="For one request: 30, 30s, 2m.")
+]
+PastFlag = Annotated[
+    bool, typer.Option("--past", help="What the daemon decided, not what it would decide now.")
+]
+DaemonFlag = Annotated[
+    str,
+    typer.Option(
+        "--daemon", metavar="WHERE", help="https://HOST:PORT, or NAMESPACE/POD; else the leader."
+    ),
+]
+TokenFlag = Annotated[
+    str, typer.Option("--token", metavar="T", help="For the daemon; else that of the kubeconfig.")
+]
+AuthorityFlag = Annotated[
+    str,
+    typer.Option("--certificate-authority", metavar="F", help="Who has signed its certificate."),
+]

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
-import typer
 
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
@@ -24,10 +23,6 @@ from scheduler.objects.kinds import NODE, POD, Kind
 from scheduler.whatif.documents import Source
 
 PAGE = 500
-
-TimeoutFlag = Annotated[
-    str, typer.Option("--request-timeout", metavar="TIME", help="For one request: 30, 30s, 2m.")
-]
 
 
 class Access(NamedTuple):

@@ -41,18 +41,54 @@ class Verb(NamedTuple):
 
 
 VERBS: Final = (
-    Verb("run", "scheduler.cli.run", "run", "Run the scheduler: the daemon and its endpoints."),
+    Verb(
+        "run",
+        "scheduler.cli.commands.run",
+        "run",
+        "Run the scheduler: the daemon and its endpoints.",
+    ),
     Verb("sandbox", "scheduler.cli.sandbox", "app", "An embedded cluster with simulated nodes."),
-    Verb("demo", "scheduler.cli.demo", "demo", "A narrated scenario in an embedded cluster."),
-    Verb("simulate", "scheduler.cli.simulate", "simulate", "Place pending pods of a snapshot."),
-    Verb("explain", "scheduler.cli.explain", "explain", "Why a pod is where it is, or pending."),
-    Verb("snapshot", "scheduler.cli.snapshot", "snapshot", "Write a live cluster as one List."),
-    Verb("topology", "scheduler.cli.topology", "topology", "The tree with placements and costs."),
-    Verb("replay", "scheduler.cli.replay", "replay", "Run a decision log again and compare."),
-    Verb("convert", "scheduler.cli.convert", "convert", "Rewrite older kinds into today's."),
+    Verb(
+        "demo", "scheduler.cli.commands.demo", "demo", "A narrated scenario in an embedded cluster."
+    ),
+    Verb(
+        "simulate",
+        "scheduler.cli.commands.simulate",
+        "simulate",
+        "Place pending pods of a snapshot.",
+    ),
+    Verb(
+        "explain",
+        "scheduler.cli.commands.explain",
+        "explain",
+        "Why a pod is where it is, or pending.",
+    ),
+    Verb(
+        "snapshot",
+        "scheduler.cli.commands.snapshot",
+        "snapshot",
+        "Write a live cluster as one List.",
+    ),
+    Verb(
+        "topology",
+        "scheduler.cli.commands.topology",
+        "topology",
+        "The tree with placements and costs.",
+    ),
+    Verb(
+        "replay", "scheduler.cli.commands.replay", "replay", "Run a decision log again and compare."
+    ),
+    Verb(
+        "convert", "scheduler.cli.commands.convert", "convert", "Rewrite older kinds into today's."
+    ),
     Verb("agent", "scheduler.cli.agent", "app", "Node agents: netperf, bandwidth, load."),
-    Verb("config", "scheduler.cli.config", "app", "Check and print configuration files."),
-    Verb("plugins", "scheduler.cli.plugins", "plugins", "List plugins with points and arguments."),
+    Verb("config", "scheduler.cli.commands.config", "app", "Check and print configuration files."),
+    Verb(
+        "plugins",
+        "scheduler.cli.commands.plugins",
+        "plugins",
+        "List plugins with points and arguments.",
+    ),
     Verb("completion", "scheduler.cli.completion", "completion", "Print a completion script."),
     Verb("version", "scheduler.cli.version", "version", "Version, supported Kubernetes versions."),
 )

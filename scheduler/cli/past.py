@@ -10,11 +10,10 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
-import typer
 
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
@@ -29,23 +28,6 @@ LEASE = "trellis"
 PORT = 10259
 MOST_NODES = 10_000
 _FORWARDING = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+)")
-
-PastFlag = Annotated[
-    bool, typer.Option("--past", help="What the daemon decided, not what it would decide now.")
-]
-DaemonFlag = Annotated[
-    str,
-    typer.Option(
-        "--daemon", metavar="WHERE", help="https://HOST:PORT, or NAMESPACE/POD; else the leader."
-    ),
-]
-TokenFlag = Annotated[
-    str, typer.Option("--token", metavar="T", help="For the daemon; else that of the kubeconfig.")
-]
-AuthorityFlag = Annotated[
-    str,
-    typer.Option("--certificate-authority", metavar="F", help="Who has signed its certificate."),
-]
 
 
 class Daemon(NamedTuple):

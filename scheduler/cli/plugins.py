@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
-import typer
 
 from scheduler.base.errors import InputError
 from scheduler.base.text import did_you_mean
-from scheduler.cli.flags import Output, OutputFlag
+from scheduler.cli.flags import Output
 from scheduler.cli.installed import registry
 from scheduler.cli.printing import Column, show
 from scheduler.config import default_config
@@ -28,10 +27,7 @@ COLUMNS: Final = (
 )
 
 
-def plugins(
-    names: Annotated[list[str] | None, typer.Argument(help="Only these plugins.")] = None,
-    output: OutputFlag = Output.TABLE,
-) -> None:
+def plugins(names: list[str] | None, output: Output) -> None:
     """List the plugins with their extension points and arguments."""
     known = registry()
     for name in names or ():

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-import typer
 
 from scheduler.base.errors import InputError
 from scheduler.cli.installed import registry
@@ -19,10 +17,7 @@ from scheduler.whatif.replay import ReplayResult
 from scheduler.whatif.replay import replay as run_again
 
 
-def replay(
-    file: Annotated[str, typer.Argument(metavar="F", help="A log of trellis run --decision-log.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> int:
+def replay(file: str, as_json: bool) -> int:
     """Run a decision log again; exit 0 when it comes out the same, 1 when it does not."""
     try:
         with Path(file).open("rb") as lines:

@@ -10,11 +10,10 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from random import SystemRandom
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
-import typer
 
 from operators.api import Api, Connection
 from operators.figures import keep_figures
@@ -37,13 +36,6 @@ from scheduler.base.errors import InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
 from scheduler.cli.files import read_text, shown
-from scheduler.cli.flags import (
-    ConfigFlag,
-    ContextFlag,
-    KubeconfigFlag,
-    LogFormatFlag,
-    LogLevelFlag,
-)
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load, read_gates, to_log
 from scheduler.daemon import Daemon, DaemonOptions, garbage
@@ -70,42 +62,20 @@ REQUEST_LIMIT_S = 10.0
 _log = structlog.get_logger()
 
 
-BindAddress = Annotated[str, typer.Option("--bind-address", help="Where the endpoints listen.")]
-SecurePort = Annotated[
-    int, typer.Option("--secure-port", min=0, max=65535, help="Endpoints; 0: none.")
-]
-CertFile = Annotated[
-    str, typer.Option("--tls-cert-file", help="Certificate; without one we make our own.")
-]
-KeyFile = Annotated[str, typer.Option("--tls-private-key-file", help="The certificate's key.")]
-ClientCaFile = Annotated[
-    str, typer.Option("--client-ca-file", help="Who signs certificates of clients.")
-]
-LeaderElect = Annotated[
-    bool | None, typer.Option("--leader-elect/--no-leader-elect", help="Override the file.")
-]
-FeatureGates = Annotated[
-    str, typer.Option("--feature-gates", help="A=true,B=false; added to those of the file.")
-]
-DecisionLog = Annotated[
-    str, typer.Option("--decision-log", help="Write events and effects here for replay.")
-]
-
-
 def run(
-    config: ConfigFlag = "",
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    bind_address: BindAddress = "0.0.0.0",  # noqa: S104 - scrapers and probes come from other nodes
-    secure_port: SecurePort = 10259,
-    tls_cert_file: CertFile = "",
-    tls_private_key_file: KeyFile = "",
-    client_ca_file: ClientCaFile = "",
-    leader_elect: LeaderElect = None,
-    feature_gates: FeatureGates = "",
-    decision_log: DecisionLog = "",
-    log_level: LogLevelFlag = "info",
-    log_format: LogFormatFlag = "auto",
+    config: str,
+    kubeconfig: str,
+    context: str,
+    bind_address: str,
+    secure_port: int,
+    tls_cert_file: str,
+    tls_private_key_file: str,
+    client_ca_file: str,
+    leader_elect: bool | None,
+    feature_gates: str,
+    decision_log: str,
+    log_level: str,
+    log_format: str,
 ) -> int:
     """Run the scheduler: the daemon and its endpoints."""
     threshold = logs.configure(level=log_level, form=log_format)

@@ -8,19 +8,13 @@ file is invalid, 3 a pod does not fit, 4 all fit but a group perhaps not at its 
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final
-
-import typer
+from typing import BinaryIO, Final
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
     EXIT_UNPROVEN,
-    NowFlag,
-    PodsFlag,
-    SnapshotFlag,
     be_quick,
     options,
     read_files,
@@ -30,9 +24,10 @@ from scheduler.cli.asking import (
     show_tables,
     tell,
 )
+from scheduler.cli.commands.simulate import TiesChoice
 from scheduler.cli.crew import answer_lines, processors
 from scheduler.cli.files import read_text, shown
-from scheduler.cli.flags import ConfigFlag, Output, OutputFlag
+from scheduler.cli.flags import Output
 from scheduler.cli.installed import registry
 from scheduler.engine.attempt.choose import Ties
 from scheduler.whatif.batch import Batch
@@ -46,34 +41,17 @@ from scheduler.whatif.stage import Options, staged
 EXIT_DIFFERS: Final = 1
 
 
-class TiesChoice(StrEnum):
-    """How equally good nodes are told apart."""
-
-    NAME = "name"
-    UID = "uid"
-
-
 def simulate(
-    snapshot: SnapshotFlag = None,
-    filename: PodsFlag = None,
-    config: ConfigFlag = "",
-    against: Annotated[
-        str, typer.Option("--against", metavar="F", help="Another configuration to compare with.")
-    ] = "",
-    batch: Annotated[
-        str, typer.Option("--batch", metavar="F", help="One case per line, JSON; - is stdin.")
-    ] = "",
-    details: Annotated[
-        bool, typer.Option("--details", help="Every node's verdict and scores, for every pod.")
-    ] = False,
-    ties: Annotated[
-        TiesChoice, typer.Option("--ties", help="Equal nodes: lowest name, or as the daemon.")
-    ] = TiesChoice.NAME,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Equal nodes: at random, repeatable.")
-    ] = None,
-    now: NowFlag = "",
-    output: OutputFlag = Output.TABLE,
+    snapshot: list[str] | None,
+    filename: list[str] | None,
+    config: str,
+    against: str,
+    batch: str,
+    details: bool,
+    ties: TiesChoice,
+    seed: int | None,
+    now: str,
+    output: Output,
 ) -> int:
     """Place the pending pods of a snapshot, without a cluster."""
     be_quick()

@@ -7,36 +7,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import be_quick, tell
 from scheduler.cli.files import manifest_files, read_bytes, shown
-from scheduler.cli.flags import ContextFlag, KubeconfigFlag, Output, OutputFlag
-from scheduler.cli.live import Access, TimeoutFlag, look, seconds
+from scheduler.cli.flags import Output
+from scheduler.cli.live import Access, look, seconds
 from scheduler.whatif.anonymize import Anonymizer
 from scheduler.whatif.documents import Item, Source, items_of
 from scheduler.whatif.export import exported
 from scheduler.whatif.snapshot import READ, kind_of
+from scheduler.whatif.yamltext import MAX_BYTES
 
 Object = dict[str, Any]
 
 
 def snapshot(
-    anonymize: Annotated[
-        bool, typer.Option("--anonymize", help="Hide names, labels and images, consistently.")
-    ] = False,
-    source: Annotated[
-        list[str] | None,
-        typer.Option("--snapshot", metavar="F", help="Files instead of a cluster, to clean them."),
-    ] = None,
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    request_timeout: TimeoutFlag = "30s",
-    output: OutputFlag = Output.JSON,
+    anonymize: bool,
+    source: list[str] | None,
+    kubeconfig: str,
+    context: str,
+    request_timeout: str,
+    output: Output,
 ) -> None:
     """Write a live cluster as one List that simulate, explain and kubectl apply read."""
     if output not in (Output.JSON, Output.YAML):
@@ -85,7 +80,7 @@ def _exported(items: Iterable[Item]) -> Iterator[Object]:
 
 
 def _write(objects: Iterable[Object], output: Output) -> None:
-    """Write object by object: the whole text of a large cluster need not be in memory."""
+    """Write JSON object by object, so that a large cluster's text need not be in memory."""
     out = sys.stdout
     if output is Output.JSON:
         out.write('{"apiVersion": "v1", "kind": "List", "items": [')
@@ -97,10 +92,15 @@ def _write(objects: Iterable[Object], output: Output) -> None:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    out.write("apiVersion: v1\nkind: List\nitems:")
-    written = False
-    for obj in objects:
-        text = yaml.dump([obj], Dumper=dumper, sort_keys=False, default_flow_style=False)
-        out.write(("" if written else "\n") + text)
-        written = True
-    out.write("" if written else " []\n")
+    texts = [
+        yaml.dump([obj], Dumper=dumper, sort_keys=False, default_flow_style=False)
+        for obj in objects
+    ]
+    if (size := sum(map(len, texts))) > MAX_BYTES:
+        raise InputError(
+            f"{size} bytes of YAML, of which simulate and explain read {MAX_BYTES} at most: "
+            "write it as JSON (-o json, the default)",
+            where="--output",
+        )
+    out.write("apiVersion: v1\nkind: List\nitems:" + ("\n" if texts else " []\n"))
+    out.writelines(texts)

@@ -1,56 +1,58 @@
-"""`trellis topology --numa`: what is known of each node's NUMA zones, and what is wrong with it.
+"""`trellis topology`: the tree of the cluster with room, pods and groups on it, and what its network costs.
 
-Recomputed here from what the user may read in the cluster, or from a snapshot's files; the daemon's own
+With `--numa` what is known of each node's NUMA zones, and what is wrong with it. Recomputed here from what the user may read in the cluster, or from a snapshot's files; the daemon's own
 view is in its metrics. Nothing is written to the cluster.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
-import typer
 
 from scheduler.base.errors import InputError
-from scheduler.cli.asking import NowFlag, SnapshotFlag, options, read_files
-from scheduler.cli.flags import ContextFlag, KubeconfigFlag, Output, OutputFlag
-from scheduler.cli.live import Access, TimeoutFlag, look, seconds
-from scheduler.cli.printing import Column, show
+from scheduler.cli.asking import options, read_files, show_tables
+from scheduler.cli.flags import Output
+from scheduler.cli.live import Access, look, seconds
+from scheduler.cli.printing import Column, show, show_document
 from scheduler.engine.attempt.choose import Ties
-from scheduler.objects.kinds import BY_KIND, NODE, POD
+from scheduler.objects.kinds import BY_KIND, NODE, POD, Kind
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.states import amount_text, node_states
 from scheduler.plugins.numa.tracker import KIND, Topologies
 from scheduler.state.cluster import Cluster
 from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.report import Table
 from scheduler.whatif.snapshot import Snapshot, SnapshotReader
-
-NumaFlag = Annotated[bool, typer.Option("--numa", help="NUMA zones, node by node.")]
-ProfilesFlag = Annotated[
-    list[str] | None,
-    typer.Option("--scheduler-name", metavar="NAME", help="A profile; others' pods are foreign."),
-]
+from scheduler.whatif.tree import Unit, Way, levels_of, tree, ways
 
 
 def topology(
-    numa: NumaFlag = False,
-    scheduler_name: ProfilesFlag = None,
-    snapshot: SnapshotFlag = None,
-    now: NowFlag = "",
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    request_timeout: TimeoutFlag = "30s",
-    output: OutputFlag = Output.TABLE,
+    numa: bool,
+    levels: list[str] | None,
+    nodes: bool,
+    scheduler_name: list[str] | None,
+    snapshot: list[str] | None,
+    now: str,
+    kubeconfig: str,
+    context: str,
+    request_timeout: str,
+    output: Output,
 ) -> int:
-    """Show what is known of each node's NUMA zones."""
-    if not numa:
-        raise InputError("say what to show: --numa")
+    """Show the tree of the cluster, or its NUMA zones."""
+    if numa and (levels or nodes):
+        raise InputError("--numa goes node by node, without --level and --nodes")
+    kinds = (NODE, POD, BY_KIND[KIND] if numa else BY_KIND["NetworkTopology"])
     if snapshot:
         world = read_files(snapshot, None)
         wanted = options(now, Ties.NAME, None, details=False).now
         moment = world.taken_at if wanted is None else wanted
     else:
-        world, moment = _read_live(Access(kubeconfig, context, seconds(request_timeout)))
+        access = Access(kubeconfig, context, seconds(request_timeout))
+        world, moment = _read_live(access, kinds)
+    if not numa:
+        return _show_tree(world, levels or [], output, with_nodes=nodes)
     following = Following(frozenset(scheduler_name or ("trellis",)))
     states = node_states(_followed(world, following), moment)
     items = [msgspec.to_builtins(state) | {"name": state.node} for state in states]
@@ -58,13 +60,87 @@ def topology(
     return 0
 
 
-def _read_live(access: Access) -> tuple[Snapshot, float]:
+def _show_tree(world: Snapshot, wanted: list[str], output: Output, *, with_nodes: bool) -> int:
+    missing = [label for label in wanted if label not in levels_of(world.nodes, wanted)]
+    if missing:
+        carried = levels_of(world.nodes)
+        raise InputError(
+            f"no node carries the label {missing[0]}; the usual ones that nodes carry are "
+            f"{', '.join(carried) or 'none'}",
+            where="--level",
+        )
+    root = tree(world, levels_of(world.nodes, wanted))
+    between = ways(world)
+    if output in (Output.JSON, Output.YAML):
+        document = {"kind": "Topology", "tree": root, "ways": between}
+        show_document(msgspec.to_builtins(document), output)
+    elif output is Output.NAME:
+        print(*(unit.name for _, unit in _walk(root) if unit.name), sep="\n")
+    else:
+        show_tables([_tree_table(root, with_nodes=with_nodes or output is Output.WIDE)])
+        if between:
+            print()
+            show_tables([_ways_table(between)])
+    return 0
+
+
+def _walk(unit: Unit, depth: int = 0) -> Iterator[tuple[int, Unit]]:
+    yield depth, unit
+    for child in unit.children:
+        yield from _walk(child, depth + 1)
+
+
+def _tree_table(root: Unit, *, with_nodes: bool) -> Table:
+    rows = []
+    for depth, unit in _walk(root):
+        if unit.level == "node" and not with_nodes:
+            continue
+        closed = f" ({unit.closed} closed)" if unit.closed and unit.level != "node" else ""
+        rows.append(
+            [
+                "  " * depth + (unit.name or ("cluster" if not depth else "(without the label)")),
+                unit.level.rpartition("/")[2],
+                f"{unit.nodes}{closed}" if unit.level != "node" else "closed" * unit.closed,
+                str(unit.pods),
+                *(_room(unit, name) for name in root.room),
+                ", ".join(f"{name} {count}" for name, count in unit.groups.items()),
+            ]
+        )
+    return Table(["unit", "level", "nodes", "pods", *root.room, "groups"], rows)
+
+
+def _room(unit: Unit, name: str) -> str:
+    """Write what is requested of what there is: `12 of 48`."""
+    room = unit.room.get(name)
+    if room is None:
+        return ""
+    scale = 1 if name == "cpu" else 1000
+    parts = (amount_text(name, part * scale) for part in (room.requested, room.allocatable))
+    return " of ".join(parts)
+
+
+def _ways_table(between: list[Way]) -> Table:
+    titles = ["network", "level", "from", "to", "cost", "capacity", "allocated"]
+    rows = [
+        [
+            way.topology,
+            way.level.rpartition("/")[2],
+            way.origin,
+            way.destination,
+            *("" if one is None else str(one) for one in (way.cost, way.capacity, way.allocated)),
+        ]
+        for way in between
+    ]
+    return Table(titles, rows)
+
+
+def _read_live(access: Access, kinds: Sequence[Kind]) -> tuple[Snapshot, float]:
     reader = SnapshotReader()
 
     def take(source: Source) -> None:
         reader.read(items_of(source))
 
-    seen = look(access, (NODE, POD, BY_KIND[KIND]), take)
+    seen = look(access, kinds, take)
     return reader.snapshot(), seen.now
 
 

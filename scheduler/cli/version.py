@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-from scheduler.cli.about import KUBERNETES_VERSIONS, VERSION, version_text
+from scheduler.cli.about import KUBERNETES_VERSIONS, OLDEST_KUBERNETES, VERSION, version_text
 from scheduler.cli.flags import Output, OutputFlag
 from scheduler.cli.printing import show_document
 
@@ -19,6 +19,7 @@ def version(output: OutputFlag = Output.TABLE) -> None:
         facts = {
             "version": VERSION,
             "kubernetesVersions": list(KUBERNETES_VERSIONS),
+            "oldestKubernetes": OLDEST_KUBERNETES,
             "python": platform.python_version(),
         }
         show_document(facts, output)

@@ -52,11 +52,16 @@ def default_config(registry: Registry) -> Loaded:
 def load(text: str, *, file: str, registry: Registry) -> Loaded:
     """Read a configuration file; `file` is its name in messages. Raises InvalidConfigError."""
     problems = Problems(file)
-    found = _documents(parse(text, problems), problems)
+    return load_roots(parse(text, problems), problems, registry)
+
+
+def load_roots(roots: Iterable[Node], problems: Problems, registry: Registry) -> Loaded:
+    """Read the documents of a file; what parsing found is in `problems`. Raises InvalidConfigError."""
+    found = _documents(roots, problems)
     kube, kube_root = _decoded(found, KubeSchedulerConfiguration, problems)
     ours, ours_root = _decoded(found, TrellisConfiguration, problems)
     problems.raise_if_any()
-    return _Loading(file, registry).load(kube, kube_root, ours, ours_root)
+    return _Loading(problems.file, registry).load(kube, kube_root, ours, ours_root)
 
 
 def _documents(roots: Iterable[Node], problems: Problems) -> dict[type, Node]:

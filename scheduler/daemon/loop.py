@@ -104,7 +104,7 @@ class Loop:
             self._cycles = min(MOST_CYCLES, self._cycles * 2)
 
     def _room(self) -> int:
-        return MOST_IN_FLIGHT - len(self._engine.bindings)
+        return MOST_IN_FLIGHT - self._engine.bindings.busy
 
     def _patience_s(self) -> float | None:
         """Return for how long nothing needs to be done; None for "until an event comes"."""

@@ -32,6 +32,7 @@ from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, Record
 from scheduler.daemon.network import show_network
 from scheduler.daemon.solving import Solving
+from scheduler.daemon.synced import Synced
 from scheduler.daemon.traces import Traces
 from scheduler.engine.effects import AskExtender, Effect, Event, Leading, Solve
 from scheduler.engine.engine import Engine, EngineSettings
@@ -109,6 +110,7 @@ class Daemon:
         )
         show_ages(self.engine, clock, meters)
         show_network(self.engine, clock, meters)
+        self._synced = Synced(self.engine.intake, clock, meters)
         self._traces = Traces.wanted(loaded.trellis.tracing, options.version, clock)
         self._trail = DecisionTrail(self.engine, clock, self._traces)
         self._inbox = Inbox()
@@ -219,7 +221,7 @@ class Daemon:
         self._inbox.put(Leading(active=False))
         self._cancel("operators")
         deadline = self._clock.now() + DRAIN_S
-        while len(self.engine.bindings) > len(self.engine.bindings.waiting):
+        while self.engine.bindings.busy:
             left_s = deadline - self._clock.now()
             if left_s <= 0:
                 break
@@ -229,7 +231,10 @@ class Daemon:
         await self._executor.drain(max(0.1, deadline - self._clock.now()))
         election = self._tasks.get("election")
         if self._election is not None and election is not None:
-            self._election.leave()
+            unsettled = self.engine.bindings.unsettled
+            if unsettled:
+                _log.warning("the lease runs out: binds may still be carried out", binds=unsettled)
+            self._election.leave(gives_back=not unsettled)
             await asyncio.wait({election}, timeout=DRAIN_S)
 
     async def _end(self) -> None:
@@ -247,8 +252,9 @@ class Daemon:
 
     def _after_turn(self) -> None:
         """Begin to lead once the lease is ours and every kind has been listed."""
+        self._synced.note()
         if self._is_elected and not self.engine.is_leading and not self._is_stopping.is_set():
-            if self._unsynced():
+            if self._synced.missing():
                 return
             self._options.on_listed()
             _log.info("scheduling", nodes=len(self.engine.cluster.table))
@@ -257,12 +263,11 @@ class Daemon:
                 view, api = self.engine.intake.view, FencedApi(self._client, self._fence)
                 self._start("operators", self._options.operators(view, api, self._solving))
 
-    def _unsynced(self) -> list[str]:
-        return [kind.kind for kind in WATCHED if kind.kind not in self.engine.intake.synced]
-
     def _won(self) -> None:
         self._is_elected = True
         self._executor.resume()
+        if self._election is not None and self._election.has_succeeded:
+            self._watches.catch_up()
         self._inbox.put(Leading(active=False))
 
     def _lost(self) -> None:
@@ -329,7 +334,7 @@ class Daemon:
         checks = HealthChecks()
         checks.register("leaderElection", self._check_election, "healthz", "readyz")
         checks.register("shutdown", self._check_shutdown, "readyz")
-        checks.register("sched-handler-sync", self._check_synced, "readyz")
+        checks.register("sched-handler-sync", self._synced.check, "readyz")
         if self._options.operators_check is not None:
             checks.register("operators", self._options.operators_check, "healthz")
         return checks
@@ -341,10 +346,6 @@ class Daemon:
 
     def _check_shutdown(self) -> str | None:
         return "process is shutting down" if self._is_stopping.is_set() else None
-
-    def _check_synced(self) -> str | None:
-        missing = self._unsynced()
-        return f"not listed yet: {', '.join(missing)}" if missing else None
 
     async def _review(self, body: dict[str, Any]) -> dict[str, Any]:
         plural = {"TokenReview": "tokenreviews"}.get(body["kind"], "subjectaccessreviews")

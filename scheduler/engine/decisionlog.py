@@ -14,6 +14,8 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.engine.effects import (
     Answer,
+    Behind,
+    CaughtUp,
     Complete,
     Effects,
     Event,
@@ -39,7 +41,7 @@ class Step(msgspec.Struct, frozen=True, rename="camel"):
     """One turn; `cycles` is the number of pods it might try, `effects` are kept as they were."""
 
     now: float
-    events: tuple[Watched | Listed | Complete | Answer | Leading, ...]
+    events: tuple[Watched | Listed | Complete | Behind | CaughtUp | Answer | Leading, ...]
     cycles: int
     effects: msgspec.Raw = msgspec.Raw(b"[]")
 

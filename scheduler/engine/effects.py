@@ -49,6 +49,21 @@ class Complete(Event, frozen=True, tag="Complete"):
     keys: tuple[str, ...] = ()
 
 
+class Behind(Event, frozen=True, tag="Behind"):
+    """What we know of a kind may be older than what the API server knows.
+
+    From here on nothing is decided, until a `Listed` or `Complete` of the kind, or `CaughtUp`.
+    """
+
+    kind: str
+
+
+class CaughtUp(Event, frozen=True, tag="CaughtUp"):
+    """Everything that the API server knew of a kind when it was found `Behind` has been told."""
+
+    kind: str
+
+
 class Answer(Event, frozen=True, tag="Answer"):
     """The answer to effect `effect`.
 
@@ -180,7 +195,7 @@ class Solve(Effect, frozen=True, tag="Solve"):
 class Record(Effect, frozen=True, tag="Record"):
     """Write an event (events.k8s.io/v1); wants no answer and is never dropped.
 
-    It is about a pod, or about the object of another kind that `kind` names.
+    It is about a pod, or about the object of another kind that `kind` and `api_version` name.
     """
 
     namespace: str
@@ -195,6 +210,7 @@ class Record(Effect, frozen=True, tag="Record"):
     now: float
     related: tuple[str, str, str] | None = None
     kind: str = "Pod"
+    api_version: str = "v1"
 
 
 Effects = Bind | Look | SetStatus | Evict | Call | AskExtender | Solve | Record

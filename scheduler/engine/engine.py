@@ -24,11 +24,22 @@ from scheduler.engine.attempt.choose import Ties
 from scheduler.engine.attempt.conclude import Conclusions
 from scheduler.engine.attempt.cycle import Attempt, decide_at_once
 from scheduler.engine.attempt.suspended import SuspendedCycles
-from scheduler.engine.binding.bindings import Bindings, InFlight
+from scheduler.engine.binding.bindings import Bindings
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.nominated import Promises
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.preemption import Preemptions
-from scheduler.engine.effects import Answer, Complete, Effects, Event, Leading, Listed, Watched
+from scheduler.engine.effects import (
+    Answer,
+    Behind,
+    CaughtUp,
+    Complete,
+    Effects,
+    Event,
+    Leading,
+    Listed,
+    Watched,
+)
 from scheduler.engine.extender.attempts import ExtenderAttempts
 from scheduler.engine.extender.extenders import Extender
 from scheduler.engine.group.context import ContextTools
@@ -49,7 +60,7 @@ from scheduler.framework.measure import Stopwatch
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
-from scheduler.framework.runners import Runners
+from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
@@ -91,7 +102,7 @@ class Engine:
             spec.scheduler_name: build_profile(spec, registry, self._handle) for spec in specs
         }
         self._runners = {
-            name: Runners(profile, self.observation.for_profile(name))
+            name: Runner(profile, self.observation.for_profile(name))
             for name, profile in self.profiles.items()
         }
         self._first_rows = dict.fromkeys(self.profiles, 0)
@@ -113,7 +124,11 @@ class Engine:
             self._first_rows,
         )
         self.bindings = Bindings(
-            self._outbox, self._ended, self.observation.fault, self.observation.waited
+            self._outbox,
+            self._ended,
+            self.observation.fault,
+            self.observation.waited,
+            self._revive,
         )
         self.suspended = SuspendedCycles(self._outbox, self.observation.fault, self.profiles)
         self.intake = self._intake()
@@ -156,6 +171,11 @@ class Engine:
             self.intake.listed(event, now)
         elif isinstance(event, Complete):
             self.intake.complete(event, now)
+        elif isinstance(event, Behind):
+            self.intake.behind.add(event.kind)
+            self._break_off(now)
+        elif isinstance(event, CaughtUp):
+            self.intake.behind.discard(event.kind)
         elif isinstance(event, Leading):
             self.is_leading = event.active
             # What was decided in the last moments of a lease may never have been sent.
@@ -174,7 +194,7 @@ class Engine:
         self.queues.flush(now)
         self.groups.settle(now)
         self.groups.go_on(now)
-        if self.is_leading:
+        if self._may_decide:
             for _ in range(cycles):
                 queued = self.queues.pop(now, self.suspended.blocked)
                 if queued is None:
@@ -199,7 +219,12 @@ class Engine:
         """Whether `run` would try a pod now, or take one of a group further."""
         if self.groups.has_work():
             return True
-        return self.is_leading and self.queues.has_next(self.suspended.blocked)
+        return self._may_decide and self.queues.has_next(self.suspended.blocked)
+
+    @property
+    def _may_decide(self) -> bool:
+        """Whether this process leads and knows all that the API server has said."""
+        return self.is_leading and not self.intake.behind
 
     def attempt(self, pod: Pod, now: float) -> Attempt:
         """Prepare an attempt on the live view; `explain` uses it as well."""
@@ -212,7 +237,7 @@ class Engine:
         return Attempt(
             cycle,
             Nodes(self.cluster.table, self.cluster.pods),
-            self._runners[name].awake(),
+            self._runners[name],
             States(),
             promised=self._promises.for_pod(pod),
             ties=self.settings.ties,
@@ -253,6 +278,13 @@ class Engine:
         """Put a pod where it belongs, and tell its group."""
         self._conclusions.finished(pod, status, now)
         self.groups.landed(pod.uid, now, is_bound=status.is_success and not pod.is_lost)
+
+    def _revive(self, uid: str, now: float) -> bool:
+        """Try a waiting pod again at once; False when it is gone."""
+        if self.queues.get(uid) is None:
+            return False
+        self.queues.activate((uid,), now)
+        return True
 
     def _queues(self, gates: Gates, unschedulable_pods: UnschedulablePods) -> Queues:
         return Queues(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
+from scheduler.base.errors import ConfigError
 from scheduler.framework.handle import TrackerT
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.podindex import PodIndex
 from scheduler.state.store import Objects
-from scheduler.state.tracker import Tracker
+from scheduler.state.tracker import Tracker, TrackerKey
 
 
 class EngineHandle:
@@ -25,7 +25,8 @@ class EngineHandle:
         self._cluster = cluster
         self.feature_gates = feature_gates
         self.profiles = profiles
-        self.trackers: dict[str, Tracker] = {}
+        self.trackers: dict[TrackerKey, Tracker] = {}
+        self._by_name: dict[str, TrackerKey] = {}
         self.waiting: Callable[[], Sequence[Pod]] = tuple
         self.on_now: Callable[[], float] = float
         self.on_is_preempting: Callable[[str], bool] = _nobody_preempts
@@ -44,13 +45,21 @@ class EngineHandle:
         """Return the known objects of a kind by `namespace/name` or `name`."""
         return self._cluster.store.of(kind)
 
-    def tracker(self, kind: type[TrackerT]) -> TrackerT:
-        """Return the one tracker of a class, making it on first use."""
-        name = kind.__qualname__
-        if name not in self.trackers:
-            tracker = self.trackers[name] = kind()
+    def tracker(self, kind: type[TrackerT], *arguments: Hashable, name: str = "") -> TrackerT:
+        """Return the one tracker of a class with these arguments, or of a name."""
+        key = TrackerKey(kind, arguments, name)
+        if name:
+            key = self._by_name.setdefault(name, key)
+        tracker = self.trackers.get(key)
+        if tracker is None:
+            tracker = self.trackers[key] = key.made()
             tracker.rebuild(self._cluster)
-        return cast("TrackerT", self.trackers[name])
+        if not isinstance(tracker, kind):
+            raise ConfigError(
+                f'the tracker named "{name}" is a {key.kind.__module__}.{key.kind.__qualname__}, '
+                f"not a {kind.__module__}.{kind.__qualname__}: one of the two needs another name"
+            )
+        return tracker
 
     def now(self) -> float:
         """Return the time of this turn."""

@@ -22,7 +22,7 @@ from scheduler.state import facts
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
 from scheduler.state.store import object_key
-from scheduler.state.tracker import Tracker, counts_such, hears_of
+from scheduler.state.tracker import Tracker, TrackerKey, counts_such, hears_of
 from scheduler.state.view import LiveView
 
 Complain = Callable[[str, str, Exception], None]
@@ -56,12 +56,14 @@ class Intake:
         self._handled = handled
         self._now_s = now_s
         self._label = ""
-        self.trackers: dict[str, Tracker] = {}
+        self.trackers: dict[TrackerKey, Tracker] = {}
         self._known_trackers = 0
         self._following: dict[str, tuple[Tracker, ...]] = {}
         self._key = object()
         self.view = LiveView(cluster)
         self.synced: set[str] = set()
+        # Kinds of which the API server may know more than we do: nothing is decided meanwhile.
+        self.behind: set[str] = set()
 
     def watched(self, event: Watched, now: float) -> None:
         """Take in one added, modified or deleted object; a bad one changes nothing."""
@@ -85,6 +87,7 @@ class Intake:
         for obj in [obj for obj in self._known(event.kind) if identity(obj) not in keys]:
             self._take(event.kind, obj, now, is_deleted=True)
         self.synced.add(event.kind)
+        self.behind.discard(event.kind)
 
     def announce(self, change: Change, now: float) -> None:
         """Tell everybody about a change of the cluster."""

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from functools import partial
 
 from scheduler.base.meters import Meters
-from scheduler.engine.binding.bindings import Bindings, InFlight
+from scheduler.engine.binding.bindings import Bindings
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.group.counts import GroupCounts
 from scheduler.engine.queue.hints import EXTENDER, UnschedulablePods
@@ -180,6 +181,7 @@ class Observation:
             lambda: {(label,): number for label, number in queues.in_flight_changes().items()}
         )
         self.meters.goroutines.labels("binding").read_from(lambda: len(bindings))
+        self.meters.pre_bind_pods.read_from(lambda: float(len(bindings.pre_bind)))
         cache = self.meters.cache_size
         cache.labels("nodes").read_from(lambda: len(cluster.table))
         cache.labels("pods").read_from(lambda: len(cluster.pods))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,21 +12,22 @@ from scheduler.framework.profile import Bound
 from scheduler.framework.status import SUCCESS, Rejected, Status
 
 if TYPE_CHECKING:
-    from scheduler.framework.ground import Ground
+    from scheduler.framework.concern import Asked
+    from scheduler.framework.memo import Kind
 
 
 class States:
     """What plugins returned from pre-filter and pre-score in one attempt, and who was skipped.
 
-    `absent` have nothing to do with such a pod at any later point; `filters` are those that do not
-    skip. `ground` is what was kept of pods of its kind.
+    `asked` are the plugins that have to do with the pod (None before pre-filter: all), `kinds` what was
+    kept of its likes by plugin, and `filters` those that filter.
     """
 
     __slots__ = (
-        "absent",
+        "asked",
         "by_plugin",
         "filters",
-        "ground",
+        "kinds",
         "scoring",
         "skipped",
         "skipped_scoring",
@@ -36,9 +38,9 @@ class States:
         self.scoring: dict[str, Any] = {}
         self.skipped: set[str] = set()
         self.skipped_scoring: set[str] = set()
-        self.absent: frozenset[str] = frozenset()
+        self.asked: Asked | None = None
+        self.kinds: Mapping[str, Kind] = {}
         self.filters: tuple[Bound, ...] | None = None
-        self.ground: Ground | None = None
 
     def for_score(self, plugin: str) -> Any:
         """Return the state that `score` of a plugin receives."""

@@ -8,7 +8,8 @@ out of the queue at once and drives
 
 which may ask the solver, in another process: other pods go on meanwhile, so what was learnt from
 `room` before a call is stale after it. What it returns is carried out for all members or for none.
-`group_told(key, stage, now)` hears what became of it and may return requests that write it down.
+`group_told(key, stage, now)` hears what became of it and may return requests that write it down, and
+events about the group's own object.
 """
 
 from __future__ import annotations
@@ -28,24 +29,52 @@ from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
 
-class GroupPlan(msgspec.Struct, frozen=True):
-    """Where each member goes, by uid; with `victims`, where it will go once they have left.
+def title(key: str) -> str:
+    """Return what to call a group in a text: its key without the word before a colon, if any.
 
-    A plan without victims is one that `GroupRoom.hold` has accepted.
+    That word sets groups of equal names in two kinds of objects apart.
+    """
+    return key.rpartition(":")[2]
+
+
+class GroupPlan(msgspec.Struct, frozen=True):
+    """Where members go, by uid; with `victims`, where they will go once those have left.
+
+    A plan without victims is one that `GroupRoom.hold` has accepted. Members that it does not name
+    wait on, for the reason in `message`. `hold_s` is how long those that are bound last may take to get
+    past permit, 0 for the usual time.
     """
 
     nodes: Mapping[str, str]
     victims: tuple[Placed, ...] = ()
     message: str = ""
+    hold_s: float = 0.0
 
 
 class GroupRelease(msgspec.Struct, frozen=True):
-    """The group cannot become whole: those of its members that are bound have to go as well."""
+    """The group has never been whole and cannot become so: its bound members have to go as well."""
 
     bound: tuple[Placed, ...]
     message: str
 
 
+class GroupEvent(msgspec.Struct, frozen=True):
+    """An event about the object that describes a group; `type` is Normal or Warning."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    reporter: str
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+Told: TypeAlias = ApiCall | GroupEvent
 Outcome: TypeAlias = GroupPlan | GroupRelease | Status
 
 
@@ -60,6 +89,7 @@ class Stage(StrEnum):
     PERMITTED = "Permitted"
     BOUND = "Bound"
     RELEASED = "Released"
+    DISSOLVED = "Dissolved"
     PREEMPTING = "Preempting"
 
 
@@ -104,19 +134,26 @@ class GroupRoom(Protocol):
         """Return the live nodes."""
         ...
 
-    def fits(self) -> Fits:
-        """Ask the filters of the profile where a member could go; raises PluginError."""
-        ...
+    def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
+        """Ask the filters of the profile where any of the members could go; raises PluginError.
 
-    def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
-        """Put each member (by uid) on its node, or say why not and leave everything as it was.
-
-        All filters are asked with the other members in place.
+        `asked` stand for the members: the same pods without rules that the caller sees to itself.
         """
         ...
 
-    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> bool:
-        """Whether all members would fit on their nodes if `victims` were gone."""
+    def fits_each(self, asked: Sequence[Pod] | None = None) -> Sequence[tuple[Sequence[Pod], Fits]]:
+        """Ask the same for each of the specs that differ, with the pods of that spec."""
+        ...
+
+    def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
+        """Put members (by uid) on their nodes, or say why not and leave everything as it was.
+
+        All filters are asked with the other members that `nodes` names in place.
+        """
+        ...
+
+    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> Misfit | None:
+        """Say why the members would not fit on their nodes if `victims` were gone; None: they would."""
         ...
 
 
@@ -165,8 +202,8 @@ class GroupPlanner(Protocol):
         """Return the groups whose members or description changed since this was last asked."""
         ...
 
-    def group_told(self, key: str, stage: Stage, now: float) -> Sequence[ApiCall]:
-        """Hear what became of the group; return the requests that write it down."""
+    def group_told(self, key: str, stage: Stage, now: float) -> Sequence[Told]:
+        """Hear what became of the group; return what writes it down, and what is told about it."""
         ...
 
     def group_statuses(self) -> Mapping[str, int]:

@@ -5,7 +5,7 @@ Each member needs a reason; most plugins use none of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from scheduler.objects.pod import Pod
@@ -49,8 +49,12 @@ class Handle(Protocol):
         """Return whether evictions for this pod are under way; preemption's pre-enqueue asks."""
         ...
 
-    def tracker(self, kind: type[TrackerT]) -> TrackerT:
-        """Return the one tracker of a class, making it on first use."""
+    def tracker(self, kind: type[TrackerT], *arguments: Hashable, name: str = "") -> TrackerT:
+        """Return the one tracker of a class with these arguments, making it on first use.
+
+        Whoever gives a `name` shares the tracker with everybody who gives the same, in other packages
+        too; ConfigError if that one is not of the class asked for.
+        """
         ...
 
     def group_members(self, key: str, pod: Pod) -> Sequence[Pod]:

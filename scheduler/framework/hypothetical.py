@@ -39,9 +39,10 @@ class Hypothetical:
     @property
     def is_by_row(self) -> bool:
         """Whether all filters of the attempt say the same of a row until something changes there."""
-        skipped = self._attempted.states.skipped
+        states = self._attempted.states
         filters = self._attempted.runner.profile.filter
-        return all(b.plugin.by_row for b in filters if b.name not in skipped)
+        kinds = [states.kinds.get(b.name) for b in filters if b.name not in states.skipped]
+        return all(kind is not None and kind.keeper.is_by_row for kind in kinds)
 
     def rehearse(self, crowd: Crowd, promised: Promised) -> Rehearsal:
         """Return the rows of `crowd` without its pods, which can come back step by step."""

@@ -63,13 +63,11 @@ class Measure:
             self._attempts += 1
         return self._timed(point, step) if self._attempts % SAMPLED == 0 else step
 
-    def nothing_asked(self, point: str, kept: Iterable[Bound]) -> None:
-        """Note a point at which nobody had to be asked, and whose answers were `kept`."""
+    def nothing_asked(self, point: str) -> None:
+        """Note a point at which nobody had to be asked."""
         if point == "pre_filter":
             self._attempts += 1
         self.point(point, 0.0, "Success")
-        if kept:
-            self.count(point, kept, ())
 
     def count(self, point: str, asked: Iterable[Bound], skipped: Collection[str]) -> None:
         """Count the plugins that were asked.

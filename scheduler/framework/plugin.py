@@ -17,15 +17,32 @@ it for `score`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args
+from collections.abc import Callable, Hashable, Mapping
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
 from scheduler.framework.args import Args, NoArgs
 
 if TYPE_CHECKING:
+    from scheduler.base.arrays import IntColumn
     from scheduler.framework.cycle import Cycle
     from scheduler.framework.handle import Handle
-    from scheduler.framework.rowrule import RowRule
+    from scheduler.framework.nodes import Nodes
+    from scheduler.framework.points import Steps
+    from scheduler.framework.postfilter import FitFailure, PostFiltered
+    from scheduler.framework.status import Rejected, Status
+    from scheduler.objects.pod import Pod
+    from scheduler.state.change import Change
+    from scheduler.state.podindex import Placed
 
 ArgsT = TypeVar("ArgsT", bound=Args)
 
@@ -51,27 +68,44 @@ POINT_NAMES = {method: point[0].upper() + point[1:] for method, point in POINTS.
 }
 
 
+class Versioned(Protocol):
+    """Something that keys are drawn from; `version` moves with each change of it.
+
+    What `handle.objects(kind)` returns is one; trackers may have such parts. Equal versions stand for
+    equal keys.
+    """
+
+    @property
+    def version(self) -> int:
+        """Return a number that is another one after each change that matters to a key."""
+        ...
+
+
+class _EachPod:
+    """The key of pods that are like no other."""
+
+    def __repr__(self) -> str:
+        return "EACH_POD"
+
+
+# What `Plugin.key` returns for a pod that the plugin is asked about anew in every attempt.
+EACH_POD: Final = _EachPod()
+
+
 class Plugin(Generic[ArgsT]):
     """Base of all plugins.
 
-    `reads` names the facts it looks at (scheduler.framework.reads). `local` says that its verdict on
-    a row depends on that row and the pod alone: such a filter can be asked about hypotheticals and
-    about single rows, and its state then holds no row-indexed column. `normalize` is "none", "max"
+    `reads` names the facts it looks at (scheduler.state.facts): they wake the pods it rejected, and end
+    what is kept of its answers. `local` says that its verdict on a row depends on that row and the
+    pod alone: such a filter can be asked about hypotheticals and about single rows, and its state then
+    holds no column that goes by rows. `normalize` is "none" (raw scores are within 0..100), "max"
     (highest raw score becomes 100), "reverse" (lowest raw score becomes 100) or a method
     `(cycle, nodes, raw) -> column`. `on_the_spot` names those of `filter` and `score` that still work
     when a profile disables `pre_filter` or `pre_score`; the framework then makes the state when it is
-    needed. `by_shape` names those of `pre_filter` and `pre_score` whose answer depends on the pod's
-    shape and the arguments alone: the framework asks once per shape. `by_spec` says of these answers,
-    and of `NOT_CONCERNED`, that they follow from the pod's spec alone, not from its labels, namespace
-    or controller. `by_row` says more than `local`: the verdict of `filter` on a row follows from the
-    row's node, its pods and the pod's shape, so it may be kept until one of them changes. `bounded`
-    says that scores are within 0..100 on every row, feasible or not. `narrowed`
-    says that `filter` must know which rows the plugins before it have left (`nodes.feasible`): what it
-    raises is about these alone.
-
-    `idle_at`, which an instance may set, names points (methods) where it does nothing with its
-    arguments. A plugin that `sleeps()` has nothing to do with any pod: an attempt that begins
-    meanwhile goes without it at all points. It is asked before every attempt.
+    needed. `unread` has, by the method that is missing, what is said where they do not.
+    `key_follows`, set by an instance, is what `key` looks at beside the pod. `narrowed` says that
+    `filter` must know which rows the plugins before it have left (`nodes.feasible`): what it raises is
+    about these alone.
     """
 
     name: ClassVar[str] = ""
@@ -79,36 +113,39 @@ class Plugin(Generic[ArgsT]):
     reads: ClassVar[tuple[str, ...]] = ()
     local: ClassVar[bool] = False
     on_the_spot: ClassVar[tuple[str, ...]] = ()
-    by_shape: ClassVar[tuple[str, ...]] = ()
-    by_spec: ClassVar[bool] = False
-    by_row: ClassVar[bool] = False
-    bounded: ClassVar[bool] = False
+    unread: ClassVar[Mapping[str, str]] = {}
     narrowed: ClassVar[bool] = False
     normalize: Any = "none"
-    idle_at: tuple[str, ...] = ()
+    key_follows: tuple[Versioned, ...] = ()
 
-    # Whether the state of pre-filter (of pre-filter or pre-score) is passed on: asked for every pod.
+    # Whether it has a key, and whether the state of pre-filter (of pre-filter or pre-score) is passed on.
+    has_key: ClassVar[bool] = False
     takes_state: ClassVar[bool] = False
     takes_score_state: ClassVar[bool] = False
 
     if TYPE_CHECKING:
-        # Shapes only: subclasses define the points they serve. `...` lets a subclass leave out the
-        # trailing state argument.
-        pre_enqueue: Callable[..., Any]
-        less: Callable[..., bool]
-        hint: Callable[..., bool]
-        sleeps: Callable[[], bool]
-        pre_filter: Callable[..., Any]
-        filter: Callable[..., Any]
-        post_filter: Callable[..., Any]
-        pre_score: Callable[..., Any]
-        score: Callable[..., Any]
-        reserve: Callable[..., Any]
-        unreserve: Callable[..., Any]
-        permit: Callable[..., Any]
-        pre_bind: Callable[..., Generator[Any, Any, Any]]
-        bind: Callable[..., Generator[Any, Any, Any]]
-        post_bind: Callable[..., None]
+        # Shapes only: subclasses define the points they serve, and mypy holds them to these. Where a
+        # state may come last, there are two: `framework.points` ties it to what makes it.
+        pre_enqueue: Callable[[Pod], Status | None]
+        less: Callable[[Any, Any], bool]
+        hint: Callable[[Change, Pod], bool]
+        pre_filter: Callable[[Cycle, Nodes], Any]
+        filter: (
+            Callable[[Cycle, Nodes], Rejected | None]
+            | Callable[[Cycle, Nodes, Any], Rejected | None]
+        )
+        post_filter: Callable[[Cycle, Nodes, FitFailure], PostFiltered]
+        pre_score: Callable[[Cycle, Nodes], Any] | Callable[[Cycle, Nodes, Any], Any]
+        score: Callable[[Cycle, Nodes], IntColumn] | Callable[[Cycle, Nodes, Any], IntColumn]
+        reserve: Callable[[Cycle, str], Status | None] | Callable[[Cycle, str, Any], Status | None]
+        unreserve: Callable[[Cycle, str], Any] | Callable[[Cycle, str, Any], Any]
+        permit: Callable[[Cycle, str], Status | None]
+        pre_bind: Callable[[Cycle, str], Steps] | Callable[[Cycle, str, Any], Steps]
+        bind: Callable[[Cycle, str], Steps]
+        post_bind: Callable[[Cycle, str], None]
+        add_pod: Callable[[Any, Placed, int], None]
+        remove_pod: Callable[[Any, Placed, int], None]
+        concerns: Callable[[Any, Placed], bool]
 
     def __init__(self, args: ArgsT, handle: Handle) -> None:
         self.args = args
@@ -118,35 +155,38 @@ class Plugin(Generic[ArgsT]):
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
+        cls.has_key = cls.key is not Plugin.key
         cls.takes_state = cls.serves("pre_filter")
         cls.takes_score_state = cls.takes_state or cls.serves("pre_score")
         for base in getattr(cls, "__orig_bases__", ()):
-            for argument in get_args(base):
-                if isinstance(argument, type) and issubclass(argument, Args):
-                    cls.args_type = argument
+            origin = get_origin(base)
+            if isinstance(origin, type) and issubclass(origin, Plugin):
+                for argument in get_args(base):
+                    if isinstance(argument, type) and issubclass(argument, Args):
+                        cls.args_type = argument
 
-    def filter_rule(self, cycle: Cycle) -> RowRule | None:
-        """Return how `filter` judges pods of this spec row by row; None if it does more than that.
+    def key(self, pod: Pod) -> Hashable | None:
+        """Return equal keys for pods that `filter` and `score` treat alike; None for one not concerned.
 
-        What it returns follows from the spec alone (not from labels, namespace, controller, or the
-        node's name), and so does whether the plugin skips such pods.
+        What these say of a row then depends on the key, the row (all rows, if not `local`) and the
+        facts in `reads` alone: not on the time, on `nodes.feasible`, or on trackers that follow other
+        facts. It is kept and brought up to date from pod to pod. None skips the plugin at all
+        points but `permit` and `post_bind`; its `pre_filter` and `pre_score` must say Skip of such pods
+        themselves, too, as they may be asked about hypothetical nodes. The key follows from the pod's
+        shape (spec without the node's name, labels, namespace, controller) and from `key_follows`.
+        `EACH_POD`, the default, keeps nothing.
         """
-        del cycle
-        return None
-
-    def score_rule(self, cycle: Cycle) -> RowRule | None:
-        """Return how `score` judges pods of this spec row by row; None if it does more than that.
-
-        With `cells`, scores are within 0..100 and `normalize` is "none". Without, the rule holds while
-        they are one number for all rows, or are not normalized. Else as `filter_rule`.
-        """
-        del cycle
-        return None
+        del pod
+        return EACH_POD
 
     @classmethod
     def serves(cls, method: str) -> bool:
         """Whether the plugin overrides the extension point `method` (snake_case)."""
-        return hasattr(cls, method)
+        for base in cls.__mro__:
+            if method in base.__dict__:
+                # A protocol among the bases promises the method, and does not define it.
+                return not getattr(base, "_is_protocol", False)
+        return False
 
     @classmethod
     def points(cls) -> tuple[str, ...]:

@@ -30,17 +30,13 @@ class PointLoop:
         outcome: Callable[[], str] = lambda: "Success",
         *,
         skipped: Collection[str] = (),
-        kept: tuple[Bound, ...] = (),
         to_the_end: bool = False,
     ) -> None:
-        """Call `step` for each plugin in order until it returns True or, mostly, raises.
-
-        `kept` count as asked, too: what they said before still holds.
-        """
+        """Call `step` for each plugin in order until it returns True or, mostly, raises."""
         measure = self._measure
         if not bounds:
             if measure is not None and point in self._served:
-                measure.nothing_asked(point, kept)
+                measure.nothing_asked(point)
             return
         started_s = 0.0
         if measure is not None:
@@ -68,7 +64,7 @@ class PointLoop:
         finally:
             if measure is not None:
                 measure.point(point, measure.now_s() - started_s, result)
-                measure.count(point, kept + bounds[:asked], skipped)
+                measure.count(point, bounds[:asked], skipped)
 
 
 def _bounds(profile: Profile, point: str) -> tuple[Bound, ...]:

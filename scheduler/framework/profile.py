@@ -74,9 +74,7 @@ def build_profile(spec: ProfileSpec, registry: Registry, handle: Handle) -> Prof
             if listed.name not in instances:
                 instances[listed.name] = _instance(spec, listed.name, registry, handle)
             plugin = instances[listed.name]
-            if method not in plugin.idle_at:
-                call = getattr(plugin, method)
-                bound.append(Bound(listed.name, call, plugin, listed.weight or 1))
+            bound.append(Bound(listed.name, getattr(plugin, method), plugin, listed.weight or 1))
         points[method] = tuple(bound)
     return Profile(
         scheduler_name=spec.scheduler_name,

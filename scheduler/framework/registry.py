@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 from typing import Any
+from weakref import WeakSet
 
 from scheduler.base.errors import ConfigError
 from scheduler.framework.plugin import Plugin
+from scheduler.framework.signatures import problems
 
 ENTRY_POINT_GROUP = "trellis.plugins"
+# Classes that were found to be in order; a batch of simulations makes a registry for each case.
+_SOUND: WeakSet[type[Plugin[Any]]] = WeakSet()
 
 
 class Registry:
@@ -24,9 +28,14 @@ class Registry:
             self.add(cls)
 
     def add(self, cls: type[Plugin[Any]]) -> None:
-        """Add a class; ConfigError if its name is taken."""
+        """Add a class; ConfigError if its name is taken, or if it cannot be called as it will be."""
         if cls.name in self._classes:
             raise ConfigError(f"a plugin named {cls.name} already exists")
+        if cls not in _SOUND:
+            wrong = tuple(problems(cls))
+            if wrong:
+                raise ConfigError("; ".join(wrong), where=f"{cls.__module__}.{cls.__qualname__}")
+            _SOUND.add(cls)
         self._classes[cls.name] = cls
 
     def get(self, name: str) -> type[Plugin[Any]] | None:

@@ -1,8 +1,8 @@
 """`Runner`: calls the plugins of a profile, point by point.
 
 What a point makes of the answers stands in the method of that point; `PointLoop` asks for them. The
-runner decides nothing about pods beyond that. What it keeps between attempts, in `StandingAnswers` and
-`Grounds`, changes none.
+runner decides nothing about pods beyond that. What it keeps between attempts, in `Concerns` and their
+`Memo`, changes none.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.base.errors import PluginError
 from scheduler.framework.answers import PreFiltered, Rejection, Scored, States
 from scheduler.framework.calls import ApiCall, BindStep, CallResult
+from scheduler.framework.concern import Concerns
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.ground import Grounds
 from scheduler.framework.measure import Instruments, measured
 from scheduler.framework.narrow import Narrow, none_left
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.pointloop import PointLoop
 from scheduler.framework.profile import Bound, Profile
+from scheduler.framework.returned import post_filtered_of, rejection_of, scores_of, status_of
 from scheduler.framework.scores import Total, check_range, normalize
-from scheduler.framework.standing import StandingAnswers
 from scheduler.framework.stateless import without_state
 from scheduler.framework.status import SUCCESS, Code, Rejected, Status
 from scheduler.framework.steps import bind, pre_bind
@@ -34,38 +33,37 @@ from scheduler.framework.steps import bind, pre_bind
 if TYPE_CHECKING:
     from scheduler.framework.postfilter import FitFailure, PostFiltered
 
-_INT64 = np.dtype(np.int64)
 _NOTHING_SAID = PreFiltered()
-_NONE: frozenset[str] = frozenset()
 
 
 class Runner(PointLoop):
-    """Runs the plugins of one profile."""
+    """Runs the plugins of one profile.
 
-    def __init__(self, profile: Profile, instruments: Instruments | None = None) -> None:
+    Without `keeps` it asks every plugin about every pod, for tests of a plugin's own verdict.
+    """
+
+    def __init__(
+        self, profile: Profile, instruments: Instruments | None = None, *, keeps: bool = True
+    ) -> None:
         super().__init__(profile, instruments)
         self._filters_without_state = _plugins_without_state(profile, "filter", "pre_filter")
         self._scores_without_state = _plugins_without_state(profile, "score", "pre_score")
-        self._filtering = StandingAnswers(profile, "pre_filter")
-        self._scoring = StandingAnswers(profile, "pre_score")
-        self._grounds = Grounds(profile)
-        # By point and absent plugins: who is left.
-        self._present: dict[tuple[str, frozenset[str]], tuple[Bound, ...]] = {}
+        self._concerns = Concerns(profile, keeps=keeps)
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes, states: States) -> PreFiltered:
         """Run pre-filter; see kube-scheduler's rules for U, UAU, Pending and Skip."""
-        standing = self._filtering.of(cycle.shape, nodes)
-        states.skipped.update(standing.skipped)
-        states.by_plugin.update(standing.states)
-        states.absent = standing.absent
-        states.filters = standing.after
-        if not standing.left:
+        concern = self._concerns.of(cycle, nodes)
+        asked = states.asked = concern.asked
+        states.kinds = concern.kinds
+        states.skipped.update(asked.skip_filtering)
+        states.filters = asked.filter
+        if not asked.pre_filter:
             self._each("pre_filter", (), _nobody)
             return _NOTHING_SAID
+        absent = len(states.skipped)
         failed = SUCCESS
         rows: BoolColumn | None = None
         narrowed: list[str] = []
-        answers: dict[str, Any] = {}
         stopped_by = ""
 
         def step(bound: Bound) -> bool:
@@ -77,7 +75,7 @@ class Runner(PointLoop):
 
         def take(bound: Bound) -> bool:
             nonlocal failed, rows
-            answer = answers[bound.name] = bound.call(cycle, nodes)
+            answer = bound.call(cycle, nodes)
             if isinstance(answer, Status):
                 if answer.code is Code.SKIP:
                     states.skipped.add(bound.name)
@@ -98,11 +96,11 @@ class Runner(PointLoop):
             states.by_plugin[bound.name] = answer
             return False
 
-        self._each("pre_filter", standing.left, step, lambda: failed.code, skipped=states.skipped)
-        if failed.is_success:
-            states.absent = self._filtering.learn(cycle.shape, nodes, standing, answers).absent
-        if states.skipped != standing.skipped:
-            states.filters = tuple(b for b in standing.after if b.name not in states.skipped)
+        self._each(
+            "pre_filter", asked.pre_filter, step, lambda: failed.code, skipped=states.skipped
+        )
+        if len(states.skipped) != absent:
+            states.filters = tuple([b for b in asked.filter if b.name not in states.skipped])
         return PreFiltered(failed, rows, tuple(narrowed), stopped_by)
 
     def filter(
@@ -115,20 +113,12 @@ class Runner(PointLoop):
         bounds = states.filters
         if bounds is None:
             bounds = tuple(b for b in self.profile.filter if b.name not in states.skipped)
-        ground = sifted = None
-        if is_all:
-            ground = states.ground = self._grounds.of(cycle, nodes, bounds)
         rejections: list[Rejection] = []
-        if ground is not None and ground.sifted is not None:
-            sifted = ground.sifted
-            feasible, rejections = sifted.feasible, [*sifted.rejections]
-            bounds = bounds[len(sifted.by) :] if sifted.is_any_left else ()
-        said: dict[str, Rejected | None] = {}
 
         def step(bound: Bound) -> bool:
             nonlocal feasible
             view = nodes.among(feasible) if bound.plugin.narrowed else nodes
-            rejected = said[bound.name] = self._call_filter(bound, cycle, view, states)
+            rejected = self._call_filter(bound, cycle, view, states)
             if rejected is not None:
                 fresh = rejected.rows & feasible
                 if is_any(fresh):
@@ -137,9 +127,7 @@ class Runner(PointLoop):
                     return not is_any(feasible)
             return False
 
-        self._each("filter", bounds, step, kept=() if sifted is None else sifted.by)
-        if ground is not None and sifted is None:
-            ground.sift(nodes, said)
+        self._each("filter", bounds, step)
         return feasible, rejections
 
     def prefiltered_by(self, pre: PreFiltered) -> frozenset[str]:
@@ -154,7 +142,7 @@ class Runner(PointLoop):
         answers: list[PostFiltered] = []
 
         def step(bound: Bound) -> bool:
-            answer: PostFiltered = bound.call(cycle, nodes, failure)
+            answer = post_filtered_of(bound.call(cycle, nodes, failure))
             answers.append(answer)
             # kube-scheduler: after an error or a final "no" the others are not asked either.
             return answer.status.code is not Code.UNSCHEDULABLE
@@ -164,37 +152,25 @@ class Runner(PointLoop):
 
     def score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[IntColumn, list[Scored]]:
         """Return the weighted totals, and each plugin's scores, of the feasible rows."""
-        ground, kept = states.ground, None
-        if ground is not None:
-            ground.catch_up(nodes)
-            kept = ground.scored
-        bounds = self._pre_score(cycle, nodes, states, kept.names if kept is not None else _NONE)
+        bounds = self._pre_score(cycle, nodes, states)
         total = Total(nodes.size)
-        scores: dict[str, Scored] = {}
-        left = bounds
-        if kept is not None:
-            total.add(kept.total, 1)
-            scores = {scored.plugin: scored for scored in kept.scores}
-            left = tuple([bound for bound in bounds if bound.name not in kept.names])
+        scores: list[Scored] = []
 
         def step(bound: Bound) -> bool:
-            raw = self._call_score(bound, cycle, nodes, states)
+            raw, is_bounded = self._call_score(bound, cycle, nodes, states)
             normalized = normalize(bound, cycle, nodes, raw)
-            if not bound.plugin.bounded:
+            if not (is_bounded and normalized is raw):
                 check_range(bound.name, normalized, nodes)
-            scores[bound.name] = Scored(bound.name, raw, normalized, bound.weight)
+            scores.append(Scored(bound.name, raw, normalized, bound.weight))
             total.add(normalized, bound.weight)
             return False
 
-        self._each("score", left, step, kept=() if kept is None else kept.by)
-        in_order = [scores[bound.name] for bound in bounds]
-        if ground is not None and ground.scored is None:
-            ground.score(nodes, bounds, in_order)
-        return total.column(), in_order
+        self._each("score", bounds, step)
+        return total.column(), scores
 
     def reserve(self, cycle: Cycle, node: str, states: States) -> Status:
         """Run reserve; the first plugin that does not succeed ends it."""
-        bounds = self._concerned("reserve", states)
+        bounds = self.profile.reserve if states.asked is None else states.asked.reserve
         return self._until_rejected("reserve", bounds, cycle, node, states)
 
     def unreserve(self, cycle: Cycle, node: str, states: States) -> tuple[ApiCall, ...]:
@@ -209,7 +185,7 @@ class Runner(PointLoop):
                 calls.extend(bound.plugin.unreserve(cycle, node, *_state(bound, states)) or ())
             return False
 
-        bounds = self._concerned("reserve", states)
+        bounds = self.profile.reserve if states.asked is None else states.asked.reserve
         self._each("unreserve", bounds[::-1], step, to_the_end=True)
         return tuple(calls)
 
@@ -220,7 +196,7 @@ class Runner(PointLoop):
 
         def step(bound: Bound) -> bool:
             nonlocal rejected
-            status = bound.call(cycle, node) or SUCCESS
+            status = status_of(bound.call(cycle, node), "permit") or SUCCESS
             if status.code is Code.WAIT:
                 waits[bound.name] = min(status.timeout_s, 900.0)
                 return False
@@ -237,7 +213,7 @@ class Runner(PointLoop):
         self, cycle: Cycle, node: str, states: States
     ) -> Generator[BindStep, CallResult, Status]:
         """Run pre-bind, then the first binder that does not skip; yields what plugins ask for."""
-        bounds = self._concerned("pre_bind", states)
+        bounds = self.profile.pre_bind if states.asked is None else states.asked.pre_bind
         if bounds:
             asking = [(bound, _state(bound, states)) for bound in bounds]
             status = yield from measured(self._measure, "pre_bind", pre_bind(asking, cycle, node))
@@ -256,18 +232,17 @@ class Runner(PointLoop):
 
         self._each("post_bind", self.profile.post_bind, step, to_the_end=True)
 
-    def _pre_score(
-        self, cycle: Cycle, nodes: Nodes, states: States, kept: frozenset[str]
-    ) -> tuple[Bound, ...]:
-        """Ask the plugins for the states that scoring needs, but for `kept`; return who scores."""
-        answers: dict[str, Any] = {}
-        standing = self._scoring.of(cycle.shape, nodes)
-        states.skipped_scoring.update(standing.skipped)
-        states.scoring.update(standing.states)
+    def _pre_score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[Bound, ...]:
+        """Ask the plugins for the states that scoring needs; return who scores."""
+        asked = states.asked
+        before = self.profile.pre_score if asked is None else asked.pre_score
+        after = self.profile.score if asked is None else asked.score
+        if asked is not None:
+            states.skipped_scoring.update(asked.skip_scoring)
+        skipped = len(states.skipped_scoring)
 
         def step(bound: Bound) -> bool:
             answer = bound.call(cycle, nodes, *_state(bound, states))
-            answers[bound.name] = answer
             if isinstance(answer, Status):
                 if answer.code is Code.SKIP:
                     states.skipped_scoring.add(bound.name)
@@ -277,24 +252,10 @@ class Runner(PointLoop):
                 states.scoring[bound.name] = answer
             return False
 
-        left = standing.left
-        if kept:
-            left = tuple([bound for bound in left if bound.name not in kept])
-        self._each("pre_score", left, step, skipped=states.skipped_scoring)
-        if answers:
-            self._scoring.learn(cycle.shape, nodes, standing, answers)
-        if states.skipped_scoring == standing.skipped:
-            return standing.after
-        return tuple(b for b in standing.after if b.name not in states.skipped_scoring)
-
-    def _concerned(self, point: str, states: States) -> tuple[Bound, ...]:
-        """Return the plugins of a point but for those that have nothing to do with such pods."""
-        absent = states.absent
-        found = self._present.get((point, absent))
-        if found is None:
-            found = tuple(b for b in getattr(self.profile, point) if b.name not in absent)
-            self._present[point, absent] = found
-        return found
+        self._each("pre_score", before, step, skipped=states.skipped_scoring)
+        if len(states.skipped_scoring) == skipped:
+            return after
+        return tuple([b for b in after if b.name not in states.skipped_scoring])
 
     def _call_filter(
         self, bound: Bound, cycle: Cycle, nodes: Nodes, states: States
@@ -303,19 +264,22 @@ class Runner(PointLoop):
             self._catch_up(bound, "pre_filter", cycle, nodes, states)
             if bound.name in states.skipped:
                 return None
-        result: Rejected | None = bound.call(cycle, nodes, *_state(bound, states))
-        return result
+        kind = states.kinds.get(bound.name) if nodes.is_live else None
+        if kind is not None:
+            return kind.filtered(cycle, nodes, _state(bound, states))
+        return rejection_of(bound.call(cycle, nodes, *_state(bound, states)), nodes.size)
 
-    def _call_score(self, bound: Bound, cycle: Cycle, nodes: Nodes, states: States) -> IntColumn:
+    def _call_score(
+        self, bound: Bound, cycle: Cycle, nodes: Nodes, states: States
+    ) -> tuple[IntColumn, bool]:
+        """Return the raw scores, and whether they are known to be within 0..100."""
         if bound.name in self._scores_without_state:
             self._catch_up(bound, "pre_score", cycle, nodes, states)
-        if bound.plugin.takes_score_state:
-            raw = bound.call(cycle, nodes, states.for_score(bound.name))
-        else:
-            raw = bound.call(cycle, nodes)
-        if not isinstance(raw, np.ndarray) or raw.dtype != _INT64 or len(raw) != nodes.size:
-            raise TypeError(f"score must return an int64 column of {nodes.size} rows")
-        return raw
+        state = (states.for_score(bound.name),) if bound.plugin.takes_score_state else ()
+        kind = states.kinds.get(bound.name) if nodes.is_live else None
+        if kind is not None:
+            return kind.scored(cycle, nodes, state)
+        return scores_of(bound.call(cycle, nodes, *state), nodes.size), False
 
     def _catch_up(
         self, bound: Bound, method: str, cycle: Cycle, nodes: Nodes, states: States
@@ -341,7 +305,7 @@ class Runner(PointLoop):
 
         def step(bound: Bound) -> bool:
             nonlocal outcome
-            status = bound.call(cycle, node, *_state(bound, states)) or SUCCESS
+            status = status_of(bound.call(cycle, node, *_state(bound, states)), point) or SUCCESS
             if not status.is_success:
                 outcome = _attributed(status, bound, point)
             return not status.is_success

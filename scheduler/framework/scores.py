@@ -14,6 +14,7 @@ from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound
+from scheduler.framework.returned import scores_of
 
 MAX_SCORE = 100
 _REPEATED = (0,)
@@ -26,8 +27,7 @@ def normalize(bound: Bound, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntCo
     if rule == "none":
         return raw
     if callable(rule):
-        column: IntColumn = rule(cycle, nodes, raw)
-        return column
+        return scores_of(rule(cycle, nodes, raw), nodes.size, "normalize")
     if is_constant(raw):
         is_best = (raw.item(0) > 0) == (rule == "max")
         return nodes.constant(MAX_SCORE) if is_best else nodes.constant(0)

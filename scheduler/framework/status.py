@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -58,34 +57,6 @@ class Status(msgspec.Struct, frozen=True):
 
 SUCCESS = Status()
 SKIP = Status(Code.SKIP)
-# Skip, and so for every pod of this shape: the plugin's later points are not asked either. It is told
-# from SKIP by being this very object.
-NOT_CONCERNED = Status(Code.SKIP)
-
-
-class Guard(Protocol):
-    """Something that answers were drawn from; `version` moves with each change of it."""
-
-    @property
-    def version(self) -> int:
-        """Return a number that has not been returned before the last change."""
-        ...
-
-
-class NotConcernedWhile(Status, frozen=True):
-    """`NOT_CONCERNED` until one of `guards` moves."""
-
-    guards: tuple[Any, ...] = ()
-    by_spec: bool = False
-
-
-def not_concerned_while(*guards: Guard, by_spec: bool = False) -> Status:
-    """Skip, and so for every pod of this shape until one of `guards` moves.
-
-    With `by_spec` for every pod that has its spec, and like it a controller or none. Only for what is
-    said of the nodes as they are, not of a hypothetical view.
-    """
-    return NotConcernedWhile(Code.SKIP, guards=guards, by_spec=by_spec)
 
 
 def unschedulable(*reasons: str) -> Status:

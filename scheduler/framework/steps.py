@@ -15,6 +15,7 @@ from scheduler.base.errors import PluginError
 from scheduler.framework.calls import BindStep, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.profile import Bound
+from scheduler.framework.returned import status_of, steps_of
 from scheduler.framework.status import SUCCESS, Code, Status
 
 
@@ -23,7 +24,8 @@ def run_steps(
 ) -> Generator[BindStep, CallResult, Status]:
     """Run one plugin at `point`; an error names plugin and point, a rejection keeps its reasons."""
     try:
-        status = (yield from bound.call(cycle, node, *state)) or SUCCESS
+        steps = steps_of(bound.call(cycle, node, *state), point)
+        status = status_of((yield from steps), point) or SUCCESS
     except Exception as error:
         raise PluginError(bound.name, point, str(error)) from error
     if status.code is Code.ERROR:

@@ -1,12 +1,15 @@
 """How long to wait before asking an API server again.
 
 Delays double and are drawn at random from their upper half, so that many clients that lost a server
-at the same moment do not come back at the same moment; what the server asks for is honoured.
+at the same moment do not come back at the same moment. What the server asks for is honoured, up to half
+a minute: a wrong Retry-After must not stop us for hours.
 """
 
 from __future__ import annotations
 
 from random import Random
+
+MOST_RETRY_AFTER_S = 30.0
 
 
 class Backoff:
@@ -21,12 +24,14 @@ class Backoff:
         self.failures = 0
 
     def next_s(self, retry_after_s: float | None = None) -> float:
-        """Return the next delay in seconds: at least `retry_after_s`, with jitter on top."""
+        """Return the next delay in seconds: at least `retry_after_s`, capped, with jitter on top."""
         # 2 ** 40 is beyond any limit; without a bound the power itself would grow for ever.
         upper: float = min(self._first_s * 2.0 ** min(self.failures, 40), self._longest_s)
         self.failures += 1
         delay = upper * (0.5 + self._random.random() / 2)
-        return delay if retry_after_s is None else retry_after_s + min(delay, 1.0)
+        if retry_after_s is None:
+            return delay
+        return min(retry_after_s, MOST_RETRY_AFTER_S) + min(delay, 1.0)
 
     def reset(self) -> None:
         """Begin anew after a success."""

@@ -6,7 +6,10 @@ A reflector decides when to ask and what to do about failures; this module knows
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple
 from urllib.parse import quote
+
+import msgspec
 
 from scheduler.kube.api import Api, Response, Stream
 from scheduler.kube.decode import Decoder, GarbageError, Page
@@ -21,11 +24,38 @@ def selectors(kind: Kind) -> str:
     return "".join(f"&{name}={quote(text, safe='')}" for name, text in chosen if text)
 
 
+class _Named(msgspec.Struct, rename="camel"):
+    name: str = ""
+    group_version: str = ""
+
+
+class _Group(msgspec.Struct):
+    versions: list[_Named] = []
+
+
+class _Document(msgspec.Struct):
+    """A discovery document: the resources of a version, or the groups of the server."""
+
+    resources: list[_Named] = []
+    groups: list[_Group] = []
+
+
+class _Discovered(NamedTuple):
+    """What discovery said: resources by their plural, or versions as `group/version`."""
+
+    code: int
+    names: frozenset[str] = frozenset()
+
+
+_documents = msgspec.json.Decoder(_Document)
+
+
 class Collection:
     """All objects of a kind on one API server, in pages of `page_limit`."""
 
     def __init__(self, kind: Kind, api: Api, decoder: Decoder, page_limit: int) -> None:
         self._path = kind.path
+        self._root, _, self._plural = kind.path.rpartition("/")
         self._api = api
         self._decoder = decoder
         self._selector = selectors(kind)
@@ -46,13 +76,35 @@ class Collection:
             silence_s=silence_s,
         )
 
+    async def newest_version(self) -> str | None:
+        """Return the newest version that the server knows; None when it does not tell."""
+        page = await self._get(f"{self._path}?limit=1{self._selector}")
+        return None if isinstance(page, Response) else page.resource_version
+
     async def is_behind(self, version: str) -> bool:
         """Whether the server knows less than `version`: restored from a backup, it stays silent."""
-        page = await self._get(f"{self._path}?limit=1{self._selector}")
-        if isinstance(page, Response):
-            return False
-        theirs = page.resource_version
+        theirs = await self.newest_version() or ""
         return version.isdecimal() and theirs.isdecimal() and int(theirs) < int(version)
+
+    async def is_offered(self) -> bool | None:
+        """Whether the server's discovery names the kind; None when it cannot tell."""
+        resources = await self._discovered(self._root)
+        if resources is None or resources.code != 404:
+            return None if resources is None else self._plural in resources.names
+        groups = await self._discovered("/apis")
+        if groups is None or groups.code == 404:
+            return None
+        # A group that is named and whose resources are not found: one of the two answers is wrong.
+        return None if self._root.removeprefix("/apis/") in groups.names else False
+
+    async def _discovered(self, path: str) -> _Discovered | None:
+        response = await self._api.request("GET", path)
+        if response.code == 404:
+            return _Discovered(404)
+        try:
+            return _Discovered(200, _names(response.body)) if response.ok else None
+        except msgspec.MsgspecError:
+            return None
 
     async def _get(self, path: str) -> Page | Response:
         response = await self._api.request("GET", path, timeout_s=LIST_TIMEOUT_S)
@@ -62,3 +114,9 @@ class Collection:
             return self._decoder.page(response.body)
         except GarbageError as error:
             return Response(0, reason="Garbage", message=str(error))
+
+
+def _names(body: bytes) -> frozenset[str]:
+    document = _documents.decode(body)
+    versions = (one.group_version for group in document.groups for one in group.versions)
+    return frozenset((*(one.name for one in document.resources), *versions))

@@ -119,6 +119,7 @@ class Executor:
         self._all: list[Lane[Any]] = [*self._lanes.values(), self._statuses.lane, recorder.lane]
         meters.effects_queued.read_from(lambda: {lane.name: lane.queued for lane in self._all})
         meters.effects_in_flight.read_from(lambda: {x.name: x.in_flight for x in self._all})
+        meters.effects_waiting.read_from(lambda: {lane.name: lane.aside for lane in self._all})
 
     def submit(self, effects: Iterable[Effect]) -> None:
         """Take effects in the engine's order; returns at once."""

@@ -61,9 +61,9 @@ class _SeriesPatch(_Body, frozen=True):
 
 def _regarding(record: Record) -> _Ref:
     # An event stands in a namespace even where the object that it is about has none.
-    namespace = record.namespace if record.kind == "Pod" else ""
+    namespace = "" if record.kind == "Node" else record.namespace
     uid, version = record.uid, record.resource_version
-    return _Ref(record.kind, namespace, record.name, uid, "v1", version)
+    return _Ref(record.kind, namespace, record.name, uid, record.api_version, version)
 
 
 def event_path(namespace: str) -> str:

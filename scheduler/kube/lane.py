@@ -1,16 +1,19 @@
 """A `Lane`: work of one kind, carried out in order of arrival, so many at a time.
 
 The executor and the recorder put their work into lanes. A lane owns its tasks: they end when the
-work is done, or when the lane is stopped. It drops nothing by itself; what a stop leaves undone is
-counted and returned.
+work is done, or when the lane is stopped. Work that only waits for its next try steps `aside` and
+leaves its place to others. A lane drops nothing by itself; what a stop leaves undone is counted and
+returned.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -37,7 +40,9 @@ class Lane(Generic[T]):
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._is_stopped = False
+        self._returning: deque[asyncio.Future[None]] = deque()
         self.in_flight = 0
+        self.aside = 0
         self.dropped = 0
 
     @property
@@ -57,12 +62,8 @@ class Lane(Generic[T]):
             return
         self._queue.append(item)
         self._is_idle.clear()
-        if len(self._queue) >= self._room:
-            self._has_room.clear()
-        if len(self._tasks) < self._limit:
-            task = asyncio.create_task(self._run(), name=self.name)
-            self._tasks.add(task)
-            task.add_done_callback(self._ended)
+        self._look_for_room()
+        self._begin()
 
     async def wait_room(self) -> None:
         """Wait until fewer than `room` are queued."""
@@ -77,9 +78,10 @@ class Lane(Generic[T]):
         if self._is_stopped:
             return 0
         self._is_stopped = True
-        left = len(self._queue) + self.in_flight
+        left = len(self._queue) + self.in_flight + self.aside
         self.dropped += left
         self._queue.clear()
+        self._returning.clear()
         self._has_room.set()
         for task in self._tasks:
             task.cancel()
@@ -93,11 +95,58 @@ class Lane(Generic[T]):
         """Wait until the tasks of a stopped lane have ended."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    @asynccontextmanager
+    async def stepping_aside(self) -> AsyncGenerator[None, None]:
+        """Leave one's place to others inside the block; it ends when there is a place again."""
+        self.in_flight -= 1
+        self.aside += 1
+        self._pass_on()
+        place: asyncio.Future[None] | None = None
+        try:
+            yield
+            if self.in_flight >= self._limit:
+                place = asyncio.get_running_loop().create_future()
+                self._returning.append(place)
+                await place
+        finally:
+            # Whoever gave us a place has counted us already.
+            if place is None or not place.done() or place.cancelled():
+                self._count_in()
+
+    def _count_in(self) -> None:
+        self.in_flight += 1
+        self.aside -= 1
+        self._look_for_room()
+
+    def _begin(self) -> None:
+        """Start another task, if a place is free that nobody else will take."""
+        if len(self._tasks) - self.aside < self._limit and self._queue:
+            task = asyncio.create_task(self._run(), name=self.name)
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    def _pass_on(self) -> None:
+        """Give a place that has become free to who wants to return, else to a new task."""
+        while self._returning and self.in_flight < self._limit:
+            place = self._returning.popleft()
+            if not place.done():
+                place.set_result(None)
+                self._count_in()
+                return
+        self._begin()
+
+    def _look_for_room(self) -> None:
+        # Who stepped aside is still to be done: else a server that is busy would fill our memory.
+        if len(self._queue) + self.aside < self._room:
+            self._has_room.set()
+        else:
+            self._has_room.clear()
+
     async def _run(self) -> None:
-        while self._queue:
+        _current.set(self)
+        while self._queue and not self._must_make_way():
             item = self._queue.popleft()
-            if len(self._queue) < self._room:
-                self._has_room.set()
+            self._look_for_room()
             self.in_flight += 1
             try:
                 await self._work(item)
@@ -108,7 +157,26 @@ class Lane(Generic[T]):
             finally:
                 self.in_flight -= 1
 
+    def _must_make_way(self) -> bool:
+        """Whether somebody who stepped aside waits for the place of the task that asks."""
+        return any(not place.done() for place in self._returning)
+
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._pass_on()
         if not self._tasks and not self._queue:
             self._is_idle.set()
+
+
+_current: ContextVar[Lane[Any] | None] = ContextVar("lane", default=None)
+
+
+@asynccontextmanager
+async def aside() -> AsyncGenerator[None, None]:
+    """Leave the place in the lane, if this runs in one, for as long as the block takes."""
+    lane = _current.get()
+    if lane is None:
+        yield
+        return
+    async with lane.stepping_aside():
+        yield

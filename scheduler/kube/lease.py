@@ -69,11 +69,14 @@ class Election:
         self._renewed_at: float | None = None
         self._terms = 0
         self._is_leaving = asyncio.Event()
+        self._gives_back = True
         self._telling: set[asyncio.Task[Response]] = set()
         self._status = meters.leader_election_master_status.labels(settings.name)
         self._status.set(0)
         self._won = meters.lease_transitions.labels(settings.name)
         self.is_leader = False
+        # Whether another process may have led before us: we did not make the Lease ourselves.
+        self.has_succeeded = False
 
     def is_healthy(self, now: float) -> bool:
         """Whether we are no leader, or one that could renew lately."""
@@ -96,7 +99,8 @@ class Election:
                 self.tell(LEADER_ELECTION, "stopped leading")
                 await asyncio.gather(*self._telling, return_exceptions=True)
                 self._end()
-                await self._release()
+                if self._gives_back:
+                    await self._release()
         finally:
             if self.is_leader:
                 self._end()
@@ -104,11 +108,13 @@ class Election:
                 task.cancel()
             await asyncio.gather(*self._telling, return_exceptions=True)
 
-    def leave(self) -> None:
+    def leave(self, *, gives_back: bool = True) -> None:
         """Give the lease back, so that another can take it at once; `run` then returns.
 
-        Call it when everything that had to be written has been written.
+        Where something that was sent may still be carried out, it is not given back but runs out: the
+        next leader must not decide before that has happened.
         """
+        self._gives_back = gives_back
         self._is_leaving.set()
 
     async def _acquire(self) -> bool:
@@ -151,11 +157,13 @@ class Election:
                 return False
         found = await self._send("GET", self._path)
         if found.code == 404:
+            self.has_succeeded = False
             return await self._write("POST", self._record.new(self._clock.now()))
         if not found.ok:
             self._complain("read", found)
             return False
         now = self._clock.now()
+        self.has_succeeded = True
         self._record.see(_decode(found.body), now)
         is_taken = bool(self._record.holder) and not self._record.is_ours
         if is_taken and (self.is_leader or self._record.expires_in_s(now) > 0):

@@ -25,6 +25,17 @@ def was_replaced(response: Response) -> bool:
 
 
 def answer(effect: int, response: Response, body: object = None) -> Answer:
-    """Return the answer for the engine; code 0 where nobody knows whether it happened."""
-    code = 0 if response.code >= 500 or response.code == 408 else response.code
+    """Return the answer for the engine; code 0 where nobody knows whether it happened, or will.
+
+    What was never sent is answered 503: that it did not happen is known.
+    """
+    if not response.was_sent:
+        return Answer(effect, 503, response.reason, response.message, body)
+    is_open = response.code == 408 or (response.code >= 500 and not _is_barred(response))
+    code = 0 if is_open else response.code
     return Answer(effect, code, response.reason, response.message, body)
+
+
+def _is_barred(response: Response) -> bool:
+    """Whether a webhook's failure ended a request: admission comes before anything is written."""
+    return response.code == 500 and "webhook" in response.message

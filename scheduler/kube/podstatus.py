@@ -8,6 +8,7 @@ patch is still under way wait and are merged; nothing else is ever left out.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import msgspec
 import structlog
@@ -16,7 +17,7 @@ from scheduler.base.meters import Meters
 from scheduler.engine.effects import SetStatus
 from scheduler.kube.api import STRATEGIC, Response
 from scheduler.kube.bodies import pod_path, status_patch
-from scheduler.kube.lane import Lane
+from scheduler.kube.lane import Lane, aside
 from scheduler.kube.outcome import result_of, was_replaced
 from scheduler.kube.sender import Request, Sender
 
@@ -96,17 +97,15 @@ class StatusWriter:
             if not is_retryable or was_replaced(response) or backoff.failures >= MAX_TRIES:
                 break
             self._sender.count_retry("SetStatus", response)
-            try:
-                async with asyncio.timeout(backoff.next_s(response.retry_after_s)):
-                    await under_way.is_superseded.wait()
-            except TimeoutError:
-                newer = self._waiting.pop(effect.uid, None)
-                if newer is not None:
-                    self.merged += 1
-                    effect = merge(effect, newer)
-                continue
-            self.superseded += 1
-            return
+            async with aside():
+                await _wait(under_way.is_superseded, backoff.next_s(response.retry_after_s))
+            if under_way.is_superseded.is_set():
+                self.superseded += 1
+                return
+            newer = self._waiting.pop(effect.uid, None)
+            if newer is not None:
+                self.merged += 1
+                effect = merge(effect, newer)
         self._note(effect, response)
 
     def _note(self, effect: SetStatus, response: Response) -> None:
@@ -119,6 +118,12 @@ class StatusWriter:
                 code=response.code,
                 message=response.message,
             )
+
+
+async def _wait(happened: asyncio.Event, longest_s: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(longest_s):
+            await happened.wait()
 
 
 def merge(older: SetStatus, newer: SetStatus) -> SetStatus:

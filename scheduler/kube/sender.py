@@ -16,6 +16,7 @@ from scheduler.base.meters import Meters
 from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Api, Response
 from scheduler.kube.backoff import Backoff
 from scheduler.kube.fence import Fence
+from scheduler.kube.lane import aside
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
@@ -65,7 +66,8 @@ class Sender:
     async def pause(self, effect: str, response: Response, backoff: Backoff) -> None:
         """Wait before the next try, and count it."""
         self.count_retry(effect, response)
-        await asyncio.sleep(backoff.next_s(response.retry_after_s))
+        async with aside():
+            await asyncio.sleep(backoff.next_s(response.retry_after_s))
 
     def count_retry(self, effect: str, response: Response) -> None:
         """Count that a request is sent once more."""

@@ -1,9 +1,10 @@
 """Step 1 of a pod's way: keep the engine told about all objects of a kind.
 
 A `Reflector` lists its kind in pages, hands the list on as one `Listed`, then watches from there and
-hands on one `Watched` per change; when the server has forgotten where we were, it lists again. What
-it promises: whoever applies its events in order ends with exactly the server's objects, whatever
-happened to connections meanwhile. It never touches state and runs until it is cancelled.
+hands on one `Watched` per change; when the server has forgotten where we were, it lists again, and
+says `Behind` before. What it promises: whoever applies its events in order ends with exactly the
+server's objects, whatever happened to connections meanwhile. It never touches state and runs until it
+is cancelled.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import structlog
 
 from scheduler.base.clock import perf_s
 from scheduler.base.meters import Meters
-from scheduler.engine.effects import Event, Listed, Watched
+from scheduler.engine.effects import Behind, CaughtUp, Event, Listed, Watched
 from scheduler.kube.api import Api, Response, Stream
 from scheduler.kube.backoff import Backoff
 from scheduler.kube.collection import Collection
@@ -31,6 +32,8 @@ _log = structlog.get_logger()
 # A watch that lasted so long was well, whatever it brought; one this short was turned away.
 HEALTHY_S = 10.0
 SHORT_S = 1.0
+# A busy watch proves within this time that it is current; listing a quiet kind anew proves it as well.
+CATCH_UP_S = 0.5
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _KEPT_FAULTS = 1000
 
@@ -98,6 +101,8 @@ class Reflector:
         self._decoder = Decoder(kind, self._note_fault, keep)
         self._collection = Collection(kind, api, self._decoder, self._settings.page_limit)
         self._wanted = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._is_watching = False
         self._backoff = self._new_backoff()
         self._version = ""
         self._garbage_at: str | None = None
@@ -140,16 +145,50 @@ class Reflector:
             while True:
                 if await self._list():
                     self._synced.set(1)
+                    self._is_watching = True
                     await self._follow()
+                    self._is_watching = False
                 else:
                     await self._wait_until_offered()
                 self._synced.set(0)
         finally:
+            self._is_watching = False
             self._synced.set(0)
+
+    def doubt(self) -> None:
+        """Say that nothing may be decided until `catch_up`, or a new list, has come to its end."""
+        if self._lists and self.kind.required:
+            self._emit(Behind(self.kind.kind))
+
+    async def catch_up(self) -> bool:
+        """Follow the watch until all has been told that the server knew when this was called.
+
+        Return False when it does not get there by itself, soon: then the kind must be listed anew, for
+        which `run` is begun once more.
+        """
+        if not self._is_watching:
+            # A kind that is not offered is asked for again by itself.
+            return self._is_offered is False
+        try:
+            async with asyncio.timeout(CATCH_UP_S):
+                newest = await self._collection.newest_version()
+                while newest is None or not _is_reached(newest, self._version):
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            return False
+        return self._has_caught_up()
+
+    def _has_caught_up(self) -> bool:
+        """Say so, unless the watch has ended meanwhile."""
+        if self._is_watching and self.kind.required:
+            self._emit(CaughtUp(self.kind.kind))
+        return self._is_watching
 
     async def _list(self) -> bool:
         """List all objects and emit them; return False when the server does not offer the kind."""
         started = perf_s()
+        self.doubt()
         objects: list[Any] = []
         token = ""
         backoff = self._new_backoff()
@@ -161,7 +200,7 @@ class Reflector:
                 if not token:
                     break
                 await asyncio.sleep(0)
-            elif page.code == 404 or (page.code == 403 and not self.kind.required):
+            elif await self._is_missing(page):
                 return False
             else:
                 # What has been read so far belongs to a list that nobody can finish any more.
@@ -174,6 +213,20 @@ class Reflector:
         self._meters.watch_list_duration.labels(self.kind.kind).observe(perf_s() - started)
         self._emit(Listed(self.kind.kind, tuple(objects)))
         return True
+
+    async def _is_missing(self, why: Response) -> bool:
+        """Whether a list failed because the server does not offer the kind, or not to us.
+
+        One answer is no proof, for it makes us forget all objects of the kind: what is required is
+        always there, and of the rest the server's discovery must say the same.
+        """
+        if self.kind.required or why.code not in (403, 404):
+            return False
+        if self._is_offered is False:
+            return True
+        if why.code == 403:
+            return self._lists == 0
+        return await self._collection.is_offered() is False
 
     async def _follow(self) -> None:
         """Watch, and watch again from where it ended, until a new list is needed."""
@@ -267,6 +320,7 @@ class Reflector:
                 version = found.resource_version
             if version:
                 self._version = version
+        self._moved.set()
         self._backoff.reset()
         return None
 
@@ -310,6 +364,10 @@ class Reflector:
         if len(self._unreadable) < _KEPT_FAULTS:
             self._unreadable[fault.key] = fault
         _log.error("object left out", kind=fault.kind, object=fault.key, error=fault.message)
+
+
+def _is_reached(newest: str, version: str) -> bool:
+    return newest.isdecimal() and version.isdecimal() and int(version) >= int(newest)
 
 
 def _failed(response: Response) -> _End:

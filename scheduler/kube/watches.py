@@ -47,11 +47,38 @@ class Watches:
             for kind in kinds
         )
 
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
     async def run(self) -> None:
         """List and watch all kinds until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
+        async with asyncio.TaskGroup() as self._group:
             for reflector in self._reflectors:
-                tasks.create_task(reflector.run(), name=f"watch {reflector.kind.kind}")
+                self._start(self._group, reflector)
+
+    def catch_up(self) -> None:
+        """Have nothing decided before the engine knows what the server knows at this moment.
+
+        For who begins to lead: the leader before has written to the last, and a watch may be late,
+        silent, or have stood still with the whole process.
+        """
+        group = self._group
+        if group is None:
+            return  # nothing has been listed yet
+        for reflector in self._reflectors:
+            reflector.doubt()
+            group.create_task(self._renew(group, reflector))
+
+    async def _renew(self, group: asyncio.TaskGroup, reflector: Reflector) -> None:
+        if not await reflector.catch_up():
+            task = self._tasks[reflector.kind.kind]
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            self._start(group, reflector)
+
+    def _start(self, group: asyncio.TaskGroup, reflector: Reflector) -> None:
+        name = reflector.kind.kind
+        self._tasks[name] = group.create_task(reflector.run(), name=f"watch {name}")
 
     def unsynced(self) -> list[str]:
         """Return the kinds about which the engine has not been told anything yet."""

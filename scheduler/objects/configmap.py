@@ -1,11 +1,11 @@
-"""ConfigMaps that say something to the scheduler (Sakkara's groups and tree), and PodGroups.
+"""ConfigMaps that say something to the scheduler: Sakkara's groups and tree.
 
 They are told apart by a label key, one watch for each, so that other ConfigMaps are never read.
 """
 
 from __future__ import annotations
 
-from scheduler.objects.meta import AnnotatedMeta, Int32, Object, ObjectMeta
+from scheduler.objects.meta import Object, ObjectMeta
 
 GROUP_KEY = "sakkara.group"
 TOPOLOGY_KEY = "sakkara.topology"
@@ -16,16 +16,3 @@ class ConfigMap(Object, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] | None = None
-
-
-class PodGroupSpec(Object, frozen=True):
-    """What a PodGroup asks for; `min_member` 0 stands for none given."""
-
-    min_member: Int32 = 0
-
-
-class PodGroup(Object, frozen=True):
-    """A PodGroup of scheduling.x-k8s.io."""
-
-    metadata: AnnotatedMeta = AnnotatedMeta()
-    spec: PodGroupSpec = PodGroupSpec()

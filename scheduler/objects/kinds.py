@@ -1,7 +1,8 @@
 """Which kinds Trellis knows: kind ↔ struct ↔ URL ↔ facts that a change of it touches.
 
 The watch room lists and watches them, the engine keeps them, `simulate` reads them from files.
-A kind that the API server does not offer is skipped and picked up when it appears.
+A kind that is not required and that the API server does not offer is skipped, and picked up when it
+appears.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from scheduler.objects.claims import ResourceClaim, ResourceClaimTemplate
-from scheduler.objects.configmap import GROUP_KEY, TOPOLOGY_KEY, ConfigMap, PodGroup
+from scheduler.objects.configmap import GROUP_KEY, TOPOLOGY_KEY, ConfigMap
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.network import NetworkTopology, NetworkTopologySlice
@@ -19,6 +20,7 @@ from scheduler.objects.node import Node
 from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.pod import Pod
+from scheduler.objects.podgroup import PodGroup, WorkloadGroup
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.storage import (
     CSIDriver,
@@ -42,7 +44,11 @@ from scheduler.objects.workloads import (
 class Kind(msgspec.Struct, frozen=True):
     """A watched kind: `group` is empty for core.
 
-    ConfigMaps go by the name of what they say (`GroupConfigMap`); the selector tells them apart.
+    A `required` kind is part of every API server and of every decision: an answer that says it is not
+    there is a fault, and while it is listed anew nothing is decided. Any other may be missing.
+
+    ConfigMaps go by the name of what they say (`GroupConfigMap`); the selector tells them apart. So do
+    the versions of one kind that are read apart; `served_as` is what the API server calls them.
     """
 
     kind: str
@@ -54,6 +60,12 @@ class Kind(msgspec.Struct, frozen=True):
     field_selector: str = ""
     label_selector: str = ""
     required: bool = True
+    served_as: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the kind in the API server's words."""
+        return self.served_as or self.kind
 
     @property
     def api_version(self) -> str:
@@ -81,12 +93,28 @@ POD = Kind(
 )  # fmt: skip
 NODE = Kind("Node", "", "v1", "nodes", Node, namespaced=False)
 GROUP_CONFIG_MAP = Kind(
-    "GroupConfigMap", "", "v1", "configmaps", ConfigMap, label_selector=GROUP_KEY, required=False
-)
+    "GroupConfigMap", "", "v1", "configmaps", ConfigMap, label_selector=GROUP_KEY,
+    required=False, served_as="ConfigMap",
+)  # fmt: skip
 TOPOLOGY_CONFIG_MAP = Kind(
     "TopologyConfigMap", "", "v1", "configmaps", ConfigMap,
-    label_selector=TOPOLOGY_KEY, required=False,
+    label_selector=TOPOLOGY_KEY, required=False, served_as="ConfigMap",
 )  # fmt: skip
+
+WORKLOAD_GROUP_API = "scheduling.k8s.io"
+# The newest first: an object that is served in several versions is read from the first of them.
+WORKLOAD_GROUPS = tuple(
+    Kind(
+        f"PodGroup.{version}",
+        WORKLOAD_GROUP_API,
+        version,
+        "podgroups",
+        WorkloadGroup,
+        required=False,
+        served_as="PodGroup",
+    )
+    for version in ("v1beta1", "v1alpha3", "v1alpha2")
+)
 
 WATCHED: tuple[Kind, ...] = (
     NODE,
@@ -97,13 +125,20 @@ WATCHED: tuple[Kind, ...] = (
     Kind("ReplicaSet", "apps", "v1", "replicasets", ReplicaSet),
     Kind("StatefulSet", "apps", "v1", "statefulsets", StatefulSet),
     Kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", PodDisruptionBudget),
-    _optional("", "v1", "persistentvolumes", PersistentVolume, namespaced=False),
-    _optional("", "v1", "persistentvolumeclaims", PersistentVolumeClaim),
-    _optional("storage.k8s.io", "v1", "storageclasses", StorageClass, namespaced=False),
-    _optional("storage.k8s.io", "v1", "csinodes", CSINode, namespaced=False),
-    _optional("storage.k8s.io", "v1", "csidrivers", CSIDriver, namespaced=False),
-    _optional("storage.k8s.io", "v1", "csistoragecapacities", CSIStorageCapacity),
-    _optional("storage.k8s.io", "v1", "volumeattachments", VolumeAttachment, namespaced=False),
+    Kind("PersistentVolume", "", "v1", "persistentvolumes", PersistentVolume, namespaced=False),
+    Kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", PersistentVolumeClaim),
+    Kind("StorageClass", "storage.k8s.io", "v1", "storageclasses", StorageClass, namespaced=False),
+    Kind("CSINode", "storage.k8s.io", "v1", "csinodes", CSINode, namespaced=False),
+    Kind("CSIDriver", "storage.k8s.io", "v1", "csidrivers", CSIDriver, namespaced=False),
+    Kind("CSIStorageCapacity", "storage.k8s.io", "v1", "csistoragecapacities", CSIStorageCapacity),
+    Kind(
+        "VolumeAttachment",
+        "storage.k8s.io",
+        "v1",
+        "volumeattachments",
+        VolumeAttachment,
+        namespaced=False,
+    ),
     _optional("resource.k8s.io", "v1", "deviceclasses", DeviceClass, namespaced=False),
     _optional("resource.k8s.io", "v1", "resourceclaims", ResourceClaim),
     _optional("resource.k8s.io", "v1", "resourceslices", ResourceSlice, namespaced=False),
@@ -118,6 +153,7 @@ WATCHED: tuple[Kind, ...] = (
     GROUP_CONFIG_MAP,
     TOPOLOGY_CONFIG_MAP,
     _optional("scheduling.x-k8s.io", "v1alpha1", "podgroups", PodGroup),
+    *WORKLOAD_GROUPS,
     _optional("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup),
     _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),
     _optional("trellis.dev", "v1alpha1", "networktopologyslices", NetworkTopologySlice),

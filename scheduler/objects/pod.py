@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from scheduler.objects.meta import Int32, Int64, LabelSelector, Object, ObjectMeta
+from scheduler.objects.podgroup import SchedulingGroup
 
 ResourceList: TypeAlias = dict[str, str | int | float]
 
@@ -230,6 +231,7 @@ class PodSpec(Object, frozen=True):
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
     host_users: bool | None = None
+    scheduling_group: SchedulingGroup | None = None
 
 
 class PodCondition(Object, frozen=True):

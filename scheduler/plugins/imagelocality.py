@@ -6,7 +6,6 @@ draw all its pods to one node.
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
@@ -16,7 +15,6 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.rowrule import RowRule
 from scheduler.objects.pod import Pod
 from scheduler.state.shapes import images
 
@@ -24,51 +22,32 @@ LEAST_BYTES = 23 * 1024 * 1024
 MOST_BYTES_PER_CONTAINER = 1000 * 1024 * 1024
 
 _MOST_COMBINED = 8
-_MOST_KEPT = 128
 
 # The images of a pod, and the bytes that score 100.
 _Key = tuple[tuple[str, ...], int]
-
-
-class _Kept(msgspec.Struct, frozen=True):
-    version: object
-    there: tuple[int, int]
-    column: IntColumn
 
 
 class ImageLocality(Plugin[NoArgs]):
     """Score by the bytes of the pod's images that a node holds; 0 under 23Mi, 100 from 1000Mi each."""
 
     reads = ("node.images",)
-    bounded = True
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._names = PerSpec(lambda pod: tuple(full_name(name) for name in images(pod)))
-        self._kept: dict[_Key, _Kept] = {}
+        self._needs = PerSpec(_needs)
+
+    def key(self, pod: Pod) -> _Key:
+        """Return the images: pods that need the same ones are alike."""
+        return _needs(pod)
 
     def score(self, cycle: Cycle, nodes: Nodes) -> IntColumn:
         """Return 0..100 by the bytes present."""
-        key = self._needs(cycle)
-        version = nodes.images_version
-        kept = self._kept.get(key)
-        there = (nodes.count, nodes.size)
-        if kept is not None and kept.version is version and kept.there == there:
-            return kept.column
-        column = _scores(*key, nodes)
-        if version is not None:
-            column.flags.writeable = False
-            if kept is None and len(self._kept) >= _MOST_KEPT:
-                self._kept.pop(next(iter(self._kept)))
-            self._kept[key] = _Kept(version, there, column)
-        return column
+        return _scores(*self._needs.of(cycle), nodes)
 
-    def score_rule(self, cycle: Cycle) -> RowRule:
-        """Return the images: pods that need the same ones are alike."""
-        return RowRule(self._needs(cycle))
 
-    def _needs(self, cycle: Cycle) -> _Key:
-        return self._names.of(cycle), MOST_BYTES_PER_CONTAINER * _containers(cycle.pod)
+def _needs(pod: Pod) -> _Key:
+    names = tuple(full_name(name) for name in images(pod))
+    return names, MOST_BYTES_PER_CONTAINER * _containers(pod)
 
 
 def _scores(names: tuple[str, ...], most: int, nodes: Nodes) -> IntColumn:

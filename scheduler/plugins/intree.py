@@ -8,6 +8,7 @@ from scheduler.framework.plugin import Plugin
 from scheduler.plugins.affinity import InterPodAffinity
 from scheduler.plugins.defaultbinder import DefaultBinder
 from scheduler.plugins.dynamicresources import DynamicResources
+from scheduler.plugins.groups import ClusterTopologyPlacementGroup
 from scheduler.plugins.groupsort import QOSSort
 from scheduler.plugins.imagelocality import ImageLocality
 from scheduler.plugins.loadaware import LoadAwareScheduling
@@ -28,7 +29,6 @@ from scheduler.plugins.nodeunschedulable import NodeUnschedulable
 from scheduler.plugins.numa import NodeResourceTopologyMatch
 from scheduler.plugins.preemption import DefaultPreemption
 from scheduler.plugins.prioritysort import PrioritySort
-from scheduler.plugins.sakkara import ClusterTopologyPlacementGroup
 from scheduler.plugins.schedulinggates import SchedulingGates
 from scheduler.plugins.spread import PodTopologySpread
 from scheduler.plugins.tainttoleration import TaintToleration

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 import msgspec
 import numpy as np
@@ -92,10 +92,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
 
     reads = ("node.labels",)
     local = True
-    by_row = True
     on_the_spot = ("filter", "score")
-    by_shape = ("pre_filter", "pre_score")
-    by_spec = True
     normalize = "max"
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
@@ -105,6 +102,13 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         self._added_preferred = added.preferred
         self._required = PerSpec(_required_and_names)
         self._preferred = PerSpec(self._preferred_terms)
+
+    def key(self, pod: Pod) -> Hashable | None:
+        """Return the selector and the affinity: pods with the same are alike, those without pass."""
+        is_free = required_nodes(pod).allows_all and self._added is None
+        if is_free and self._preferred_terms(pod) is SKIP:
+            return None
+        return tuple((pod.spec.node_selector or {}).items()), _affinity(pod)
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Narrow | RequiredNodes:
         """Return what the pod requires; narrow the rows down when it names its nodes."""

@@ -28,9 +28,6 @@ class NodeDeclaredFeatures(Plugin[NoArgs]):
 
     reads = ("node.features",)
     local = True
-    by_row = True
-    by_shape = ("pre_filter",)
-    by_spec = True
     unread: ClassVar[Mapping[str, str]] = {
         "pre_filter": "error reading {} from cycle-state: not found"
     }
@@ -38,6 +35,10 @@ class NodeDeclaredFeatures(Plugin[NoArgs]):
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._features = PerSpec(required_features)
+
+    def key(self, pod: Pod) -> frozenset[str] | None:
+        """Return the features that the pod needs: pods that need the same are alike."""
+        return required_features(pod) or None
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | frozenset[str]:
         """Return the features that the pod needs, Skip for none."""

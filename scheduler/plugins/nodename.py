@@ -6,7 +6,6 @@ from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import Rejected, reject
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
@@ -19,16 +18,15 @@ class NodeName(Plugin[NoArgs]):
 
     reads = ("node",)
     local = True
-    by_row = True
+
+    def key(self, pod: Pod) -> str:
+        """Return the name: all pods without one are alike."""
+        return pod.spec.node_name
 
     def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
         """Reject the other nodes."""
         name = cycle.pod.spec.node_name
         return reject(~nodes.rows_named((name,)), REASON, final=True) if name else None
-
-    def filter_rule(self, cycle: Cycle) -> RowRule | None:
-        """All pods that name no node are alike."""
-        return None if cycle.pod.spec.node_name else RowRule(())
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether the node that the pod names has appeared."""

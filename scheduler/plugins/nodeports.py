@@ -20,9 +20,10 @@ class NodePorts(Plugin[NoArgs]):
 
     reads = ("pod.deleted", "node")
     local = True
-    by_row = True
-    by_shape = ("pre_filter",)
-    by_spec = True
+
+    def key(self, pod: Pod) -> tuple[ContainerPort, ...] | None:
+        """Return the wanted host ports: pods that want the same are alike, those without pass."""
+        return host_ports(pod) or None
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | tuple[ContainerPort, ...]:
         """Return the wanted host ports, or Skip for a pod without."""

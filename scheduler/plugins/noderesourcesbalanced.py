@@ -19,8 +19,6 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.rowcache import Cell, Columns, RowCache
-from scheduler.framework.rowrule import CellRule, RowRule
 from scheduler.framework.status import SKIP, Status
 from scheduler.objects.pod import Pod
 from scheduler.plugins.allocation import DEFAULT_RESOURCES, ResourceSpec
@@ -59,17 +57,17 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
     """Score 0..100 by how much evener the pod makes the use of a node's resources."""
 
     reads = ("node.allocatable", "pod.added", "pod.deleted", "pod.requests")
+    local = True
     on_the_spot = ("score",)
-    by_shape = ("pre_score",)
-    by_spec = True
-    bounded = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._requested = PerSpec(self._requests)
         self._pre_scored = PerSpec(self._requests_or_skip)
-        self._scores = RowCache(self._columns, _cells)
-        self._before = RowCache(_evenness_before, _cells_before)
+
+    def key(self, pod: Pod) -> Requested:
+        """Return what the pod requests: pods that request the same amounts are alike."""
+        return self._requests(pod)
 
     def pre_score(self, cycle: Cycle, _nodes: Nodes) -> Status | Requested:
         """Return what the pod requests of the listed resources; Skip if nothing."""
@@ -77,12 +75,18 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
     def score(self, cycle: Cycle, nodes: Nodes, _requested: object) -> IntColumn:
         """Return 0..100, 75 for a node that the pod leaves as even as it was."""
-        return self._scores.lend(self._requested.of(cycle), nodes)
-
-    def score_rule(self, cycle: Cycle) -> RowRule:
-        """Return what the pod requests: pods that request the same amounts are alike."""
         requested = self._requested.of(cycle)
-        return RowRule(requested, lambda nodes: _cell(requested, nodes))
+        names = [name for name, _ in requested]
+        offered, held = nodes.offers(names), nodes.requests(names)
+        before = _evenness(held, offered)
+        held += np.array([[amount] for _, amount in requested], dtype=np.int64)
+        gain = 50 + _evenness(held, offered) - before
+        # kube-scheduler: integer division that truncates towards zero.
+        return 50 + ((gain + (gain < 0)) >> 1)
+
+    def score_cells(self, cycle: Cycle, nodes: Nodes, _requested: object) -> Callable[[int], int]:
+        """Return what `score` says of single rows."""
+        return _cell(self._requested.of(cycle), nodes)
 
     def _requests_or_skip(self, pod: Pod) -> Status | Requested:
         requested = self._requests(pod)
@@ -96,39 +100,9 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
             if spec.name in _ALWAYS_COUNTED or (is_counted(spec.name) and requests.get(spec.name))
         )
 
-    def _columns(self, requested: Requested, nodes: Nodes) -> Columns:
-        names = tuple(name for name, _ in requested)
-        (before,) = self._before.columns(names, nodes)
-        held = nodes.requests(names)
-        held += np.array([[amount] for _, amount in requested], dtype=np.int64)
-        gain = 50 + _evenness(held, nodes.offers(names)) - before
-        # kube-scheduler: integer division that truncates towards zero.
-        return (50 + ((gain + (gain < 0)) >> 1),)
 
-
-def _evenness_before(names: tuple[str, ...], nodes: Nodes) -> Columns:
-    return (_evenness(nodes.requests(names), nodes.offers(names)),)
-
-
-def _cells_before(names: tuple[str, ...], nodes: Nodes) -> Cell:
-    """Return what `_evenness_before` says of one row."""
-    columns = [(nodes.allocatable(name).item, nodes.requested(name).item) for name in names]
-
-    def cell(row: int) -> tuple[int]:
-        pairs = [(offered(row), held(row)) for offered, held in columns]
-        shares = [_share(held, offer) for offer, held in pairs if offer > 0]
-        return (int((1 - _deviation(shares)) * 100),)
-
-    return cell
-
-
-def _cells(requested: Requested, nodes: Nodes) -> Cell:
-    cell = _cell(requested, nodes)
-    return lambda row: (cell(row),)
-
-
-def _cell(requested: Requested, nodes: Nodes) -> CellRule:
-    """Return what `_columns` says of one row."""
+def _cell(requested: Requested, nodes: Nodes) -> Callable[[int], int]:
+    """Return what `score` says of single rows."""
     columns = [
         (nodes.allocatable(name).item, nodes.requested(name).item, amount)
         for name, amount in requested
@@ -151,7 +125,7 @@ def _cell(requested: Requested, nodes: Nodes) -> CellRule:
     return cell
 
 
-def _cell_of_two(first: _Amounts, second: _Amounts) -> CellRule:
+def _cell_of_two(first: _Amounts, second: _Amounts) -> Callable[[int], int]:
     """Return the same for two resources, as in most clusters: the deviation is half the distance."""
     offered, held, amount = first
     offered_2, held_2, amount_2 = second

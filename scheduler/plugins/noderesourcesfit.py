@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import ClassVar
 
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.args import Args
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.rowcache import Cell, Columns, RowCache
-from scheduler.framework.rowrule import CellRule, RowRule
 from scheduler.framework.status import Reason, Rejected
 from scheduler.objects.names import qualified_name_problem
 from scheduler.objects.pod import Pod
@@ -40,6 +38,8 @@ from scheduler.state.resources import (
 REASON_PODS = "Too many pods"
 _ALWAYS_COUNTED = (CPU, MEMORY, EPHEMERAL)
 
+Cells = Callable[[int], int]
+Columns = tuple[BoolColumn, ...]
 # (resource, amount) for each resource that the pod wants, in the order of the reasons.
 Wanted = tuple[tuple[str, int], ...]
 # (resource, amount) for each resource of the strategy that counts for the pod.
@@ -71,11 +71,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     reads = ("node.allocatable", "pod.deleted", "pod.requests", "self.requests")
     local = True
-    by_row = True
     on_the_spot = ("score",)
-    by_shape = ("pre_filter", "pre_score")
-    by_spec = True
-    bounded = True
     unread: ClassVar[Mapping[str, str]] = {
         "pre_filter": "error reading {} from cycleState: not found"
     }
@@ -83,10 +79,15 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._wanted = PerSpec(self._wants)
-        self._room = RowCache(_room, _room_cells)
         self._scored = PerSpec(self._scored_amounts)
-        self._scores = RowCache(self._score_columns, self._score_cells)
         self._strategies: dict[tuple[ResourceSpec, ...], Strategy] = {}
+        self._classes = handle.objects(DEVICE_CLASS)
+        self.key_follows = (self._classes,)
+
+    def key(self, pod: Pod) -> tuple[Wanted, Scored, tuple[str, ...]]:
+        """Return what the pod wants and adds, and what of it device classes stand for."""
+        wanted = self._wants(pod)
+        return wanted, self._scored_amounts(pod), self._devices(wanted)
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Wanted:
         """Return what the pod wants of each resource."""
@@ -94,34 +95,39 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def filter(self, _cycle: Cycle, nodes: Nodes, wanted: Wanted) -> Rejected | None:
         """Reject nodes that lack room; final where a request exceeds all that a node offers."""
-        short, final, *lacking = self._room.columns(wanted, nodes)
+        devices = self._devices(wanted)
+        short, final, *lacking = (
+            _without_devices(wanted, devices, nodes) if devices else _room(wanted, nodes)
+        )
         if not np.count_nonzero(short):
             return None
-        devices = class_backed(self.handle.objects(DEVICE_CLASS), (name for name, _ in wanted))
-        if devices:
-            short, final, *lacking = _without_devices(wanted, devices, nodes)
         texts = (REASON_PODS, *(f"Insufficient {resource}" for resource, _ in wanted))
         reasons = tuple(
-            Reason(rows.copy(), text)
+            Reason(rows, text)
             for rows, text in zip(lacking, texts, strict=True)
             if np.count_nonzero(rows)
         )
-        return Rejected(short.copy(), final.copy(), reasons)
+        return Rejected(short, final, reasons)
 
-    def filter_rule(self, cycle: Cycle) -> RowRule | None:
-        """Return what the pod wants: pods that want the same amounts are alike.
+    def filter_cells(self, _cycle: Cycle, nodes: Nodes, wanted: Wanted) -> Cells:
+        """Return whether single rows have room."""
+        devices = self._devices(wanted)
+        pods_offered, pods_held = nodes.allocatable(PODS).item, nodes.requested(PODS).item
+        columns = [
+            (nodes.allocatable(name).item, nodes.requested(name).item, amount, name not in devices)
+            for name, amount in wanted
+        ]
 
-        Extended resources are left out: what device classes say of them may change.
-        """
-        wanted = self._wanted.of(cycle)
-        if any(is_extended(name) for name, _ in wanted):
-            return None
+        def passes(row: int) -> bool:
+            if pods_offered(row) - pods_held(row) < 1:
+                return False
+            for offered, held, amount, is_own in columns:
+                offer = offered(row)
+                if amount > offer - held(row) and (is_own or offer > 0):
+                    return False
+            return True
 
-        def cells(nodes: Nodes) -> CellRule:
-            room = _room_cells(wanted, nodes)
-            return lambda row: not room(row)[0]
-
-        return RowRule(wanted, cells)
+        return passes
 
     def pre_score(self, cycle: Cycle, *_: object) -> Scored:
         """Return what the pod adds to each resource of the strategy."""
@@ -129,12 +135,25 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def score(self, cycle: Cycle, nodes: Nodes, _scored: object) -> IntColumn:
         """Return 0..100 by the strategy."""
-        return self._scores.lend(self._scored.of(cycle), nodes)
-
-    def score_rule(self, cycle: Cycle) -> RowRule:
-        """Return what the pod adds: pods that add the same amounts are alike."""
         scored = self._scored.of(cycle)
-        return RowRule(scored, lambda nodes: self._score_cell(scored, nodes))
+        if not scored:
+            return nodes.constant(0)
+        held = np.array([_held(nodes, spec.name) for spec, _ in scored], dtype=np.int64)
+        used = held + np.array([[amount] for _, amount in scored], dtype=np.int64)
+        offered = nodes.offers([spec.name for spec, _ in scored])
+        return self._strategy(scored).column(offered, used)
+
+    def score_cells(self, cycle: Cycle, nodes: Nodes, _scored: object) -> Cells:
+        """Return what `score` says of single rows."""
+        scored = self._scored.of(cycle)
+        if not scored:
+            return lambda _row: 0
+        cell = self._strategy(scored).cell
+        columns = [
+            (nodes.allocatable(spec.name).item, _held(nodes, spec.name).item, amount)
+            for spec, amount in scored
+        ]
+        return lambda row: cell([(o(row), held(row) + amount) for o, held, amount in columns])
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether the pod may find room now: room was given back, or a node grew or appeared."""
@@ -171,26 +190,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             if spec.name in _ALWAYS_COUNTED or (is_counted(spec.name) and adds.get(spec.name))
         )
 
-    def _score_columns(self, scored: Scored, nodes: Nodes) -> Columns:
-        if not scored:
-            return (np.zeros(nodes.size, dtype=np.int64),)
-        held = np.array([_held(nodes, spec.name) for spec, _ in scored], dtype=np.int64)
-        used = held + np.array([[amount] for _, amount in scored], dtype=np.int64)
-        offered = nodes.offers([spec.name for spec, _ in scored])
-        return (self._strategy(scored).column(offered, used),)
-
-    def _score_cells(self, scored: Scored, nodes: Nodes) -> Cell:
-        cell = self._score_cell(scored, nodes)
-        return lambda row: (cell(row),)
-
-    def _score_cell(self, scored: Scored, nodes: Nodes) -> CellRule:
-        """Return what `_score_columns` says of one row."""
-        cell = self._strategy(scored).cell
-        columns = [
-            (nodes.allocatable(spec.name).item, _held(nodes, spec.name).item, amount)
-            for spec, amount in scored
-        ]
-        return lambda row: cell([(o(row), held(row) + amount) for o, held, amount in columns])
+    def _devices(self, wanted: Wanted) -> tuple[str, ...]:
+        """Return which wanted resources device classes stand for."""
+        return tuple(class_backed(self._classes, (name for name, _ in wanted)))
 
     def _strategy(self, scored: Scored) -> Strategy:
         specs = tuple(spec for spec, _ in scored)
@@ -211,8 +213,7 @@ def _room(wanted: Wanted, nodes: Nodes) -> Columns:
         lacking.append(lacks)
         short = short | lacks
         final |= offered < amount
-    # Of a pod that wants nothing both would be one column, which is to be written to twice.
-    return short if wanted else short.copy(), final, *lacking
+    return short, final, *lacking
 
 
 def _without_devices(wanted: Wanted, devices: Container[str], nodes: Nodes) -> Columns:
@@ -225,26 +226,6 @@ def _without_devices(wanted: Wanted, devices: Container[str], nodes: Nodes) -> C
             lacking[place] &= offered > 0
         final |= lacking[place] & (amount > offered)
     return np.any([pods, *lacking], axis=0), final, pods, *lacking
-
-
-def _room_cells(wanted: Wanted, nodes: Nodes) -> Cell:
-    """Return what `_room` says of one row."""
-    pods_offered, pods_held = nodes.allocatable(PODS).item, nodes.requested(PODS).item
-    columns = [
-        (nodes.allocatable(name).item, nodes.requested(name).item, amount)
-        for name, amount in wanted
-    ]
-
-    def cell(row: int) -> tuple[bool, ...]:
-        lacking = [pods_offered(row) - pods_held(row) < 1]
-        final = False
-        for offered, held, amount in columns:
-            offer = offered(row)
-            lacking.append(amount > offer - held(row))
-            final = final or amount > offer
-        return True in lacking, final, *lacking
-
-    return cell
 
 
 def _held(nodes: Nodes, resource: str) -> IntColumn:

@@ -8,7 +8,6 @@ from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import Rejected, reject
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import Pod
@@ -24,7 +23,10 @@ class NodeUnschedulable(Plugin[NoArgs]):
 
     reads = ("node.taints", "self.tolerations")
     local = True
-    by_row = True
+
+    def key(self, pod: Pod) -> bool:
+        """Return whether the pod tolerates the cordon: pods that do are alike."""
+        return is_tolerated(pod.spec.tolerations, CORDON)
 
     def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
         """Reject the cordoned nodes."""
@@ -32,10 +34,6 @@ class NodeUnschedulable(Plugin[NoArgs]):
         if not np.count_nonzero(cordoned) or is_tolerated(cycle.pod.spec.tolerations, CORDON):
             return None
         return reject(cordoned.copy(), REASON, final=True)  # the column itself lives on
-
-    def filter_rule(self, cycle: Cycle) -> RowRule:
-        """Return whether the pod tolerates the cordon: pods that do are alike."""
-        return RowRule(is_tolerated(cycle.pod.spec.tolerations, CORDON))
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether a node has become open to the pod."""

@@ -12,7 +12,6 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerSpec
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import Rejected, reject
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import Pod, Toleration
@@ -58,12 +57,15 @@ class TaintToleration(Plugin[NoArgs]):
 
     reads = ("node.taints", "self.tolerations")
     local = True
-    by_row = True
     normalize = "reverse"
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._verdicts = PerSpec(self._judge)
+
+    def key(self, pod: Pod) -> tuple[Toleration, ...]:
+        """Return the tolerations: pods with the same ones are alike."""
+        return pod.spec.tolerations
 
     def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
         """Reject nodes with a NoSchedule or NoExecute taint that no toleration matches."""
@@ -77,12 +79,6 @@ class TaintToleration(Plugin[NoArgs]):
     def score(self, _cycle: Cycle, nodes: Nodes, disliked: tuple[int, ...]) -> IntColumn:
         """Return the number of untolerated PreferNoSchedule taints."""
         return nodes.taint_numbers(disliked) if any(disliked) else nodes.constant(0)
-
-    def filter_rule(self, cycle: Cycle) -> RowRule:
-        """Return the tolerations: pods with the same ones are alike."""
-        return RowRule(cycle.pod.spec.tolerations)
-
-    score_rule = filter_rule
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether a node's taints are tolerated now and were not before."""

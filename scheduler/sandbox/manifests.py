@@ -5,7 +5,7 @@ the server's own decoding and rules. Errors carry file, line and object.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +22,7 @@ from scheduler.sandbox.store.store import Store
 MANAGER: Final = "trellis-sandbox"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_FIRST: Final = {"CustomResourceDefinition": 0, "Namespace": 1, "PriorityClass": 2}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -69,6 +70,13 @@ def parse(text: str, where: str) -> Iterator[Manifest]:
         raise InputError(getattr(fault, "problem", None) or str(fault), where=place) from fault
     finally:
         loader.dispose()
+
+
+def in_order(manifests: Iterable[Manifest]) -> list[Manifest]:
+    """What others need first: a snapshot, or a folder, names its objects in any order."""
+    return sorted(
+        manifests, key=lambda manifest: _FIRST.get(str(manifest.obj.get("kind")), len(_FIRST))
+    )
 
 
 def apply(store: Store, manifest: Manifest) -> str:

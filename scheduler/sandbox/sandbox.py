@@ -104,8 +104,8 @@ class Sandbox:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def apply(self, *names: str) -> list[str]:
-        """Bring the manifests of files, folders or `-` into the cluster, in order; what was done, a line each."""
-        found = await asyncio.to_thread(lambda: list(manifests.read(names)))
+        """Bring the manifests of files, folders or `-` into the cluster, namespaces first; what was done, a line each."""
+        found = await asyncio.to_thread(lambda: manifests.in_order(manifests.read(names)))
         lines = []
         for manifest in found:
             lines.append(manifests.apply(self.store, manifest))

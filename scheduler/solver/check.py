@@ -19,17 +19,18 @@ def problems(instance: Instance, counts: Sequence[int]) -> list[str]:
     if len(counts) != len(instance.leaves):
         return [f"{len(counts)} counts for {len(instance.leaves)} leaves"]
     found = []
-    if sum(counts) != instance.size:
+    if not instance.least <= sum(counts) <= instance.size:
         found.append(f"{sum(counts)} of {instance.size} pods are placed")
     for leaf, pods in zip(instance.leaves, counts, strict=True):
         if pods or leaf.held:
             found += _leaf_problems(instance, leaf, pods)
     by_level = units(instance, counts)
     for depth, level in enumerate(instance.levels):
-        parents: dict[Path, int] = by_level[depth - 1] if depth else {(): instance.size}
+        parents: dict[Path, int] = by_level[depth - 1] if depth else {(): sum(counts)}
         found += _level_problems(level.name, level.rule, by_level[depth], parents)
     for domains in instance.domains:
-        found += _domain_problems(domains, counts)
+        held = [leaf.held for leaf in instance.leaves]
+        found += _domain_problems(domains, counts, held)
     return found
 
 
@@ -55,7 +56,10 @@ def objective(instance: Instance, counts: Sequence[int]) -> list[tuple[str, str,
             found.append((level.name, "large", -squares))
         else:
             found.append((level.name, "squares", squares))
-    return found
+    if not instance.is_elastic:
+        return found
+    left_out = ("", "leftOut", instance.size - sum(counts))
+    return [*found, left_out] if instance.levels_first else [left_out, *found]
 
 
 def _leaf_problems(instance: Instance, leaf: Leaf, pods: int) -> list[str]:
@@ -95,11 +99,15 @@ def _level_problems(
     return found
 
 
-def _domain_problems(domains: Domains, counts: Sequence[int]) -> list[str]:
+def _domain_problems(domains: Domains, counts: Sequence[int], held: Sequence[int]) -> list[str]:
     pods = [sum(counts[leaf] for leaf in leaves) for leaves in domains.sets]
+    stood = [sum(held[leaf] for leaf in leaves) for leaves in domains.sets]
+    takes = [n > before for n, before in zip(pods, stood, strict=True)]
     found = []
-    if domains.at_most and max(pods, default=0) > domains.at_most:
-        found.append(f"{domains.name}: {max(pods)} pods in one domain, {domains.at_most} allowed")
+    if domains.at_most:
+        most = max((n for n, new in zip(pods, takes, strict=True) if new), default=0)
+        if most > domains.at_most:
+            found.append(f"{domains.name}: {most} pods in one domain, {domains.at_most} allowed")
     if domains.single and sum(1 for each in pods if each) > 1:
         found.append(f"{domains.name}: pods in more than one domain")
     if domains.max_skew:
@@ -107,9 +115,11 @@ def _domain_problems(domains: Domains, counts: Sequence[int]) -> list[str]:
         after = [old + new for old, new in zip(before, pods, strict=True)]
         lowest = min(after, default=0)
         if any(
-            n and total - lowest > domains.max_skew for n, total in zip(pods, after, strict=True)
+            new and total - lowest > domains.max_skew
+            for new, total in zip(takes, after, strict=True)
         ):
             found.append(f"{domains.name}: skew above {domains.max_skew}")
-    if domains.only and sum(counts) > sum(pods):
+    inside = {leaf for leaves in domains.sets for leaf in leaves}
+    if domains.only and any(counts[at] > held[at] for at in range(len(counts)) if at not in inside):
         found.append(f"{domains.name}: pods outside of all domains")
     return found

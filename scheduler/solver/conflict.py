@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.clock import perf_s
-from scheduler.solver import feasible, fold, tree
+from scheduler.solver import feasible, fold, layers, tree
 from scheduler.solver.answer import Advice, Conflict
 from scheduler.solver.instance import Instance, Level, Limits, Rule
 
@@ -29,6 +29,7 @@ def explain(instance: Instance, limits: Limits | None = None) -> Advice:
     than it had to be.
     """
     until = perf_s() + (limits or Limits()).total_s
+    instance = instance.fixed(instance.least)
     rules = frozenset(rules_of(instance))
     made = tree.build(instance)
     free = int(tree.build(with_rules(instance, frozenset(), _look(instance))).slots.sum())
@@ -44,7 +45,7 @@ def explain(instance: Instance, limits: Limits | None = None) -> Advice:
 
     if fits(rules):
         return Advice((), free=free)
-    smaller, larger = _sizes(instance, rules)
+    smaller, larger = _sizes(instance, rules, late)
     if int(made.slots.sum()) < instance.size or not fits(frozenset()):
         return Advice((Conflict("", "size", str(instance.size)),), smaller, larger, free)
     found, is_smallest = _smallest(rules, fits, late)
@@ -137,21 +138,23 @@ def _fits(instance: Instance, until: float) -> bool:
     parts = fold.by_domain(instance)
     if parts is not None:
         return any(_fits(part, until) for part in parts)
-    made = tree.build(instance)
-    if not feasible.fits(made):
-        return False
-    if not instance.domains:
-        return True
+    layered = layers.of(instance)
+    if layered is not None:
+        return feasible.fits(layered)
     from scheduler.solver import cpsat
 
+    made = tree.build(instance)
     return cpsat.exists(instance, made, Limits(), until - perf_s())
 
 
-def _sizes(instance: Instance, rules: frozenset[Conflict]) -> tuple[int, int]:
-    """Return the nearest sizes that fit under all rules; 0 when there is none."""
-    if instance.domains:
+def _sizes(
+    instance: Instance, rules: frozenset[Conflict], late: Callable[[], bool]
+) -> tuple[int, int]:
+    """Return the nearest sizes that fit under all rules; 0 when there is none or nobody knows."""
+    layered = layers.of(fold.folded(with_rules(instance, rules, _look(instance))))
+    bits = None if layered is None else feasible.sizes(layered, late)
+    if bits is None:
         return 0, 0
-    bits = feasible.sizes(tree.build(with_rules(instance, rules, _look(instance))))
     sizes = np.flatnonzero(np.array([int(bit) for bit in bin(bits)[:1:-1]]))
     held = sum(leaf.held for leaf in instance.leaves)
     below = sizes[(sizes < instance.size) & (sizes >= max(1, held))]
@@ -160,7 +163,9 @@ def _sizes(instance: Instance, rules: frozenset[Conflict]) -> tuple[int, int]:
 
 
 def _look(instance: Instance) -> int:
-    return max(LARGEST_LOOK, instance.size)
+    """Return the largest size that is looked at: none fits beyond the room of all leaves."""
+    most = tree.build(instance.fixed(max(LARGEST_LOOK, instance.size)))
+    return max(instance.size, min(LARGEST_LOOK, int(most.slots.sum())))
 
 
 def _smallest(

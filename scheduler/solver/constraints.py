@@ -107,24 +107,26 @@ class Between:
 
     def build(self, model: Variables) -> None:
         """Add the rows of each `Domains`."""
+        held = [leaf.held for leaf in model.instance.leaves]
         for number, domains in enumerate(model.instance.domains):
-            pods = [
-                sum(one.pods for one in model.classes if (number, each) in one.sets)
-                for each in range(len(domains.sets))
-            ]
-            _limit(model, domains, pods)
+            pods: list[Any] = [0] * len(domains.sets)
+            for one in model.classes:
+                for rule, each in one.sets:
+                    if rule == number:
+                        pods[each] = pods[each] + one.pods
+            stood = [sum(held[leaf] for leaf in leaves) for leaves in domains.sets]
+            if domains.at_most:
+                for each, here in zip(pods, stood, strict=True):
+                    model.cp.add(each <= max(domains.at_most, here))
+            if domains.only:
+                model.cp.add(sum(pods) - sum(stood) == model.pods[0][0] - sum(held))
             if domains.single:
                 _single(model, pods)
             if domains.max_skew:
-                _skew(model, domains, pods)
-
-
-def _limit(model: Variables, domains: Domains, pods: list[Any]) -> None:
-    if domains.at_most:
-        for each in pods:
-            model.cp.add(each <= domains.at_most)
-    if domains.only:
-        model.cp.add(sum(pods) == model.tree.size)
+                before = domains.existing or (0,) * len(pods)
+                leaving = (model.leaving.get((number, each), 0) for each in range(len(pods)))
+                left = [old - gone for old, gone in zip(before, leaving, strict=True)]
+                _skew(model, domains, (pods, left, stood))
 
 
 def _single(model: Variables, pods: list[Any]) -> None:
@@ -134,14 +136,19 @@ def _single(model: Variables, pods: list[Any]) -> None:
         model.cp.add(each <= model.tree.size * is_chosen)
 
 
-def _skew(model: Variables, domains: Domains, pods: list[Any]) -> None:
-    """A set that takes pods may be at most `max_skew` above the least of all sets."""
-    before = domains.existing or (0,) * len(pods)
-    highest = model.tree.size + max(before, default=0)
+def _skew(
+    model: Variables, domains: Domains, counts: tuple[list[Any], list[Any], list[int]]
+) -> None:
+    """A set that takes further pods may be at most `max_skew` above the least of all sets.
+
+    `counts` are by set: the group's pods, others that are there, and those of the group's that are held.
+    """
+    pods, before, stood = counts
+    highest = model.tree.size + max(domains.existing, default=0)
     lowest = model.cp.new_int_var(0, highest, "")
-    for old, new in zip(before, pods, strict=True):
+    for old, new, here in zip(before, pods, stood, strict=True):
         takes = model.cp.new_bool_var("")
-        model.cp.add(new <= model.tree.size * takes)
+        model.cp.add(new <= here + model.tree.size * takes)
         model.cp.add(lowest <= old + new)
         over = old + new - lowest - domains.max_skew
         model.cp.add(over <= 0).only_enforce_if(takes)

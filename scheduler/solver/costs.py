@@ -21,12 +21,17 @@ NEVER = 1 << 60  # the cost of what cannot be; everything above half of it count
 
 @dataclass(frozen=True)
 class Field:
-    """One stage: of which level (1 is the top), what is summed, where it stands in the words."""
+    """One stage: of which level (1 is the top), what is summed, where it stands in the words.
+
+    Its value is between -`below` and `most`.
+    """
 
     level: int
     measure: str
     word: int
     scale: int
+    most: int
+    below: int
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,28 @@ class Scale:
                 costs[field.word] += field.scale * _amounts(field.measure, counts)
         return costs
 
+    def stages(self, words: Ints, pods: Ints) -> list[Ints]:
+        """Return the stages' values for costs [words, n] of placements of `pods` [n] each, in order.
+
+        Squares instead of pairs, so that placements of different sizes can be compared.
+        """
+        found = []
+        # Counted up from the least that all stages of a word can be, each stage is a digit.
+        lowest = [0] * self.words
+        for field in self.fields:
+            lowest[field.word] += field.scale * field.below
+        # Within a word the least important stage stands first.
+        for at in sorted(range(len(self.fields)), key=lambda at: (self.fields[at].word, -at)):
+            field = self.fields[at]
+            digits = words[field.word] + lowest[field.word]
+            value = digits // field.scale % (field.most + field.below + 1) - field.below
+            if field.measure == "pairs":
+                value = 2 * value + pods
+            elif field.measure == "large":
+                value = 2 * value - pods
+            found.append(np.asarray(value))
+        return found
+
     def word_of(self, level: int) -> int:
         """Return the word that a level's stages stand in."""
         return next(field.word for field in self.fields if field.level == level)
@@ -56,6 +83,8 @@ def scale_of(tree: Tree) -> Scale:
     words: list[list[tuple[int, str, int]]] = [[]]
     width = 1
     for level in range(1, tree.depth + 1):
+        if level in tree.bare:
+            continue
         stages = [(level, measure, most) for measure, most in _stages(tree, level)]
         needed = math.prod(most + 1 for _, _, most in stages)
         if width * needed > WIDEST and words[-1]:
@@ -67,7 +96,9 @@ def scale_of(tree: Tree) -> Scale:
     for word, stages in enumerate(words):
         scale = 1
         for level, measure, most in reversed(stages):
-            fields.append(Field(level, measure, word, scale))
+            is_large = measure == "large"
+            span = (0, most) if is_large else (most, 0)
+            fields.append(Field(level, measure, word, scale, *span))
             scale *= most + 1
     return Scale(tree.size, len(words), tuple(fields))
 

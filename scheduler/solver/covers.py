@@ -48,7 +48,8 @@ class Covers:
         sums = number * together * self._width * size
         if number > 1 and (number > SETS or sums > SUMS):
             return np.zeros((0, together), dtype=np.int64)
-        return np.array(list(itertools.combinations(range(units), together)), dtype=np.int64)
+        found = list(itertools.combinations(range(units), together))
+        return np.array(found, dtype=np.int64).reshape(-1, together)
 
     def least(self, sets: Ints, needed: Ints, weights: Mapping[int, int]) -> Ints:
         """Return for each set the least weight that frees what it needs there; NEVER if nobody can."""

@@ -44,7 +44,7 @@ def program(
 ) -> Found:
     """Solve all stages within the limits; `hint` is a known placement per leaf of the tree."""
     found = Found()
-    if int(tree.room[0][0]) < tree.size or not len(tree.slots):
+    if int(tree.room[0][0]) < tree.least or not len(tree.slots):
         found.is_infeasible = True
         return found
     model = variables.make(instance, tree)
@@ -62,7 +62,7 @@ def program(
 
 def exists(instance: Instance, tree: Tree, limits: Limits, seconds: float) -> bool:
     """Return whether there is a placement at all; True when time is over before that is known."""
-    if int(tree.room[0][0]) < tree.size or not len(tree.slots):
+    if int(tree.room[0][0]) < tree.least or not len(tree.slots):
         return False
     model = variables.make(instance, tree)
     for constraint in ALL:
@@ -136,7 +136,7 @@ def _lower(solver: cp_model.CpSolver, status: Any) -> int:
 def _stage(model: Variables, stage: Objective, found: Found, lower: int) -> Stage:
     assert found.counts is not None  # noqa: S101
     value = _value(model, stage, found.counts)
-    name = model.instance.levels[stage.level - 1].name
+    name = model.instance.levels[stage.level - 1].name if stage.level else ""
     return Stage(name, stage.measure, value, min(lower, value), "CP-SAT")
 
 
@@ -148,6 +148,8 @@ def level_counts(tree: Tree, level: int, counts: Ints) -> Ints:
 
 
 def _value(model: Variables, stage: Objective, counts: Ints) -> int:
+    if stage.measure == "leftOut":
+        return model.tree.size - int(counts.sum())
     pods = level_counts(model.tree, stage.level, counts)
     if stage.measure == "units":
         return int((pods > 0).sum())

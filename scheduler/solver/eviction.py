@@ -6,13 +6,15 @@ proof that a group fits after its evictions is made here.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
+import msgspec
 import numpy as np
 
-from scheduler.base.errors import InputError
-from scheduler.solver import feasible, tree
-from scheduler.solver.instance import Candidate, Preemption
+from scheduler.base.errors import InputError, StateError
+from scheduler.solver import feasible, layers, tree
+from scheduler.solver.instance import Candidate, Domains, Instance, Preemption
 from scheduler.solver.tree import Ints, Tree
 
 Choice = Mapping[int, int]  # candidate index -> how many of its evictions are made
@@ -46,7 +48,8 @@ class Room:
             for one in problem.candidates
         ]
         # The tree of all leaves that can ever be used; only their slots change afterwards.
-        self._shape = self.tree({i: one.count for i, one in enumerate(problem.candidates)})
+        everybody = {i: one.count for i, one in enumerate(problem.candidates)}
+        self._shape = layers.of(instance, self.after(everybody))
 
     def after(self, evicted: Choice) -> Ints:
         """Return the slots of each leaf, held pods included, once `evicted` are gone."""
@@ -72,9 +75,21 @@ class Room:
         """Return the tree as it is after `evicted` have gone."""
         return tree.build(self.problem.instance, self.after(evicted))
 
+    @property
+    def knows_rules(self) -> bool:
+        """Whether `fits` can tell: not with rules over sets that do not lie in the tree."""
+        return self._shape is not None
+
     def fits(self, evicted: Choice) -> bool:
-        """Return whether the whole group fits after `evicted`; rules over `Domains` are not asked."""
-        return feasible.fits(self._shape.with_slots(self.after(evicted)))
+        """Return whether the whole group fits after `evicted`, where `knows_rules`."""
+        if self._shape is None:
+            raise StateError("rules between members that only a solve can judge")
+        shape = self._shape.with_slots(self.after(evicted))
+        return feasible.fits(shape.with_rules(self.rules(evicted)))
+
+    def rules(self, evicted: Choice) -> tuple[Domains, ...]:
+        """Return the rules over sets of leaves as they count after `evicted`."""
+        return rules_after(self.problem, self.problem.instance, evicted)
 
     def _check(self, candidate: Candidate) -> None:
         for leaf, amounts in candidate.freed.items():
@@ -82,6 +97,24 @@ class Room:
                 raise InputError(f"what it frees on leaf {leaf} has no place", where=candidate.name)
         if any(not 0 <= each < len(self.problem.budgets) for each in candidate.budgets):
             raise InputError("a budget is not there", where=candidate.name)
+
+
+def rules_after(problem: Preemption, instance: Instance, evicted: Choice) -> tuple[Domains, ...]:
+    """Return an instance's rules over sets of leaves without the evicted among the existing pods."""
+    gone: Counter[tuple[str, int]] = Counter()
+    for index, times in evicted.items():
+        for name, sets in problem.candidates[index].counted.items():
+            for number, pods in sets.items():
+                gone[name, number] += times * pods
+    if not gone:
+        return instance.domains
+    return tuple(
+        msgspec.structs.replace(
+            one,
+            existing=tuple(number - gone[one.name, at] for at, number in enumerate(one.existing)),
+        )
+        for one in instance.domains
+    )
 
 
 def violations(problem: Preemption, evicted: Choice) -> int:

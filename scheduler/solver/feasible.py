@@ -7,33 +7,50 @@ scheduler.solver.conflict for the rules in the way, and by scheduler.solver.vict
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from scheduler.solver.instance import Rule
+from scheduler.solver.layers import Layers, Masks
 from scheduler.solver.tree import Tree, allowed
 
 
-def sizes(tree: Tree) -> int:
-    """Return the sizes from 0 to the tree's own that fit under all rules, as bits."""
+def sizes(layers: Layers, late: Callable[[], bool] = lambda: False) -> int | None:
+    """Return the sizes from 0 to the tree's own that fit under all rules, as bits; None when late."""
+    found = 0
+    for masks in layers.choices(0):
+        if late():
+            return None
+        found |= _sizes(layers.tree, masks)
+    return found
+
+
+def fits(layers: Layers) -> bool:
+    """Return whether the whole group fits, or as many of it as have to be placed."""
+    tree = layers.tree
+    return any(_sizes(tree, masks) >> tree.least for masks in layers.choices())
+
+
+def _sizes(tree: Tree, masks: Masks) -> int:
+    """Return the sizes that fit under one of the layers' choices."""
     depth = tree.depth
     mask = (1 << (tree.size + 1)) - 1
     counts = _bits(allowed(tree.rule(depth), tree.size))
-    below = [_leaf(tree, at, counts) for at in range(len(tree.slots))]
+    below: list[list[int]] = [[_leaf(tree, at, counts)] for at in range(len(tree.slots))]
     for level in range(depth - 1, -1, -1):
-        rule = tree.rule(level + 1)
+        wanted = tree.used_below(level)
         starts = tree.starts[level].tolist()
         fits = _bits(allowed(tree.rule(level), tree.size)) | 1 if level else mask
-        below = [
-            _together(below[first:last], rule, mask) & fits
-            for first, last in itertools.pairwise(starts)
-        ]
-    return below[0]
-
-
-def fits(tree: Tree) -> bool:
-    """Return whether the whole group fits."""
-    return bool(sizes(tree) >> tree.size & 1)
+        own = [_bits(here) for here in masks[level]] if level in masks else None
+        units = []
+        for unit, (first, last) in enumerate(itertools.pairwise(starts)):
+            rows = _together(below[first:last], wanted, mask, is_bare=level + 1 in tree.bare)
+            if wanted and level not in tree.bare:
+                rows = [rows[wanted] | rows[0]]
+            here = fits if own is None else fits & own[unit]
+            units.append([row & here for row in rows])
+        below = units
+    return below[0][0]
 
 
 def added(first: int, second: int) -> int:
@@ -54,25 +71,38 @@ def _leaf(tree: Tree, at: int, fits: int) -> int:
     return counts >> held << held if held else counts | 1
 
 
-def _together(units: list[int], rule: Rule, mask: int) -> int:
-    """Return the counts that units hold together, with just so many of them used when that binds."""
-    wanted = rule.units_per_parent
+def _together(units: list[list[int]], wanted: int, mask: int, *, is_bare: bool) -> list[int]:
+    """Return the counts that units hold together, one row for each number of used ones if that binds.
+
+    A bare unit has such rows itself, and all used below it count.
+    """
     if not wanted:
         total = 1
-        for number, each in _alike(units):
+        for number, each in _alike([rows[0] for rows in units]):
             for _ in range(number):
                 total = added(total, each) & mask
                 if total == mask:
                     break
-        return total
-    rows = [1] + [0] * wanted
-    for each in units:
-        used = each & ~1
-        for row in range(wanted, 0, -1):
-            unused = rows[row] if each & 1 else 0
-            rows[row] = unused | (added(rows[row - 1], used) & mask if rows[row - 1] else 0)
-        rows[0] = rows[0] if each & 1 else 0
-    return rows[wanted] | rows[0]
+        return [total]
+    found = [1] + [0] * wanted
+    for rows in units:
+        own = rows if is_bare else [rows[0] & 1, rows[0] & ~1]
+        found = [
+            _any(
+                added(found[row - used], some) & mask
+                for used, some in enumerate(own[: row + 1])
+                if some and found[row - used]
+            )
+            for row in range(wanted + 1)
+        ]
+    return found
+
+
+def _any(some: Iterable[int]) -> int:
+    total = 0
+    for each in some:
+        total |= each
+    return total
 
 
 def _alike(units: list[int]) -> list[tuple[int, int]]:

@@ -1,7 +1,8 @@
 """Rules between members that the tree can carry itself: folded into slots and rules of levels.
 
 One member per host is a limit of a leaf, one domain per unit of a level is a rule of that level, and all
-in one domain is as many smaller problems as there are domains. What is left needs CP-SAT. Every fold
+in one domain is as many smaller problems as there are domains. What is left is for
+scheduler.solver.layers or CP-SAT. Every fold
 keeps the set of placements exactly as it was; called before solving, never before checking.
 """
 
@@ -40,10 +41,11 @@ def by_domain(instance: Instance) -> list[Instance] | None:
                 others += (msgspec.structs.replace(domains, single=False),)
             plain = msgspec.structs.replace(instance, domains=others)
             room = [_room(leaf, instance) for leaf in instance.leaves]
+            held = {at for at, leaf in enumerate(instance.leaves) if leaf.held}
             return [
                 _inside(plain, frozenset(leaves))
                 for leaves in domains.sets
-                if sum(room[leaf] for leaf in leaves) >= instance.size
+                if sum(room[leaf] for leaf in leaves) >= instance.least and held <= {*leaves}
             ]
     return None
 
@@ -72,12 +74,14 @@ def _limited(instance: Instance, domains: Domains) -> Instance | None:
 
     Leaves that the rule forbids have no room any more.
     """
-    if domains.single or domains.max_skew or _holds_outside(instance, domains):
+    if domains.single or domains.max_skew:
         return None
     if domains.at_most <= 0:
         return instance
     alone = {leaves[0] for leaves in domains.sets if len(leaves) == 1}
     wide = [frozenset(leaves) for leaves in domains.sets if len(leaves) > 1]
+    if any(sum(instance.leaves[leaf].held for leaf in each) > domains.at_most for each in wide):
+        return None
     leaves = tuple(
         _capped(leaf, domains.at_most) if at in alone else leaf
         for at, leaf in enumerate(instance.leaves)
@@ -87,12 +91,9 @@ def _limited(instance: Instance, domains: Domains) -> Instance | None:
 
 
 def _holds_outside(instance: Instance, domains: Domains) -> bool:
-    """Whether pods are held where they may not be, or more than may be: no placement, said by CP-SAT."""
+    """Whether pods are held on leaves of no set."""
     inside = {leaf for leaves in domains.sets for leaf in leaves}
-    return any(
-        leaf.held and (at not in inside if domains.only else leaf.held > domains.at_most > 0)
-        for at, leaf in enumerate(instance.leaves)
-    )
+    return any(leaf.held and at not in inside for at, leaf in enumerate(instance.leaves))
 
 
 def _as_level(

@@ -15,16 +15,21 @@ from scheduler.solver.tree import Ints, Tree
 
 
 def place(tree: Tree) -> Ints | None:
-    """Return the pods per leaf of the tree, None when the descent does not place the whole group."""
+    """Return the pods per leaf of the tree, None when the descent does not place the whole group.
+
+    Of an elastic one as many as there is room for, or else the fewest that have to be.
+    """
     free = [tree.slots]
     for level in range(tree.depth - 1, -1, -1):
         total = np.concatenate(([0], np.cumsum(free[0])))
         starts = tree.starts[level]
         free.insert(0, np.asarray(total[starts[1:]] - total[starts[:-1]]))
     taken = np.zeros(len(tree.slots), dtype=np.int64)
-    if int(free[0][0]) < tree.size or _descend(tree, free, 0, 0, tree.size, taken) != tree.size:
-        return None
-    return taken
+    for pods in dict.fromkeys((min(tree.size, int(free[0][0])), tree.least)):
+        taken[:] = 0
+        if pods >= tree.least and _descend(tree, free, 0, 0, pods, taken) == pods:
+            return taken
+    return None
 
 
 def _descend(tree: Tree, free: list[Ints], level: int, unit: int, pods: int, taken: Ints) -> int:

@@ -1,6 +1,6 @@
 """What a solve starts from: a tree with room in its leaves, a group and its rules, in plain records.
 
-Built by scheduler.plugins.sakkara from columns, sent as JSON to the process that solves, recorded as a
+Built by scheduler.plugins.groups from columns, sent as JSON to the process that solves, recorded as a
 test. Knows pods, units and amounts, and nothing of Kubernetes. The records hold no derived figures;
 those are in scheduler.solver.tree.
 """
@@ -82,7 +82,8 @@ class Domains(Record, frozen=True):
     `sets` holds indices into the instance's leaves; leaves in no set are free of the rule, unless
     `only` forbids them. `at_most` limits the pods in each set (anti-affinity: 1), `single` keeps all
     in one set (affinity), `max_skew` limits a set's pods, with those of others in `existing`, over the
-    least of all sets (topology spread).
+    least of all sets (topology spread). Held pods count, but are never in the wrong place themselves:
+    only where a further one is put do `at_most`, `max_skew` and `only` have to hold.
     """
 
     name: str
@@ -95,13 +96,34 @@ class Domains(Record, frozen=True):
 
 
 class Instance(Record, frozen=True):
-    """One group to be placed: `size` like pods over `leaves` under the rules of `levels`."""
+    """One group to be placed: `size` like pods over `leaves` under the rules of `levels`.
+
+    An elastic group has a `minimum` from 1 to `size` and takes any number of pods between them: the
+    most that fit, and of those placements the best by its levels; with `levels_first` the best by its
+    levels, and of those the most pods. 0 stands for `size`: all of them or none.
+    """
 
     levels: tuple[Level, ...]
     leaves: tuple[Leaf, ...]
     size: int
     request: tuple[int, ...] = ()
     domains: tuple[Domains, ...] = ()
+    minimum: int = 0
+    levels_first: bool = False
+
+    @property
+    def least(self) -> int:
+        """Return the fewest pods that may be placed."""
+        return self.minimum or self.size
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether fewer pods than `size` may be placed."""
+        return self.least < self.size
+
+    def fixed(self, size: int) -> Instance:
+        """Return the same group with just so many pods."""
+        return msgspec.structs.replace(self, size=size, minimum=0, levels_first=False)
 
 
 class Candidate(Record, frozen=True):
@@ -110,7 +132,8 @@ class Candidate(Record, frozen=True):
     `freed` maps an index of the instance's leaves to what one eviction frees there: slots
     when the instance has no request, amounts otherwise. `pods` counts the pods of one eviction,
     `count` how many of the like single pods there are. `budgets` maps an index into the problem's
-    budgets to the pods of one eviction that it protects.
+    budgets to the pods of one eviction that it protects. `counted` says how many of these pods stand in
+    the `existing` of which `Domains`: by its name and the number of the set.
     """
 
     name: str
@@ -120,6 +143,7 @@ class Candidate(Record, frozen=True):
     single: bool = False
     count: int = 1
     budgets: dict[int, int] = msgspec.field(default_factory=dict)
+    counted: dict[str, dict[int, int]] = msgspec.field(default_factory=dict)
 
 
 class Budget(Record, frozen=True):

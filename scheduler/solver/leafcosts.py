@@ -32,26 +32,50 @@ class LeafTables:
     order: Ints
     steps: tuple[Ints, ...] = ()
 
+    def needless(self, parents: Ints) -> Bools:
+        """Return the units of which enough like ones come before them, under the same of `parents`.
+
+        A group of n pods uses n units at most, and of like ones those whose names come first.
+        """
+        kind = np.unique(self.cost, axis=0, return_inverse=True)[1].reshape(-1)
+        kind = kind * (int(parents.max(initial=0)) + 1) + parents
+        order = np.argsort(kind, kind="stable")
+        first = np.searchsorted(kind[order], kind[order], side="left")
+        nth = np.empty(len(kind), dtype=np.int64)
+        nth[order] = np.arange(len(kind)) - first
+        may_be_empty = self.cost[:, 0] == 0
+        return np.asarray(may_be_empty & (nth >= self.tree.size))
+
     def of(self, unit: int) -> Ints:
         """Return the costs of one unit."""
         return self.cost[unit, : int(self.most[unit]) + 1]
 
-    def counts(self, unit: int, pods: int) -> tuple[Ints, Ints]:
-        """Return a unit's leaves and what they take in a best answer for `pods` (> 0)."""
+    def rows(self, unit: int) -> list[Ints]:
+        """Return the costs of one unit by how many leaves are used, where that binds; else one row."""
+        wanted = self.tree.used_below(self.tree.depth - 1)
+        if not wanted:
+            return [self.of(unit)]
+        length = int(self.most[unit]) + 1
+        return [self.steps[-1][unit, row, :length] for row in range(wanted + 1)]
+
+    def counts(self, unit: int, pods: int, used: int) -> tuple[Ints, Ints]:
+        """Return a unit's leaves and what they take in a best answer for `pods` (> 0).
+
+        `used` is how many leaves take some, 0 where that is open.
+        """
         first, last = self.tree.starts[self.tree.depth - 1][unit : unit + 2].tolist()
         leaves = self.order[first:last]
         rule = self.tree.rule(self.tree.depth)
         if self.steps:
-            return leaves, self._walk_back(unit, leaves, pods)
+            return leaves, self._walk_back(unit, leaves, pods, used)
         factor = max(1, rule.factor)
         room = _limits(rule, self.tree.slots[leaves]) // factor
         return leaves, _fill(rule, room, pods // factor) * factor
 
-    def _walk_back(self, unit: int, leaves: Ints, pods: int) -> Ints:
+    def _walk_back(self, unit: int, leaves: Ints, pods: int, row: int) -> Ints:
         tree, rule = self.tree, self.tree.rule(self.tree.depth)
         taken = np.zeros(len(leaves), dtype=np.int64)
-        row = rule.units_per_parent
-        used = 1 if row else 0
+        used = 1 if rule.units_per_parent else 0
         left = pods
         for at in range(min(len(leaves), len(self.steps) - 1) - 1, -1, -1):
             leaf = int(leaves[at])

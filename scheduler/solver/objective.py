@@ -110,20 +110,39 @@ class Even:
         model.cp.add(self._squares[unit] >= (2 * k + 1) * pods - k * (k + 1) * used)
 
 
+class LeftOut:
+    """Few pods of an elastic group that are not placed."""
+
+    measure = "leftOut"
+    level = 0
+
+    def expression(self, model: Variables) -> Any:
+        """Return how many of the group's pods are not placed."""
+        return model.tree.size - model.pods[0][0]
+
+
 def stages(model: Variables) -> list[Objective]:
     """Return the stages of all levels, the most important first."""
+    tree = model.tree
     found: list[Objective] = []
+    is_elastic = tree.least < tree.size
+    if is_elastic and not tree.levels_first:
+        found.append(LeftOut())
     for level in range(1, model.tree.depth + 1):
         if model.tree.rule(level).kind == "pack":
             found += [Units(level), Large(level)]
         else:
             found.append(Even(level))
+    if is_elastic and tree.levels_first:
+        found.append(LeftOut())
     return found
 
 
 def narrow(model: Variables) -> None:
     """Limit the top level's counts to the water level, where nothing but room decides about them."""
     tree = model.tree
+    if tree.least < tree.size:
+        return
     plain = not any(rule.has_numbers or rule.is_hard_pack for rule in tree.rules)
     if tree.depth < 2 or not plain or tree.rule(1).kind != "spread" or model.instance.domains:
         return
@@ -140,9 +159,11 @@ def narrow(model: Variables) -> None:
 def bound(model: Variables, stage: Objective) -> int:
     """Return a lower limit of a stage that follows from the room alone."""
     tree, level = model.tree, stage.level
+    if stage.measure == "leftOut":
+        return 0
     room = np.sort(tree.room[level])[::-1]
     if stage.measure == "units":
-        reach = np.searchsorted(np.cumsum(room), tree.size) + 1
+        reach = np.searchsorted(np.cumsum(room), tree.least) + 1
         return max(int(reach), tree.rule(level).units_per_parent, 1)
     if stage.measure == "large":
         before = np.concatenate(([0], np.cumsum(room)[:-1]))
@@ -150,5 +171,5 @@ def bound(model: Variables, stage: Objective) -> int:
         return -int((filled * filled).sum())
     parts = tree.rule(level).partitions if level == 1 else 0
     parts = parts or int((room > 0).sum())
-    share, rest = divmod(tree.size, max(1, parts))
+    share, rest = divmod(tree.least, max(1, parts))
     return rest * (share + 1) ** 2 + (parts - rest) * share**2

@@ -13,6 +13,7 @@ import msgspec
 from scheduler.solver import conflict, solve
 from scheduler.solver.answer import Advice, Answer, Victims
 from scheduler.solver.instance import Instance, Limits, Preemption, Solver
+from scheduler.solver.mixed import Mixed, MixedAnswer, MixedPreemption
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="place"):
@@ -31,7 +32,21 @@ class Evict(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag
     limits: Limits = Limits()
 
 
-Question: TypeAlias = Place | Evict
+class PlaceMixed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="placeMixed"):
+    """Place a group of unlike members."""
+
+    group: Mixed
+    limits: Limits = Limits()
+
+
+class EvictMixed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="evictMixed"):
+    """Find the fewest victims that make room for a group of unlike members."""
+
+    problem: MixedPreemption
+    limits: Limits = Limits()
+
+
+Question: TypeAlias = Place | Evict | PlaceMixed | EvictMixed
 
 
 class Solution(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -41,6 +56,7 @@ class Solution(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     advice: Advice | None = None
     says: str = ""
     victims: Victims | None = None
+    mixed: MixedAnswer | None = None
 
 
 def answer(question: Question) -> Solution:
@@ -49,6 +65,12 @@ def answer(question: Question) -> Solution:
         from scheduler.solver import victims
 
         return Solution(victims=victims.solve(question.problem, question.limits))
+    if isinstance(question, PlaceMixed | EvictMixed):
+        from scheduler.solver import mixed
+
+        if isinstance(question, EvictMixed):
+            return Solution(mixed=mixed.evict(question.problem, question.limits))
+        return Solution(mixed=mixed.solve(question.group, question.limits))
     placed = solve.solve(question.instance, question.limits, question.solver)
     if placed.outcome != "infeasible" or not question.advise:
         return Solution(placed)
@@ -56,7 +78,7 @@ def answer(question: Question) -> Solution:
     return Solution(placed, advice, conflict.message(advice, question.instance.size))
 
 
-def decode(plain: object) -> Question:
-    """Read a question from plain data; as JSON has it, the keys of numbers are texts."""
-    question: Question = msgspec.convert(plain, Place | Evict, str_keys=True)
+def read(payload: bytes) -> Question:
+    """Read a question from JSON; msgspec's errors say what is wrong with it."""
+    question: Question = msgspec.json.decode(payload, type=Question)
     return question

@@ -1,9 +1,9 @@
 """The door: an instance in, a checked answer with its proof out.
 
-`Auto` takes the exact program wherever it covers the instance and fits into the time, CP-SAT for the
-rest; `CPSAT` proves with CP-SAT and starts from the exact answer. What finds nothing in time falls back to
-what the others have, at last to the greedy descent. No answer leaves here that scheduler.solver.check
-objects to.
+`Auto` tries the exact program wherever it covers the instance, and CP-SAT when that does not or is not
+done in time; `CPSAT` proves with CP-SAT and starts from the exact answer. Whatever is known when time is
+over, the best of it is the answer: never one that is worse than the greedy descent's. No answer leaves
+here that scheduler.solver.check objects to.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ import numpy as np
 
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import StateError
-from scheduler.solver import check, costs, decode, exact, fold, greedy, tree
+from scheduler.solver import check, costs, decode, exact, fold, greedy, layers, tree
 from scheduler.solver.answer import Answer, Outcome, Stage
 from scheduler.solver.instance import Instance, Limits, Solver
+from scheduler.solver.layers import Layers
 from scheduler.solver.tree import Ints, Tree
 
 if TYPE_CHECKING:
     from scheduler.solver.cpsat import Found
 
 NOTHING = -(1 << 62)  # the bound of a stage of which nothing is known
-EXACT_SUMS_PER_S = 100e6  # what the exact program does at most; decides whether it is tried
+# What part of the time the exact program has before CP-SAT needs the rest; after which part of its own
+# it is judged by its pace; how many times too slow it may seem then, for the work is known roughly only.
+EXACT_PART, TRIAL, HOPELESS = 0.6, 0.25, 3.0
 
 
 def solve(instance: Instance, limits: Limits | None = None, solver: Solver = "Auto") -> Answer:
@@ -72,37 +75,49 @@ def _any_domain(instance: Instance, best: Callable[[Instance], Answer]) -> Answe
 def _best(
     instance: Instance, limits: Limits, solver: Solver, left_s: Callable[[], float]
 ) -> Answer:
-    made = tree.build(instance)
+    layered = layers.of(instance)
     known = None
-    if exact.separable(instance):
-        known = _exact(instance, made, limits, solver, left_s)
-        if solver == "Exact" or (solver == "Auto" and known is not None):
-            return known or _greedy(instance, made)
+    if layered is not None:
+        known = _exact(instance, layered, limits, solver, left_s)
+        if solver in ("Auto", "Exact") and known is not None:
+            return known
+    made = tree.build(instance)
+    guess = _greedy(instance, made)
     if solver == "Exact":
-        return _greedy(instance, made)
+        return guess
     hint = None
-    if known is not None and known.outcome == "placed":
-        hint = np.array(known.counts, dtype=np.int64)[made.leaf]
+    start = known or guess
+    if start.outcome == "placed":
+        hint = np.array(start.counts, dtype=np.int64)[made.leaf]
+    # Loading CP-SAT can take longer than the search, so that is not on the search's clock.
+    loading = perf_s()
     from scheduler.solver import cpsat
 
-    return _proven(instance, made, cpsat.program(instance, made, limits, left_s, hint), known)
+    loaded_s = perf_s() - loading
+    found = cpsat.program(instance, made, limits, lambda: left_s() + loaded_s, hint)
+    return _better(_proven(instance, made, found, known), guess)
 
 
 def _exact(
-    instance: Instance, made: Tree, limits: Limits, solver: Solver, left_s: Callable[[], float]
+    instance: Instance, made: Layers, limits: Limits, solver: Solver, left_s: Callable[[], float]
 ) -> Answer | None:
-    """Return the exact program's answer, None when it does not fit into the time."""
-    share = 1.0 if solver == "Exact" else 0.5
-    if exact.work(made) > share * limits.total_s * EXACT_SUMS_PER_S:
-        return None
-    until = (1 - share) * limits.total_s
-    scale = costs.scale_of(made)
-    counts = exact.program(made, scale, lambda: left_s() < until)
+    """Return the exact program's answer, None when it does not come within its part of the time.
+
+    It is given up early when, at the pace so far, it would take far longer than it may.
+    """
+    begin = left_s()
+    allowed = (1.0 if solver == "Exact" else EXACT_PART) * limits.total_s
+
+    def late(done: float) -> bool:
+        spent = begin - left_s()
+        return spent > allowed or (spent > TRIAL * allowed and spent > HOPELESS * allowed * done)
+
+    counts = exact.program(made, costs.scale_of(made.tree), late)
     if counts is None:
         return None
     if not len(counts):
         return Answer("infeasible", solver="exact program")
-    placed = on_leaves(instance, made, decode.canonical(made, counts))
+    placed = on_leaves(instance, made.tree, decode.canonical(made.tree, counts))
     stages = tuple(
         Stage(level, measure, value, value, "exact program")
         for level, measure, value in check.objective(instance, placed)
@@ -110,12 +125,39 @@ def _exact(
     return Answer("placed", placed, stages, "exact program")
 
 
+def _better(found: Answer, other: Answer) -> Answer:
+    """Return the better of an answer with its bounds and another without any.
+
+    A stage's bound was proven with the stages before it at their values, so it holds for the other
+    answer up to the first stage in which that one is better.
+    """
+    if other.outcome != "placed" or found.outcome == "infeasible" or found.optimal:
+        return found
+    if found.outcome != "placed":
+        return other
+    mine, others = ([one.value for one in each.stages] for each in (found, other))
+    if mine <= others:
+        return found
+    first = next(at for at, (a, b) in enumerate(zip(mine, others, strict=True)) if a != b)
+    stages = tuple(
+        Stage(
+            better.level,
+            better.measure,
+            better.value,
+            min(one.bound, better.value) if at <= first else NOTHING,
+            one.by if at <= first else "",
+        )
+        for at, (one, better) in enumerate(zip(found.stages, other.stages, strict=True))
+    )
+    return msgspec.structs.replace(other, stages=stages)
+
+
 def _proven(instance: Instance, made: Tree, found: Found, known: Answer | None) -> Answer:
     """Return CP-SAT's answer; of equally good ones the exact program's, with its proofs for the rest."""
     if found.counts is None:
         if found.is_infeasible:
             return Answer("infeasible", solver="CP-SAT")
-        return known or _greedy(instance, made)
+        return known or Answer("unknown", solver="CP-SAT")
     answer = Answer(
         "placed", on_leaves(instance, made, found.counts), tuple(found.stages), "CP-SAT"
     )

@@ -23,10 +23,11 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Tree:
-    """Columns of a tree; `starts[l][u]` to `starts[l][u + 1]` are the children of unit u of level l.
+    """Columns of a tree for a group of `least` to `size` pods; `starts[l][u]` to `starts[l][u + 1]` are the children of unit u of level l.
 
     `room[l]` is the effective capacity: the most pods that a unit can hold under the rules at and
-    below its level. `leaf` maps the units of the last level to the instance's leaves.
+    below its level (never too little). `leaf` maps the units of the last level to the instance's leaves.
+    `bare` are levels made of rules over sets of leaves: see scheduler.solver.layers.
     """
 
     size: int
@@ -37,6 +38,9 @@ class Tree:
     slots: Ints
     held: Ints
     room: tuple[Ints, ...] = ()
+    bare: tuple[int, ...] = ()
+    least: int = 0
+    levels_first: bool = False
 
     @property
     def depth(self) -> int:
@@ -59,6 +63,16 @@ class Tree:
     def rule(self, level: int) -> Rule:
         """Return the rule of the units of a level (>= 1)."""
         return self.rules[level - 1]
+
+    def used_below(self, level: int) -> int:
+        """Return how many units are used under each used unit of a level; 0 when that is open.
+
+        Below a bare level the rule of the next other one counts.
+        """
+        below = level + 1
+        while below in self.bare:
+            below += 1
+        return self.rule(below).units_per_parent
 
 
 def slots_of(leaf: Leaf, request: tuple[int, ...]) -> int:
@@ -101,7 +115,7 @@ def build(instance: Instance, slots: Ints | None = None, *, with_full: bool = Fa
     if slots is None:
         slots = np.array([_slots_of(leaf, instance) for leaf in leaves])
     usable = [row for row, fits in enumerate(slots.tolist()) if fits > 0 or with_full]
-    paths = {row: filled(leaves[row].path, depth) for row in usable}
+    paths = [leaf.path if len(leaf.path) == depth else filled(leaf.path, depth) for leaf in leaves]
     order = sorted(usable, key=paths.__getitem__)
     starts, names = _columns([paths[row] for row in order], depth)
     rows = np.array(order, dtype=np.int64)
@@ -115,6 +129,8 @@ def build(instance: Instance, slots: Ints | None = None, *, with_full: bool = Fa
         rows,
         np.minimum(slots[rows], instance.size) if len(rows) else rows,
         held,
+        least=instance.least,
+        levels_first=instance.levels_first,
     )
     return replace(plain, room=rooms(plain))
 
@@ -142,13 +158,17 @@ def check(instance: Instance) -> None:
         raise InputError("an instance needs at least one level")
     if instance.size < 1:
         raise InputError(f"a group of {instance.size} pods cannot be placed")
+    if not 0 <= instance.minimum <= instance.size:
+        raise InputError(f"a minimum of {instance.minimum} is not between 1 and {instance.size}")
     if sum([leaf.held for leaf in instance.leaves]) > instance.size:
         raise InputError("more pods are held than the group has")
     depth = len(instance.levels)
     paths = [leaf.path for leaf in instance.leaves]
-    if len({filled(path, depth) for path in paths}) < len(paths):
+    lengths = set(map(len, paths))
+    whole = paths if lengths <= {depth} else [filled(path, depth) for path in paths]
+    if len(set(whole)) < len(paths):
         raise InputError("two leaves have the same path")
-    if not {len(path) for path in paths} <= set(range(1, depth + 1)):
+    if not lengths <= set(range(1, depth + 1)):
         wrong = next(path for path in paths if not 1 <= len(path) <= depth)
         raise InputError(f"the path is not between 1 and {depth} long", where="/".join(wrong))
 

@@ -8,7 +8,7 @@ thousand leaves need a few thousand numbers. Leaves that a rule tells apart (hel
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +43,10 @@ class LeafClass:
 
 @dataclass(frozen=True)
 class Variables:
-    """The model under construction and its variables; constraints and objectives add to it."""
+    """The model under construction and its variables; constraints and objectives add to it.
+
+    `leaving` has how many of the existing pods leave each (rule, set) of the instance's `Domains`.
+    """
 
     cp: cp_model.CpModel
     instance: Instance
@@ -51,6 +54,7 @@ class Variables:
     pods: tuple[tuple[Any, ...], ...]
     used: tuple[tuple[Any, ...], ...]
     classes: tuple[LeafClass, ...]
+    leaving: Mapping[tuple[int, int], Any] = field(default_factory=dict)
 
     def below(self, unit: int) -> Iterator[LeafClass]:
         """Yield the leaf classes of a unit of the level above the leaves."""
@@ -63,7 +67,9 @@ def make(instance: Instance, tree: Tree, left_out: Bools | None = None) -> Varia
     The leaves in `left_out` get no histogram: the caller has other variables for them.
     """
     cp = cp_model.CpModel()
-    pods: list[tuple[Any, ...]] = [(tree.size,)]
+    is_fixed = tree.least == tree.size
+    total = tree.size if is_fixed else cp.new_int_var(tree.least, tree.size, "placed")
+    pods: list[tuple[Any, ...]] = [(total,)]
     used: list[tuple[Any, ...]] = [(1,)]
     for level in range(1, tree.depth):
         fits = allowed(tree.rule(level), tree.size)

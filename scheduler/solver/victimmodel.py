@@ -92,7 +92,9 @@ class Model:
         }
         opened = tuple(_open(plain, at) for at in np.flatnonzero(is_alone).tolist())
         summed = () if alone is None else self._summed(plain)
-        self._variables = replace(plain, classes=plain.classes + opened + summed)
+        self._variables = replace(
+            plain, classes=plain.classes + opened + summed, leaving=self._leaving()
+        )
         for constraint in ALL:
             constraint.build(self._variables)
         self._freed(opened)
@@ -116,6 +118,17 @@ class Model:
             return Decision(None, bound)
         chosen = {index: solver.value(variable) for index, variable in self._choice.items()}
         return Decision({index: n for index, n in chosen.items() if n}, bound)
+
+    def _leaving(self) -> dict[tuple[int, int], Any]:
+        """Return how many existing pods leave each set of each rule between members."""
+        found: dict[tuple[int, int], Any] = {}
+        for rule, domains in enumerate(self._room.problem.instance.domains):
+            for index in (*self._task.decided, *self._task.gone):
+                one = self._candidates[index]
+                times = self._choice.get(index, one.count)
+                for number, pods in one.counted.get(domains.name, {}).items():
+                    found[rule, number] = found.get((rule, number), 0) + pods * times
+        return found
 
     def _term(self, group: tuple[int, ...]) -> Any:
         """Return the variable that says that all of a group of candidates go."""
@@ -210,7 +223,7 @@ class Model:
                 self._covered(level, free, gained)
 
     def _covered(self, level: int, free: list[int], gained: list[dict[Group, int]]) -> None:
-        """What it costs to free enough in the units that take the whole group is a lower limit.
+        """What it costs to free enough in the units that take the group is a lower limit.
 
         The root is such a unit; below it they are known to be so many.
         """
@@ -221,7 +234,7 @@ class Model:
         counts = {index: one.count for index, one in enumerate(self._candidates)}
         covers = Covers([{who[0]: gain for who, gain in one.items()} for one in gained], counts)
         sets = covers.sets(together, tree.size)
-        needed = tree.size - np.array(free, dtype=np.int64)[sets].sum(axis=1)
+        needed = tree.least - np.array(free, dtype=np.int64)[sets].sum(axis=1)
         used = self._variables.used[level]
 
         def rows(these: Bools) -> Iterator[list[Any]]:

@@ -1,7 +1,8 @@
 """Who is evicted for a group: the least harm that makes it fit, with proof.
 
 Violated budgets come first (or are forbidden), then pods by priority from the highest eligible one
-down, then groups (a single pod is a group of one). Where budgets play no part, plain feasibility tells the highest priority that
+down, then groups (a single pod is a group of one). Nobody goes for more pods than the group's minimum;
+what is free then takes as many as there is room for. Where budgets play no part, plain feasibility tells the highest priority that
 has to suffer, and everybody below is imagined gone while that one is decided. Then the group is placed
 into the freed room. Nothing here evicts anybody.
 
@@ -75,6 +76,9 @@ class Search:
             self._nothing_to_do()
             return
         everybody = self._all_of(range(len(self._problem.candidates)))
+        if not self._more_is_better:
+            self._one_by_one()
+            return
         verdict = self._verdict(everybody)
         if verdict != "placed":
             self._is_infeasible = verdict == "infeasible"
@@ -91,6 +95,40 @@ class Search:
         self._fewest_groups()
         if not all(stage.proven for stage in self._stages):
             self._spare()
+
+    @property
+    def _more_is_better(self) -> bool:
+        """Whether a group that fits after some evictions also fits after more of them.
+
+        Not where candidates count in a rule of spread: without them their domain is the emptiest.
+        """
+        return not any(one.counted for one in self._problem.candidates)
+
+    def _one_by_one(self) -> None:
+        """Decide all stages over all candidates, with nobody imagined gone."""
+        self._eligible = tuple(range(len(self._problem.candidates)))
+        shape = self._room.tree(self._all_of(self._eligible))
+        if not len(shape.slots) or int(shape.room[0][0]) < shape.least:
+            self._is_infeasible = True
+            return
+        if self._problem.budgets:
+            found = self._minimise(self._eligible, (), None)
+            self._known = found.chosen
+            self._is_infeasible = found.is_infeasible
+            if found.chosen is None:
+                return
+            value = eviction.violations(self._problem, found.chosen)
+            self._violations = value
+            self._stages.append(Stage("", "violations", value, min(found.bound, value), "CP-SAT"))
+            if self._problem.forbid and value:
+                self._known = None
+                self._is_infeasible = found.bound > 0
+                return
+        for priority in self._priorities():
+            self._least_pods(priority)
+            if self._known is None:
+                return
+        self._fewest_groups()
 
     def result(self) -> Victims:
         """Return the victims, and where the group goes then."""
@@ -173,7 +211,9 @@ class Search:
         gone = tuple(
             i
             for i in self._eligible
-            if candidates[i].priority < priority and not candidates[i].budgets
+            if candidates[i].priority < priority
+            and not candidates[i].budgets
+            and self._more_is_better
         )
         spared = {i: n for i, n in self._evicted().items() if i not in own} | self._all_of(gone)
         if self._suffices(spared):
@@ -184,9 +224,16 @@ class Search:
         found = self._minimise(decided, gone, own)
         if found.chosen is not None:
             self._known = found.chosen | self._all_of(gone)
+        if self._known is None:
+            self._is_infeasible = found.is_infeasible
+            return
         value = eviction.pods(self._problem, self._evicted(), priority)
         # Nobody of this priority would do only with other choices above; with none there, one has to go.
-        is_first = not self._problem.budgets and not any(kept for _, kept in self._frozen)
+        is_first = (
+            self._more_is_better
+            and not self._problem.budgets
+            and not any(kept for _, kept in self._frozen)
+        )
         least = max(found.bound, min(own.values()) if is_first else 0)
         self._keep(own, Stage(str(priority), "pods", value, min(value, least), "CP-SAT"))
 
@@ -260,7 +307,7 @@ class Search:
 
     def _verdict(self, evicted: Choice) -> Outcome:
         """Return whether the group fits after these evictions; unknown when there is no time to ask."""
-        if not self._problem.instance.domains:
+        if self._room.knows_rules:
             return "placed" if self._room.fits(evicted) else "infeasible"
         return self._placed(evicted).outcome if self._left(SPARE) > 0 else "unknown"
 
@@ -271,7 +318,8 @@ class Search:
             Leaf(leaf.path, fits, held=leaf.held)
             for leaf, fits in zip(self._asked.leaves, slots, strict=True)
         )
-        after = msgspec.structs.replace(self._asked, leaves=leaves, request=())
+        rules = eviction.rules_after(self._problem, self._asked, evicted)
+        after = msgspec.structs.replace(self._asked, leaves=leaves, request=(), domains=rules)
         # Once the victims are known, their placement gets its share even when the time is nearly over.
         left = max((1.0 - SPARE) * self._limits.total_s, self._left(1.0))
         return placing.solve(after, msgspec.structs.replace(self._limits, total_s=left))

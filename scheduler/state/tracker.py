@@ -7,7 +7,8 @@ changes equals what a fresh one holds after `rebuild` on the resulting cluster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from scheduler.state.change import Change
 
@@ -43,6 +44,25 @@ class Tracker(Protocol):
     def copy(self) -> Tracker:
         """Return an independent copy."""
         ...
+
+
+class TrackerKey(NamedTuple):
+    """What tells trackers apart: the class itself and its arguments, or a name that is shared.
+
+    Classes of equal names in two modules are two classes.
+    """
+
+    kind: type[Tracker]
+    arguments: tuple[Hashable, ...] = ()
+    name: str = ""
+
+    def __str__(self) -> str:
+        said = ", ".join(map(str, self.arguments))
+        return self.name or f"{self.kind.__module__}.{self.kind.__qualname__}({said})"
+
+    def made(self) -> Tracker:
+        """Return a new tracker of this kind, which has followed nothing yet."""
+        return self.kind(*self.arguments)
 
 
 def hears_of(tracker: Tracker, kind: str) -> bool:

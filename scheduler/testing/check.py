@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from scheduler.testing import laws
+from scheduler.testing.keys import keeps_its_key
 from scheduler.testing.samples import Manifest, Samples, usual_samples
 from scheduler.testing.scene import PluginClass
 from scheduler.testing.trial import Trial
@@ -22,7 +23,7 @@ LAWS: tuple[Law, ...] = (
     laws.repeats_itself,
     laws.ignores_row_order,
     laws.is_local,
-    laws.keeps_its_rules,
+    keeps_its_key,
     laws.gives_back,
     laws.tracks,
     laws.sorts_strictly,

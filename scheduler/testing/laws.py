@@ -1,6 +1,7 @@
 """The laws that every plugin keeps, one function each: they yield what is wrong.
 
-`check_plugin` runs them all. That a rejected pod is woken again has a module of its own (`waking`).
+`check_plugin` runs them all. That a rejected pod is woken again, and that what is kept per key stays right,
+have modules of their own (`waking`, `keys`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from scheduler.engine.queue.queues import QueuedPod
 from scheduler.framework.answers import States
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import Rejected
 from scheduler.objects.pod import Pod
 from scheduler.testing.evaluate import Evaluation, look
@@ -78,13 +78,13 @@ def writes_nothing(trial: Trial) -> Iterator[str]:
 def repeats_itself(trial: Trial) -> Iterator[str]:
     """Asked twice, the plugin says the same."""
     scene = trial.scene()
-    yield from _differences(trial.looks(scene), trial.looks(scene), "the second time")
+    yield from differences(trial.looks(scene), trial.looks(scene), "the second time")
 
 
 def ignores_row_order(trial: Trial) -> Iterator[str]:
     """What the plugin says of a node does not depend on the node's row."""
     backwards = trial.scene(trial.samples.nodes[::-1])
-    yield from _differences(trial.looks(), trial.looks(backwards), "with rows in another order")
+    yield from differences(trial.looks(), trial.looks(backwards), "with rows in another order")
 
 
 def is_local(trial: Trial) -> Iterator[str]:
@@ -121,28 +121,6 @@ def _keeps_no_rows(trial: Trial) -> Iterator[str]:
             yield f"pod {pod.key}: a few rows with the state of all are judged differently"
 
 
-def keeps_its_rules(trial: Trial) -> Iterator[str]:
-    """Row rules say of single rows what filter and score say, and the same of pods with one key."""
-    scene = trial.scene()
-    nodes = scene.nodes()
-    rows = np.flatnonzero(nodes.exists).tolist()
-    known: dict[tuple[str, Any], tuple[str, list[int]]] = {}
-    for pod, evaluation in trial.looks(scene):
-        cycle = scene.cycle(pod)
-        verdicts = [int(evaluation.filter[nodes.name(row)].is_success) for row in rows]
-        scores = [evaluation.normalized.get(nodes.name(row), -1) for row in rows]
-        for point, answers in (("filter", verdicts), ("score", scores)):
-            rule: RowRule | None = getattr(scene.plugin, f"{point}_rule")(cycle)
-            asked = evaluation.pre_filter.is_success if point == "filter" else -1 not in scores
-            if rule is None or not asked:
-                continue
-            if rule.cells is not None and answers != [int(rule.cells(nodes)(row)) for row in rows]:
-                yield f"pod {pod.key}: the cells of its rule differ from what {point} says"
-            other, said = known.setdefault((point, rule.key), (pod.key, answers))
-            if said != answers:
-                yield f"pods {other} and {pod.key}: one key, but {point} tells them apart"
-
-
 def gives_back(trial: Trial) -> Iterator[str]:
     """Reserve and unreserve leave no trace; unreserve without reserve does nothing."""
     if not trial.cls.serves("reserve"):
@@ -163,7 +141,7 @@ def gives_back(trial: Trial) -> Iterator[str]:
             scene.runner.unreserve(cycle, node, states)
         except PluginError as error:
             yield f"pod {pod.key}: {error}"
-    yield from _differences(before, trial.looks(scene), "after reserve and unreserve")
+    yield from differences(before, trial.looks(scene), "after reserve and unreserve")
 
 
 def tracks(trial: Trial) -> Iterator[str]:
@@ -173,14 +151,14 @@ def tracks(trial: Trial) -> Iterator[str]:
         pass  # some plugins ask for their tracker late
     for placed in list(scene.cluster.pods)[::2]:
         scene.follow(scene.cluster.drop_pod(placed.pod.metadata.uid))
-    for name, tracker in scene.handle.trackers.items():
-        anew = type(tracker)()
+    for key, tracker in scene.handle.trackers.items():
+        anew = key.made()
         anew.rebuild(scene.cluster)
         expected, held = anew.columns(), tracker.columns()
         for column in sorted({*expected, *held}):
             both = column in expected and column in held
             if not both or not np.array_equal(expected[column], held[column]):
-                yield f"tracker {name}: {column} differs from one built afresh"
+                yield f"tracker {key}: {column} differs from one built afresh"
 
 
 def sorts_strictly(trial: Trial) -> Iterator[str]:
@@ -204,7 +182,7 @@ def sorts_strictly(trial: Trial) -> Iterator[str]:
             yield f"{one.pod.key} < {two.pod.key} < {three.pod.key}, but not the first < the last"
 
 
-def _differences(
+def differences(
     first: Iterator[tuple[Pod, Evaluation]] | Sequence[tuple[Pod, Evaluation]],
     second: Iterator[tuple[Pod, Evaluation]],
     when: str,

@@ -60,8 +60,9 @@ class Scene:
         )
         self.profile = build_profile(spec, Registry((cls,)), handle)
         # A plugin may serve no point at all yet (a class that only declares arguments).
-        self.plugin = self.profile.plugins.get(cls.name) or cls(spec.args[cls.name], handle)
-        self.runner = Runner(self.profile)
+        self.plugin: Any = self.profile.plugins.get(cls.name) or cls(spec.args[cls.name], handle)
+        # What is kept of a pod's likes must not stand in for the plugin's own verdict.
+        self.runner = Runner(self.profile, keeps=False)
 
     def fill(
         self,

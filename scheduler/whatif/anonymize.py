@@ -15,7 +15,7 @@ from scheduler.whatif.export import Object
 
 # Fields whose values are words of the API; times tell nothing either.
 _KEPT_FIELDS: Final = re.compile(
-    "accessModes|apiVersion|duration|durations|effect|kind|minAvailable|maxUnavailable"
+    "accessModes|apiVersion|disruptionMode|duration|durations|effect|kind|minAvailable|maxUnavailable"
     "|nodeAffinityPolicy|nodeMemoryCollectPolicy|nodeTaintsPolicy|operator|phase"
     "|podManagementPolicy|policyType|preemptionPolicy|protocol|priority|qos|qosClass|reason"
     "|reclaimPolicy|persistentVolumeReclaimPolicy|restartPolicy|schedulerName|scope|status|strategy"

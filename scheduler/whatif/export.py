@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from scheduler.objects.kinds import BY_KIND
+
 Object = dict[str, Any]
 
 _DROPPED_META: Final = ("managedFields", "resourceVersion", "selfLink", "generation")
@@ -69,8 +71,9 @@ def exported(kind: str, api_version: str, raw: Mapping[str, Any]) -> Object:
     """Return an object as it stands in a snapshot."""
     obj = _without_secrets(raw)
     meta = _metadata(kind, obj.get("metadata") or {})
-    # What a ConfigMap says to us is our name for it, not the API server's.
-    name = "ConfigMap" if kind.endswith("ConfigMap") else kind
+    # Some kinds have a name of our own beside the API server's.
+    known = BY_KIND.get(kind)
+    name = kind if known is None else known.name
     obj = {"apiVersion": api_version, "kind": name, "metadata": meta} | {
         key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")
     }

@@ -19,8 +19,8 @@ from scheduler.state.cluster import Cluster
 from scheduler.whatif.deviceclaims import refusal, reported
 from scheduler.whatif.volumes import VolumeController, touched
 
-STRATEGIC_MERGE = "application/strategic-merge-patch+json"
-MERGE_TYPES = ("application/merge-patch+json", STRATEGIC_MERGE)
+STRATEGIC = "application/strategic-merge-patch+json"
+MERGE_TYPES = ("application/merge-patch+json", STRATEGIC)
 JSON_PATCH = "application/json-patch+json"
 
 _SERVED: Final[dict[tuple[str, str], list[Kind]]] = {}
@@ -100,16 +100,16 @@ class Rest:
         """Return the kind that a path names, and the key of the object (a collection's namespace)."""
         parts = path.partition("?")[0].strip("/").split("/")
         if parts[:1] == ["api"] and len(parts) >= 3:
-            group, rest = "", parts[2:]
+            group, version, rest = "", parts[1], parts[2:]
         elif parts[:1] == ["apis"] and len(parts) >= 4:
-            group, rest = parts[1], parts[3:]
+            group, version, rest = parts[1], parts[2], parts[3:]
         else:
             return None
         namespace = ""
         if rest[0] == "namespaces" and len(rest) > 2:
             namespace, rest = rest[1], rest[2:]
-        kinds = _SERVED.get((group, rest[0]))
-        if kinds is None or kinds[0].kind in ("Pod", "Node"):
+        kinds = [one for one in _SERVED.get((group, rest[0]), ()) if one.version == version]
+        if not kinds or kinds[0].kind in ("Pod", "Node"):
             return None
         name = rest[1] if len(rest) > 1 else ""
         key = "/".join(part for part in (namespace, name) if part)
@@ -121,7 +121,7 @@ class Rest:
 
 def _plain(kind: Kind, obj: Any) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(obj)
-    return {"apiVersion": kind.api_version, "kind": kind.kind, **plain}
+    return {"apiVersion": kind.api_version, "kind": kind.name, **plain}
 
 
 def _body(call: Call) -> Any:
@@ -142,16 +142,23 @@ def _changed(call: Call, old: dict[str, Any]) -> Any:
             _apply(old, step)
         return old
     if call.content_type in MERGE_TYPES:
-        return _merged(old, body, is_strategic=call.content_type == STRATEGIC_MERGE)
+        return _merged(old, body, by_type=call.content_type == STRATEGIC)
     raise ValueError(f"content type {call.content_type} is none of a patch")
 
 
-def _merged(old: Any, patch: Any, *, is_strategic: bool) -> Any:
-    """Return `old` with a merge patch applied; null takes a field away."""
-    if is_strategic and isinstance(patch, list) and all("$patch" in one for one in patch):
-        # The one directive that plugins use: entries of a list go by their uid.
+def _merged(old: Any, patch: Any, *, by_type: bool, field: str = "") -> Any:
+    """Return `old` with a merge patch applied; null takes a field away.
+
+    `by_type` merges conditions by their type, as a strategic patch does, and takes entries away by uid
+    where it says so; other lists are replaced.
+    """
+    if by_type and isinstance(patch, list) and patch and all("$patch" in one for one in patch):
         gone = {one["uid"] for one in patch}
         return [one for one in old or () if one.get("uid") not in gone]
+    if by_type and field == "conditions" and isinstance(patch, list):
+        known = {one["type"]: one for one in old or ()}
+        known |= {one["type"]: _merged(known.get(one["type"]), one, by_type=True) for one in patch}
+        return list(known.values())
     if not isinstance(patch, dict):
         return patch
     merged = dict(old) if isinstance(old, Mapping) else {}
@@ -159,7 +166,7 @@ def _merged(old: Any, patch: Any, *, is_strategic: bool) -> Any:
         if value is None:
             merged.pop(key, None)
         else:
-            merged[key] = _merged(merged.get(key), value, is_strategic=is_strategic)
+            merged[key] = _merged(merged.get(key), value, by_type=by_type, field=key)
     return merged
 
 

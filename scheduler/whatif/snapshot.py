@@ -1,13 +1,15 @@
 """Objects as found → `Snapshot`: the structs of a cluster, sorted by what becomes of them.
 
 Strict where silence would mislead: an object of a kind that Trellis reads must be readable, whole and
-there once; InputError names it, its place and the field. Kinds that Trellis does not read are passed
-over. Called by the command line and by `batch`; knows nothing of profiles.
+there once; InputError names it, its place and the field. Workloads become their pods. A kind of which
+nobody knows that it cannot matter is refused. Called by the command line and by `batch`; knows nothing
+of profiles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -22,15 +24,21 @@ from scheduler.objects.kinds import (
     POD,
     TOPOLOGY_CONFIG_MAP,
     WATCHED,
+    WORKLOAD_GROUP_API,
+    WORKLOAD_GROUPS,
     Kind,
 )
 from scheduler.objects.node import Node
-from scheduler.objects.plain import read_as
+from scheduler.objects.plain import plain_data, read_as
 from scheduler.objects.pod import Pod
 from scheduler.whatif import admission
 from scheduler.whatif.admission import PRIORITY_CLASS_GROUP, PriorityClass
 from scheduler.whatif.checks import check_node, check_pod
-from scheduler.whatif.documents import Item
+from scheduler.whatif.documents import Head, Item
+from scheduler.whatif.notices import astray, notices
+from scheduler.whatif.otherkinds import has_no_bearing
+from scheduler.whatif.spelling import check_spelling
+from scheduler.whatif.workloads import KINDS, MAX_PODS, Surroundings, Workload, missing_objects
 
 # The moment of a snapshot that tells no time (2026-01-01T00:00:00Z).
 NO_TIME: Final = 1767225600.0
@@ -94,9 +102,10 @@ def read_snapshot(items: Iterable[Item], given: Iterable[Item] = ()) -> Snapshot
 
 
 class SnapshotReader:
-    """Takes objects as they come, in as many parts as there are."""
+    """Takes objects as they come, in as many parts as there are; workloads make `max_made` at most."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_made: int = MAX_PODS) -> None:
+        self._max_made = max_made
         self._found: dict[tuple[str, str], Any] = {}
         self._places: dict[tuple[str, str], str] = {}
         self._classes = {one.metadata.name: one for one in admission.SYSTEM_CLASSES}
@@ -106,6 +115,7 @@ class SnapshotReader:
         self._given: set[str] = set()
         self._newest = ""
         self._passed_over: dict[str, int] = {}
+        self._workloads: list[Workload] = []
 
     def read(self, items: Iterable[Item], *, are_given: bool = False) -> None:
         """Read objects; InputError says what is wrong where."""
@@ -114,12 +124,15 @@ class SnapshotReader:
 
     def _read(self, item: Item, *, is_given: bool) -> None:
         kind = kind_of(item)
-        if kind is None:
-            name = item.head.kind or ""
-            self._passed_over[name] = self._passed_over.get(name, 0) + 1
+        workload = _is_workload(item)
+        if kind is None and not workload:
+            self._pass_over(item)
             return
         try:
-            self._take(kind, item, is_given=is_given)
+            if workload:
+                self._workloads.append(_workload(item, is_given=is_given))
+            if kind is not None:
+                self._take(kind, item, is_given=is_given)
         except InputError as error:
             where = f"{item.where}: {error.where}" if error.where else item.where
             raise ObjectError(error.message, where=where) from error
@@ -129,6 +142,50 @@ class SnapshotReader:
             raise ObjectError("not UTF-8 text", where=item.where) from error
         except RecursionError:
             raise ObjectError("nested too deeply", where=item.where) from None
+
+    def _pass_over(self, item: Item) -> None:
+        """Count an object that cannot matter; ObjectError for one of which that is not known."""
+        name = item.head.kind or ""
+        group = (item.head.api_version or "").rpartition("/")[0]
+        if not has_no_bearing(group, name):
+            text = (
+                f"kind {name} of {item.head.api_version or 'no apiVersion'} is not one that Trellis "
+                "reads, and what it means for pods is not known: leave it out, or give the pods it makes"
+            )
+            raise ObjectError(text, where=item.where)
+        self._passed_over[name] = self._passed_over.get(name, 0) + 1
+
+    def _make_pods(self) -> None:
+        """Give every workload the pods that it still lacks."""
+        pods: dict[str, list[Pod]] = {}
+        nodes = []
+        for (kind, _), obj in self._found.items():
+            if kind == "Pod" and not obj.is_finished and not obj.is_terminating:
+                pods.setdefault(obj.metadata.namespace, []).append(obj)
+            elif kind == "Node":
+                nodes.append(obj)
+        around = Surroundings(pods, tuple(nodes), frozenset(one.key for one in self._workloads))
+        allowed = count(self._max_made, -1)
+        for workload in self._workloads:
+            try:
+                for raw in missing_objects(workload, around):
+                    self._make(raw, workload, next(allowed))
+            except ObjectError as error:
+                named = f"{workload.kind} {workload.namespace}/{workload.name}"
+                where = f"{workload.where}: {error.where or named}"
+                raise ObjectError(error.message, where=where) from error
+        self._workloads.clear()
+
+    def _make(self, raw: dict[str, Any], workload: Workload, allowed: int) -> None:
+        """Take in what a workload lacks; it may be there already, made by hand."""
+        if allowed <= 0:
+            raise ObjectError(f"workloads ask for more than {self._max_made} new objects")
+        kind = BY_KIND[raw["kind"]]
+        meta = raw["metadata"]
+        if (kind.kind, f"{meta['namespace']}/{meta['name']}") in self._found:
+            return
+        head = Head(kind.kind, raw["apiVersion"])
+        self._take(kind, Item(workload.where, head, raw), is_given=workload.is_given)
 
     def _take(self, kind: Kind, item: Item, *, is_given: bool) -> None:
         obj = _decoded(kind, item.raw)
@@ -151,6 +208,7 @@ class SnapshotReader:
     def _pod(self, pod: Pod, raw: Any, key: tuple[str, str], *, is_given: bool) -> Pod:
         meta = pod.metadata
         if not meta.uid:
+            check_spelling(msgspec.json.decode(raw) if isinstance(raw, bytes) else raw)
             pod = admission.with_defaults(pod)
             pod = replace(pod, metadata=replace(meta, uid=f"Pod/{key[1]}"))
         uid = pod.metadata.uid
@@ -176,7 +234,9 @@ class SnapshotReader:
             raise ObjectError(text, where=" ".join(key))
 
     def snapshot(self) -> Snapshot:
-        """Return what was read, priorities filled in."""
+        """Return what was read, with the pods of workloads, priorities filled in."""
+        if self._workloads:
+            self._make_pods()
         for key, (name, has_policy) in self._classless.items():
             try:
                 self._found[key] = admission.with_priority(
@@ -213,7 +273,7 @@ class SnapshotReader:
             given=frozenset(self._given),
             taken_at=_time(self._newest),
             places=self._places,
-            notices=_notices(self._passed_over, leaving),
+            notices=notices(self._passed_over, leaving, astray(bound, nodes)),
         )
 
 
@@ -224,14 +284,30 @@ def kind_of(item: Item) -> Kind | None:
         raise ObjectError("kind is missing", where=item.where)
     if name == "ConfigMap":
         return _config_map_kind(item)
-    group = (item.head.api_version or "").rpartition("/")[0]
+    group, _, version = (item.head.api_version or "").rpartition("/")
     kind = BY_KIND.get(name)
+    if name == WORKLOAD_GROUPS[0].name and group == WORKLOAD_GROUP_API:
+        return next((one for one in WORKLOAD_GROUPS if one.version == version), None)
     if kind is None and name == PRIORITY_CLASS.kind:
         kind = PRIORITY_CLASS
     # An object that names no version is taken at its word; one of another group is another kind.
     if kind is not None and item.head.api_version is not None and group != kind.group:
         return None
     return kind
+
+
+def _is_workload(item: Item) -> bool:
+    group = (item.head.api_version or "").rpartition("/")[0]
+    name = item.head.kind or ""
+    return name in KINDS and (item.head.api_version is None or KINDS[name] == group)
+
+
+def _workload(item: Item, *, is_given: bool) -> Workload:
+    """Read a workload as plain data; ObjectError when it has no name."""
+    raw = msgspec.json.decode(item.raw) if isinstance(item.raw, bytes) else item.raw
+    workload = Workload(item.where, item.head.kind or "", plain_data(raw), is_given)
+    workload.key  # noqa: B018 - a name is what everything else is told by
+    return workload
 
 
 def _config_map_kind(item: Item) -> Kind | None:
@@ -292,13 +368,3 @@ def _node(node: Node, raw: Any) -> Node:
 def _time(text: str) -> float:
     time = parse_rfc3339(text)
     return NO_TIME if time is None else time
-
-
-def _notices(passed_over: Mapping[str, int], leaving: list[str]) -> tuple[str, ...]:
-    notices = []
-    if passed_over:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(passed_over.items()))
-        notices.append(f"not read, as no plugin looks at them: {kinds}")
-    if leaving:
-        notices.append(f"not to be placed, as they are being deleted: {', '.join(leaving[:10])}")
-    return tuple(notices)

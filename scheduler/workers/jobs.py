@@ -20,8 +20,7 @@ Job = Callable[[bytes], tuple[bytes, bytes]]
 
 def run_question(payload: bytes) -> tuple[bytes, bytes]:
     """Answer a scheduler.solver.questions.Question; the answer is its `Solution`."""
-    question = questions.decode(msgspec.json.decode(payload))
-    return msgspec.json.encode(questions.answer(question)), b""
+    return msgspec.json.encode(questions.answer(questions.read(payload))), b""
 
 
 def run_shortest_paths(payload: bytes) -> tuple[bytes, bytes]:

@@ -1,6 +1,7 @@
 """kubectl and kube-scheduler as clients of the sandbox: what people and programs really send."""
 
 import asyncio
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -99,6 +100,21 @@ async def test_apply_and_look(kubectl: Kubectl):
     assert "-  replicas: 3" in differs
     assert 3 == forced.count("serverside-applied")
     assert 3 == gone.count(" deleted")
+
+
+async def test_a_list_of_objects_is_applied(kubectl: Kubectl, tmp_path: Path):
+    """What `trellis snapshot` writes is one List; for it kubectl wants the definitions in protobuf."""
+    items = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team"}},
+    ]
+    whole = {"apiVersion": "v1", "kind": "List", "items": items}
+    await asyncio.to_thread((tmp_path / "list.json").write_text, json.dumps(whole))
+    first = await kubectl("apply -f list.json")
+    again = await kubectl("apply -f list.json")
+
+    assert 2 == first.count(" created")
+    assert 2 == again.count(" unchanged")
 
 
 async def test_care_of_a_node(kubectl: Kubectl, server: ApiServer):

@@ -33,6 +33,8 @@ WELL = {
     'trellis_event_loop_lag_seconds_bucket{le="+Inf"}': "0+60x120",
     'trellis_plugin_errors_total{plugin="Own",extension_point="Filter"}': "3x120",
     'trellis_extender_request_duration_seconds_count{extender="e",result="error"}': "4x120",
+    'trellis_decisions_paused{kind="Pod"}': "0x50 1x2 0x68",
+    'trellis_effects_waiting{effect="Bind"}': "2x120",
     'trellis_bind_conflicts_total{reason="bound"}': "0+1x120",
     "trellis_overcommitted_nodes{}": "0x120",
     'trellis_solver_duration_seconds_count{result="died"}': "1x120",
@@ -81,6 +83,12 @@ CASES = {
                 "4x10 5+1x9 14x90"
             )
         }, 14, 17, 27,
+    ),
+    "TrellisDecisionsPaused": Case(
+        {'trellis_decisions_paused{kind="Pod"}': "0x5 1x10 0x90"}, 9, 12, 18
+    ),
+    "TrellisWritesRefused": Case(
+        {'trellis_effects_waiting{effect="Bind"}': "0x5 64x10 0x90"}, 9, 12, 18
     ),
     "TrellisBindConflicts": Case(
         {'trellis_bind_conflicts_total{reason="bound"}': "0x5 0+90x20 1800x90"}, 14, 21, 34
@@ -139,7 +147,7 @@ def test_rules_say_what_they_mean_and_what_to_do(rule: dict[str, Any]):
     assert rule["labels"]["severity"] in ("info", "warning", "critical")
     assert rule["annotations"]["summary"].endswith((".", ")."))
     assert rule["annotations"]["description"].endswith((".", "?"))
-    assert f"https://trellis.dev/runbooks/{page.stem}" == rule["annotations"]["runbook_url"]
+    assert f"docs/runbooks/{page.name}" == rule["annotations"]["runbook_url"]
     assert page.read_text().startswith(f"# {page.stem}\n")
     names = names_in(rule["expr"])
     assert names

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from docs.generate.dashboards import dashboards
-from docs.generate.panel_svg import COLOURS, Line, nice, picture, runs, shown, stacked
+from docs.generate.panel_svg import OTHERS, Line, nice, picture, runs, shown, stacked
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 FOUND = dashboards()
@@ -25,11 +25,11 @@ def test_the_picture_shows_the_dashboard_as_it_is(name: str):
 
 def test_lines_lie_where_their_values_are():
     """Half of the largest value is in the middle of the plot; a gap ends a line."""
-    (panel,) = (one for one in FOUND["health"]["panels"] if one["title"] == "Changes received")
+    (panel,) = (one for one in FOUND["health"]["panels"] if one["title"] == "Watch events received")
     line = Line("Pod", (0.0, 5.0, None, 10.0))
     drawn = picture({"title": "T", "panels": [panel]}, {panel["id"]: [line]}, 60)
     paths = [
-        one.attrib["d"] for one in ET.fromstring(drawn).iter() if one.get("stroke") == COLOURS[0]
+        one.attrib["d"] for one in ET.fromstring(drawn).iter() if one.get("stroke") == OTHERS[0]
     ]
     bottom, middle, top = (
         float(point.split()[1]) for path in paths for point in path[1:].split("h")[0].split("L")

@@ -75,6 +75,52 @@ def test_the_request_is_lost():
     assert ("n0", 2, 1) == (node_of(rig), binds(rig), scheduled_events(rig))
 
 
+def test_a_bind_that_arrives_after_the_look_overcommits_nothing():
+    """The connection breaks, the look finds the pod unbound, and only then the bind is carried out."""
+    rig = rig_with(cpu=1)
+    rig.delay(place_of(rig, Bind))
+    rig.deliver(0)
+    rig.run()
+    rig.perform(place_of(rig, Look))
+    rig.deliver(0)
+    rig.api.put("Pod", make_pod("q"))
+    rig.watch("Pod")
+    rig.run()
+    assert [] == [
+        effect
+        for effect in rig.wire
+        if getattr(effect, "uid", "") == "uid-q" and isinstance(effect, Bind)
+    ]
+    rig.settle()
+
+    assert ("n0", "") == (node_of(rig, "p"), node_of(rig, "q"))
+
+
+def test_room_is_held_until_a_late_bind_cannot_come_any_more():
+    """A bind that is refused when it is sent again leaves the first one open: a minute later it is not."""
+    rig = rig_with(cpu=1)
+    rig.delay(place_of(rig, Bind))
+    rig.deliver(0)
+    began = rig.now
+    rig.api.put("Pod", make_pod("q"))
+    rig.watch("Pod")
+    while rig.where("p") is Where.IN_FLIGHT:
+        rig.run()
+        for place in reversed(range(len(rig.wire))):
+            if isinstance(rig.wire[place], Bind):
+                rig.refuse(place, 403)
+            else:
+                rig.perform(place)
+        while rig.answers:
+            rig.deliver(0)
+        ends = rig.engine.next_wakeup()
+        rig.pass_time(max(0.0, (ends or rig.now) - rig.now))
+    assert 60 < rig.now - began < 100
+
+    rig.settle()
+    assert [] == rig.api.overcommitted
+
+
 def test_the_answer_comes_twice():
     """A repeated answer is passed over."""
     rig = rig_with()
@@ -430,14 +476,14 @@ def test_a_refusal(code: int):
 
 
 def test_a_delayed_bind_arrives_after_the_look():
-    """Given up, looked up, tried elsewhere, and then it arrives after all: one of them wins."""
+    """Given up, looked up, sent again, and then it arrives after all: one of them wins."""
     rig = rig_with(nodes=2)
     rig.delay(place_of(rig, Bind))
     rig.deliver(0)
     rig.run()
     rig.perform(place_of(rig, Look))
     rig.deliver(0)
-    assert Where.ERROR_BACKOFF is rig.where("p")
+    assert Where.IN_FLIGHT is rig.where("p")
     rig.pass_time(1)
     rig.run()
     assert 1 == kinds(rig, Bind)

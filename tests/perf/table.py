@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from scheduler.base.clock import RealClock
-from tests.perf import resident, simulating, workload
+from tests.perf import gangs, resident, simulating, workload
 from tests.perf.inprocess import Play
 from tests.perf.machine import machine, speed, versions
 from tests.real.schedulers import ROOT
@@ -65,6 +65,8 @@ ROWS = (
     Row("unschedulable churn", 2000, workload="unschedulable-5000-10000"),
     Row("mixed churn", 2000, workload="mixed-churn-5000-10000"),
     Row("15,000 nodes", 2500, workload="plain-15000-10000"),
+    Row("750 gangs of 4", 250, "gangsPerCpuSecond", "gangs/s", measure=gangs.many_small),
+    Row("3 gangs of 1,000", 0.5, "worstSolveSeconds", "s", least=False, measure=gangs.few_large),
     Row("memory", 1024, "residentMib", "MiB", least=False, measure=resident.churned),
     Row("start", 15, "readySeconds", "s", least=False, measure=resident.started),
     Row("simulate --batch", 300, "casesPerSecond", "cases/s", measure=simulating.batch),

@@ -79,10 +79,16 @@ def instance(rng: Random, *, tiny: bool = False) -> Instance:
 
 
 def with_domains(rng: Random, plain: Instance) -> Instance:
-    """Return the instance with a rule between members over some sets of leaves.
+    """Return the instance with one or two rules between members over some sets of leaves.
 
-    The sets are random ones, the units of a level, or single hosts.
+    The sets are random ones, the units of a level or several of them together, or single hosts.
     """
+    number = rng.choice([1, 1, 2])
+    made = tuple(_domains(rng, plain, f"zone{at}") for at in range(number))
+    return msgspec.structs.replace(plain, domains=made)
+
+
+def _domains(rng: Random, plain: Instance, name: str) -> Domains:
     sets: list[list[int]] = [[] for _ in range(rng.randint(1, 3))]
     level = rng.randint(0, len(plain.levels))
     by_unit: dict[tuple[str, ...], list[int]] = {}
@@ -90,35 +96,54 @@ def with_domains(rng: Random, plain: Instance) -> Instance:
         by_unit.setdefault(leaf.path[:level], []).append(at)
         if rng.random() < 0.85:
             rng.choice(sets).append(at)
-    if level and rng.random() < 0.6:
+    chance = rng.random()
+    if level and chance < 0.4:
         sets = list(by_unit.values())
-    made = Domains(
-        "zone",
+    elif level and chance < 0.8:
+        sets = [[] for _ in range(rng.randint(1, 3))]
+        for unit in by_unit.values():
+            if rng.random() < 0.95:
+                rng.choice(sets).extend(unit)
+    return Domains(
+        name,
         tuple(tuple(each) for each in sets),
         at_most=rng.choice([0, 0, 1, 2]),
-        single=rng.random() < 0.3,
-        max_skew=rng.choice([0, 1, 2]),
-        existing=tuple(rng.randint(0, 2) for _ in sets),
+        single=rng.random() < 0.2,
+        max_skew=rng.choice([0, 1, 1, 2]),
+        existing=tuple(rng.choice([0, 0, 1, 2]) for _ in sets),
         only=rng.random() < 0.3,
     )
-    return msgspec.structs.replace(plain, domains=(made,))
+
+
+def elastic(rng: Random, plain: Instance) -> Instance:
+    """Return the instance with a minimum, its members or its levels first."""
+    held = sum(leaf.held for leaf in plain.leaves)
+    return msgspec.structs.replace(
+        plain,
+        size=plain.size + rng.randint(0, 2),
+        minimum=rng.randint(max(1, held), plain.size),
+        levels_first=rng.random() < 0.4,
+    )
 
 
 def best_placement(problem: Instance) -> list[int] | None:
     """Return the values of the best placement by trying all; None when there is none."""
     best: list[int] | None = None
     for counts in itertools.product(*(range(leaf.held, leaf.slots + 1) for leaf in problem.leaves)):
-        if sum(counts) == problem.size and not check.problems(problem, counts):
+        if problem.least <= sum(counts) <= problem.size and not check.problems(problem, counts):
             values = [value for _, _, value in check.objective(problem, counts)]
             if best is None or values < best:
                 best = values
     return best
 
 
-def preemption(rng: Random) -> Preemption:
-    """Return a nearly full cluster with groups and single pods, and a group that wants in."""
-    depth = rng.choice([1, 2, 2, 2, 3])
-    found = [path for path in paths(rng, depth, 3) for _ in range(1)]
+def preemption(rng: Random, *, tiny: bool = False) -> Preemption:
+    """Return a nearly full cluster with groups and single pods, and a group that wants in.
+
+    A tiny one has rules between members, and its placements can be enumerated.
+    """
+    depth = rng.choice([1, 2, 2] if tiny else [1, 2, 2, 2, 3])
+    found = paths(rng, depth, 2 if tiny and depth > 1 else 3)
     kinds = rng.choice([1, 1, 2])
     free = [[rng.randint(3, 6) for _ in range(kinds)] for _ in found]
     budgets = rng.choice([0, 0, 1, 2])
@@ -132,9 +157,27 @@ def preemption(rng: Random) -> Preemption:
             amounts[:] = [have - rng.randint(0, max(0, have)) for have in amounts]
     leaves = tuple(Leaf(path, -1, tuple(have)) for path, have in zip(found, free, strict=True))
     request = tuple(rng.randint(1, 2) for _ in range(kinds))
-    group = Instance(levels(rng, depth, 0.35), leaves, rng.randint(2, 10), request)
+    size = rng.randint(2, 5 if tiny else 10)
+    group = Instance(levels(rng, depth, 0.35), leaves, size, request)
+    if tiny:
+        group = with_domains(rng, group)
+        if rng.random() < 0.3:
+            group = elastic(rng, group)
+        uncounted = {rule.name: list(rule.existing) for rule in group.domains}
+        candidates = [_counting(rng, one, uncounted) for one in candidates]
     allowed = tuple(Budget(f"b{at}", rng.randint(0, 3)) for at in range(budgets))
     return Preemption(group, tuple(candidates), allowed, rng.random() < 0.3)
+
+
+def _counting(rng: Random, one: Candidate, uncounted: dict[str, list[int]]) -> Candidate:
+    """Return a candidate of which some pods are among those that rules between members count."""
+    counted: dict[str, dict[int, int]] = {}
+    for name, left in uncounted.items():
+        for number, pods in enumerate(left):
+            if pods >= one.count and rng.random() < 0.3:
+                counted.setdefault(name, {})[number] = 1
+                left[number] -= one.count
+    return msgspec.structs.replace(one, counted=counted)
 
 
 def _candidate(rng: Random, at: int, free: list[list[int]], budgets: int) -> Candidate | None:
@@ -173,5 +216,42 @@ def best_victims(problem: Preemption) -> tuple[int, ...] | None:
         evicted = {index: n for index, n in enumerate(times) if n}
         cost = harm(problem, evicted)
         if (best is None or cost < best) and not (problem.forbid and cost[0]):
-            best = cost if room.fits(evicted) else best
+            fits = room.fits(evicted) if not problem.instance.domains else _fits(problem, evicted)
+            best = cost if fits else best
     return best
+
+
+def _fits(problem: Preemption, evicted: eviction.Choice) -> bool:
+    """Whether any placement at all holds after these evictions: for tiny problems."""
+    free = [list(leaf.free) for leaf in problem.instance.leaves]
+    for index, times in evicted.items():
+        for leaf, amounts in problem.candidates[index].freed.items():
+            free[leaf] = [
+                have + times * more for have, more in zip(free[leaf], amounts, strict=True)
+            ]
+    leaves = tuple(
+        msgspec.structs.replace(leaf, free=tuple(amounts))
+        for leaf, amounts in zip(problem.instance.leaves, free, strict=True)
+    )
+    rules = []
+    for one in problem.instance.domains:
+        existing = list(one.existing)
+        for index, times in evicted.items():
+            for number, pods in problem.candidates[index].counted.get(one.name, {}).items():
+                existing[number] -= times * pods
+        rules.append(msgspec.structs.replace(one, existing=tuple(existing)))
+    after = msgspec.structs.replace(problem.instance, leaves=leaves, domains=tuple(rules))
+    most = [
+        min(
+            [
+                problem.instance.size,
+                *(max(0, a) // n for a, n in zip(each, after.request, strict=True)),
+            ]
+        )
+        for each in free
+    ]
+    return any(
+        not check.problems(after, counts)
+        for counts in itertools.product(*(range(n + 1) for n in most))
+        if after.least <= sum(counts) <= after.size
+    )

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import json
 
+from scheduler.base.clock import rfc3339
 from scheduler.engine.effects import (
     Answer,
     AskExtender,
@@ -29,8 +30,10 @@ from scheduler.engine.effects import (
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
+from scheduler.objects.quantity import resource_amount
 from scheduler.objects.workloads import Service
-from scheduler.solver.questions import answer, decode
+from scheduler.solver.questions import answer, read
+from scheduler.state.resources import counted, pod_requests
 from tests.property.making import with_meta, with_spec, with_status
 
 KINDS = ("Node", "Pod", "Service", "GroupConfigMap")
@@ -41,13 +44,18 @@ BOUND = PodCondition(type="PodScheduled", status="True")
 class ModelApi:
     """Nodes, pods and services with one watch log per kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
+        self._clock = clock
         self.objects: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
         self.log: dict[str, list[Watched]] = {kind: [] for kind in KINDS}
         self.records: list[Record] = []
         self.bound_by: dict[str, tuple[str, str]] = {}
         # What extenders say of a pod; only asked where an engine has some.
         self.extender: Callable[[AskExtender, Pod], ExtenderAnswer] | None = None
+        # Binds of ours that took more than was there, on nodes where nobody else ever took anything.
+        self.overcommitted: list[str] = []
+        self.disturbed: set[str] = set()
+        self._ever: set[str] = set()
         self._version = 0
 
     @property
@@ -68,7 +76,12 @@ class ModelApi:
         meta = msgspec.structs.replace(obj.metadata, resource_version=str(self._version))
         obj = msgspec.structs.replace(obj, metadata=meta)
         key = _key(kind, obj)
+        if kind == "Node" and key in self._ever:
+            self.disturbed.add(key)
+        self._ever.add(key)
         verb = "MODIFIED" if key in self.objects[kind] else "ADDED"
+        if kind == "Pod" and verb == "ADDED" and meta.creation_timestamp is None:
+            obj = with_meta(obj, creation_timestamp=rfc3339(self._clock()))
         self.objects[kind][key] = obj
         self.log[kind].append(Watched(kind, verb, obj))
         return obj
@@ -118,7 +131,7 @@ class ModelApi:
             return Answer(effect.id, 200, body=seen)
         if isinstance(effect, Solve):
             # As text, for that is how it goes to the helper process and back.
-            question = decode(json.decode(json.encode(effect.instance)))
+            question = read(json.encode(effect.instance))
             return Answer(effect.id, 200, body=json.decode(json.encode(answer(question))))
         if isinstance(effect, Call) and effect.method == "PATCH":
             return self._patch(effect)
@@ -187,9 +200,24 @@ class ModelApi:
     def _bind(self, pod: Pod, node: str, who: str) -> None:
         assert pod.metadata.uid not in self.bound_by, "the model bound a pod twice"
         self.bound_by[pod.metadata.uid] = (node, who)
+        self._judge(pod, node, who)
         others = tuple(c for c in pod.status.conditions if c.type != "PodScheduled")
-        pod = with_status(pod, nominated_node_name="", conditions=(*others, BOUND))
+        pod = with_status(pod, nominated_node_name="", conditions=(*others, self._bound()))
         self.put("Pod", with_spec(pod, node_name=node))
+
+    def _judge(self, pod: Pod, node: str, who: str) -> None:
+        if who != "us":
+            self.disturbed.add(node)
+        if node in self.disturbed or node not in self.nodes:
+            return
+        there = [one for one in self.pods.values() if one.spec.node_name == node]
+        used = sum(counted(pod_requests(one)).get("cpu", 0) for one in (*there, pod))
+        room = resource_amount("cpu", self.nodes[node].status.allocatable.get("cpu", "0"))
+        if used > room:
+            self.overcommitted.append(f"{pod.key}: cpu {used} of {room} on {node}")
+
+    def _bound(self) -> PodCondition:
+        return msgspec.structs.replace(BOUND, last_transition_time=rfc3339(self._clock()))
 
     def _evict(self, effect: Evict) -> Answer:
         key = f"{effect.namespace}/{effect.name}"

@@ -8,7 +8,7 @@ and watch events wait until they are delivered. Each move of it is deterministic
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler.base.errors import PluginError
 from scheduler.engine.decisionlog import Header, encode_header, encode_step
@@ -38,16 +38,26 @@ from tests.property.tinyplugins import plugin_of, tiny_engine
 from tests.property.watchdog import DONE, Watchdog, check_inside
 
 START = 1_767_225_600.0
+# kube-apiserver's --request-timeout: after that nothing comes of a request any more.
+REQUEST_LIMIT_S = 60.0
+
+
+class Stray(NamedTuple):
+    """A request on its way whose sender has given it up; an orphan's sender is dead."""
+
+    effect: Effects
+    since: float
+    is_orphan: bool = False
 
 
 class Rig:
     """The engine's surroundings; `log` gets every step, for replays."""
 
     def __init__(self, build: Callable[[], Engine] = tiny_engine) -> None:
-        self.api = ModelApi()
         self.now = START
+        self.api = ModelApi(lambda: self.now)
         self.wire: list[Effects] = []
-        self.strays: list[Effects] = []
+        self.strays: list[Stray] = []
         self.answers: list[Answer] = []
         self.position: dict[str, int] = dict.fromkeys(KINDS, 0)
         self.lists: dict[str, list[Event]] = {kind: [] for kind in KINDS}
@@ -142,7 +152,7 @@ class Rig:
         effect = self.wire[place]
         if isinstance(effect, Bind | Call | AskExtender):
             del self.wire[place]
-            self.strays.append(effect)
+            self.strays.append(Stray(effect, self.now))
             self.answers.append(Answer(effect.id, 0, "Timeout", "no answer"))
 
     def swallow(self, place: int) -> None:
@@ -151,8 +161,16 @@ class Rig:
             del self.wire[place]
 
     def arrive(self, place: int) -> None:
-        """Let a delayed effect arrive after all; nobody waits for its answer."""
-        self.api.perform(self.strays.pop(place))
+        """Let a delayed effect arrive after all; nobody waits for its answer.
+
+        What was given up more than a minute ago the API server has given up as well.
+        """
+        stray = self.strays.pop(place)
+        if stray.is_orphan and isinstance(stray.effect, Bind):
+            # A process that was there before ours sent it: only the lease's time keeps the two apart.
+            self.api.disturbed.add(stray.effect.node)
+        if self.now - stray.since <= REQUEST_LIMIT_S:
+            self.api.perform(stray.effect)
 
     def deliver(self, place: int, *, times: int = 1) -> None:
         """Bring an answer to the engine, in any order and perhaps repeatedly."""
@@ -206,7 +224,8 @@ class Rig:
     def restart(self) -> None:
         """Die and come back as a new process; what was sent may still arrive."""
         sent = Bind | Call | AskExtender
-        self.strays += [effect for effect in self.wire if isinstance(effect, sent)]
+        self.strays += [Stray(effect, self.now) for effect in self.wire if isinstance(effect, sent)]
+        self.strays = [stray._replace(is_orphan=True) for stray in self.strays]
         self.wire, self.answers = [], []
         self._pending, self.steps = [], []
         for pod in self.engine.bindings._pods.values():
@@ -304,6 +323,7 @@ class Rig:
             else:
                 assert queued.where in (Where.UNSCHEDULABLE, Where.ERROR_BACKOFF)
                 self._check_told(queued, pod)
+        assert [] == api.overcommitted
         self._check_truly_unschedulable()
         self._check_ledger(by_uid)
         self._check_memory()

@@ -121,10 +121,10 @@ def test_many_generated_runs(first: int):
 
 def check_trackers(engine: Engine) -> None:
     """Compare each tracker with one that was built from what is there now."""
-    for name, tracker in engine.intake.trackers.items():
-        fresh = type(tracker)()
+    for key, tracker in engine.intake.trackers.items():
+        fresh = key.made()
         fresh.rebuild(engine.cluster)
-        assert plain(fresh.columns()) == plain(tracker.columns()), name
+        assert plain(fresh.columns()) == plain(tracker.columns()), key
 
 
 def plain(value: Any) -> Any:

@@ -259,7 +259,7 @@ class Accounts(RuleBasedStateMachine):
         """What followed equals what is counted anew."""
         plugin: Any = self.scene.plugin
         ledger = plugin.ledger
-        fresh = type(ledger)()
+        fresh = type(ledger)(ledger.settings)
         fresh.rebuild(self.scene.cluster)
         assert fresh.columns() == ledger.columns()
 

@@ -20,7 +20,7 @@ from scheduler.objects.policy import (
 from scheduler.plugins.intree import IN_TREE
 from scheduler.plugins.preemption.remembered import Remembered
 from tests.property.making import make_node, make_pod, with_meta
-from tests.property.test_standing import outcome
+from tests.property.test_memo import outcome
 
 REGISTRY = Registry(IN_TREE)
 PROFILES = default_config(REGISTRY).profiles

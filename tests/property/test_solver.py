@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 import pytest
 
-from scheduler.solver import check, conflict, tree, victims
+from scheduler.solver import check, conflict, fold, layers, tree, victims
 from scheduler.solver.cpsat import program
 from scheduler.solver.instance import Instance, Limits
 from scheduler.solver.solve import on_leaves, solve
@@ -77,17 +77,103 @@ def test_no_placement_is_better_than_the_exact_program_says(batch):
         assert (best or []) == [stage.value for stage in answer.stages]
 
 
-@pytest.mark.parametrize("batch", batches(50, 500))
-def test_rules_between_members_are_solved_exactly(batch):
-    """With limits, affinity and skew over sets of leaves CP-SAT still finds the best of all."""
+def drawn(rng, *, rules=True):
+    """Return a tiny instance, with rules between members or an open size or both or neither."""
+    instance = groups.instance(rng, tiny=True)
+    if rules and rng.random() < 0.7:
+        instance = groups.with_domains(rng, instance)
+    return groups.elastic(rng, instance) if rng.random() < 0.5 else instance
+
+
+@pytest.mark.parametrize("batch", batches(50, 10_000))
+def test_every_program_finds_the_best_of_all_and_says_so(batch):
+    """With rules over sets of leaves and open sizes, by the exact program and by CP-SAT alone.
+
+    Best, infeasible and every bound are what enumeration says. The exact program covers all rules that
+    lie in the tree: it is never CP-SAT that answers for it.
+    """
     for rng in sources(batch):
-        instance = groups.with_domains(rng, groups.instance(rng, tiny=True))
-        answer = solve(instance, PATIENT)
+        instance = drawn(rng)
+        best = groups.best_placement(instance)
+        for solver in ("Auto", "CPSAT"):
+            answer = solve(instance, PATIENT, solver)
+
+            assert answer.optimal
+            assert (best is None) == (answer.outcome == "infeasible"), instance
+            assert (best or []) == [stage.value for stage in answer.stages], instance
+        if layers.of(fold.folded(instance)) is not None:
+            assert "exact program" == solve(instance, PATIENT).solver
+        counts, stages = cpsat_alone(instance)
+        assert (best is None) == (counts is None), instance
+        assert (best or []) == [stage.value for stage in stages], instance
+        assert (best or []) == [stage.bound for stage in stages], instance
+
+
+@pytest.mark.parametrize("batch", batches(50, 10_000))
+def test_a_better_answer_in_hand_is_never_thrown_away(batch):
+    """However little time there is, the answer is no worse than the greedy one, and no bound lies.
+
+    A bound says that no placement is better in its stage that is as good in all stages before.
+    """
+    for n, rng in enumerate(sources(batch)):
+        instance = drawn(rng)
+        limits = Limits(stage_s=60.0, total_s=(1e-9, 1e-4, 1e-3, 5e-3)[n % 4])
+        greedy = solve(instance, solver="Greedy")
+        answer = solve(instance, limits)
         best = groups.best_placement(instance)
 
-        assert answer.optimal
-        assert (best is None) == (answer.outcome == "infeasible")
-        assert (best or []) == [stage.value for stage in answer.stages]
+        assert not (answer.outcome == "infeasible" and best)
+        if answer.outcome != "placed":
+            assert greedy.outcome != "placed", instance
+            continue
+        assert best is not None
+        values = [stage.value for stage in answer.stages]
+        assert values >= best
+        if greedy.outcome == "placed":
+            assert values <= [stage.value for stage in greedy.stages], instance
+        for at, stage in enumerate(answer.stages):
+            if values[:at] == best[:at]:
+                assert stage.bound <= best[at], instance
+        assert answer.optimal <= (values == best)
+
+
+@pytest.mark.parametrize("batch", batches(50, 10_000))
+def test_sizes_that_fit_are_those_that_enumeration_finds(batch):
+    """With rules between members and held pods: which sizes fit at all, and the nearest that advice names."""
+    for rng in sources(batch):
+        instance = groups.instance(rng, tiny=True)
+        if rng.random() < 0.7:
+            instance = groups.with_domains(rng, instance)
+        held = sum(leaf.held for leaf in instance.leaves)
+        most = sum(leaf.slots for leaf in instance.leaves)
+        fitting = [
+            size
+            for size in range(max(1, held), most + 1)
+            if groups.best_placement(instance.fixed(size)) is not None
+        ]
+        advice = conflict.explain(instance, PATIENT)
+
+        assert (instance.size in fitting) == (not advice.conflict), instance
+        if not advice.conflict:
+            continue
+        below = max((size for size in fitting if size < instance.size), default=0)
+        above = min((size for size in fitting if size > instance.size), default=0)
+        if layers.of(fold.folded(instance)) is not None:
+            assert (below, above) == (advice.smaller, advice.larger), instance
+        assert advice.smaller in (0, below)
+        assert advice.larger in (0, above)
+        _check_given_up(instance, advice)
+
+
+def _check_given_up(instance, advice):
+    """Without what the advice names there is a placement, by enumeration."""
+    rules = frozenset(conflict.rules_of(instance))
+    ways = [[one] for one in advice.conflict if one.fits_without]
+    for way in [*ways, [*advice.give_up]]:
+        bare = frozenset(msgspec.structs.replace(one, fits_without=False) for one in way)
+        if bare and advice.conflict[0].rule != "size":
+            without = conflict.with_rules(instance, rules - bare)
+            assert groups.best_placement(without) is not None, (instance, way)
 
 
 @pytest.mark.parametrize("batch", batches(50, 1000))
@@ -106,6 +192,23 @@ def test_victims_are_the_exact_minimum(batch):
         assert answer.optimal
         assert list(best)[0 if problem.budgets else 1 :] == [each.value for each in answer.stages]
         assert answer.placement.optimal
+
+
+@pytest.mark.parametrize("batch", batches(25, 10_000))
+def test_victims_are_the_exact_minimum_with_rules_between_members(batch):
+    """Also where the rules count pods that may go, so that more evictions are not always better."""
+    for rng in sources(batch):
+        problem = groups.preemption(rng, tiny=True)
+        answer = victims.solve(problem, PATIENT)
+        best = groups.best_victims(problem)
+
+        assert (best is None) == (answer.outcome == "infeasible"), problem
+        if best is not None:
+            assert best == groups.harm(problem, answer.evicted), problem
+            assert answer.optimal
+            assert list(best)[0 if problem.budgets else 1 :] == [
+                each.value for each in answer.stages
+            ]
 
 
 @pytest.mark.parametrize("batch", batches(50, 500))

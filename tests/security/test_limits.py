@@ -18,8 +18,9 @@ from scheduler.engine.effects import Record
 from scheduler.kube import eventbody, http1, recorder, watch
 from scheduler.objects.groups import AppGroupSpec
 from scheduler.objects.quantity import quantity
+from scheduler.plugins.groups import args, group, inputs, topology
+from scheduler.plugins.groups.sources import configmap
 from scheduler.plugins.numa import zones
-from scheduler.plugins.sakkara import args, group, inputs, topology
 from scheduler.serve.app import LARGEST_BODY_BYTES
 from scheduler.whatif import yamltext
 
@@ -41,7 +42,7 @@ def tree(depth: int) -> dict[str, object]:
 
 
 def read_group(size: object) -> group.GroupSpec:
-    return group.from_config_map("ns", {"name": "g", "size": str(size)}, "a ConfigMap")
+    return configmap.from_config_map("ns", {"name": "g", "size": str(size)}, "a ConfigMap")
 
 
 def read_tree(units: dict[str, object]) -> topology.Topology:

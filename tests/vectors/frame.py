@@ -64,7 +64,8 @@ def files(root: Path) -> list[str]:
 def vectors(root: Path, path: str) -> Iterator[Vector]:
     """Yield the cases of one file, of all its lists."""
     folder, _, file = path.partition("/")
-    document = json.loads((root / path).read_text())
+    found = json.loads((root / path).read_text())
+    document = {"cases": found} if isinstance(found, list) else found
     if "pending" in document:
         # Recorded from a peer: the whole file is one case.
         yield Vector(folder, file, "cases", document, document)

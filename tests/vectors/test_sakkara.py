@@ -7,9 +7,10 @@ from functools import cache
 import pytest
 
 from scheduler.framework.registry import Registry
+from scheduler.plugins.groups import group as groups
+from scheduler.plugins.groups.planning import rule
+from scheduler.plugins.groups.sources import configmap
 from scheduler.plugins.intree import IN_TREE
-from scheduler.plugins.sakkara import group as groups
-from scheduler.plugins.sakkara.planning import rule
 from scheduler.solver import check
 from scheduler.solver.instance import Instance, Leaf, Level
 from scheduler.solver.solve import solve
@@ -105,7 +106,7 @@ def has_soft_numbers(case):
 def instance_of(case):
     """Return the instance that the plugin makes of the case's documents."""
     data = model.group(case["group"], "group")["data"]
-    spec = groups.from_config_map("default", data, "the case")
+    spec = configmap.from_config_map("default", data, "the case")
     groups.check_levels(spec, tuple(case["levels"]))
     levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in case["levels"])
     slots = model.leaves(case["tree"])

@@ -49,6 +49,11 @@ class OwnRows:
         "kind",
         "1 while the kind is listed and watched; 0 while not, or while the API server has it not.",
     )
+    decisions_paused = gauges(
+        "trellis_decisions_paused",
+        "kind",
+        "1 while nothing is decided because the kind is listed anew, or caught up with after a fail-over.",
+    )
     store_objects = gauges(
         "trellis_store_objects", "kind", "Objects in memory, by kind; pods and nodes apart."
     )
@@ -82,6 +87,10 @@ class OwnRows:
         "trellis_queue_wakeups_total",
         "event outcome",
         "Attempts of pods that an event woke: useful when the pod was bound, else useless.",
+    )
+    pre_bind_pods = gauge(
+        "trellis_pre_bind_pods",
+        "Pods in pre-bind: their node is chosen, and they wait for volumes or claims to be ready.",
     )
     leading = gauge("trellis_leading", "1 while this process decides, 0 on a standby.")
 
@@ -150,6 +159,11 @@ class OwnRows:
         "How far a placement may be from the best: the largest gap of a stage, as a part of its value.",
     )
     effects_in_flight = gauges("trellis_effects_in_flight", "effect", "Effects being sent.")
+    effects_waiting = gauges(
+        "trellis_effects_waiting",
+        "effect",
+        "Effects that were refused for now (429, no connection) and wait for their next try.",
+    )
     effects_queued = gauges("trellis_effects_queued", "effect", "Effects that wait to be sent.")
     bind_conflicts = counters(
         "trellis_bind_conflicts_total",

@@ -1,8 +1,8 @@
 """The form of a scenario file.
 
 A scenario is chapters of steps. A step does one thing (`apply`, `delete`, `drain`, `uncordon`,
-`taint`, `scale`), tells something (`say`), or expects something: of the pods (`expect`), or of what
-applications cost on the network (`cost`). A new chapter is a few lines of YAML;
+`taint`, `scale`), tells something (`say`), or expects something: of the pods (`expect`), of what
+applications cost on the network (`cost`), or that a group stands in the best way (`prove`). A new chapter is a few lines of YAML;
 docs/examples/demo/scenario.yaml is the one that `trellis demo` plays.
 """
 
@@ -78,6 +78,7 @@ class Step(_Strict, frozen=True):
     scale: Scale | None = None
     expect: Expectation | None = None
     cost: Cost | None = None
+    prove: str | None = None
 
     def given(self) -> tuple[str, ...]:
         """Return the names of the fields that are given."""

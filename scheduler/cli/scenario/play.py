@@ -13,6 +13,7 @@ import msgspec
 
 from scheduler.base.clock import perf_s
 from scheduler.cli.scenario.form import Chapter, Cost, Expectation, Scenario, Step
+from scheduler.cli.scenario.proof import where
 from scheduler.cli.scenario.show import Show
 from scheduler.cli.scenario.stage import Stage, carries
 from scheduler.objects.node import Node
@@ -44,7 +45,7 @@ async def play(scenario: Scenario, stage: Stage, show: Show, pause_s: float) -> 
         show.chapter(number, chapter.title)
         for step in chapter.steps:
             failure = await _step(step, chapter, stage, show)
-            expectations += step.expect is not None or step.cost is not None
+            expectations += any(one is not None for one in (step.expect, step.cost, step.prove))
             if failure:
                 failures.append(f"{chapter.title}: {failure}")
             show.look(await stage.nodes(), await stage.pods())
@@ -80,6 +81,19 @@ async def _step(step: Step, chapter: Chapter, stage: Stage, show: Show) -> str:
         return await _expect(step.expect, stage, show)
     elif step.cost is not None:
         return await _cost(step.cost, stage, show)
+    elif step.prove is not None:
+        return await _prove(step.prove, stage, show)
+    return ""
+
+
+async def _prove(group: str, stage: Stage, show: Show) -> str:
+    """Let the solver say of a group that no better placement exists; return what is wrong with it."""
+    found = await stage.proof(group)
+    if not found.optimal:
+        wrong = f"{group}: {found.status}, not proven to be the best"
+        show.broken(wrong)
+        return wrong
+    show.held(f"{group}: {where(found.placement)}; proven: there is no better placement")
     return ""
 
 

@@ -18,6 +18,8 @@ from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 
 ZONE = "topology.kubernetes.io/zone"
+RACK = "topology.trellis.dev/rack"
+MOST_COLUMNS = 4
 STORY_LINES = 12
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
 
@@ -89,23 +91,30 @@ class Show:
 
 
 def cluster_table(nodes: Sequence[Node], pods: Sequence[Pod]) -> Table:
-    """Return the nodes by zone, with a block for each pod in its application's colour."""
+    """Return the nodes by rack or zone, with a block for each pod in its application's colour."""
     on: dict[str, list[Pod]] = {}
     for pod in pods:
         on.setdefault(pod.spec.node_name, []).append(pod)
     apps = sorted({_app(pod) for pod in pods})
     colour = {app: _COLOURS[number % len(_COLOURS)] for number, app in enumerate(apps)}
-    zones = sorted({node.metadata.labels.get(ZONE, "-") for node in nodes})
+    label = _dividing_label(nodes)
+    units = sorted({node.metadata.labels.get(label, "-") for node in nodes})
     table = Table(title=_title(pods), expand=True, show_edge=False, pad_edge=False)
     columns: list[list[Text]] = []
-    for zone in zones:
-        table.add_column(zone)
-        mine = [node for node in nodes if node.metadata.labels.get(ZONE, "-") == zone]
+    for unit in units:
+        table.add_column(unit)
+        mine = [node for node in nodes if node.metadata.labels.get(label, "-") == unit]
         mine.sort(key=lambda node: node.metadata.name)
         columns.append([_row(node, on.get(node.metadata.name, []), colour) for node in mine])
     for number in range(max(map(len, columns), default=0)):
         table.add_row(*(rows[number] if number < len(rows) else Text() for rows in columns))
     return table
+
+
+def _dividing_label(nodes: Sequence[Node]) -> str:
+    """Return what the columns are: racks while they all go side by side, else zones."""
+    racks = {node.metadata.labels.get(RACK, "") for node in nodes}
+    return RACK if 1 < len(racks) <= MOST_COLUMNS and "" not in racks else ZONE
 
 
 def _row(node: Node, pods: Sequence[Pod], colour: dict[str, str]) -> Text:

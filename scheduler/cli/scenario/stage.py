@@ -21,8 +21,10 @@ from scheduler.cli.about import VERSION
 from scheduler.cli.installed import registry
 from scheduler.cli.scenario.cost import Costs, costs
 from scheduler.cli.scenario.form import Scale, Taint
+from scheduler.cli.scenario.proof import proof
 from scheduler.config import Loaded, default_config, load
 from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.framework.groups import GroupReport
 from scheduler.kube.api import MERGE
 from scheduler.kube.client import ApiClient
 from scheduler.objects.node import Node
@@ -38,6 +40,12 @@ _ROOTS = {
     "jobs": "/apis/batch/v1",
     "networktopologies": "/apis/networktopology.diktyo.x-k8s.io/v1alpha1",
 }
+_FOR_PROOFS = (
+    "/api/v1/nodes",
+    "/api/v1/namespaces",
+    "/api/v1/pods",
+    "/api/v1/configmaps",
+)
 _FOR_COSTS = (
     "/api/v1/nodes",
     "/api/v1/namespaces",
@@ -135,13 +143,22 @@ class Stage:
 
     async def costs(self, against: str) -> Costs:
         """Return what applications cost on the network, and would by the configuration `against`."""
+        objects = await self._objects(_FOR_COSTS)
+        other = await asyncio.to_thread(_configured, self._folder / against)
+        return await asyncio.to_thread(costs, objects, self._config, other)
+
+    async def proof(self, group: str) -> GroupReport:
+        """Return what the solver says of a bound group, asked anew."""
+        objects = await self._objects(_FOR_PROOFS)
+        return await asyncio.to_thread(proof, objects, self._config, f"default/{group}")
+
+    async def _objects(self, paths: Collection[str]) -> list[dict[str, Any]]:
         objects: list[dict[str, Any]] = []
-        for path in _FOR_COSTS:
+        for path in paths:
             body = msgspec.json.decode(await self._send("GET", path))
             kind, api_version = body["kind"].removesuffix("List"), body["apiVersion"]
             objects += [{"kind": kind, "apiVersion": api_version, **one} for one in body["items"]]
-        other = await asyncio.to_thread(_configured, self._folder / against)
-        return await asyncio.to_thread(costs, objects, self._config, other)
+        return objects
 
     async def notes(self, uids: Collection[str]) -> list[str]:
         """Return what the events on some objects say."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from scheduler.base.errors import PluginError
 from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.cycle import Attempt
-from scheduler.engine.binding.bindings import Bindings, InFlight
+from scheduler.engine.binding.bindings import Bindings
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Call

@@ -6,6 +6,7 @@ from scheduler.base.clock import rfc3339
 from scheduler.engine.effects import Record, SetStatus
 from scheduler.engine.queue.queues import QueuedPod
 from scheduler.framework.calls import PodEvent
+from scheduler.framework.groups import GroupEvent
 from scheduler.framework.status import Status
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
@@ -13,6 +14,7 @@ from scheduler.objects.pod import Pod, PodCondition
 POD_SCHEDULED = "PodScheduled"
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
+WAITING = "WaitingOnPreBind"
 
 
 def rejected_after_choice(status: Status) -> str:
@@ -75,6 +77,11 @@ def failed_event(pod: Pod, message: str, now: float) -> Record:
     return _record(pod, "Warning", "FailedScheduling", "Scheduling", message, now)
 
 
+def waiting_event(pod: Pod, message: str, now: float) -> Record:
+    """Return the warning that a pod whose node is chosen waits for something else."""
+    return _record(pod, "Warning", WAITING, "Binding", message, now)
+
+
 def scheduled_event(pod: Pod, node: str, now: float) -> Record:
     """Return the event that a pod was bound."""
     note = f"Successfully assigned {pod.key} to {node}"
@@ -107,6 +114,30 @@ def node_event(node: Node, scheduler: str, reason: str, text: str, now: float) -
         now,
         kind="Node",
     )
+
+
+def group_event(told: GroupEvent, now: float) -> Record:
+    """Return the event about the object that describes a group."""
+    return Record(
+        told.namespace,
+        told.name,
+        told.uid,
+        told.resource_version,
+        told.reporter,
+        told.type,
+        told.reason,
+        told.action,
+        told.note,
+        now,
+        kind=told.kind,
+        api_version=told.api_version,
+    )
+
+
+def released_event(member: Pod, group: str, why: str, now: float) -> Record:
+    """Return the event that tells a bound member why its group lets it go."""
+    note = f"The group {group} lets its bound members go: it has never been whole, and {why}"
+    return _record(member, "Warning", "GroupReleased", "Releasing", note, now)
 
 
 def preempted_event(victim: Pod, preemptor: Pod, node: str, *, assumed: bool, now: float) -> Record:

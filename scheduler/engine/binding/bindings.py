@@ -1,83 +1,50 @@
 """From a chosen node to a bound pod: reserve, permit, pre-bind, bind, and the rules for answers.
 
 Pure like the rest of the engine: what must be asked of the API server goes out as an effect and its
-answer comes back through `answer`. Nobody ever guesses: a bind whose outcome is unknown is looked up
-before the pod's room is given to somebody else, so a lost answer can neither lose a pod nor
-overcommit a node. How an attempt ended is told to `finish`, which puts the pod where it belongs.
+answer comes back through `answer`. Nobody ever guesses: a bind whose outcome is unknown is looked up,
+and sent again as long as it may still arrive, before the pod's room is given to somebody else. So a
+lost answer can neither lose a pod nor overcommit a node. How an attempt ended is told to `finish`, which
+puts the pod where it belongs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from scheduler.base.errors import PluginError
 from scheduler.base.text import go_duration
-from scheduler.engine.attempt.failure import nomination_patch, plain_event
+from scheduler.engine.attempt.failure import (
+    WAITING,
+    nomination_patch,
+    plain_event,
+    status_patch,
+    waiting_event,
+)
 from scheduler.engine.attempt.suspended import GRACE_S
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.permit import WaitingPods
+from scheduler.engine.binding.prebind import PRE_BIND, PreBindPlaces
 from scheduler.engine.effects import Answer, AskExtender, Bind, Call, Look, Seen
 from scheduler.engine.extender.extenders import Extender, bound_through
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.hints import PREEMPTED
-from scheduler.engine.queue.queues import QueuedPod
-from scheduler.framework.answers import States
-from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, PodEvent, WaitUntil
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.runner import Runner
+from scheduler.framework.calls import ApiCall, BindPod, CallResult, PodEvent, WaitUntil
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
 
 ANSWER_DEADLINE_S = 60.0
 LOOK_AGAIN_S = 1.0
-
-
-class InFlight:
-    """A pod between decision and binding."""
-
-    __slots__ = (
-        "asked",
-        "cycle",
-        "deadline",
-        "effect",
-        "failure",
-        "is_looking",
-        "is_lost",
-        "node",
-        "queued",
-        "runner",
-        "seen_on",
-        "started_s",
-        "states",
-        "steps",
-        "tells_nomination",
-    )
-
-    def __init__(
-        self, queued: QueuedPod, cycle: Cycle, runner: Runner, states: States, node: str
-    ) -> None:
-        self.queued = queued
-        self.cycle = cycle
-        self.runner = runner
-        self.states = states
-        self.node = node
-        self.started_s = 0.0
-        self.steps: Generator[BindStep, CallResult, Status] | None = None
-        self.asked: BindStep | None = None
-        self.effect = 0
-        self.deadline: float | None = None
-        self.failure = CallResult(0)
-        self.is_looking = False
-        self.is_lost = False
-        self.seen_on = ""
-        self.tells_nomination = False
-
-    @property
-    def uid(self) -> str:
-        """Return the pod's uid."""
-        return self.queued.uid
+# Volumes are provisioned in seconds as a rule; of a wait that is longer the pod is told.
+TELL_AFTER_S = 30.0
+# How long a bind may still be carried out after it was taken for lost: API servers give a request up
+# after a minute (--request-timeout).
+LATE_S = 65.0
+MOST_BINDS = 5
+# How an extender's failure reads when nobody knows what it has done.
+UNKNOWN = frozenset(("Timeout", "Disconnected"))
 
 
 Finish = Callable[[InFlight, Status, float], None]
@@ -88,7 +55,14 @@ Complain = Callable[[str, str, Exception], None]
 class Bindings:
     """All pods between decision and binding, by uid."""
 
-    def __init__(self, outbox: Outbox, finish: Finish, complain: Complain, waited: Waited) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        finish: Finish,
+        complain: Complain,
+        waited: Waited,
+        revive: Callable[[str, float], bool],
+    ) -> None:
         self._outbox = outbox
         self._finish = finish
         self._complain = complain
@@ -97,11 +71,17 @@ class Bindings:
         self._by_effect: dict[int, InFlight] = {}
         self._until: dict[str, WaitUntil] = {}
         self.waiting = WaitingPods()
+        self.pre_bind = PreBindPlaces(revive)
         # Who binds a pod instead of the plugins; set where there are extenders.
         self.binder_of: Callable[[Pod], Extender | None] | None = None
 
     def __len__(self) -> int:
         return len(self._pods)
+
+    @property
+    def busy(self) -> int:
+        """How many pods are on their way: not those that wait at permit, or for their volumes."""
+        return len(self._pods) - len(self.waiting) - len(self._until)
 
     def get(self, uid: str) -> InFlight | None:
         """Return a pod in flight, or None."""
@@ -117,6 +97,7 @@ class Bindings:
         `hold`, a plugin's name and a time in seconds, keeps it at permit until it is allowed.
         """
         self._pods[pod.uid] = pod
+        pod.is_member = hold is not None
         waits: dict[str, float] = {}
         try:
             status = pod.runner.reserve(pod.cycle, pod.node, pod.states)
@@ -180,7 +161,10 @@ class Bindings:
             self._bind_seen(pod, result, now)
         elif result.ok:
             self._advance(pod, result, now)
-        elif result.code in (0, 404, 409) or result.code >= 500:
+        elif _is_doubtful(pod.asked, result):
+            pod.doubt_until = now + LATE_S
+            self._look(pod, result, now)
+        elif result.code in (0, 404, 409) or result.code >= 500 or now < pod.doubt_until:
             self._look(pod, result, now)
         else:
             self._advance(pod, result, now)
@@ -225,12 +209,22 @@ class Bindings:
         for pod in [p for p in self._pods.values() if p.deadline is not None and p.deadline <= now]:
             if pod.deadline is None or pod.deadline > now or self._pods.get(pod.uid) is not pod:
                 continue  # the end of an earlier one has moved it on, or ended it
+            if isinstance(pod.asked, WaitUntil) and now < pod.ends_at:
+                self._tell_wait(pod, pod.asked, now)
+                continue
+            was_sent = pod.effect != 0
             self._forget_effect(pod)
-            if isinstance(pod.asked, BindPod):
-                unanswered = CallResult(0, "Timeout", "the bind was not answered")
-                self._look(pod, pod.failure if pod.is_looking else unanswered, now)
+            if isinstance(pod.asked, BindPod) and not pod.is_looking and not was_sent:
+                self._send_bind(pod, pod.asked, now)
+            elif isinstance(pod.asked, BindPod):
+                self._unanswered(pod, now)
             else:
                 self._advance(pod, CallResult(0, "Timeout", "context deadline exceeded"), now)
+
+    @property
+    def unsettled(self) -> int:
+        """How many binds have been sent, or may still arrive, of which nobody knows the outcome."""
+        return sum(isinstance(pod.asked, BindPod) for pod in self._pods.values())
 
     def next_deadline(self) -> float | None:
         """Return when `expire` will next have something to do, or None."""
@@ -272,32 +266,21 @@ class Bindings:
     def _ask(self, pod: InFlight, asked: Any, now: float) -> None:
         """Turn a plugin's question into an effect or a wait; anything may come out of a plugin."""
         pod.asked = asked
-        meta = pod.queued.pod.metadata
         if isinstance(asked, BindPod):
-            pod.is_looking = False
-            effect = self._expect(pod, now)
-            if asked.extender is None:
-                self._outbox.put(Bind(effect, meta.namespace, meta.name, meta.uid, asked.node))
-                return
-            pod.deadline = now + max(ANSWER_DEADLINE_S, asked.timeout_s + GRACE_S)
-            self._outbox.put(
-                AskExtender(
-                    effect,
-                    asked.extender,
-                    "bind",
-                    meta.namespace,
-                    meta.name,
-                    meta.uid,
-                    (asked.node,),
-                )
-            )
+            self._leave_pre_bind(pod, now)
+            self._send_bind(pod, asked, now)
+            return
+        namespace = pod.queued.pod.metadata.namespace
+        if full := self.pre_bind.enter(namespace, pod.uid, is_member=pod.is_member):
+            self._end(pod, Status(Code.UNSCHEDULABLE, (full,), PRE_BIND), now)
             return
         self._tell_nomination(pod)
         if isinstance(asked, ApiCall):
             effect = self._expect(pod, now)
             self._outbox.put(Call(effect, asked.method, asked.path, asked.content_type, asked.body))
         elif isinstance(asked, WaitUntil):
-            pod.deadline = now + asked.timeout_s
+            pod.ends_at = now + asked.timeout_s
+            pod.deadline = min(pod.ends_at, now + TELL_AFTER_S)
             self._until[pod.uid] = asked
             self._ask_predicate(pod, asked, now)
         elif isinstance(asked, PodEvent):
@@ -305,6 +288,26 @@ class Bindings:
             self._advance(pod, CallResult(200), now)
         else:
             self._advance(pod, TypeError(f"yielded a {type(asked).__name__}"), now)
+
+    def _send_bind(self, pod: InFlight, asked: BindPod, now: float) -> None:
+        """Send a bind, for the first time or again: it carries the uid, a second one does no harm."""
+        pod.is_looking = False
+        pod.binds += 1
+        effect = self._expect(pod, now)
+        meta = pod.queued.pod.metadata
+        if asked.extender is None:
+            self._outbox.put(Bind(effect, meta.namespace, meta.name, meta.uid, asked.node))
+            return
+        pod.deadline = now + max(ANSWER_DEADLINE_S, asked.timeout_s + GRACE_S)
+        whom = (meta.namespace, meta.name, meta.uid, (asked.node,))
+        self._outbox.put(AskExtender(effect, asked.extender, "bind", *whom))
+
+    def _unanswered(self, pod: InFlight, now: float) -> None:
+        """Look what became of a bind that got no answer, or look again."""
+        if not pod.is_looking:
+            pod.doubt_until = now + LATE_S
+            pod.failure = CallResult(0, "Timeout", "the bind was not answered")
+        self._look(pod, pod.failure, now)
 
     def _ask_predicate(self, pod: InFlight, until: WaitUntil, now: float) -> None:
         try:
@@ -331,8 +334,21 @@ class Bindings:
             self._advance(pod, CallResult(200), now)
             return
         pod.is_lost = seen.uid != pod.uid or bool(seen.node_name)
+        if not pod.is_lost and now < pod.doubt_until:
+            self._settle(pod, now)
+            return
         pod.seen_on = seen.node_name if seen.uid == pod.uid else ""
         self._advance(pod, pod.failure, now)
+
+    def _settle(self, pod: InFlight, now: float) -> None:
+        """Keep the room of a pod whose bind may still arrive; send it again, for its answer tells.
+
+        At the end of patience wait until it cannot arrive any more, and look a last time.
+        """
+        pod.deadline = pod.doubt_until
+        if pod.binds < MOST_BINDS and isinstance(pod.asked, BindPod) and pod.asked.extender is None:
+            pod.is_looking = False
+            pod.deadline = min(pod.deadline, now + LOOK_AGAIN_S * 2.0 ** (pod.binds - 1))
 
     def _expect(self, pod: InFlight, now: float) -> int:
         pod.effect = self._outbox.new_id()
@@ -350,11 +366,26 @@ class Bindings:
             pod.tells_nomination = True
             self._outbox.put(nomination_patch(pod.queued, pod.node))
 
+    def _tell_wait(self, pod: InFlight, until: WaitUntil, now: float) -> None:
+        """Say on the pod what it is waiting for, once it takes long."""
+        pod.deadline = pod.ends_at
+        kinds = sorted({fact.partition(".")[0] for fact in until.reads} - {"node", "pod"})
+        text = (
+            f"node {pod.node} is chosen and its room held; waiting for up to "
+            f"{go_duration(until.timeout_s)} until {', '.join(kinds)} are ready"
+        )
+        self._outbox.put(status_patch(pod.queued, WAITING, text, None, now))
+        self._outbox.put(waiting_event(pod.queued.pod, text, now))
+
+    def _leave_pre_bind(self, pod: InFlight, now: float) -> None:
+        self.pre_bind.leave(pod.queued.pod.metadata.namespace, pod.uid, now)
+
     def _end(self, pod: InFlight, status: Status, now: float) -> None:
         self._forget_effect(pod)
         self._until.pop(pod.uid, None)
         self._leave_permit(pod.uid, status.code, now)
         del self._pods[pod.uid]
+        self._leave_pre_bind(pod, now)
         if pod.steps is not None:
             try:
                 pod.steps.close()
@@ -366,3 +397,10 @@ class Bindings:
         """Tell of a plugin's fault; return the status of the pod that it ends."""
         self._complain(error.plugin, error.point, error)
         return Status(Code.ERROR, (str(error),), error.plugin)
+
+
+def _is_doubtful(asked: BindPod, result: CallResult) -> bool:
+    """Whether a bind that failed may have happened, or happen yet."""
+    if asked.extender is not None:
+        return result.reason in UNKNOWN
+    return result.code == 0

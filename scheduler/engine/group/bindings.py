@@ -12,10 +12,10 @@ from enum import StrEnum
 
 import msgspec
 
-from scheduler.engine.binding.bindings import InFlight
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.group.counts import GroupAttempt
 from scheduler.engine.group.doors import Doors
-from scheduler.framework.groups import GroupPlanner, Stage
+from scheduler.framework.groups import GroupPlanner, Stage, title
 from scheduler.framework.status import unschedulable
 
 PERMIT_TIMEOUT_S = 60.0
@@ -50,6 +50,7 @@ class GroupBinding(msgspec.Struct, eq=False):
     step: Step = Step.RESERVE
     is_held: bool = True
     is_broken: bool = False
+    hold_s: float = PERMIT_TIMEOUT_S
 
     def turn_to(self, step: Step, uids: Sequence[str], now: float) -> None:
         """Begin another step with these members."""
@@ -134,7 +135,7 @@ class GroupBindings:
             if step is Step.LET_GO:
                 self._bindings.allow(uid, flight.planner.name, now)
             elif step is Step.RECALL:
-                text = f"another member of the group {flight.key} failed"
+                text = f"another member of the group {title(flight.key)} failed"
                 status = msgspec.structs.replace(unschedulable(text), plugin=flight.planner.name)
                 self._bindings.recall(uid, status, now)
             elif flight.step is Step.RESERVE:
@@ -149,7 +150,7 @@ class GroupBindings:
         if member.queued.pod.is_terminating:
             self._bindings.abandon(uid, now)
         else:
-            hold = (flight.planner.name, PERMIT_TIMEOUT_S)
+            hold = (flight.planner.name, flight.hold_s)
             self._doors.carry_out(member, flight.nodes, hold, now)
 
     def _is_complete(self, flight: GroupBinding) -> bool:

@@ -87,10 +87,20 @@ class GroupContext:
         cluster = self._tools.cluster
         return Nodes(cluster.table, cluster.pods)
 
-    def fits(self) -> Fits:
-        """Ask the filters where one member could go, and count how many each row takes."""
+    def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
+        """Ask the filters where any member could go, and count how many each row takes.
+
+        `asked` stand for the members: the same pods without rules that the caller sees to itself.
+        """
+        return _of_all([one for _, one in self.fits_each(asked)])
+
+    def fits_each(
+        self, asked: Sequence[Pod] | None = None
+    ) -> tuple[tuple[tuple[Pod, ...], Fits], ...]:
+        """Ask the same for each of the specs that differ, with the pods of that spec."""
+        pods = self.members if asked is None else asked
         with self._without_own_promises():
-            return self._fits()
+            return tuple((alike, self._fits(alike[0])) for alike in _alike_in_spec(pods))
 
     def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
         """Assume every member on its node after asking all filters; say why not, and undo it."""
@@ -100,14 +110,14 @@ class GroupContext:
             self.release()
         return misfit
 
-    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> bool:
+    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> Misfit | None:
         """Try it out: the victims leave, the members come, and everything is put back."""
         cluster, follow = self._tools.cluster, self._tools.follow
         for victim in victims:
             uid = victim.pod.metadata.uid
             follow(cluster.forget(uid) if victim.assumed else cluster.drop_pod(uid))
         try:
-            return self.hold(nodes) is None
+            return self.hold(nodes)
         finally:
             self.release()
             for victim in victims:
@@ -126,42 +136,33 @@ class GroupContext:
         """Leave the held members where they are: they are carried out now."""
         self._held = {}
 
-    def _fits(self) -> Fits:
-        leader = self._queued[0]
+    def _fits(self, pod: Pod) -> Fits:
         nodes = self.nodes
-        rows, evictable = nodes.exists, nodes.exists
-        rejections: tuple[Rejection, ...] = ()
-        failed = SUCCESS
-        slots = np.full(nodes.size, len(self._queued), dtype=np.int64)
-        for pod in _distinct(self.members):
-            attempt = self._tools.attempt(pod, self.now)
-            passed, rejected, status = _filtered(attempt)
-            if not status.is_success:
-                failed = status
-            if pod is leader.pod:
-                rejections = tuple(rejected)
-            rows = rows & passed
-            for one in rejected:
-                evictable = evictable & ~(one.rows & one.rejected.final)
-            slots = np.minimum(slots, _slots(attempt, nodes))
-        if failed.code in (Code.UNRESOLVABLE, Code.PENDING):
+        attempt = self._tools.attempt(pod, self.now)
+        rows, rejected, status = _filtered(attempt)
+        evictable = nodes.exists
+        for one in rejected:
+            evictable = evictable & ~(one.rows & one.rejected.final)
+        if status.code in (Code.UNRESOLVABLE, Code.PENDING):
             evictable = np.zeros_like(evictable)
-        message = fit_message(nodes.count, failed, rejections, None, ())
-        return Fits(rows, np.where(rows, slots, 0), evictable, rejections, message)
+        slots = np.where(rows, _slots(attempt, nodes), 0)
+        message = fit_message(nodes.count, status, tuple(rejected), None, ())
+        return Fits(rows, slots, evictable, tuple(rejected), message)
 
     def _hold(self, nodes: Mapping[str, str]) -> Misfit | None:
         """Assume all members, then ask about each of them with the others in place."""
         cluster = self._tools.cluster
-        for queued in self._queued:
+        named = [queued for queued in self._queued if queued.uid in nodes]
+        for queued in named:
             if nodes[queued.uid] not in cluster.table.rows:
                 anywhere = np.ones(self.nodes.size, dtype=np.bool_)
                 return Misfit(
                     self._most(anywhere), queued.pod, nodes[queued.uid], "the node is gone"
                 )
-        for queued in self._queued:
+        for queued in named:
             self._put(queued, nodes)
         alike: dict[int, Attempt] = {}
-        for queued in self._queued:
+        for queued in named:
             shape = cluster.shapes.of(queued.pod)
             attempt = alike.get(shape.id)
             if attempt is None or not _answers_again(attempt):
@@ -274,13 +275,28 @@ def _slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
     return slots
 
 
-def _distinct(pods: Sequence[Pod]) -> Iterator[Pod]:
-    """Yield one pod for every distinct spec."""
-    seen: list[PodSpec] = []
+def _alike_in_spec(pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
+    """Return the pods by spec, in the order of the first of each."""
+    found: list[tuple[PodSpec, list[Pod]]] = []
     for pod in pods:
-        if pod.spec not in seen:
-            seen.append(pod.spec)
-            yield pod
+        for spec, alike in found:
+            if pod.spec == spec:
+                alike.append(pod)
+                break
+        else:
+            found.append((pod.spec, [pod]))
+    return [tuple(alike) for _, alike in found]
+
+
+def _of_all(each: Sequence[Fits]) -> Fits:
+    """Return where any member could go: the room that all the kinds of members have."""
+    first = each[0]
+    rows, slots, evictable, message = first.rows, first.slots, first.evictable, first.message
+    for one in each[1:]:
+        rows, evictable = rows & one.rows, evictable & one.evictable
+        slots = np.minimum(slots, one.slots)
+        message = message if one.rows.any() else one.message
+    return Fits(rows, np.where(rows, slots, 0), evictable, first.rejections, message)
 
 
 def _answers_again(attempt: Attempt) -> bool:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from scheduler.engine.attempt import failure
-from scheduler.engine.binding.bindings import Bindings, InFlight
+from scheduler.engine.binding.bindings import Bindings
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.preemption import Preemptions
 from scheduler.engine.decision import Decision
@@ -19,6 +20,7 @@ from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.queues import QueuedPod
+from scheduler.framework.groups import title
 from scheduler.framework.status import Code, Status
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
@@ -80,12 +82,13 @@ class Doors(msgspec.Struct, frozen=True):
             decisions.append((member, decision))
         return decisions
 
-    def dissolve(self, profile: str, bound: Sequence[Placed], key: str) -> None:
-        """Let the bound members of a group go that cannot become whole."""
-        message = f"{profile}: the group {key} cannot become whole"
+    def dissolve(self, bound: Sequence[Placed], key: str, why: str, now: float) -> None:
+        """Let the bound members of a group go; each is told who lets it go, and why, before it does."""
         for placed in bound:
-            meta = placed.pod.metadata
+            meta, profile = placed.pod.metadata, placed.pod.spec.scheduler_name
+            self.outbox.put(failure.released_event(placed.pod, title(key), why, now))
             effect = self.outbox.new_id()
+            message = f"{profile}: the group {title(key)} cannot become whole"
             self.outbox.put(Evict(effect, meta.namespace, meta.name, meta.uid, message))
 
     def explain_wait(self, member: QueuedPod, message: str, now: float) -> None:

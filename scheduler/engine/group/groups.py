@@ -1,7 +1,8 @@
 """`Groups`: pods that are decided together, from the queue to the last bind.
 
 A pod of a group is popped like any other; its group is then taken out of the queue as a whole and
-planned by its plugin, which may ask the solver and waits for the answer while other pods go on. A plan
+planned by its plugin, which may ask the solver and waits for the answer while other pods go on. Groups
+are planned one after the other: what one was told would not hold any more once another is placed. A plan
 is carried out for all members or for none: their room is booked at once, the rest is `groupflights`'.
 Many members are told in several turns of the engine that they have to wait.
 
@@ -19,7 +20,7 @@ import msgspec
 
 from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.suspended import CycleSteps, SuspendedCycles
-from scheduler.engine.binding.bindings import InFlight
+from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer
 from scheduler.engine.group.bindings import AT_A_TIME, GroupBinding, GroupBindings
@@ -72,6 +73,7 @@ class Groups:
         self._opened: set[str] = set()
         self._held_back: dict[str, tuple[str, str]] = {}
         self._runs: dict[str, _Run] = {}
+        self._line: deque[_Run] = deque()  # groups that wait until the one before is decided
         self._refused: deque[tuple[str, QueuedPod, Decision]] = deque()
         self._counts = doors.observation.groups
         self._counts.watch(self.planners)
@@ -146,9 +148,12 @@ class Groups:
         """Take some members further; the engine is asked for another turn for the rest."""
         self._bindings.go_on(now)
         self._refuse_some(now)
+        self._start_next(now)
 
     def leads(self, now: float) -> None:
         """Take note that this process begins or ceases to lead."""
+        while self._line:
+            self._put_back(self._line.popleft(), now)
         self._writing.leads(now)
 
     def answer(self, answer: Answer, now: float) -> bool:
@@ -157,14 +162,19 @@ class Groups:
 
     def next_deadline(self) -> float | None:
         """Return when there is next something to write or to do, or None."""
-        if self._refused:
+        if self._refused or self._may_start:
             return self._tools.now()
         times = (self._bindings.next_deadline(), self._writing.next_deadline())
         return min((time for time in times if time is not None), default=None)
 
     def has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
-        return bool(self._refused) or self._bindings.has_work()
+        return bool(self._refused) or self._may_start or self._bindings.has_work()
+
+    @property
+    def _may_start(self) -> bool:
+        """Whether a group waits in the line and none is being planned."""
+        return bool(self._line) and not self._runs
 
     # An attempt
 
@@ -199,16 +209,27 @@ class Groups:
         run = _Run(key, planner, tuple(members), GroupContext(self._tools, members), attempt)
         for member in members:
             self._queues.track(member)
-        self._writing.tell(planner, key, Stage.STARTED, now)
+        self._line.append(run)
+        self._start_next(now)
+        return True
+
+    def _start_next(self, now: float) -> None:
+        """Begin to plan the group at the head of the line, unless one is being planned."""
+        if not self._may_start:
+            return
+        run = self._line.popleft()
+        if not all(self._is_intact(run, member) for member in run.members):
+            self._put_back(run, now)
+            return
+        self._writing.tell(run.planner, run.key, Stage.STARTED, now)
         self._runs[run.name] = run
         self._suspended.begin(
             run.name,
-            queued.profile,
+            run.members[0].profile,
             self._steps(run),
             lambda outcome, then: self._conclude(run, outcome, then),
             now,
         )
-        return True
 
     def broken_off(self, key: str, now: float) -> bool:
         """Put the members back of a group whose planning was given up; return False if unknown."""
@@ -283,16 +304,19 @@ class Groups:
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
             self._refuse(run.key, run.members, status, now)
-            self._doors.dissolve(run.members[0].profile, outcome.bound, run.key)
-            self._writing.tell(run.planner, run.key, Stage.RELEASED, now)
+            self._writing.tell(run.planner, run.key, Stage.DISSOLVED, now)
+            self._doors.dissolve(outcome.bound, run.key, outcome.message, now)
         elif outcome.victims:
             run.room.release()
-            nominated = [(member, outcome.nodes[member.uid]) for member in run.members]
+            named = [member for member in run.members if member.uid in outcome.nodes]
+            nominated = [(member, outcome.nodes[member.uid]) for member in named]
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
             decisions = self._doors.nominate(nominated, outcome.victims, status)
             self._refused.extend((run.key, *told) for told in decisions)
             self._refuse_some(now)
+            others = [member for member in run.members if member.uid not in outcome.nodes]
+            self._leave_out(run, others, outcome.message, now)
             self._writing.tell(run.planner, run.key, Stage.PREEMPTING, now)
         else:
             self._carry_out(run, outcome, now)
@@ -301,15 +325,26 @@ class Groups:
         attempts, count = run.room.attempts, run.room.nodes.count
         run.room.keep()
         self._writing.tell(run.planner, run.key, Stage.ASSIGNED, now)
-        members = []
+        members, others = [], []
         for member in run.members:
+            if member.uid not in plan.nodes:
+                others.append(member)
+                continue
             one = attempts[member.uid]
             members.append(
                 InFlight(member, one.cycle, one.runner, one.states, plan.nodes[member.uid])
             )
-        uids = [member.uid for member in run.members]
+        uids = [member.uid for member in members]
         flight = GroupBinding(run.key, run.planner, run.attempt, count, set(uids), uids, now)
+        flight.hold_s = plan.hold_s or flight.hold_s
         self._bindings.begin(flight, members, now)
+        self._leave_out(run, others, plan.message, now)
+
+    def _leave_out(self, run: _Run, others: Sequence[QueuedPod], message: str, now: float) -> None:
+        """Let the members wait that a plan does not name."""
+        if others:
+            status = msgspec.structs.replace(unschedulable(message), plugin=run.planner.name)
+            self._refuse(run.key, others, status, now)
 
     def _refuse(self, key: str, members: Sequence[QueuedPod], status: Status, now: float) -> None:
         decision = Decision(status=status, message=status.message)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from scheduler.engine.attempt.failure import group_event
 from scheduler.engine.effects import Answer, Call
 from scheduler.engine.group.doors import Doors
-from scheduler.framework.groups import GroupPlanner, Stage
+from scheduler.framework.groups import GroupEvent, GroupPlanner, Stage
 
 WRITE_AGAIN_S = 5.0
 # The object is gone, or is not ours to write: asking again would not help.
@@ -38,6 +39,9 @@ class Writing:
             self._doors.fault(planner.name, "GroupTold", error)
             return
         for call in calls:
+            if isinstance(call, GroupEvent):
+                self._doors.outbox.put(group_event(call, now))
+                continue
             effect = self._doors.outbox.new_id()
             self._calls[effect] = key
             self._doors.outbox.put(

@@ -8,6 +8,7 @@ import msgspec
 
 from scheduler.engine.observation import Observation
 from scheduler.framework.profile import Profile
+from scheduler.framework.returned import status_of
 from scheduler.framework.status import Code, Status
 from scheduler.objects.pod import Pod
 
@@ -36,7 +37,7 @@ class Gates:
         """
         for bound in self._profiles[pod.spec.scheduler_name].pre_enqueue:
             try:
-                status: Status | None = bound.call(pod)
+                status = status_of(bound.call(pod), "pre_enqueue")
             except Exception as error:  # noqa: BLE001 - whatever a plugin does must not end the engine
                 self._observation.fault(bound.name, "PreEnqueue", error)
                 status = Status(Code.ERROR, (str(error),))

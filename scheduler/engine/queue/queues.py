@@ -6,8 +6,8 @@
                             └── backoff ◀── an event that may help ── unschedulable
 
 Rules are kube-scheduler's: order by the sort plugin, back-off by attempts, wake-up by the facts that
-rejecting plugins read, popping from backoff when nothing is active, a flush after five minutes. A pod
-stands in exactly one place. `now` is always an argument.
+rejecting plugins read, popping from backoff when nothing is active, a flush after five minutes.
+A pod stands in exactly one place. `now` is always an argument.
 """
 
 from __future__ import annotations
@@ -128,6 +128,7 @@ class Queues:
         self._sort_key = sort_key
         self._gate = gate
         self._unschedulable_pods = unschedulable_pods
+        self._may_help = unschedulable_pods.may_help
         self._backoff = backoff
         self._incoming = incoming
         self._pods: dict[str, QueuedPod] = {}
@@ -169,17 +170,17 @@ class Queues:
     def update(self, change: Change, now: float) -> None:
         """Take in a newer version of a queued pod; wake it if its own change may help."""
         queued = self._pods[change.pod.metadata.uid]
-        is_relabelled = queued.pod.metadata.labels != change.pod.metadata.labels
+        old, labels = self._sort_key(queued), queued.pod.metadata.labels
         queued.renew(change.pod)
-        if queued.where is Where.ACTIVE and is_relabelled:
+        # Who keeps the key keeps the place among equals; one that is no tuple cannot tell what it was.
+        stays = isinstance(old, tuple) and self._sort_key(queued) == old
+        if queued.where is Where.ACTIVE and not stays and labels != change.pod.metadata.labels:
             self._line_up(queued)
         if queued.where is Where.IN_FLIGHT:
             self._in_flight.note(change, queued.uid)
         elif queued.where is Where.GATED:
             self._enter(queued, change.label, now)
-        elif queued.where is Where.UNSCHEDULABLE and self._unschedulable_pods.may_help(
-            queued, change
-        ):
+        elif queued.where is Where.UNSCHEDULABLE and self._may_help(queued, change):
             self._requeue(queued, change.label, now)
 
     def remove(self, uid: str) -> QueuedPod | None:
@@ -239,7 +240,7 @@ class Queues:
         queued.is_pending = is_pending
         queued.rejections += 1
         queued.errors = 0
-        helpful = next((c for c in missed if self._unschedulable_pods.may_help(queued, c)), None)
+        helpful = next((c for c in missed if self._may_help(queued, c)), None)
         if helpful is not None:
             self._requeue(queued, helpful.label, now)
             return

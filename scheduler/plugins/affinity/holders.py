@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from scheduler.framework.pershape import PerShape
-from scheduler.framework.status import Guard
+from scheduler.framework.plugin import Versioned
 from scheduler.objects.pod import Pod
 from scheduler.plugins.affinity.terms import Term, pod_terms
 from scheduler.state.podindex import Placed
@@ -50,24 +50,14 @@ class TermHolders(RowTracker):
         self._scoring.clear()
 
     @property
-    def repelling_terms(self) -> Guard:
+    def repelling_terms(self) -> Versioned:
         """Return what moves when a required anti-affinity term comes or goes with its last holder."""
         return self._repelling
 
     @property
-    def scoring_terms(self) -> Guard:
+    def scoring_terms(self) -> Versioned:
         """Return what moves when a required affinity or a preferred term comes or goes."""
         return self._scoring
-
-    @property
-    def has_repelling(self) -> bool:
-        """Whether anybody holds a required anti-affinity term."""
-        return bool(self._repelling)
-
-    @property
-    def has_scoring(self) -> bool:
-        """Whether anybody holds a required affinity or a preferred term."""
-        return bool(self._scoring)
 
     def passes_over(self, placed: Placed) -> bool:
         """Whether pods of such a spec hold no terms."""

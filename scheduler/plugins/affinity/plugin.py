@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import reduce
 from typing import ClassVar
 
@@ -11,14 +11,12 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerPod, PerShape
-from scheduler.framework.plugin import Plugin
+from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.status import (
-    NOT_CONCERNED,
     SKIP,
     Code,
     Rejected,
     Status,
-    not_concerned_while,
     unresolvable,
 )
 from scheduler.objects.pod import Pod
@@ -52,8 +50,6 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         "pre_filter": "error reading {} from cycleState: not found"
     }
 
-    bounded = True
-
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._counts = handle.tracker(PodCounts)
@@ -62,12 +58,19 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         self._terms: PerShape[PodTerms] = PerShape(pod_terms)
         self._terms_of: PerPod[PodTerms] = PerPod(pod_terms)
         self._held: PerShape[tuple[Held, ...]] = PerShape(held_by)
-        repelling, scoring_terms = self._holders.repelling_terms, self._holders.scoring_terms
-        self._nobody_repels = not_concerned_while(repelling, self._names)
-        self._nobody_weighs = not_concerned_while(scoring_terms, self._names)
-        # Where there are no terms at all, labels and namespaces make no difference.
-        self._none_repels = not_concerned_while(repelling, by_spec=True)
-        self._none_weighs = not_concerned_while(scoring_terms, by_spec=True)
+        self.key_follows = (
+            self._holders.repelling_terms,
+            self._holders.scoring_terms,
+            self._names,
+        )
+
+    def key(self, pod: Pod) -> Hashable | None:
+        """Return None while the pod has no terms and no term of placed pods means it."""
+        if pod.spec.affinity is not None:
+            return EACH_POD
+        labels = self._names.labels(pod.metadata.namespace)
+        holders = self._holders
+        return EACH_POD if holders.repelling(pod, labels) or holders.scoring(pod, labels) else None
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | AffinityState:
         """Count who attracts and who repels the pod; Skip when nobody does."""
@@ -78,7 +81,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         repelling = self._holders.repelling(pod, labels)
         moves = list(nodes.moves())
         if not (terms.has_required or repelling or moves):
-            return self._nobody_repels if self._holders.has_repelling else self._none_repels
+            return SKIP
         state = AffinityState(pod, labels, nodes)
         if terms.affinity:
             state.attract(terms.affinity, self._all(terms.affinity), self._counts)
@@ -116,13 +119,13 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         """Sum the weights per domain; Skip when nothing weighs anything."""
         terms = self._terms.of(cycle)
         if self.args.ignore_preferred_terms_of_existing_pods and not terms.has_preferred:
-            return NOT_CONCERNED
+            return SKIP
         if terms.fault:
             return Status(Code.ERROR, (f"failed to parse pod: {terms.fault}",))
         labels = self._names.labels(cycle.pod.metadata.namespace)
         meaning, moves = self._holders.scoring(cycle.pod, labels), list(nodes.moves())
         if not (terms.preferred or meaning or moves):
-            return self._nobody_weighs if self._holders.has_scoring else self._none_weighs
+            return SKIP
         weighing = Weighing(nodes)
         wanted = [
             (term.key, selection, weight)

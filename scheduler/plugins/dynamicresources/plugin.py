@@ -7,7 +7,7 @@ that a DeviceClass serves become a claim of their own where a node does not offe
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Hashable, Iterable, Mapping
 from typing import ClassVar
 from uuid import UUID
 
@@ -19,15 +19,14 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.duration import seconds
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
+from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.postfilter import FitFailure, PostFiltered
-from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import (
+    SKIP,
     SUCCESS,
     Code,
     Rejected,
     Status,
-    not_concerned_while,
     unresolvable,
     unschedulable,
 )
@@ -49,6 +48,7 @@ from scheduler.plugins.dynamicresources.search import STEPS_PER_S, SearchError
 from scheduler.plugins.dynamicresources.slices import SLICE
 from scheduler.plugins.dynamicresources.state import Allocated, PodDevices
 from scheduler.state.change import Change
+from scheduler.state.resources import counted, pod_requests
 
 NO_CLAIMS = "no new claims to deallocate"
 NOT_REACHED = "not found"
@@ -71,7 +71,6 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         SLICE,
         DEVICE_CLASS,
     )
-    by_spec = True
     local = True
     narrowed = True
     normalize = "max"
@@ -89,8 +88,14 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         timeout_s = seconds(args.binding_timeout)
         self._filtering = Filtering(self._catalog, self._outcomes, timeout_s)
         self._pre_binding = PreBinding(self._catalog, handle, timeout_s)
-        self._no_device = not_concerned_while(self._classes, by_spec=True)
+        self.key_follows = (self._classes,)
         self._serving = (-1, class_of({}))
+
+    def key(self, pod: Pod) -> Hashable | None:
+        """Return None for pods that need no devices."""
+        if pod.spec.resource_claims or self._served(counted(pod_requests(pod))):
+            return EACH_POD
+        return None
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a pod back until its claims are there."""
@@ -106,9 +111,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | PodDevices:
         """Return the pod's claims, Skip without any; claims that cannot be had now reject it."""
         pod = cycle.pod
-        served = self._served(cycle)
+        served = self._served(cycle.shape.requests)
         if not pod.spec.resource_claims and not served:
-            return self._no_device
+            return SKIP
         try:
             claims = tuple(claims_of(pod, self._claims))
         except NotReadyError as fault:
@@ -116,7 +121,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         leftover = self._catalog.extended_claim(pod.metadata.uid) if served else None
         devices = PodDevices(claims, served, leftover, nodes)
         if not claims and not served:
-            return Status(Code.SKIP)
+            return SKIP
         for claim in devices.unallocated:
             pending = self._catalog.pending(claim)
             if pending is not None and pending.pod != pod.metadata.uid:
@@ -165,10 +170,6 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return nodes.constant(0)
         return self._filtering.scores(cycle, nodes, devices)
 
-    def score_rule(self, cycle: Cycle) -> RowRule | None:
-        """All pods without claims are alike."""
-        return None if cycle.pod.spec.resource_claims else RowRule(())
-
     def reserve(self, cycle: Cycle, node: str, devices: PodDevices | None) -> Status | None:
         """Set devices aside for the pod's claims."""
         if devices is None:
@@ -205,15 +206,15 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return unresolvable(str(fault))
         return None if needs_none else unresolvable(UNPREPARED)
 
-    def _served(self, cycle: Cycle) -> dict[str, DeviceClass]:
-        """Return the pod's extended resources that device classes serve."""
+    def _served(self, requests: Iterable[str]) -> dict[str, DeviceClass]:
+        """Return those of some resources that device classes serve."""
         if not self._classes:
             return {}
         version, serving = self._serving
         if version != self._classes.version:
             serving = class_of(self._classes)
             self._serving = (self._classes.version, serving)
-        return {name: serving[name] for name in cycle.shape.requests if name in serving}
+        return {name: serving[name] for name in requests if name in serving}
 
     def _fault(self, claim: ResourceClaim) -> str:
         """Return why a claim cannot be allocated anywhere, an empty text if nothing speaks against it."""

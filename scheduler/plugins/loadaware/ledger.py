@@ -1,15 +1,14 @@
 """`Ledger`: the tracker of load: what every node uses, kept in columns by every change.
 
-One ledger per `Settings`: `ledger_for` makes a class of its own for each, which is how the handle tells
-trackers apart. Everything that deciding needs is worked out when a report, a node or a pod changes,
-one row at a time; the plugin only compares columns. No clock: ages are the plugin's to judge.
+One ledger per `Settings`, which are its argument. Everything that deciding needs is worked out when a
+report, a node or a pod changes, one row at a time; the plugin only compares columns. No clock: ages are
+the plugin's to judge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -62,10 +61,10 @@ class LastReport(msgspec.Struct, frozen=True):
 class Ledger:
     """Follows nodes, NodeMetrics and placed pods; without NodeMetrics it costs next to nothing."""
 
-    settings: ClassVar[Settings]
     kinds: tuple[str, ...] = (KIND,)
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
         self.touched = Touched()
         self._cluster: Cluster | None = None
         self._weights: WeakKeyDictionary[Shape, dict[tuple[PodAnnotations, str], Weight]]
@@ -190,7 +189,7 @@ class Ledger:
 
     def copy(self) -> Self:
         """Return an independent copy; as dear as `rebuild`."""
-        twin = type(self)()
+        twin = type(self)(self.settings)
         if self._cluster is not None:
             twin.rebuild(self._cluster)
         return twin
@@ -326,13 +325,6 @@ class Ledger:
                 report.usage is not None,
             ),
         )
-
-
-@lru_cache(maxsize=64)
-def ledger_for(settings: Settings) -> type[Ledger]:
-    """Return the class of the ledger that keeps accounts by `settings`."""
-    name = f"Ledger({settings})"
-    return type(name, (Ledger,), {"settings": settings, "__qualname__": name})
 
 
 def _sum(one: Vector | list[int], other: Vector | list[int]) -> list[int]:

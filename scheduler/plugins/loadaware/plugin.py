@@ -21,7 +21,7 @@ from scheduler.framework.status import Reason, Rejected
 from scheduler.objects.pod import Pod
 from scheduler.plugins.loadaware.account import Weight, weigh
 from scheduler.plugins.loadaware.args import MOST, SOFT, LoadAwareSchedulingArgs, effective
-from scheduler.plugins.loadaware.ledger import KIND, Ledger, ledger_for
+from scheduler.plugins.loadaware.ledger import KIND, Ledger
 from scheduler.plugins.loadaware.scoring import Numbers, usage_scores, weighing_of
 from scheduler.plugins.loadaware.settings import settings_of
 from scheduler.plugins.loadaware.telling import SOURCE_ANNOTATION, silence, tell
@@ -68,7 +68,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         super().__init__(args, handle)
         self.effective = effective(args)
         self.settings = settings_of(args)
-        self.ledger: Ledger = handle.tracker(ledger_for(self.settings))
+        self.ledger = handle.tracker(Ledger, self.settings)
         self.expiration_s = float(self.effective.node_metric_expiration_seconds or 0)
         self._waiting = PerPod(self._weigh_waiting)
         self._weighing = weighing_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 
 import numpy as np
@@ -11,8 +11,8 @@ from scheduler.base.arrays import BoolColumn, IntColumn, Rows, no_rows
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import NOT_CONCERNED, SKIP, Reason, Rejected, Status
+from scheduler.framework.plugin import EACH_POD, Plugin
+from scheduler.framework.status import SKIP, Reason, Rejected, Status
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import Bandwidth, Dependents, Indirect, NetworkOverheadArgs
@@ -63,7 +63,6 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         "NetworkTopology",
     )
     on_the_spot = ("filter", "score")
-    bounded = True
 
     def __init__(self, args: NetworkOverheadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -73,10 +72,14 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         self._enforces = args.bandwidth is Bandwidth.ENFORCE
         self._room: LinkRoom | None = None
 
+    def key(self, pod: Pod) -> Hashable | None:
+        """Return None for a pod of no group."""
+        return EACH_POD if pod.metadata.labels.get(GROUP_LABEL) else None
+
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | TiesState:
         """Find the placed pods that the pod is tied to; Skip when there are none."""
         if not cycle.pod.metadata.labels.get(GROUP_LABEL):
-            return NOT_CONCERNED
+            return SKIP
         ties = self.lookup.ties(cycle.pod, both=self._both)
         state = None if ties is None else TiesState.on(nodes, ties, self._tracker)
         return SKIP if state is None else state
@@ -104,7 +107,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
     ) -> Status | TiesState:
         """Find pods that the pod is tied to indirectly, if to none directly; Skip when there are none."""
         if not cycle.pod.metadata.labels.get(GROUP_LABEL):
-            return NOT_CONCERNED
+            return SKIP
         if state is None and self.args.indirect is Indirect.COUNT:
             ties = self.lookup.indirect_ties(cycle.pod)
             state = None if ties is None else TiesState.on(nodes, ties, self._tracker)

@@ -6,20 +6,19 @@ prefers nodes that serve them well. Nothing is written on pods or nodes.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.rowrule import RowRule
+from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.status import (
-    NOT_CONCERNED,
     SKIP,
     Rejected,
     Status,
-    not_concerned_while,
     reject,
 )
 from scheduler.objects.numa import NodeResourceTopology
@@ -51,7 +50,6 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
 
     reads = ("pod.deleted", "node", "node.allocatable", KIND, "self.requests")
     local = True
-    bounded = True
     on_the_spot = ("filter", "score")
 
     def __init__(self, args: NodeResourceTopologyMatchArgs, handle: Handle) -> None:
@@ -66,30 +64,24 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             following = Following(handle.profiles, cache.resync_method, follows, frees)
             self._reserving = self._topologies.reserve(following)
             self._evictions = Evictions(self._reserving, self._demand, frees=frees)
-        self._until_reported = not_concerned_while(self._reserving or self._topologies)
         self._misfits = Kept(self._no_zone, self._no_zone_on)
         self._scores = Kept(self._worth)
-        if not args.discard_reserved_nodes:
-            # The over-reserve cache needs no word of these: it follows assumed pods.
-            self.idle_at = ("reserve", "unreserve", "post_bind")
+        self.key_follows = (_Reported(self._topologies),)
 
-    def sleeps(self) -> bool:
-        """Whether no node has a report, so that no zone matters and all nodes are worth the same."""
-        return self._topologies.latest.count == 0
+    def key(self, _pod: Pod) -> Hashable | None:
+        """Return None while no node has a report: no zone matters, all nodes are worth the same."""
+        return EACH_POD if self._topologies.latest.count else None
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Demand:
         """Return what the pod asks for; Skip for one that no zone matters to."""
         demand = self._demanded(cycle)
         if demand.needs_nothing:
-            return SKIP if self.args.discard_reserved_nodes else NOT_CONCERNED
+            return SKIP
         if self._topologies.is_empty:
             return SKIP
         if self._reserving is not None:
             self._reserving.settle()
-        if not self._fits_anywhere(demand, nodes):
-            return demand
-        is_settled = not self.args.discard_reserved_nodes
-        return self._until_reported if is_settled and not demand.rare else SKIP
+        return SKIP if self._fits_anywhere(demand, nodes) else demand
 
     def filter(self, cycle: Cycle, nodes: Nodes, demand: Demand) -> Rejected | None:
         """Reject nodes with stale data, and those whose zones do not hold the pod."""
@@ -126,16 +118,13 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             return nodes.constant(0)
         return np.where(rows, self._scores.column(sight, nodes, demand, rows), 0)
 
-    def score_rule(self, cycle: Cycle) -> RowRule | None:
-        """All pods without CPUs of their own are alike.
-
-        By the spec, from which the API server derives the class in a pod's status once and for all.
-        """
-        return None if self._demand.of(cycle).is_guaranteed else RowRule(())
-
     def reserve(self, cycle: Cycle, node: str, _state: Demand | None) -> None:
-        """Keep others off the node until the pod is bound, if nodes with reservations are discarded."""
-        self._topologies.hold(cycle.pod.metadata.uid, node)
+        """Keep others off the node until the pod is bound, if nodes with reservations are discarded.
+
+        The over-reserve cache needs no word: it follows assumed pods.
+        """
+        if self.args.discard_reserved_nodes:
+            self._topologies.hold(cycle.pod.metadata.uid, node)
 
     def unreserve(self, cycle: Cycle, _node: str, _state: Demand | None) -> None:
         """Take the reservation back."""
@@ -263,6 +252,18 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         if strategy.type == LEAST_NUMA_NODES:
             return leastnuma.score_by_count(sight, demand, sight.known)
         return scoring.score_by_zone(sight, demand, strategy, sight.has_policy(SINGLE))
+
+
+class _Reported:
+    """Whether any node has a report, as a version."""
+
+    def __init__(self, topologies: Topologies) -> None:
+        self._topologies = topologies
+
+    @property
+    def version(self) -> int:
+        """Return 1 if there is a report, else 0."""
+        return int(self._topologies.latest.count > 0)
 
 
 def _first(one: Rejected | None, other: Rejected | None) -> Rejected | None:

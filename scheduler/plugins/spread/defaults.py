@@ -12,7 +12,6 @@ import msgspec
 
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
-from scheduler.framework.status import NOT_CONCERNED, SKIP, Status, not_concerned_while
 from scheduler.objects.pod import Pod, TopologySpreadConstraint
 from scheduler.plugins.spread.args import ACTIONS, PodTopologySpreadArgs
 from scheduler.plugins.spread.constraints import (
@@ -45,8 +44,8 @@ class Defaults:
         }
         self._handle = handle
         self._services = handle.tracker(Services)
-        self._none_here = not_concerned_while(self._services)
-        self._none_at_all = not_concerned_while(self._services, by_spec=True)
+        # What `may_spread` looks at beside the pod.
+        self.follows = (self._services,)
         self._known: WeakKeyDictionary[Shape, _Known] = WeakKeyDictionary()
 
     def of(self, cycle: Cycle, action: str) -> Constraints:
@@ -64,13 +63,14 @@ class Defaults:
             known = self._known[cycle.shape] = _Known(generation, controller, by_action)
         return known.by_action[action]
 
-    def none(self, pod: Pod, action: str) -> Status:
-        """Return what to say of a pod that gets none of an action: for how long that is so."""
-        if not self._written[action]:
-            return NOT_CONCERNED
+    def may_spread(self, pod: Pod) -> bool:
+        """Whether a pod may get some now; of a controller's pods that is not known beforehand."""
+        if not any(self._written.values()):
+            return False
         if is_controlled(pod):
-            return SKIP
-        return self._none_here if self._services else self._none_at_all
+            return True
+        made = [self._made(pod, None, action) for action in ACTIONS]
+        return any(each.items or each.fault for each in made)
 
     def of_pod(self, pod: Pod, action: str) -> Constraints:
         """Return the same for a pod outside a cycle, worked out anew."""

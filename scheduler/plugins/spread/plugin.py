@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import ClassVar
 
 from scheduler.base.arrays import IntColumn
@@ -10,8 +10,8 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerPod, PerShape
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import NOT_CONCERNED, Code, Rejected, Status
+from scheduler.framework.plugin import EACH_POD, Plugin
+from scheduler.framework.status import SKIP, Code, Rejected, Status
 from scheduler.objects.pod import Pod
 from scheduler.plugins.spread import filtering, scoring, waking
 from scheduler.plugins.spread.args import PodTopologySpreadArgs
@@ -44,9 +44,6 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         "pre_score": "error reading {} from cycleState: not found"
     }
 
-    bounded = True
-    by_spec = True
-
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._counts = handle.tracker(PodCounts)
@@ -55,7 +52,13 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         self._defaults = Defaults(args, handle)
         self._hard: PerShape[Constraints] = PerShape(lambda pod: own_constraints(pod, HARD))
         self._hard_of: PerPod[Constraints] = PerPod(lambda pod: own_constraints(pod, HARD))
+        self.key_follows = self._defaults.follows
         self._soft: PerShape[Constraints] = PerShape(lambda pod: own_constraints(pod, SOFT))
+
+    def key(self, pod: Pod) -> Hashable | None:
+        """Return None for a pod that has no constraints, and gets none from the profile."""
+        is_spread = pod.spec.topology_spread_constraints or self._defaults.may_spread(pod)
+        return EACH_POD if is_spread else None
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | SpreadState:
         """Count the pods of the kind per domain; Skip without a hard constraint."""
@@ -64,7 +67,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
             text = f"obtaining pod's hard topology spread constraints: {constraints.fault}"
             return Status(Code.ERROR, (text,))
         if not constraints.items:
-            return self._none(cycle, HARD)
+            return SKIP
         return filtering.spread_state(
             cycle, nodes, constraints.items, self._inclusion, self._counts
         )
@@ -91,7 +94,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         if constraints.fault:
             text = f"calculating preScoreState: {constraints.fault}"
             return Status(Code.ERROR, (text,))
-        return constraints if constraints.items else self._none(cycle, SOFT)
+        return constraints if constraints.items else SKIP
 
     def score(self, cycle: Cycle, nodes: Nodes, constraints: Constraints) -> IntColumn:
         """Return the weighted number of pods of the kind in each node's domains."""
@@ -108,12 +111,6 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
     def normalize(self, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
         """Turn the scores around and onto 0..100."""
         return scoring.normalized(nodes, self._constraints(cycle, SOFT), raw)
-
-    def _none(self, cycle: Cycle, action: str) -> Status:
-        """Return what to say of a pod without constraints of an action."""
-        if cycle.pod.spec.topology_spread_constraints:
-            return NOT_CONCERNED
-        return self._defaults.none(cycle.pod, action)
 
     def _constraints(self, cycle: Cycle, action: str) -> Constraints:
         if cycle.pod.spec.topology_spread_constraints:

@@ -7,7 +7,7 @@ reserve and written at pre-bind; the pod is bound when its claims are.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterator, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -20,9 +20,8 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import Plugin
+from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.status import (
-    NOT_CONCERNED,
     SKIP,
     SUCCESS,
     Code,
@@ -115,8 +114,6 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     reads = (CLASS, CLAIM, VOLUME, "node.labels", CSI_NODE, DRIVER, CAPACITY)
     local = True
     on_the_spot = ("score",)
-    by_shape = ("pre_score",)
-    by_spec = True
     unread: ClassVar[Mapping[str, str]] = {"pre_filter": "not found"}
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
@@ -127,10 +124,14 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         self._hints = BindingHints(handle.objects)
         self._has_claims = PerSpec(has_claims)
 
+    def key(self, pod: Pod) -> Hashable | None:
+        """Return None for a pod without such volumes."""
+        return EACH_POD if has_claims(pod) else None
+
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | PodClaims:
         """Return the pod's claims, Skip for a pod without; claims that cannot be waited for reject it."""
         if not self._has_claims.of(cycle):
-            return NOT_CONCERNED
+            return SKIP
         pod, uses = cycle.pod, tuple(claim_uses(cycle.pod))
         for use in uses:
             fault = self._fault(pod, use)

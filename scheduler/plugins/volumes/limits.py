@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import msgspec
 import numpy as np
@@ -13,8 +13,8 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import NOT_CONCERNED, Rejected, Status, reject
+from scheduler.framework.plugin import EACH_POD, Plugin
+from scheduler.framework.status import SKIP, Rejected, Status, reject
 from scheduler.objects.pod import Pod
 from scheduler.objects.storage import CSINode
 from scheduler.plugins.volumes.attached import ATTACHMENT, CSI_NODE, AttachedVolumes
@@ -51,17 +51,20 @@ class NodeVolumeLimits(Plugin[NoArgs]):
     reads = ("node", CSI_NODE, "pod.deleted", CLAIM, VOLUME, ATTACHMENT)
     local = True
     on_the_spot = ("filter",)
-    by_spec = True
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._attached = handle.tracker(AttachedVolumes)
         self._has_countable = PerSpec(_has_countable)
 
+    def key(self, pod: Pod) -> Hashable | None:
+        """Return None for a pod without such volumes."""
+        return EACH_POD if _has_countable(pod) else None
+
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Wanted:
         """Return the pod's volumes, Skip for a pod without volumes that could count."""
         if not self._has_countable.of(cycle):
-            return NOT_CONCERNED
+            return SKIP
         pod = cycle.pod
         claims = self.handle.objects(CLAIM)
         for use in claim_uses(pod):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -14,8 +14,8 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape, PerSpec
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import NOT_CONCERNED, SKIP, Rejected, Status, reject, unresolvable
+from scheduler.framework.plugin import EACH_POD, Plugin
+from scheduler.framework.status import SKIP, Rejected, Status, reject, unresolvable
 from scheduler.objects.pod import Pod
 from scheduler.objects.storage import READ_WRITE_ONCE_POD
 from scheduler.plugins.volumes.claims import CLAIM, has_storage, not_found
@@ -76,7 +76,6 @@ class VolumeRestrictions(Plugin[NoArgs]):
     """
 
     reads = ("pod.deleted", "node", CLAIM)
-    by_spec = True
     unread: ClassVar[Mapping[str, str]] = {"pre_filter": "cannot read {} from cycleState"}
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
@@ -85,10 +84,14 @@ class VolumeRestrictions(Plugin[NoArgs]):
         self._has_storage = PerSpec(has_storage)
         self._disks = PerShape(pod_disks)
 
+    def key(self, pod: Pod) -> Hashable | None:
+        """Return None for a pod without such volumes."""
+        return EACH_POD if has_storage(pod) else None
+
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Wanted:
         """Return what the pod wants, Skip when nothing of it can conflict."""
         if not self._has_storage.of(cycle):
-            return NOT_CONCERNED
+            return SKIP
         claims = self.handle.objects(CLAIM)
         uses: dict[str, int] = {}
         for key in pod_claims(cycle.pod):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import NOT_CONCERNED, SKIP, Rejected, Status, reject, unresolvable
+from scheduler.framework.plugin import EACH_POD, Plugin
+from scheduler.framework.status import SKIP, Rejected, Status, reject, unresolvable
 from scheduler.objects.pod import NodeSelectorRequirement, Pod
 from scheduler.objects.storage import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -39,17 +39,20 @@ class VolumeZone(Plugin[NoArgs]):
     reads = (CLASS, "node.labels", CLAIM, VOLUME)
     local = True
     on_the_spot = ("filter",)
-    by_spec = True
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._names = PerSpec(_claim_names)
 
+    def key(self, pod: Pod) -> Hashable | None:
+        """Return None for a pod without such volumes."""
+        return EACH_POD if _claim_names(pod) else None
+
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Topologies:
         """Return where the bound volumes are; Skip when none of them says."""
         names = self._names.of(cycle)
         if not names:
-            return NOT_CONCERNED
+            return SKIP
         found: list[tuple[str, tuple[str, ...]]] = []
         for name in names:
             answer = self._topologies(cycle.pod, name)

@@ -9,12 +9,16 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler.sandbox.api import openapiproto
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds.kinds import Kinds, Resource
 from scheduler.sandbox.kinds.typetable import Field, Shape, type_table
 from scheduler.sandbox.store.store import Store
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+WHOLE: Final = "/openapi/v2"
+# Where the same in protobuf is kept; no path of a request looks like this.
+PROTOBUF: Final = "v2 in protobuf"
 _PREFIX: Final = "io.k8s.api."
 _META: Final = "io.k8s.apimachinery.pkg.apis."
 _PRIMITIVES: Final[dict[str, Object]] = {
@@ -41,21 +45,31 @@ class OpenApi:
         self._generation = -1
         self._made: dict[str, bytes] = {}
 
-    def answer(self, path: str) -> bytes | None:
-        """The body of an /openapi path, None when there is none."""
+    def answer(self, path: str, accept: str = "") -> tuple[bytes, str] | None:
+        """The body of an /openapi path and its media type, None when there is none."""
+        if path == WHOLE and any(asked in accept for asked in openapiproto.ASKED_FOR):
+            return self._kept(PROTOBUF), openapiproto.MEDIA_TYPE
+        body = self._kept(path)
+        return (body, "application/json") if body else None
+
+    def _kept(self, path: str) -> bytes:
+        """What was made before, or is made now; empty when there is no such document."""
         if self._generation != self._kinds.generation:
             self._made.clear()
             self._generation = self._kinds.generation
         body = self._made.get(path)
         if body is None:
-            made = self._document(path)
-            if made is None:
-                return None
-            body = self._made[path] = _encode(made)
+            if path == PROTOBUF:
+                body = openapiproto.as_protobuf(self._whole())
+            else:
+                made = self._document(path)
+                body = b"" if made is None else _encode(made)
+            if body:
+                self._made[path] = body
         return body
 
     def _document(self, path: str) -> Object | None:
-        if path == "/openapi/v2":
+        if path == WHOLE:
             return self._whole()
         if path == "/openapi/v3":
             return {

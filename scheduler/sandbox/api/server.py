@@ -180,9 +180,9 @@ class ApiServer:
         if found is not None:
             return answer(200, found[0], found[1])
         if path.startswith("/openapi/"):
-            body = self._openapi.answer(path)
-            if body is not None:
-                return answer(200, body)
+            document = self._openapi.answer(path, accept)
+            if document is not None:
+                return answer(200, document[0], document[1])
         raise PathNotFoundError
 
     def _read(self, call: Call) -> bytes:

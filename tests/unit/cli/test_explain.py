@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 import yaml
 
@@ -86,6 +87,22 @@ def test_a_snapshot_of_files_is_read_again(cluster, form, tmp_path, capsys):
 
     assert "shop" not in hidden
     assert 5 == len(yaml.safe_load(hidden)["items"])
+
+
+def test_yaml_that_could_not_be_read_again_is_not_written(tmp_path, capsys):
+    """A snapshot is there to be read; beyond the reader's limit only JSON will do."""
+    name = "x" * 1_000_000
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{n}", "labels": {name: name}}}
+        for n in range(20)
+    ]
+    large = tmp_path / "large.json"
+    large.write_bytes(msgspec.json.encode(pods))
+
+    assert 2 == run(["snapshot", "--snapshot", str(large), "-o", "yaml"])
+    out, err = capsys.readouterr()
+    assert "" == out
+    assert "write it as JSON (-o json, the default)" in err
 
 
 def test_an_empty_snapshot(tmp_path, capsys):

@@ -32,6 +32,21 @@ def test_quick_answers_import_nothing_heavy(argv):
     assert "trellis" in done.stdout
 
 
+def test_the_help_of_a_verb_imports_its_flags_alone():
+    """What a verb works with is loaded when it works: all of them together would take seconds."""
+    code = (
+        "import sys; from scheduler.cli.main import VERBS, run;"
+        "codes = {run([verb.name, '-h']) for verb in VERBS};"
+        "heavy = {'numpy', 'aiohttp', 'kopf', 'ortools', 'scheduler.engine', 'scheduler.config'};"
+        "print(codes, heavy & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+
+    assert "{0} set()\n" == done.stderr
+
+
 def test_help_lists_the_verbs_that_are_there(capsys):
     """A verb whose module does not exist is not offered."""
     assert 0 == run(["--help"])

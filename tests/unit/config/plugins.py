@@ -36,10 +36,10 @@ class NodeResourcesFit(Plugin[FitArgs]):
     def pre_filter(self, cycle, nodes):
         """Keep nothing."""
 
-    def filter(self, cycle, nodes):
+    def filter(self, cycle, nodes, state):
         """Reject nothing."""
 
-    def score(self, cycle, nodes):
+    def score(self, cycle, nodes, state):
         """Score nothing."""
 
 

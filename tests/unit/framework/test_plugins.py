@@ -37,7 +37,7 @@ class Rack(Plugin[RackArgs]):
     def filter(self, *_: Any) -> None:
         """Reject nothing."""
 
-    def score(self, *_: Any) -> None:
+    def score(self, *_: Any) -> Any:
         """Not called here."""
 
 
@@ -70,6 +70,18 @@ class Ages:
         twin = Ages()
         twin.seen = self.seen
         return twin
+
+
+class Aged(Ages):
+    """A tracker with an argument."""
+
+    def __init__(self, least: int) -> None:
+        super().__init__()
+        self.least = least
+
+
+class Other(Ages):
+    """Another tracker."""
 
 
 class TestPlugin:
@@ -184,6 +196,35 @@ class TestHandle:
         assert [first] == list(handle.trackers.values())
         assert {"Gate": True} == handle.feature_gates
         assert cluster.pods is handle.pods
+
+    def test_equal_names_in_two_modules_are_two_trackers(self):
+        """A plugin of somebody else gets its own, whatever ours is called."""
+        handle = EngineHandle(Cluster(), {})
+        theirs: type[Ages] = type("Ages", (Ages,), {"__module__": "somewhere.ages"})
+
+        assert type(handle.tracker(Ages)) is Ages
+        assert type(handle.tracker(theirs)) is theirs
+        assert ["tests.unit.framework.test_plugins.Ages()", "somewhere.ages.Ages()"] == [
+            str(key) for key in handle.trackers
+        ]
+
+    def test_arguments_tell_trackers_apart(self):
+        """One is made for each; equal ones share it."""
+        handle = EngineHandle(Cluster(), {})
+        first = handle.tracker(Aged, 3)
+
+        assert (3, 5) == (first.least, handle.tracker(Aged, 5).least)
+        assert first is handle.tracker(Aged, 3)
+
+    def test_a_name_is_shared(self):
+        """Packages that agree on a name have one tracker; another class of that name is refused."""
+        handle = EngineHandle(Cluster(), {})
+        shared = handle.tracker(Aged, 3, name="ages")
+
+        assert shared is handle.tracker(Ages, name="ages")
+        assert shared is not handle.tracker(Aged, 3)
+        with pytest.raises(ConfigError, match=r'named "ages" is a .*Aged, not a .*Other'):
+            handle.tracker(Other, name="ages")
 
     def test_nobody_waits_before_the_engine_is_complete(self):
         """A plugin may ask while it is being made."""

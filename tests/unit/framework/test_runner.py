@@ -12,11 +12,10 @@ from scheduler.framework.calls import ApiCall, BindPod, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
+from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.postfilter import PostFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import (
-    NOT_CONCERNED,
     SKIP,
     SUCCESS,
     Code,
@@ -26,6 +25,7 @@ from scheduler.framework.status import (
     unschedulable,
     wait,
 )
+from tests.property.making import make_pod
 from tests.unit.framework.stage import Stage, made
 
 ERROR = Status(Code.ERROR, ("went wrong",))
@@ -56,60 +56,91 @@ def twice(*classes: type[Plugin[Any]]) -> Stage:
     return stage
 
 
-class TestStandingAnswers:
-    """What depends on a pod's shape alone is asked for once per shape."""
+class TestKeys:
+    """Whom a pod concerns is asked once per shape."""
 
-    def test_a_state_by_shape_is_kept(self):
-        """The second pod gets the state that the first one's question gave."""
-        cls = made("A", pre_filter=called(lambda: 7), by_shape=("pre_filter",), calls=0)
+    def test_who_has_no_key_is_not_asked(self):
+        """At no point that may look at nodes or book something."""
+        refuse = {
+            point: lambda *_: pytest.fail("it was called")
+            for point in ("pre_filter", "filter", "pre_score", "score", "reserve", "pre_bind")
+        }
+        cls = made("A", key=called(lambda: None), calls=0, **refuse)
         stage = twice(cls)
 
         assert 1 == stage.plugin(cls).calls
-        assert {"A": 7} == stage.states.by_plugin
+        assert {"A"} == stage.states.skipped == stage.states.skipped_scoring
 
-    def test_not_concerned_is_not_asked_again(self):
-        """Neither at the same point, nor at those that go with it."""
+    def test_a_key_is_asked_for_again_when_something_moved(self):
+        """And a plugin that has to do with the pod from then on is asked."""
+        bell, calls = Bell(), []
         cls = made(
             "A",
-            pre_filter=called(lambda: NOT_CONCERNED),
-            filter=lambda *_: pytest.fail("filter was called"),
-            reserve=lambda *_: pytest.fail("reserve was called"),
-            calls=0,
+            key=lambda _self, _pod: EACH_POD if bell.version else None,
+            filter=lambda *_: calls.append("filter"),
+            key_follows=(bell,),
         )
         stage = twice(cls)
+        assert [] == calls
+        bell.version = 1
+        for _ in range(2):
+            states = States()
+            stage.runner.pre_filter(stage.cycle, stage.nodes, states)
+            stage.runner.filter(stage.cycle, stage.nodes, states, stage.nodes.exists)
 
-        assert 1 == stage.plugin(cls).calls
-        assert {"A"} == stage.states.skipped
+        assert ["filter", "filter"] == calls
+
+    def test_hypothetical_nodes_are_put_to_whoever_follows_something(self):
+        """What it follows knows nothing of pods that are not there."""
+        calls: list[str] = []
+        follows = made(
+            "A",
+            key=lambda *_: None,
+            key_follows=(Bell(),),
+            pre_filter=lambda *_: calls.append("A"),
+        )
+        settled = made("B", key=lambda *_: None, pre_filter=lambda *_: calls.append("B"))
+        stage = Stage(follows, settled)
+        stage.runner.pre_filter(stage.cycle, stage.nodes.hypothetical(), stage.states)
+
+        assert ["A"] == calls
+
+    def test_who_lost_its_pre_filter_is_asked_in_any_case(self):
+        """It has to say so, as kube-scheduler's plugins do."""
+        cls = made("A", key=lambda *_: None, pre_filter=lambda *_: SKIP, filter=lambda *_: None)
+        stage = Stage(cls, points={"filter": ["A"]})
+        stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
+
+        with pytest.raises(PluginError, match="not found"):
+            stage.runner.filter(stage.cycle, stage.nodes, stage.states, stage.nodes.exists)
+
+    def test_a_pod_that_names_its_node(self):
+        """Shapes know of no node, so nothing is kept of it with the shape."""
+        cls = made("A", key=lambda _self, pod: pod.spec.node_name or None, filter=lambda *_: None)
+        stage = twice(cls)
+        pod = make_pod("q", node="n1")
+        shape = stage.cluster.shapes.of(pod)
+        assert shape is stage.cycle.shape
+        states = States()
+        cycle = Cycle(pod, shape, 0.0, stage.cycle.random)
+        stage.runner.pre_filter(cycle, stage.nodes, states)
+
+        assert ["A"] == list(states.kinds)
 
     @pytest.mark.parametrize("answer", [SKIP, 7])
-    def test_everything_else_is_asked_each_time(self, answer: Any):
-        """A plain Skip may be another answer for the next pod, and so may a state."""
+    def test_pre_filter_is_asked_each_time(self, answer: Any):
+        """It may have another answer for the next pod."""
         cls = made("A", pre_filter=called(lambda: answer), calls=0)
         stage = twice(cls)
 
         assert 2 == stage.plugin(cls).calls
 
-    def test_a_rejection_by_shape_is_asked_again(self):
-        """Only states and Skip are kept: a rejected pod must be told by the plugin each time."""
-        cls = made(
-            "A", pre_filter=called(lambda: unresolvable("no")), by_shape=("pre_filter",), calls=0
-        )
-        stage = twice(cls)
 
-        assert 2 == stage.plugin(cls).calls
+class Bell:
+    """Something that moves."""
 
-    def test_pre_score_by_shape(self):
-        """Pre-score is kept like pre-filter."""
-        cls = made(
-            "A",
-            pre_score=called(lambda: SKIP),
-            score=lambda *_: pytest.fail("score was called"),
-            by_shape=("pre_score",),
-            calls=0,
-        )
-        stage = twice(cls)
-
-        assert 1 == stage.plugin(cls).calls
+    def __init__(self) -> None:
+        self.version = 0
 
 
 def called(answer: Callable[[], Any]) -> Callable[..., Any]:
@@ -404,7 +435,7 @@ class TestScore:
     def test_only_int64_columns_are_scores(self, column: Any):
         """Another type or length is a fault of the plugin."""
         cls = made("A", score=lambda *_: column)
-        with pytest.raises(PluginError, match="score must return an int64 column of 3 rows"):
+        with pytest.raises(PluginError, match="expected is an int64 column of 3 rows"):
             self.score(cls)
 
     def test_a_score_out_of_range_is_an_error(self):

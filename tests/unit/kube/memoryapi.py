@@ -16,6 +16,7 @@ import pytest
 
 from scheduler.kube.api import JSON, MERGE, REQUEST_TIMEOUT_S, Response, failure
 from scheduler.sandbox.api import reading, subresources, watching, writing
+from scheduler.sandbox.api.discovery import Discovery
 from scheduler.sandbox.api.request import Call, PathNotFoundError, parse
 from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.typetable import type_table
@@ -97,6 +98,7 @@ class MemoryApi:
     def __init__(self, store: Store | None = None, *, history: int = 16_384) -> None:
         self.clock = LoopClock()
         self.store = store or new_store(self.clock, seed=1, with_crds=False, history=history)
+        self.discovery = Discovery(self.store.kinds)
         self.accident: Callable[[str, str], Accident | None] = lambda _method, _path: None
         self.seen: list[Seen] = []
         self.flows: list[Flow] = []
@@ -143,6 +145,8 @@ class MemoryApi:
         self.seen.append(
             Seen(self.clock.now(), method, path, msgspec.json.decode(body) if body else None)
         )
+        if method == "GET" and (found := self.discovery.answer(path, "")) is not None:
+            return Response(200, found[0])
         try:
             call = self._call(method, path)
             call.body, call.content_type = body, content_type

@@ -183,7 +183,7 @@ async def test_what_certainly_did_not_happen_is_sent_again(accident: Accident):
 
 
 async def test_a_bind_is_given_up_before_the_engine_gives_it_up():
-    """After 45 seconds it is answered 0 and not sent any more: the engine may decide anew."""
+    """After 45 seconds it is answered 503, certainly not carried out, and not sent any more."""
     async with running() as run:
         uid = run.pod("a")
         run.accidents(*[Accident(UNSENT)] * 1000, on="binding")
@@ -192,8 +192,65 @@ async def test_a_bind_is_given_up_before_the_engine_gives_it_up():
         await asyncio.sleep(100)
         pod = run.api.get(f"{PODS}/a")
 
-    assert {1: 0} == run.codes()
+    assert {1: 503} == run.codes()
     assert "nodeName" not in pod["spec"]
+
+
+async def test_binds_that_are_put_off_hold_up_no_others():
+    """64 answers 429 with Retry-After 600: the next 20 are bound at once, those within half a minute."""
+    async with running() as run:
+        uids = [run.pod(f"p{number}") for number in range(84)]
+        busy = refused(429, retry_after_s=600.0)
+        run.accidents(*[busy] * 64, on="binding")
+        binds = [Bind(n, "default", f"p{n}", uid, "n1") for n, uid in enumerate(uids)]
+        await run.carry_out(*binds, time_s=2)
+        soon = run.codes()
+        samples = run.meters.effects_waiting.samples()
+        (waiting,) = [sample.value for sample in samples if sample.labels == ("Bind",)]
+        await asyncio.sleep(32)
+
+    assert dict.fromkeys(range(64, 84), 201) == soon
+    assert 64 == waiting
+    assert dict.fromkeys(range(84), 201) == run.codes()
+
+
+async def test_those_who_come_back_wait_for_a_place():
+    """However many are put off at once, no more are sent at a time than there are places."""
+    async with running(Limits(binds=4)) as run:
+        uids = [run.pod(f"p{number}") for number in range(40)]
+        slow = Accident(Response(200), delay_s=0.5)
+        run.accidents(*[refused(429, retry_after_s=1.0)] * 30, *[slow] * 40, on="binding")
+        binds = [Bind(n, "default", f"p{n}", uid, "n1") for n, uid in enumerate(uids)]
+        await run.carry_out(*binds, time_s=60)
+
+    assert dict.fromkeys(range(40), 201) == run.codes()
+    assert 4 == run.api.most_running
+
+
+async def test_who_is_put_off_still_fills_the_lane():
+    """A server that puts everybody off must not fill our memory: the lane has no room any more."""
+    async with running(Limits(binds=2, room=10)) as run:
+        uids = [run.pod(f"p{number}") for number in range(12)]
+        run.accidents(*[refused(429, retry_after_s=20.0)] * 12, on="binding")
+        binds = [Bind(n, "default", f"p{n}", uid, "n1") for n, uid in enumerate(uids)]
+        await run.carry_out(*binds)
+        waiting = asyncio.create_task(run.executor.wait_room())
+        await asyncio.sleep(5)
+        assert not waiting.done()
+        await asyncio.sleep(60)
+        assert waiting.done()
+
+
+async def test_a_webhook_that_fails_leaves_nothing_open():
+    """Admission comes before the write: the bind did not happen, and will not."""
+    async with running() as run:
+        uid = run.pod("a")
+        text = 'Internal error occurred: failed calling webhook "w.example.com": timeout'
+        failed = Accident(Response(500, reason="InternalError", message=text))
+        run.accidents(failed, on="binding")
+        await run.carry_out(Bind(1, "default", "a", uid, "n1"))
+
+    assert {1: 500} == run.codes()
 
 
 async def test_looking_goes_on_until_the_answer_is_definite():

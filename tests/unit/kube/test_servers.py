@@ -194,7 +194,7 @@ async def test_a_version_from_the_future_does_not_stop_us(world: World):
 async def test_a_kind_is_picked_up_when_it_is_defined(world: World):
     """Until its definition comes the kind is empty; then its objects are there."""
     group = f"g{os.getpid()}x{next(_numbers)}.example.com"
-    kind = Kind("Gadget", group, "v1", "gadgets", Namespace, namespaced=False)
+    kind = Kind("Gadget", group, "v1", "gadgets", Namespace, namespaced=False, required=False)
     reflector = world.reflector(kind, look_again_s=0.1)
 
     def lists() -> list[list[str]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scheduler.base.meters import Meters
-from scheduler.engine.effects import Event, Listed, Watched
+from scheduler.engine.effects import Behind, CaughtUp, Event, Listed, Watched
 from scheduler.kube.api import Response
 from scheduler.kube.watch import Reflector, WatchSettings
 from scheduler.kube.watches import Watches
@@ -21,8 +21,9 @@ from tests.unit.kube.memoryapi import LOST, Accident, MemoryApi
 pytestmark = pytest.mark.looptime
 
 NODES = "/api/v1/nodes"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SETTINGS = WatchSettings(page_limit=2)
-WIDGET = Kind("Widget", "example.com", "v1", "widgets", Namespace, namespaced=False)
+WIDGET = Kind("Widget", "example.com", "v1", "widgets", Namespace, namespaced=False, required=False)
 
 
 class Run:
@@ -56,17 +57,19 @@ class Run:
         self.api.put(NODES, {"metadata": {"name": name, "labels": labels}})
 
     def told(self) -> list[str]:
-        """Return what was emitted, shortened to what matters."""
-        return [
-            f"{event.verb} {event.object.metadata.name}"
-            if isinstance(event, Watched)
-            else f"listed {' '.join(obj.metadata.name for obj in event.objects)}".strip()
-            for event in self.events
-            if isinstance(event, Watched | Listed)
-        ]
+        """Return what was emitted about objects, shortened to what matters."""
+        return [told(event) for event in self.events if isinstance(event, Watched | Listed)]
 
     def restarts(self, reason: str) -> float:
         return self.meters.watch_restarts.labels(self.reflector.kind.kind, reason).value
+
+
+def told(event: Event) -> str:
+    if isinstance(event, Watched):
+        return f"{event.verb} {event.object.metadata.name}"
+    if isinstance(event, Listed):
+        return f"listed {' '.join(obj.metadata.name for obj in event.objects)}".strip()
+    return {Behind: "behind", CaughtUp: "caught up"}[type(event)]
 
 
 async def test_it_lists_once_and_then_follows():
@@ -275,17 +278,126 @@ async def test_a_kind_that_goes_away_is_empty_again():
     run = Run(WIDGET)
     await define_widgets(run.api)
     run.api.put("/apis/example.com/v1/widgets", {"metadata": {"name": "w"}})
-    gone = Accident(Response(404, reason="NotFound", message="no such kind"))
 
     async with run.running():
-        run.api.accident = lambda _, __: gone
+        run.api.accident = lambda _, path: NOT_FOUND if path.startswith(WIDGET.path) else None
+        known, run.api.discovery = run.api.discovery, MemoryApi().discovery
         run.api.flows[0].cut()
         await asyncio.sleep(10)
         assert run.reflector.statistics().is_offered is False
-        run.api.accident = lambda _, __: None
+        run.api.accident, run.api.discovery = lambda _, __: None, known
         await asyncio.sleep(40)
 
     assert ["listed w", "listed", "listed w"] == run.told()
+
+
+NOT_FOUND = Accident(Response(404, reason="NotFound", message="404 page not found"))
+FORBIDDEN = Accident(Response(403, reason="Forbidden", message="no"))
+
+
+@pytest.mark.parametrize("refusal", [NOT_FOUND, FORBIDDEN])
+@pytest.mark.parametrize("kind", [NODE, WIDGET])
+async def test_what_was_listed_is_not_forgotten_for_a_refusal(kind: Kind, refusal: Accident):
+    """A 404 of a proxy, or a right that is taken away, says nothing about the objects."""
+    run = Run(kind)
+    await define_widgets(run.api)
+    run.api.put(kind.path, {"metadata": {"name": "a"}})
+
+    async with run.running():
+        run.api.accident = lambda _, path: refusal if path.startswith(kind.path) else None
+        run.api.flows[0].cut()
+        await asyncio.sleep(100)
+        assert ["listed a"] == run.told()
+        assert 0 == run.meters.watch_synced.labels(kind.kind).value
+        run.api.accident = lambda _, __: None
+        run.api.put(kind.path, {"metadata": {"name": "b"}})
+        await asyncio.sleep(60)
+
+    assert ["listed a", "listed a b"] == run.told()
+
+
+async def test_a_404_while_discovery_is_away_is_not_believed():
+    """Only discovery says that a kind is not offered; until it speaks the list is asked for again."""
+    run = Run(WIDGET)
+    await define_widgets(run.api)
+    down = Accident(Response(503, reason="ServiceUnavailable"))
+    run.api.accident = lambda _, path: NOT_FOUND if "widgets" in path else down
+
+    async with run.running():
+        await asyncio.sleep(60)
+        assert not run.reflector.is_synced
+        run.api.accident = lambda _, __: None
+        await asyncio.sleep(60)
+
+    assert ["listed"] == run.told()
+
+
+@pytest.mark.parametrize("refusal", [NOT_FOUND, FORBIDDEN])
+async def test_what_is_required_is_waited_for(refusal: Accident):
+    """No answer makes a server one without nodes: the daemon is not ready until they are listed."""
+    run = Run(NODE)
+    run.api.accident = lambda _, __: refusal
+
+    async with run.running():
+        await asyncio.sleep(600)
+        assert not run.reflector.is_synced
+
+    assert [] == run.told()
+
+
+async def test_before_a_new_list_the_engine_is_told_that_it_is_behind():
+    """The word comes before the first page is asked for, and the list is what ends it."""
+    run = Run()
+    run.node("a")
+
+    async with run.running():
+        run.api.store.forget_history()
+        run.node("b")
+        run.api.flows[0].inject(
+            b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
+        )
+        await asyncio.sleep(5)
+
+    assert ["listed a", "behind", "listed a b"] == list(map(told, run.events))
+
+
+async def renewed(api: MemoryApi, events: list[Event]) -> list[str]:
+    """Run the watch of nodes, make it catch up after a second, and return what was told after."""
+    watches = Watches((NODE,), api, events.append, random=Random(1), meters=Meters())
+    task = asyncio.create_task(watches.run())
+    await asyncio.sleep(1)
+    events.clear()
+    api.put("/api/v1/namespaces", {"metadata": {"name": "newer-than-any-node"}})
+    watches.catch_up()
+    await asyncio.sleep(0.1)
+    api.put(NODES, {"metadata": {"name": "late"}})
+    await asyncio.sleep(5)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return [told(event) for event in events]
+
+
+async def test_a_busy_watch_catches_up_by_itself():
+    """An event as new as what the server knew is proof enough: nothing is listed again."""
+    api = MemoryApi()
+    assert ["behind", "ADDED late", "caught up"] == await renewed(api, [])
+
+
+async def test_a_silent_watch_is_listed_anew_to_catch_up():
+    """A watch that brings nothing may be dead: the list says what it owes."""
+    api, events = MemoryApi(), list[Event]()
+    api.put(NODES, {"metadata": {"name": "a"}})
+    deaf = api.stream
+
+    @asynccontextmanager
+    async def stream(path: str, *, silence_s: float) -> AsyncIterator[Any]:
+        async with deaf(path, silence_s=silence_s) as opened:
+            if len(api.flows) == 1 and not events[1:]:
+                api.flows[0].die()
+            yield opened
+
+    api.stream = stream  # type: ignore[method-assign]
+    assert ["behind", "behind", "listed a late"] == await renewed(api, events)
 
 
 async def test_an_unreadable_object_is_left_out_and_the_rest_goes_on():
@@ -392,7 +504,7 @@ async def define_widgets(api: MemoryApi) -> None:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     api.put(
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        DEFINITIONS,
         {
             "metadata": {"name": "widgets.example.com"},
             "spec": {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.base.meters import Meters
-from scheduler.engine.effects import Event, Listed, Watched
+from scheduler.engine.effects import Behind, Event, Listed, Watched
 from scheduler.kube.api import Response
 from scheduler.kube.watch import Reflector, WatchSettings
 from scheduler.objects.kinds import NODE
@@ -43,13 +43,21 @@ class Follower:
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
         self.version = 0
+        self.is_behind = False
 
     def apply(self, event: Event) -> None:
+        if isinstance(event, Behind):
+            self.is_behind = True
+            return
         if isinstance(event, Listed):
+            assert self.is_behind or not self.version, "a list came without a warning"
+            self.is_behind = False
+            self.version = self.version or 1
             self.known = {o.metadata.name: o.metadata.resource_version for o in event.objects}
             assert len(self.known) == len(event.objects)
             return
         assert isinstance(event, Watched)
+        assert not self.is_behind, "a list is on its way, and a change came before it"
         meta = event.object.metadata
         version = int(meta.resource_version)
         assert version > self.version, "a change came twice, or out of order"

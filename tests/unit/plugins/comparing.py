@@ -66,8 +66,8 @@ def assert_alike(town: Town, pod: Manifest, slow: Slow, feasible: Sequence[str])
 
 def assert_trackers_follow(town: Town) -> None:
     """Each tracker holds what one that is built afresh holds."""
-    for tracker in town.scene.handle.trackers.values():
-        anew = type(tracker)()
+    for key, tracker in town.scene.handle.trackers.items():
+        anew = key.made()
         anew.rebuild(town.scene.cluster)
         expected, held = anew.columns(), tracker.columns()
 

@@ -38,7 +38,7 @@ def test_priority_comes_first_then_the_time_of_queueing(first, second, queued_at
 
 def test_gates_are_named_in_order():
     """The text is kube-scheduler's; without gates the pod passes."""
-    gates: SchedulingGates = Scene(SchedulingGates).plugin  # type: ignore[assignment]
+    gates: SchedulingGates = Scene(SchedulingGates).plugin
     gated = read_pod(pod(spec={"schedulingGates": [{"name": "a"}, {"name": "b"}]}))
     status = gates.pre_enqueue(gated)
 
@@ -65,7 +65,7 @@ def test_gates_are_named_in_order():
 def test_the_binder_asks_once_and_tells_what_the_api_server_said(answer, code, reasons):
     """One call, no retry; the message is the API server's."""
     scene = Scene(DefaultBinder)
-    binder: DefaultBinder = scene.plugin  # type: ignore[assignment]
+    binder: DefaultBinder = scene.plugin
     incoming = read_pod(pod())
     call = binder.bind(scene.cycle(incoming), "n")
 

@@ -55,10 +55,10 @@ def test_they_say_what_the_slow_reference_says(plugin, steps):
 def test_trackers_hold_what_fresh_ones_hold(plugin, steps):
     """Law of trackers: incremental equals rebuilt, after each single change."""
     scene = scene_of(plugin, START)
-    (tracker,) = scene.handle.trackers.values()
+    ((key, tracker),) = scene.handle.trackers.items()
     for step in steps:
         do(scene, step)
-        fresh = type(tracker)()
+        fresh = key.made()
         fresh.rebuild(scene.cluster)
         expected, held, copied = fresh.columns(), tracker.columns(), tracker.copy().columns()
 

@@ -34,6 +34,18 @@ def test_documents_lists_and_folders_are_taken_apart(tmp_path: Path):
     assert [f"{tmp_path / 'a.yaml'}:2", f"{tmp_path / 'a.yaml'}:9"] == [e.where for e in found[:2]]
 
 
+def test_namespaces_come_before_what_is_in_them():
+    """A snapshot names its objects in any order; what others need is brought in first."""
+    kinds = ["Pod", "Namespace", "ConfigMap", "CustomResourceDefinition", "Pod"]
+    text = "---\n".join(
+        f"{{apiVersion: v1, kind: {kind}, metadata: {{name: n{i}}}}}\n"
+        for i, kind in enumerate(kinds)
+    )
+    found = manifests.in_order(manifests.parse(text, "f"))
+
+    assert ["n3", "n1", "n0", "n2", "n4"] == [each.obj["metadata"]["name"] for each in found]
+
+
 def test_applying_creates_and_then_changes():
     """The second time an object is changed, not refused."""
     here = store()

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.solver.instance import Candidate, Instance, Leaf, Level, Preemption
-from scheduler.solver.questions import Evict, Place, Question, Solution, answer, decode
+from scheduler.solver.questions import Evict, Place, Question, Solution, answer, read
 
 LEVELS = (Level("node"),)
 FULL = Instance(LEVELS, (Leaf(("a",), -1, (0,)), Leaf(("b",), -1, (1,))), 2, (1,))
@@ -20,7 +20,7 @@ QUESTIONS: tuple[Question, ...] = (
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_question_and_its_solution_come_through_as_they_are(question: Question):
     """Numbers as keys become texts in JSON and numbers again."""
-    sent = decode(msgspec.json.decode(msgspec.json.encode(question)))
+    sent = read(msgspec.json.encode(question))
     found = answer(sent)
     back = msgspec.convert(msgspec.json.decode(msgspec.json.encode(found)), Solution, str_keys=True)
 

@@ -221,7 +221,7 @@ def test_records_survive_the_wire():
     question = questions.Place(instance, Limits(stage_s=1.5), "CPSAT")
     answer = solve(instance)
 
-    assert question == questions.decode(msgspec.json.decode(msgspec.json.encode(question)))
+    assert question == questions.read(msgspec.json.encode(question))
     assert answer == msgspec.json.decode(msgspec.json.encode(answer), type=Answer)
 
 

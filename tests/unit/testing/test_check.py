@@ -9,7 +9,6 @@ from scheduler.framework.args import Args, NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.rowrule import RowRule
 from scheduler.framework.status import Reason, Rejected, Status, reject, unresolvable
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
@@ -211,23 +210,84 @@ class SortsBothWays(Plugin[NoArgs]):
 
 
 class MistakesRows(Plugin[NoArgs]):
-    """Its rule for rows says something else than its columns."""
+    """Its cells say something else than its columns."""
+
+    reads = ("node.allocatable",)
+    local = True
+
+    def key(self, pod: Pod) -> int:
+        return 0
 
     def filter(self, cycle: Cycle, nodes: Nodes):
         return reject(nodes.allocatable("cpu") < 3000, "node(s) were small")
 
-    def filter_rule(self, cycle: Cycle) -> RowRule:
-        return RowRule((), lambda _nodes: lambda _row: 1)
+    def filter_cells(self, cycle: Cycle, nodes: Nodes):
+        return lambda _row: True
+
+
+class MistakesScores(Plugin[NoArgs]):
+    """The same of scores."""
+
+    reads = ("node.allocatable",)
+    local = True
+
+    def key(self, pod: Pod) -> int:
+        return 0
+
+    def score(self, cycle: Cycle, nodes: Nodes):
+        return nodes.allocatable("cpu") % 7
+
+    def score_cells(self, cycle: Cycle, nodes: Nodes):
+        return lambda _row: 3
 
 
 class MistakesPods(Plugin[NoArgs]):
-    """Its rule takes pods for alike that it scores differently."""
+    """Its key takes pods for alike that it scores differently."""
+
+    def key(self, pod: Pod) -> int:
+        return 0
 
     def score(self, cycle: Cycle, nodes: Nodes):
         return nodes.constant(len(cycle.pod.metadata.name) % 7)
 
-    def score_rule(self, cycle: Cycle) -> RowRule:
-        return RowRule(())
+
+class ForgetsTheKeyless(Plugin[NoArgs]):
+    """Has no key for pods that it rejects nodes for."""
+
+    reads = ("node.labels",)
+
+    def key(self, pod: Pod) -> None:
+        return None
+
+    def filter(self, cycle: Cycle, nodes: Nodes):
+        return reject(nodes.label_ids("topology.kubernetes.io/zone") < 0, "node(s) had no zone")
+
+
+class KeepsTooLong(Plugin[NoArgs]):
+    """Looks at what pods request, but reads labels alone."""
+
+    reads = ("node.labels",)
+    local = True
+
+    def key(self, pod: Pod) -> int:
+        return 0
+
+    def score(self, cycle: Cycle, nodes: Nodes):
+        return nodes.requested("pods")
+
+
+class LooksAcrossRows(Plugin[NoArgs]):
+    """Says that rows are judged by themselves, and compares them."""
+
+    reads = ("node.allocatable", "pod.deleted")
+    local = True
+
+    def key(self, pod: Pod) -> int:
+        return 0
+
+    def score(self, cycle: Cycle, nodes: Nodes):
+        pods = nodes.requested("pods")
+        return pods.max(initial=0) - pods
 
 
 class SleepsOn(Plugin[NoArgs]):
@@ -262,15 +322,19 @@ class NeverWakes(Plugin[NoArgs]):
         (ServesNothing, "constructs"),
         (ScoresTooHigh, "runs"),
         (ReturnsAList, "runs"),
-        (RejectsByNumbers, "returns_columns"),
+        (RejectsByNumbers, "runs"),
         (RejectsWithoutReason, "returns_columns"),
         (Writes, "writes_nothing"),
         (Remembers, "repeats_itself"),
         (CountsRows, "ignores_row_order"),
         (LooksAround, "is_local"),
         (KeepsRows, "is_local"),
-        (MistakesRows, "keeps_its_rules"),
-        (MistakesPods, "keeps_its_rules"),
+        (MistakesRows, "keeps_its_key"),
+        (MistakesScores, "keeps_its_key"),
+        (MistakesPods, "keeps_its_key"),
+        (ForgetsTheKeyless, "keeps_its_key"),
+        (KeepsTooLong, "keeps_its_key"),
+        (LooksAcrossRows, "keeps_its_key"),
         (KeepsReservations, "gives_back"),
         (TracksHalf, "tracks"),
         (TracksTooFew, "tracks"),

@@ -103,7 +103,10 @@ def test_where_pods_go():
     assert ["there"] == [one.metadata.name for one in got.bound]
     assert ["waits", "given"] == [one.metadata.name for one in got.unbound]
     assert {"Pod/default/given"} == got.given
-    assert ("not to be placed, as they are being deleted: default/leaving",) == got.notices
+    assert (
+        "not to be placed, as they are being deleted: default/leaving",
+        "on nodes that are not in the snapshot, so they count nowhere: default/there (node n)",
+    ) == got.notices
 
 
 def test_the_oldest_pod_comes_first_and_the_newest_tells_the_time():
@@ -117,18 +120,46 @@ def test_the_oldest_pod_comes_first_and_the_newest_tells_the_time():
     assert 1772323200.0 == got.taken_at
 
 
-def test_other_kinds_are_passed_over():
-    """Kinds that no plugin reads, and other groups' kinds of a known name, do not disturb."""
+def test_kinds_without_bearing_are_passed_over():
+    """What an application brings along besides its pods does not disturb, and is named."""
     got = snapshot(
-        {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "d"}},
-        {"kind": "Service", "apiVersion": "serving.knative.dev/v1", "spec": 5},
+        {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s"}},
+        {"kind": "Ingress", "apiVersion": "networking.k8s.io/v1", "spec": 5},
         {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}},
     )
 
     assert [("Service", "default", "s")] == [
         (kind, obj.metadata.namespace, obj.metadata.name) for kind, obj in got.objects
     ]
-    assert ("not read, as no plugin looks at them: 1 Deployment, 1 Service",) == got.notices
+    assert ("without bearing on where pods go: 1 Ingress, 1 Secret",) == got.notices
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"kind": "Service", "apiVersion": "serving.knative.dev/v1"},
+        {"kind": "RayCluster", "apiVersion": "ray.io/v1"},
+        {"kind": "Deployment", "apiVersion": "example.com/v1"},
+    ],
+)
+def test_a_kind_that_might_matter_is_refused(head):
+    """Silence about it would make an empty simulation look like a good one."""
+    with pytest.raises(
+        ObjectError, match=f"kind {head['kind']} of {head['apiVersion']} is not one"
+    ):
+        snapshot(head | {"metadata": {"name": "x"}})
+
+
+def test_a_misspelled_field_of_a_new_pod_is_refused():
+    """An API server would refuse or drop it; one that it has let through is nobody's mistake."""
+    fresh = pod("fresh")
+    fresh["spec"]["containers"][0]["resource"] = {"requests": {"cpu": "1"}}
+    text = r'spec.containers\[0\].resource: a pod has no such field \(did you mean "resources"\?\)'
+    with pytest.raises(ObjectError, match=text):
+        snapshot(fresh)
+
+    fresh["metadata"]["uid"] = "u"
+    assert ["fresh"] == [one.metadata.name for one in snapshot(fresh).unbound]
 
 
 def test_a_manifest_gets_what_the_api_server_would_fill_in():

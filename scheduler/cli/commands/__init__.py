@@ -1,0 +1,1 @@
+"""The signatures of the verbs: flags and help, and nothing that takes time to import."""

@@ -1,0 +1,45 @@
+"""`trellis simulate`: its flags; what it does is in `scheduler.cli.simulate`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from scheduler.cli.flags import ConfigFlag, NowFlag, Output, OutputFlag, PodsFlag, SnapshotFlag
+
+
+class TiesChoice(StrEnum):
+    """How equally good nodes are told apart."""
+
+    NAME = "name"
+    UID = "uid"
+
+
+def simulate(
+    snapshot: SnapshotFlag = None,
+    filename: PodsFlag = None,
+    config: ConfigFlag = "",
+    against: Annotated[
+        str, typer.Option("--against", metavar="F", help="Another configuration to compare with.")
+    ] = "",
+    batch: Annotated[
+        str, typer.Option("--batch", metavar="F", help="One case per line, JSON; - is stdin.")
+    ] = "",
+    details: Annotated[
+        bool, typer.Option("--details", help="Every node's verdict and scores, for every pod.")
+    ] = False,
+    ties: Annotated[
+        TiesChoice, typer.Option("--ties", help="Equal nodes: lowest name, or as the daemon.")
+    ] = TiesChoice.NAME,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Equal nodes: at random, repeatable.")
+    ] = None,
+    now: NowFlag = "",
+    output: OutputFlag = Output.TABLE,
+) -> int:
+    """Place the pending pods of a snapshot, without a cluster."""
+    from scheduler.cli.simulate import simulate as answer
+
+    return answer(snapshot, filename, config, against, batch, details, ties, seed, now, output)

@@ -1,0 +1,60 @@
+"""Whether a group stands as well as it can: its members placed once more, on the same cluster, by `simulate`.
+
+The daemon proved its answer when it placed the group and the objects keep no proof; asking again, with
+everybody else where they are, gives it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from scheduler.base.errors import InputError
+from scheduler.cli.installed import registry
+from scheduler.config import Loaded
+from scheduler.framework.groups import GroupReport
+from scheduler.whatif.documents import items_of_objects
+from scheduler.whatif.simulate import simulate
+from scheduler.whatif.snapshot import read_snapshot
+from scheduler.whatif.stage import Options, Setup
+
+Object = dict[str, Any]
+
+MEMBER_LABEL: Final = "sakkara.group.name"
+_ASKED: Final = ("name", "size", "priority", "constraints")
+
+
+def proof(objects: Sequence[Object], config: Loaded, key: str) -> GroupReport:
+    """Return what the solver says of the group `namespace/name`; InputError when nobody is in it."""
+    namespace, _, name = key.partition("/")
+    world = [_asked_again(one, namespace, name) for one in objects]
+    found = simulate(
+        read_snapshot(items_of_objects(world, "cluster")), Setup(config, registry()), Options()
+    )
+    for group in found.groups:
+        if (group.namespace, group.name) == (namespace, name):
+            return group
+    raise InputError(f"there is no group {key}", where="prove")
+
+
+def where(placement: dict[str, Any]) -> str:
+    """Return how many pods are below each unit of the highest level: `4 in rack-0, 4 in rack-2`."""
+    (root,) = placement.values()
+    return ", ".join(f"{_pods(below)} in {unit}" for unit, below in sorted(root.items()))
+
+
+def _pods(tree: dict[str, Any]) -> int:
+    return sum(_pods(below) for below in tree.values()) if tree else 1
+
+
+def _asked_again(one: Object, namespace: str, name: str) -> Object:
+    """Return a member without its node, and a group without what was written about it."""
+    meta = one["metadata"]
+    if meta.get("namespace") != namespace:
+        return one
+    if one["kind"] == "Pod" and (meta.get("labels") or {}).get(MEMBER_LABEL) == name:
+        spec = {field: value for field, value in one["spec"].items() if field != "nodeName"}
+        return {**one, "spec": spec, "status": {}}
+    if one["kind"] == "ConfigMap" and (one.get("data") or {}).get("name") == name:
+        return {**one, "data": {k: v for k, v in one["data"].items() if k in _ASKED}}
+    return one

@@ -1,0 +1,69 @@
+"""`InFlight`: one pod between decision and binding, and how far it has come.
+
+`Bindings` alone changes it; whoever decides a pod makes it. It does nothing by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from scheduler.engine.queue.queues import QueuedPod
+from scheduler.framework.answers import States
+from scheduler.framework.calls import BindStep, CallResult
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import Status
+
+
+class InFlight:
+    """A pod between decision and binding."""
+
+    __slots__ = (
+        "asked",
+        "binds",
+        "cycle",
+        "deadline",
+        "doubt_until",
+        "effect",
+        "ends_at",
+        "failure",
+        "is_looking",
+        "is_lost",
+        "is_member",
+        "node",
+        "queued",
+        "runner",
+        "seen_on",
+        "started_s",
+        "states",
+        "steps",
+        "tells_nomination",
+    )
+
+    def __init__(
+        self, queued: QueuedPod, cycle: Cycle, runner: Runner, states: States, node: str
+    ) -> None:
+        self.queued = queued
+        self.cycle = cycle
+        self.runner = runner
+        self.states = states
+        self.node = node
+        self.started_s = 0.0
+        self.steps: Generator[BindStep, CallResult, Status] | None = None
+        self.asked: BindStep | None = None
+        self.effect = 0
+        self.deadline: float | None = None
+        self.binds = 0
+        self.doubt_until = 0.0
+        self.failure = CallResult(0)
+        self.is_looking = False
+        self.is_lost = False
+        self.is_member = False
+        self.ends_at = 0.0
+        self.seen_on = ""
+        self.tells_nomination = False
+
+    @property
+    def uid(self) -> str:
+        """Return the pod's uid."""
+        return self.queued.uid

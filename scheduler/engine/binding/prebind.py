@@ -1,0 +1,69 @@
+"""`PreBindPlaces`: how many pods may be in pre-bind at a time, and who waits for a place.
+
+A pod whose volumes nobody provisions is in pre-bind for minutes. It takes no place of those that are
+being bound, and a namespace can have only so many of them, so that no tenant's pods stop the others'.
+`Bindings` asks it; it decides nothing else and owns no pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+PRE_BIND = "PreBind"
+MOST_OF_NAMESPACE = 500
+MOST = 5000
+
+
+class PreBindPlaces:
+    """The pods in pre-bind by namespace; `revive` makes a pod active again, False when it is gone."""
+
+    def __init__(self, revive: Callable[[str, float], bool]) -> None:
+        self._revive = revive
+        self._inside: dict[str, set[str]] = {}
+        self._count = 0
+        self._outside: dict[str, dict[str, None]] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def enter(self, namespace: str, uid: str, *, is_member: bool) -> str:
+        """Take a place; return why there is none, empty when there is.
+
+        A member of a group always finds one: the others hold their room until it has come through.
+        """
+        there = self._inside.get(namespace, set())
+        if uid in there:
+            return ""
+        if not is_member and (len(there) >= MOST_OF_NAMESPACE or self._count >= MOST):
+            self._outside.setdefault(namespace, {})[uid] = None
+            if len(there) >= MOST_OF_NAMESPACE:
+                return f"{len(there)} pods of the namespace {namespace} wait for their volumes or claims"
+            return f"{self._count} pods of all namespaces wait for their volumes or claims"
+        self._inside.setdefault(namespace, there).add(uid)
+        self._count += 1
+        return ""
+
+    def leave(self, namespace: str, uid: str, now: float) -> None:
+        """Give a place back; somebody of the namespace, or else of another, is tried again."""
+        there = self._inside.get(namespace, set())
+        if uid not in there:
+            return
+        there.discard(uid)
+        self._count -= 1
+        if not there:
+            del self._inside[namespace]
+        for name in (namespace, *self._outside):
+            if self._let_in(name, now):
+                break
+        self._outside = {name: waiting for name, waiting in self._outside.items() if waiting}
+
+    def _let_in(self, namespace: str, now: float) -> bool:
+        if len(self._inside.get(namespace, ())) >= MOST_OF_NAMESPACE:
+            return False
+        waiting = self._outside.get(namespace, {})
+        while waiting:
+            uid = next(iter(waiting))
+            del waiting[uid]
+            if self._revive(uid, now):
+                return True
+        return False

@@ -1,0 +1,314 @@
+"""`Memo`: what `filter` and `score` said of all rows, kept for the next pod of the same key.
+
+Between two pods of a kind a few rows change: one on which a pod landed, some with new labels. The same
+method is asked about just these, on `nodes.only(rows)`, and what it says is put into a copy of what is
+kept; a plugin that offers cells is asked row by row in plain numbers, which for a few rows is several
+times quicker than numpy. Everything handed out is read-only. What makes an answer stale follows from
+`reads`; where the verdict on a row depends on more than that row (`local` is false), everything is
+worked out anew. Law: attempts end as if nothing had been kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.base.arrays import IntColumn, Rows
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.returned import rejection_of, scores_of
+from scheduler.framework.scores import MAX_SCORE, is_constant
+from scheduler.framework.status import Reason, Rejected
+from scheduler.objects.kinds import BY_KIND
+from scheduler.state import facts
+from scheduler.state.touched import Touched
+
+# Up to here cells are quicker than columns; past this share of all rows everything is worked out anew.
+FEW = 16
+MOST_CHANGED = 0.25
+# Kinds with answers, per plugin and point.
+MOST_KINDS = 64
+
+_AMOUNTS = frozenset(
+    (facts.NODE_ALLOCATABLE, facts.POD_ADDED, facts.POD_DELETED, facts.POD_REQUESTS)
+)
+_UNSEEN = frozenset((facts.POD_LABELS, facts.POD_TERMINATING))
+
+State = tuple[Any, ...]
+Cells = Callable[[int], int]
+
+
+class Kept(msgspec.Struct):
+    """An answer, and where the logs stood when it was brought up to date."""
+
+    facts: Touched
+    facts_mark: int
+    amounts: Touched
+    amounts_mark: int
+    versions: tuple[int, ...]
+    size: int
+    answer: Any
+    is_bounded: bool = False
+    cells: Cells | None = None
+    layout: tuple[int, int] = (0, 0)
+
+
+class Kind:
+    """The pods of one key of a plugin: what it said to them."""
+
+    __slots__ = ("__weakref__", "_filtered", "_scored", "keeper")
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.keeper = keeper
+        self._filtered: Kept | None = None
+        self._scored: Kept | None = None
+
+    def filtered(self, cycle: Cycle, nodes: Nodes, state: State) -> Rejected | None:
+        """Return what `filter` says of all nodes as they are."""
+        keeper, kept = self.keeper, self._filtered
+        changed = None if kept is None else keeper.changed(kept, nodes)
+        if (
+            kept is None
+            or changed is None
+            or not keeper.refilter(kept, cycle, nodes, state, changed)
+        ):
+            keeper.use(self, "filter")
+            self._filtered = kept = keeper.filter(cycle, nodes, state)
+        answer: Rejected | None = kept.answer
+        return answer
+
+    def scored(self, cycle: Cycle, nodes: Nodes, state: State) -> tuple[IntColumn, bool]:
+        """Return what `score` says of all nodes as they are, and whether all of it is in 0..100."""
+        keeper, kept = self.keeper, self._scored
+        changed = None if kept is None else keeper.changed(kept, nodes)
+        if (
+            kept is None
+            or changed is None
+            or not keeper.rescore(kept, cycle, nodes, state, changed)
+        ):
+            keeper.use(self, "score")
+            self._scored = kept = keeper.score(cycle, nodes, state)
+        return kept.answer, kept.is_bounded
+
+    def forget(self, point: str) -> None:
+        """Give up what is kept of a point."""
+        if point == "filter":
+            self._filtered = None
+        else:
+            self._scored = None
+
+
+class Memo:
+    """The kinds of all plugins of a profile."""
+
+    def __init__(self) -> None:
+        self._kinds: WeakValueDictionary[tuple[str, Hashable], Kind] = WeakValueDictionary()
+        self._keepers: dict[str, Keeper | None] = {}
+
+    def kind(self, plugin: Plugin[Any], key: Hashable) -> Kind | None:
+        """Return the kind of pods with a key; None where `reads` names what nobody logs by row."""
+        if plugin.name not in self._keepers:
+            self._keepers[plugin.name] = None if _UNSEEN & {*plugin.reads} else Keeper(plugin)
+        keeper = self._keepers[plugin.name]
+        if keeper is None:
+            return None
+        kind = self._kinds.get((plugin.name, key))
+        if kind is None:
+            kind = self._kinds[plugin.name, key] = Kind(keeper)
+        return kind
+
+
+class Keeper:
+    """Works the answers of one plugin out and brings them up to date."""
+
+    def __init__(self, plugin: Plugin[Any]) -> None:
+        self._plugin: Any = plugin
+        self._follows_amounts = not _AMOUNTS.isdisjoint(plugin.reads)
+        self._follows_facts = any(
+            fact.startswith("node") and fact not in _AMOUNTS for fact in plugin.reads
+        )
+        self._objects = tuple(
+            plugin.handle.objects(fact) for fact in plugin.reads if fact in BY_KIND
+        )
+        self._filter_cells = plugin.serves("filter_cells")
+        self._score_cells = plugin.serves("score_cells")
+        # The kinds with answers, by point; who was not worked out for longest goes first.
+        self._used: dict[str, dict[Kind, None]] = {"filter": {}, "score": {}}
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether the plugin says the same of a row until the row itself changes."""
+        return self._plugin.local and not self._objects
+
+    def use(self, kind: Kind, point: str) -> None:
+        """Note that a kind gets an answer of its own, in the place of the oldest one."""
+        used = self._used[point]
+        used.pop(kind, None)
+        if len(used) >= MOST_KINDS:
+            oldest = next(iter(used))
+            del used[oldest]
+            oldest.forget(point)
+        used[kind] = None
+
+    def filter(self, cycle: Cycle, nodes: Nodes, state: State) -> Kept:
+        """Ask `filter` about all rows."""
+        answer = rejection_of(self._plugin.filter(cycle, nodes, *state), nodes.size)
+        return self._kept(nodes, None if answer is None else _own(answer))
+
+    def score(self, cycle: Cycle, nodes: Nodes, state: State) -> Kept:
+        """Ask `score` about all rows."""
+        column = scores_of(self._plugin.score(cycle, nodes, *state), nodes.size)
+        kept = self._kept(nodes, column if is_constant(column) else _sealed(column.copy()))
+        kept.is_bounded = _is_bounded(column)
+        return kept
+
+    def changed(self, kept: Kept, nodes: Nodes) -> Sequence[int] | None:
+        """Return the rows to be asked about again; None if these are all."""
+        if nodes.facts_touched is not kept.facts:
+            return None  # another table
+        if self._objects and kept.versions != tuple([one.version for one in self._objects]):
+            return None
+        rows: list[int] | None = None
+        if self._follows_amounts:
+            mark = kept.amounts.mark
+            if mark != kept.amounts_mark:
+                rows = kept.amounts.since(kept.amounts_mark)
+                if rows is None:
+                    return None
+                kept.amounts_mark = mark
+        if self._follows_facts:
+            mark = kept.facts.mark
+            if mark != kept.facts_mark:
+                more = kept.facts.since(kept.facts_mark)
+                if more is None:
+                    return None
+                kept.facts_mark = mark
+                rows = list(dict.fromkeys((*rows, *more))) if rows else more
+        if not rows:
+            return ()
+        is_much = len(rows) > max(FEW, MOST_CHANGED * nodes.size)
+        return None if is_much or not self._plugin.local or kept.size != nodes.size else rows
+
+    def refilter(
+        self, kept: Kept, cycle: Cycle, nodes: Nodes, state: State, changed: Sequence[int]
+    ) -> bool:
+        """Bring what `filter` said up to date; False if it must be asked about all rows."""
+        if not changed:
+            return True
+        before: Rejected | None = kept.answer
+        if self._filter_cells and len(changed) <= FEW:
+            cells = self._cells(kept, "filter_cells", cycle, nodes, state)
+            was_refused = before is not None and any(before.rows[row] for row in changed)
+            if not was_refused and all(map(cells, changed)):
+                return True
+        rows: Rows = np.array(changed, dtype=np.intp)
+        few = nodes.only(rows)
+        fresh = rejection_of(self._plugin.filter(cycle, few, *state), len(rows))
+        if fresh is None and before is None:
+            return True
+        answer = None if before is None else _patched(before, fresh, rows)
+        if answer is None:
+            return False
+        kept.answer = answer
+        return True
+
+    def rescore(
+        self, kept: Kept, cycle: Cycle, nodes: Nodes, state: State, changed: Sequence[int]
+    ) -> bool:
+        """Bring what `score` said up to date; False if it must be asked about all rows."""
+        if not changed:
+            return True
+        column: IntColumn = kept.answer
+        if self._score_cells and len(changed) <= FEW:
+            cells = self._cells(kept, "score_cells", cycle, nodes, state)
+            values = list(map(cells, changed))
+            if [column.item(row) for row in changed] == values:
+                return True
+            fresh: Any = values
+            is_bounded = min(values) >= 0 and max(values) <= MAX_SCORE
+            rows: Any = changed
+        else:
+            rows = np.array(changed, dtype=np.intp)
+            fresh = scores_of(self._plugin.score(cycle, nodes.only(rows), *state), len(rows))
+            if is_constant(column) and is_constant(fresh) and column.item(0) == fresh.item(0):
+                return True
+            is_bounded = _is_bounded(fresh)
+        column = column.copy()
+        if len(rows) == 1:
+            column[rows[0]] = fresh[0]  # several times quicker than a list of one
+        else:
+            column[rows] = fresh
+        kept.answer = _sealed(column)
+        kept.is_bounded = kept.is_bounded and is_bounded
+        return True
+
+    def _kept(self, nodes: Nodes, answer: Any) -> Kept:
+        facts_log, amounts_log = nodes.facts_touched, nodes.amounts_touched
+        assert facts_log is not None  # noqa: S101 - only live nodes come here
+        assert amounts_log is not None  # noqa: S101
+        return Kept(
+            facts_log,
+            facts_log.mark,
+            amounts_log,
+            amounts_log.mark,
+            tuple([one.version for one in self._objects]),
+            nodes.size,
+            answer,
+        )
+
+    def _cells(self, kept: Kept, method: str, cycle: Cycle, nodes: Nodes, state: State) -> Cells:
+        """Return the plugin's cells, which hold as long as the arrays of amounts are the same."""
+        if kept.cells is None or kept.layout != nodes.layout:
+            kept.cells, kept.layout = (
+                getattr(self._plugin, method)(cycle, nodes, *state),
+                nodes.layout,
+            )
+        return kept.cells
+
+
+def _is_bounded(column: IntColumn) -> bool:
+    return len(column) == 0 or (int(column.min()) >= 0 and int(column.max()) <= MAX_SCORE)
+
+
+def _sealed(column: NDArray[Any]) -> NDArray[Any]:
+    column.flags.writeable = False
+    return column
+
+
+def _own(rejected: Rejected) -> Rejected:
+    """Return a rejection whose columns nobody writes to, not even the table that they may come from."""
+    final = rejected.rows if rejected.final is rejected.rows else rejected.final
+    rows = _sealed(rejected.rows.copy())
+    reasons = tuple(
+        Reason(rows if one.rows is rejected.rows else _sealed(one.rows.copy()), one.text)
+        for one in rejected.reasons
+    )
+    return Rejected(rows, rows if final is rejected.rows else _sealed(final.copy()), reasons)
+
+
+def _patched(before: Rejected, fresh: Rejected | None, rows: Rows) -> Rejected | None:
+    """Return `before` with what is said of `rows` now; None if there are reasons that it has not.
+
+    Reasons stand in the plugin's order, which a new one would have to be fitted into.
+    """
+    now = {} if fresh is None else {one.text: one.rows for one in fresh.reasons}
+    texts = [one.text for one in before.reasons]
+    if not set(now).issubset(texts) or len(set(texts)) < len(texts):
+        return None
+
+    def put(column: NDArray[Any], values: Any) -> NDArray[Any]:
+        column = column.copy()
+        column[rows] = values
+        return _sealed(column)
+
+    return Rejected(
+        put(before.rows, False if fresh is None else fresh.rows),
+        put(before.final, False if fresh is None else fresh.final),
+        tuple(Reason(put(one.rows, now.get(one.text, False)), one.text) for one in before.reasons),
+    )

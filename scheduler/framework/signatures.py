@@ -1,0 +1,91 @@
+"""Whether a plugin class is what the framework will call: the sentences for when it is not.
+
+Each method that a class defines is held to the protocol of its point (`framework.points`), and each
+fact in `reads` to the vocabulary. Called by the registry once per class; raises nothing itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from scheduler.base.text import did_you_mean
+from scheduler.framework import points
+from scheduler.objects.kinds import BY_KIND
+from scheduler.state import facts
+
+if TYPE_CHECKING:
+    from scheduler.framework.plugin import Plugin
+
+FACTS = frozenset(
+    value for name, value in vars(facts).items() if name.isupper() and isinstance(value, str)
+)
+# Methods that get the state of `pre_filter` last, if there is a `pre_filter`.
+_WITH_STATE = frozenset(("filter", "filter_cells", "pre_score", "reserve", "unreserve", "pre_bind"))
+# The same with the state of `pre_filter` or `pre_score`.
+_WITH_SCORE_STATE = frozenset(("score", "score_cells"))
+
+
+def problems(cls: type[Plugin[Any]]) -> Iterator[str]:
+    """Yield what is wrong with a class, each with what to do; the class's name goes in front."""
+    for method in _shapes():
+        if cls.serves(method):
+            yield from _method_problems(cls, method)
+    reads: Any = cls.reads  # whatever somebody without a type checker wrote
+    if not isinstance(reads, tuple | list):
+        yield f"reads must be a tuple of facts, like ('node.labels',), not {reads!r}"
+        return
+    known = {*FACTS, *BY_KIND}
+    for fact in reads:
+        if fact not in known:
+            meant = did_you_mean(str(fact), known)
+            yield f'reads names the fact "{fact}", which does not exist{meant}'
+
+
+def arguments(cls: type[Plugin[Any]], method: str) -> tuple[str, ...]:
+    """Return the names of what the framework passes to a method of this class, in order."""
+    names = _shapes()[method]
+    if method in _WITH_STATE and not cls.takes_state:
+        return names[:-1]
+    if method in _WITH_SCORE_STATE and not cls.takes_score_state:
+        return names[:-1]
+    return names
+
+
+def _method_problems(cls: type[Plugin[Any]], method: str) -> Iterator[str]:
+    found = inspect.getattr_static(cls, method)
+    given = arguments(cls, method)
+    function: Any = getattr(cls, method)
+    if not callable(function):
+        yield f"{method} must be a method ({', '.join(given)}), not {function!r}"
+        return
+    if inspect.iscoroutinefunction(function):
+        yield f"{method} is async; nothing in a plugin is: pre_bind and bind yield what they ask for"
+    is_bound = isinstance(found, staticmethod | classmethod)
+    values: tuple[object, ...] = given if is_bound else ("self", *given)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # built in C: nothing is known of its arguments
+    try:
+        signature.bind(*values)
+    except TypeError as error:
+        shown = str(signature).partition(" ->")[0]
+        yield (
+            f"{method}{shown} does not take what it is called with, ({', '.join(given)}): {error}; "
+            f"write def {method}(self, {', '.join(given)})"
+        )
+
+
+@cache
+def _shapes() -> dict[str, tuple[str, ...]]:
+    """Return the arguments of each method of the protocols."""
+    found: dict[str, tuple[str, ...]] = {}
+    for protocol in vars(points).values():
+        if getattr(protocol, "_is_protocol", False) and protocol.__module__ == points.__name__:
+            for name, member in vars(protocol).items():
+                if inspect.isfunction(member) and not name.startswith("_"):
+                    found[name] = tuple(inspect.signature(member).parameters)[1:]
+    return found

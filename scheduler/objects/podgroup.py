@@ -1,0 +1,106 @@
+"""PodGroups: that of scheduling.x-k8s.io (coscheduling) and those of scheduling.k8s.io, all versions.
+
+Kubernetes' own PodGroup has been served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37). One struct reads
+all of them: where their spellings differ (`disruptionMode`), the field takes either. Plain fields and
+look-ups; what they ask for is worked out in scheduler.plugins.groups.sources.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from scheduler.objects.meta import AnnotatedMeta, Condition, Int32, Object, ObjectMeta
+
+
+class PodGroupSpec(Object, frozen=True):
+    """What a PodGroup of scheduling.x-k8s.io asks for; `min_member` 0 stands for none given."""
+
+    min_member: Int32 = 0
+    min_resources: dict[str, str | int | float] = {}
+    schedule_timeout_seconds: Int32 | None = None
+
+
+class PodGroupStatus(Object, frozen=True):
+    """What coscheduling writes of a PodGroup."""
+
+    phase: str = ""
+    scheduled: Int32 = 0
+    running: Int32 = 0
+    schedule_start_time: str | None = None
+
+
+class PodGroup(Object, frozen=True):
+    """A PodGroup of scheduling.x-k8s.io."""
+
+    metadata: AnnotatedMeta = AnnotatedMeta()
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+
+class BasicPolicy(Object, frozen=True):
+    """Pods of the group are placed as they fit: no number has to fit together."""
+
+
+class GangPolicy(Object, frozen=True):
+    """At least `min_count` pods are placed at the same time, or none."""
+
+    min_count: Int32 = 0
+
+
+class SchedulingPolicy(Object, frozen=True):
+    """One of the two is set."""
+
+    basic: BasicPolicy | None = None
+    gang: GangPolicy | None = None
+
+
+class TopologyConstraint(Object, frozen=True):
+    """All pods of the group go to nodes with one value of the label `key`."""
+
+    key: str = ""
+
+
+class SchedulingConstraints(Object, frozen=True):
+    """Where the pods of a group may be, one to another; at most one entry is served so far."""
+
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+class WorkloadGroupSpec(Object, frozen=True):
+    """What a PodGroup of scheduling.k8s.io asks for.
+
+    `disruption_mode` is a text in v1alpha2 ("Pod", "PodGroup") and a union later (`{"single": {}}`,
+    `{"all": {}}`). A group without a priority has priority 0.
+    """
+
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
+    disruption_mode: Any = None
+    priority: Int32 | None = None
+    preemption_policy: str = ""
+
+
+class WorkloadGroupStatus(Object, frozen=True):
+    """What was said of a PodGroup of scheduling.k8s.io."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class WorkloadGroup(Object, frozen=True):
+    """A PodGroup of scheduling.k8s.io, of any version."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadGroupSpec = WorkloadGroupSpec()
+    status: WorkloadGroupStatus = WorkloadGroupStatus()
+
+    def condition(self, kind: str) -> Condition | None:
+        """Return the condition of type `kind`, or None."""
+        return next((one for one in self.status.conditions if one.type == kind), None)
+
+
+class SchedulingGroup(Object, frozen=True):
+    """The reference of a pod to its PodGroup of scheduling.k8s.io, in the pod's namespace."""
+
+    pod_group_name: str = msgspec.field(name="podGroupName", default="")

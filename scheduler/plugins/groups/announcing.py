@@ -1,0 +1,106 @@
+"""What is written to PodGroups, of both API groups, and the events about the object of any group.
+
+Kubernetes' own PodGroups get the condition of their version, coscheduling's the phase that its controller
+would write; nothing is written that stands there already. Every change of what is said is an event on
+the group as well. Pure; called by `telling`, which keeps what is said to ConfigMaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler.base.clock import rfc3339
+from scheduler.framework.groups import GroupEvent, Stage, Told
+from scheduler.objects.meta import Condition
+from scheduler.plugins.groups.life import LONGEST_MESSAGE, Record
+from scheduler.plugins.groups.sources import coscheduling, workload
+from scheduler.plugins.groups.sources.registry import BY_KIND
+from scheduler.state.podindex import Placed
+
+WAITS = (Stage.REFUSED, Stage.PREEMPTING)
+
+
+class News(msgspec.Struct, frozen=True):
+    """What is to be told of a group: the stage it came to, who stands, and how many are needed."""
+
+    stage: Stage
+    record: Record
+    standing: Sequence[Placed]
+    size: int
+    now: float
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its minimum is bound, as the API server says."""
+        bound = sum(not one.assumed for one in self.standing)
+        return self.size > 0 and bound >= self.size
+
+
+def event(
+    kind: str, obj: Any, reporter: str, reason: str, action: str, note: str, *, warns: bool = True
+) -> GroupEvent:
+    """Return an event about the object that describes a group."""
+    source, meta = BY_KIND[kind], obj.metadata
+    about = (meta.namespace, meta.name, meta.uid, meta.resource_version)
+    level = "Warning" if warns else "Normal"
+    return GroupEvent(
+        source.api_version, source.served_as, *about, reporter, level, reason, action, note
+    )
+
+
+def announce(kind: str, obj: Any, news: News) -> list[Told]:
+    """Return what tells a PodGroup of news, and the event about it; nothing if it is told already."""
+    calls: list[Told] = []
+    if kind == coscheduling.KIND:
+        calls += _phase(obj, news)
+    else:
+        calls += _condition(workload.BY_KIND[kind], obj, news)
+    reporter = news.record.reporter
+    if news.stage is Stage.BOUND and news.is_whole and calls:
+        count, nodes = len(news.standing), len({one.node for one in news.standing})
+        note = f"{count} pods of the group are bound to {nodes} nodes"
+        calls.append(event(kind, obj, reporter, "Scheduled", "Binding", note, warns=False))
+    elif news.stage in WAITS and news.record.message != news.record.announced:
+        news.record.announced = note = news.record.message
+        calls.append(event(kind, obj, reporter, "FailedScheduling", "Scheduling", note))
+    return calls
+
+
+def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[Told]:
+    if news.is_whole and news.stage in (Stage.BOUND, Stage.CHANGED):
+        status, reason, message = "True", "Scheduled", ""
+    elif news.stage in WAITS or (news.stage is Stage.HELD and news.record.message):
+        status, message = "False", news.record.message[:LONGEST_MESSAGE]
+        reason = "SchedulerError" if news.record.is_error else "Unschedulable"
+    else:
+        return []
+    said = Condition(
+        source.condition, status, last_transition_time=rfc3339(news.now), reason=reason,
+        message=message,
+    )  # fmt: skip
+    return [*source.conditions(obj, said)]
+
+
+def _phase(obj: Any, news: News) -> list[Told]:
+    source, phase = coscheduling.SOURCE, obj.status.phase
+    if news.is_whole and news.stage in (Stage.BOUND, Stage.CHANGED):
+        running = sum(one.pod.status.phase == "Running" for one in news.standing)
+        if phase in coscheduling.BEFORE_SCHEDULED:
+            return [*source.status(obj, phase=coscheduling.SCHEDULED, scheduled=len(news.standing))]
+        if phase == coscheduling.SCHEDULED and running >= news.size:
+            return [*source.status(obj, phase=coscheduling.RUNNING, running=running)]
+        return []
+    if news.stage is Stage.HELD and not phase:
+        return [*source.status(obj, phase=coscheduling.PENDING)]
+    if news.stage in WAITS:
+        # The message has no field of its own; the event tells it, also when the phase stays.
+        fields = (
+            {} if phase not in ("", coscheduling.PENDING) else {"phase": coscheduling.SCHEDULING}
+        )
+        if fields:
+            fields["scheduleStartTime"] = rfc3339(news.now)
+        return [*source.status(obj, **fields)]
+    return []

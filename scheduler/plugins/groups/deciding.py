@@ -1,0 +1,403 @@
+"""`Decider`: where the members of a group go, whom to evict for them, or why they have to wait.
+
+Asks the solver, tries its answer with every filter while all members are in place, and asks again with
+what that teaches. Changes nothing but the group's record; the engine carries out what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import IntColumn
+from scheduler.base.errors import ObjectError
+from scheduler.framework.calls import CallResult, SolverCall
+from scheduler.framework.groups import (
+    Fits,
+    GroupPlan,
+    GroupRelease,
+    GroupRoom,
+    title,
+)
+from scheduler.framework.handle import Handle
+from scheduler.framework.status import Code, Status, unresolvable, unschedulable
+from scheduler.objects.pod import Pod
+from scheduler.plugins.groups import between, eviction, mixing, past, planning, topology
+from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.plugins.groups.conflicts import conflicts
+from scheduler.plugins.groups.describing import Descriptions
+from scheduler.plugins.groups.group import GroupSpec, check_levels
+from scheduler.plugins.groups.life import FAILED, Record
+from scheduler.plugins.groups.members import GroupMembers
+from scheduler.plugins.groups.mixer import Mixer
+from scheduler.plugins.groups.sources import registry as sources
+from scheduler.plugins.groups.task import Steps, Task
+from scheduler.plugins.groups.thinning import LeafRows
+from scheduler.plugins.groups.topology import Topology
+from scheduler.solver.instance import Limits
+from scheduler.solver.questions import Evict, Place, Solution
+from scheduler.state.podindex import Placed
+from scheduler.state.resources import PODS
+from scheduler.state.shapes import host_ports
+
+ROUNDS = 8
+RELEASE_AGAIN_S = 60.0
+
+
+class Decider:
+    """Plans groups for one profile; `records` and `trees` keep what was found out, by group."""
+
+    def __init__(
+        self,
+        args: ClusterTopologyPlacementGroupArgs,
+        handle: Handle,
+        members: GroupMembers,
+        described: Descriptions,
+        records: dict[str, Record],
+        trees: dict[str, Topology],
+    ) -> None:
+        self._args = args
+        self._handle = handle
+        self._members = members
+        self._described = described
+        self._records = records
+        self._trees = trees
+        self._mixer = Mixer(_solution)
+        self._leaf_rows = LeafRows()
+
+    def leaving(self, key: str) -> bool:
+        """Whether pods that were evicted for a group are still on their way out."""
+        record = self._records.get(key)
+        found = () if record is None else map(self._handle.pods.get, record.awaited)
+        return any(placed is not None and placed.pod.is_terminating for placed in found)
+
+    def hold(self, key: str, message: str) -> None:
+        """Keep why a group cannot be decided at all."""
+        record = self._records.setdefault(key, Record())
+        record.status, record.message = FAILED, message
+
+    def plan(self, key: str, room: GroupRoom) -> Steps:
+        """Decide where all members go, whom to evict for them, or why they have to wait."""
+        record = self._records.setdefault(key, Record())
+        record.reporter = room.members[0].spec.scheduler_name
+        name = title(key)
+        try:
+            spec = self._described.group(key)
+            if spec is None:
+                return unresolvable(sources.missing(key))
+            tree = self._described.tree_for(spec, room.nodes)
+            check_levels(spec, tree.levels)
+            requests = planning.requests(room.members)
+        except ObjectError as error:
+            self.hold(key, error.message)
+            return unresolvable(f"the group {name} is held: {error.message}")
+        each = room.fits_each() if spec.has_classes else ()
+        members = mixing.kinds(each, requests)
+        unlike = "" if spec.has_classes else planning.unlike(room.members, requests)
+        if len(members) > 1 and (level := mixing.obstacle(spec, tree)):
+            unlike = planning.unlike(room.members, requests)
+            unlike += f"; the rule for {level} is for members that are alike" if unlike else ""
+        if unlike:
+            self.hold(key, unlike)
+            return unresolvable(f"the group {name} is held: {unlike}")
+        self._trees[key] = tree
+        record.retries += 1
+        record.conflict = ()
+        task = Task(key, spec, tree, room, requests, self._members.standing(key), members)
+        plan = yield from self._decided(task, record)
+        if isinstance(plan, Status):
+            record.message, record.is_error = plan.message, plan.code is Code.ERROR
+            half = self._members.standing(key)
+            if self._may_release(key, spec, half, room):
+                record.released_at = room.now
+                return GroupRelease(tuple(half), plan.message)
+        elif isinstance(plan, GroupPlan) and plan.victims:
+            record.victims, record.message = plan.victims, plan.message
+            record.awaited = frozenset(victim.pod.metadata.uid for victim in plan.victims)
+        return plan
+
+    def _decided(self, task: Task, record: Record) -> Steps:
+        """Place the members, or evict others for them, or say why neither can be."""
+        outside = self._outside(task)
+        if outside is not None:
+            return outside
+        is_mixed = len(task.kinds) > 1
+        plan = yield from (self._placed_mixed if is_mixed else self._placed)(task)
+        if not isinstance(plan, Status) or not self._may_evict(task, record):
+            return plan
+        evicting = yield from (self._evicting_mixed if is_mixed else self._evicting)(task)
+        return plan if evicting is None else evicting
+
+    def _outside(self, task: Task) -> Status | None:
+        """Return why nothing can be placed whatever the room: members in the wrong place, or needs."""
+        spec, tree = task.spec, task.tree
+        if spec.key_label and task.standing:
+            where = {name: path[0] for path, name in tree.leaves}
+            found = {where.get(one.node, "") for one in task.standing}
+            if len(found) > 1 or "" in found:
+                places = ", ".join(sorted(one or "nodes without it" for one in found))
+                text = f"its bound members are in several places by {spec.key_label}: {places}"
+                return Status(Code.ERROR, (f"the group {task.name} is held: {text}",))
+        lacking = planning.lacking(spec, task.room.nodes, task.standing)
+        if lacking:
+            return unschedulable(f"the group {task.name} does not fit: {lacking}")
+        return None
+
+    def _placed(self, task: Task) -> Steps:
+        """Ask the solver, try its answer with all filters, and ask again with what that teaches."""
+        key, spec, room = task.key, task.spec, task.room
+        most: IntColumn | None = None
+        why = ""
+        asked = [between.without_spread(pod) for pod in room.members]
+        is_thin = between.is_free(room.members[0])
+        for attempt in range(ROUNDS):
+            fits = room.fits(asked)
+            slots = fits.slots if most is None else np.minimum(fits.slots, most)
+            site = self._site(task, slots, is_thin=is_thin)
+            if not site.instance.leaves:
+                text = topology.nowhere(task.tree, room.nodes, fits.rows) or fits.message
+                return unschedulable(f"the group {task.name} does not fit: {text}")
+            # A second answer must not come too late again: nothing else is placed until it is there.
+            answer = yield self._question(site, holds=attempt > 0, advise=not is_thin)
+            if not self._is_unchanged(key, spec):
+                return unschedulable(f"the group {task.name} changed while it was planned")
+            solution = _solution(answer)
+            if is_thin and solution is not None and solution.placed.outcome == "infeasible":
+                # What would help is a question about all leaves.
+                is_thin = False
+                continue
+            if solution is None:
+                return unschedulable(f"the group {task.name} waits: no answer came from the solver")
+            self._remember(key, solution)
+            if solution.placed.outcome != "placed":
+                return unschedulable(_refusal(task.name, fits, solution, tried=most is not None))
+            nodes = planning.assign(site, solution.placed.counts, room.members)
+            if not nodes:
+                return unschedulable(f"the group {task.name} has no room for more: {fits.message}")
+            misfit = room.hold(nodes)
+            if misfit is None:
+                return task.plan(nodes)
+            most = misfit.most if most is None else np.minimum(most, misfit.most)
+            why = f"{misfit.reason} on {misfit.node}"
+        text = f"the rules between its members do not hold: {why}"
+        return unschedulable(f"the group {task.name} does not fit: {text}")
+
+    def _site(self, task: Task, slots: IntColumn, *, is_thin: bool) -> planning.Site:
+        """Return what is asked about; a thin one has only the leaves that the group can use."""
+        standing, nodes, count = task.standing, task.room.nodes, len(task.room.members)
+        # Any number is a placement that brings the group to its minimum, or one more beyond it.
+        minimum = max(task.spec.size, len(standing) + 1) if task.spec.is_minimum else 0
+        among = None
+        if is_thin:
+            on_them = nodes.rows_named(one.node for one in standing)
+            most = count + len(standing)
+            among = self._leaf_rows.useful(task.tree, nodes, slots, on_them, most)
+        found = planning.site(
+            task.spec, task.tree, nodes, slots, standing, count, minimum, among=among
+        )
+        return self._with_rules(found, task)
+
+    def _with_rules(self, found: planning.Site, task: Task) -> planning.Site:
+        """Return the site with the rules that the members' own specs make for one another."""
+        pod, nodes = task.room.members[0], task.room.nodes
+        there = set(found.names)
+        held = {one.pod.metadata.uid for one in task.standing if one.node in there}
+        domains = between.members(pod, nodes, found.rows, self._handle.pods)
+        domains += between.spread(pod, nodes, found.rows, self._handle.pods, held)
+        instance = msgspec.structs.replace(found.instance, domains=domains)
+        return msgspec.structs.replace(found, instance=instance)
+
+    def _question(self, site: planning.Site, *, holds: bool, advise: bool) -> SolverCall:
+        limits = self._limits(self._args.solver_time_limit_seconds)
+        question = Place(site.instance, limits, self._args.solver, advise)
+        return SolverCall(question, 2 * limits.total_s, holds)
+
+    def _limits(self, limit_s: float) -> Limits:
+        workers = max(1, self._args.solver_workers)
+        return Limits(stage_s=limit_s, total_s=limit_s, workers=workers)
+
+    def _is_unchanged(self, key: str, spec: GroupSpec) -> bool:
+        try:
+            return self._described.group(key) == spec
+        except ObjectError:
+            return False
+
+    def _may_release(
+        self, key: str, spec: GroupSpec, half: Sequence[Placed], room: GroupRoom
+    ) -> bool:
+        """Whether bound members may be let go: the objects prove that the group was never whole.
+
+        Only for groups that are ours to end: a PodGroup's members belong to its controller.
+        """
+        maps = self._members.config_maps(key)
+        if not half or not maps or past.was_whole(half, maps):
+            return False
+        if self._records[key].released_at > room.now - RELEASE_AGAIN_S:
+            return False  # they were told already and are on their way
+        waiting = self._handle.group_members(key, room.members[0])
+        return past.never_whole(self._members.placed(key), waiting, spec.size)
+
+    def _remember(self, key: str, solution: Solution) -> None:
+        record, placed = self._records[key], solution.placed
+        record.solver_s = placed.seconds
+        record.optimal = placed.optimal
+        record.objective = tuple(stage.value for stage in placed.stages)
+        record.bound = tuple(stage.bound for stage in placed.stages)
+        advice = solution.advice
+        if advice is not None:
+            record.conflict = tuple(
+                f"{one.level}: {one.rule} {one.value}" if one.level else f"{one.rule} {one.value}"
+                for one in advice.conflict
+            )
+
+    def _may_evict(self, task: Task, record: Record) -> bool:
+        """Whether members may evict: not while the last victims are leaving, not with policy Never.
+
+        Members beyond the minimum never do: the group runs without them.
+        """
+        still = {uid for uid in record.awaited if self._handle.pods.get(uid) is not None}
+        record.awaited = frozenset(still)
+        spec, room = task.spec, task.room
+        if still or self._args.preemption == "Disabled" or not spec.may_evict:
+            return False
+        if task.standing and (spec.is_ours or len(task.standing) >= spec.size):
+            return False
+        promised = {pod.status.nominated_node_name for pod in room.members} - {""}
+        for node in sorted(promised):
+            if any(placed.pod.is_terminating for placed in self._handle.pods.on(node).values()):
+                return False
+        return all(pod.spec.preemption_policy != "Never" for pod in room.members)
+
+    def _evicting(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | None]:
+        """Return the plan with the fewest victims, None when evicting does not help."""
+        room, nodes, wanted = task.room, task.room.nodes, task.needed
+        lower = self._lower(task)
+        if not lower:
+            return None
+        fits = room.fits([between.without_spread(member) for member in room.members])
+        # Members that ask for a host port cannot stand beside one another.
+        alone = 1 if host_ports(wanted[0]) else len(wanted)
+        most = np.where(fits.evictable, alone, 0)
+        blocked: set[str] = set()
+        for _ in range(ROUNDS):
+            site = planning.site(task.spec, task.tree, nodes, most, task.standing, len(wanted))
+            if not site.instance.leaves:
+                return None
+            offer = yield from self._offer(self._with_rules(site, task), task, lower, blocked)
+            if offer is None:
+                return None
+            where, victims = offer
+            misfit = room.would_hold(where, victims)
+            if misfit is None:
+                return self._agreed(task, where, victims)
+            if misfit.node in blocked:
+                most = np.minimum(most, misfit.most)
+            blocked.add(misfit.node)
+        return None
+
+    def _offer(
+        self,
+        site: planning.Site,
+        task: Task,
+        lower: eviction.Candidates,
+        blocked: Collection[str],
+    ) -> Generator[SolverCall, CallResult, tuple[dict[str, str], tuple[Placed, ...]] | None]:
+        """Ask the solver where the members go and who leaves for them; None when nothing helps.
+
+        On the nodes in `blocked` a member needs everybody gone who can be.
+        """
+        pod, nodes = task.needed[0], task.room.nodes
+        whole = frozenset(leaf for leaf, name in enumerate(site.names) if name in blocked)
+        who = {one.pod.metadata.uid for _, _, pods in lower for one in pods}
+        in_the_way = conflicts(pod, nodes, site.rows, self._handle.pods, whole, who)
+        budgets = self._handle.objects("PodDisruptionBudget").values()
+        lineup = eviction.lineup(
+            site.instance, site.names, nodes, {**task.requests[pod.metadata.uid], PODS: 1},
+            lower, budgets, forbid=self._args.pdb == "Forbid", conflicts=in_the_way,
+            counted=between.counted(pod, nodes, self._handle.pods),
+        )  # fmt: skip
+        limits = self._limits(self._args.preemption_time_limit_seconds)
+        answer = yield SolverCall(Evict(lineup.problem, limits), 2 * limits.total_s)
+        solution = _solution(answer)
+        found = None if solution is None else solution.victims
+        if found is None or found.outcome != "placed":
+            return None
+        victims = lineup.victims(found.evicted)
+        if not all(self._is_placed(victim) for victim in victims):
+            return None
+        return planning.assign(site, found.placement.counts, task.needed), victims
+
+    def _agreed(
+        self, task: Task, where: dict[str, str], victims: tuple[Placed, ...]
+    ) -> GroupPlan | None:
+        """Return the plan to evict these; None when nobody has to go: then it is no question of room."""
+        if not victims:
+            return None
+        text = f"the group {task.name} waits for {len(victims)} pods of lower priority to leave"
+        return GroupPlan(where, victims, text)
+
+    def _placed_mixed(self, task: Task) -> Steps:
+        """Place members that differ."""
+        limits = self._limits(self._args.solver_time_limit_seconds)
+
+        def is_unchanged() -> bool:
+            return self._is_unchanged(task.key, task.spec)
+
+        plan = yield from self._mixer.placed(task, limits, is_unchanged)
+        return plan
+
+    def _evicting_mixed(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | None]:
+        """Return the plan with the fewest victims for members that differ, None without one."""
+        lower = self._lower(task)
+        if not lower:
+            return None
+        budgets = tuple(self._handle.objects("PodDisruptionBudget").values())
+        limits = self._limits(self._args.preemption_time_limit_seconds)
+        forbid = self._args.pdb == "Forbid"
+        found = yield from self._mixer.victims(task, lower, budgets, limits, forbid=forbid)
+        if found is None:
+            return None
+        victims, where = found
+        here = all(self._is_placed(victim) for victim in victims)
+        if not here or task.room.would_hold(where, victims) is not None:
+            return None
+        return self._agreed(task, where, victims)
+
+    def _lower(self, task: Task) -> list[tuple[str, int, tuple[Placed, ...]]]:
+        """Return who may be evicted for a group."""
+        priority = _priority(task.spec, task.room.members)
+        return eviction.lower(self._handle.pods, priority, self._described.unit_of, own=task.key)
+
+    def _is_placed(self, victim: Placed) -> bool:
+        now = self._handle.pods.get(victim.pod.metadata.uid)
+        return now is not None and now.node == victim.node
+
+
+def _priority(spec: GroupSpec, members: Sequence[Pod]) -> int:
+    """Return a group's effective priority: never above that of its members, unless it was admitted."""
+    if spec.counts_alone and spec.priority is not None:
+        return spec.priority
+    lowest = min(pod.priority for pod in members)
+    return lowest if spec.priority is None else min(spec.priority, lowest)
+
+
+def _solution(answer: CallResult) -> Solution | None:
+    """Return the solver's answer, None when it gave none."""
+    if answer.code != 200:
+        return None
+    if isinstance(answer.body, Solution):
+        return answer.body
+    return msgspec.convert(answer.body, Solution, str_keys=True)
+
+
+def _refusal(name: str, fits: Fits, solution: Solution, *, tried: bool) -> str:
+    if solution.placed.outcome == "unknown":
+        return f"the group {name} waits: the solver found nothing within its time"
+    text = f"the group {name} does not fit: {solution.says}"
+    if tried:
+        text += "; rules between members were counted as well"
+    if not (fits.slots > 0).any():
+        text += f" ({fits.message})"
+    return text

@@ -1,0 +1,167 @@
+"""What is known of a group and of the tree now: objects → `GroupSpec` and `Topology`, or what is wrong.
+
+Objects are read once per version. A topology that cannot be read leaves the last good one in place
+and says so (D24: nothing is guessed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from scheduler.base.errors import ObjectError
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.plugins.groups import topology
+from scheduler.plugins.groups.group import GroupSpec
+from scheduler.plugins.groups.members import GroupMembers
+from scheduler.plugins.groups.sources import configmap
+from scheduler.plugins.groups.sources import registry as sources
+from scheduler.plugins.groups.topology import Topology
+from scheduler.state.podindex import Placed
+
+TOPOLOGY_KIND = "TopologyConfigMap"
+MOST_TREES = 16
+
+
+class Descriptions:
+    """Reads the objects that groups and the tree are described by."""
+
+    def __init__(
+        self, handle: Handle, members: GroupMembers, namespace: str, labels: Sequence[str]
+    ) -> None:
+        self._handle = handle
+        self._members = members
+        self._namespace = namespace
+        self._labels = tuple(labels)
+        self._read: dict[str, tuple[Any, GroupSpec | ObjectError]] = {}
+        self._topology_object: Any = None
+        self._last_good: Topology | None = None
+        self.topology_fault = ""
+        self._labelled: dict[tuple[str, ...], tuple[int, Topology]] = {}
+
+    def group(self, key: str) -> GroupSpec | None:
+        """Return what a group asks for, None without an object; ObjectError says what is wrong."""
+        found = self._members.described_by(key)
+        if not found:
+            self._read.pop(key, None)
+            return None
+        kind, source = found[0]
+        if len(found) > 1 and kind == found[1][0] == configmap.KIND:
+            maps = (obj.metadata for kind, obj in found if kind == configmap.KIND)
+            names = ", ".join(f"{meta.namespace}/{meta.name}" for meta in maps)
+            raise ObjectError(f"the ConfigMaps {names} describe the same group")
+        known = self._read.get(key)
+        if known is None or known[0] is not source:
+            known = self._read[key] = (source, sources.read(kind, source))
+        if isinstance(known[1], ObjectError):
+            raise known[1]
+        return known[1]
+
+    def size_of(self, key: str) -> int:
+        """Return the size of a group, 0 when nobody knows it."""
+        spec = self._readable(key)
+        return 0 if spec is None else spec.size
+
+    def priority_of(self, key: str) -> int | None:
+        """Return the priority that a group's description gives, None without one."""
+        spec = self._readable(key)
+        return None if spec is None else spec.priority
+
+    def unit_of(self, key: str, members: Sequence[Placed]) -> tuple[bool, int]:
+        """Return whether a group's members are evicted only together, and the priority of that unit.
+
+        A group that no object describes is a number of single pods. One whose object cannot be read stays
+        together. The priority that anybody may write counts only as far as it is not above that of
+        the members.
+        """
+        lowest = min((one.pod.priority for one in members), default=0)
+        if not self._members.described_by(key):
+            return False, lowest
+        spec = self._readable(key)
+        if spec is None:
+            return True, lowest
+        said = spec.priority
+        if said is not None and spec.counts_alone:
+            return spec.goes_whole, said
+        return spec.goes_whole, lowest if said is None else min(said, lowest)
+
+    def spec_of(self, key: str) -> GroupSpec | None:
+        """Return what a group asks for, None when nobody knows or it cannot be read."""
+        return self._readable(key)
+
+    def _readable(self, key: str) -> GroupSpec | None:
+        try:
+            return self.group(key)
+        except ObjectError:
+            return None
+
+    def tree_for(self, spec: GroupSpec, nodes: Nodes) -> Topology:
+        """Return the tree that a group is placed in; ObjectError when it cannot be read."""
+        if spec.key_label:
+            key = spec.key_label
+            return self._by_labels(nodes, (key,), (key, "node"), f"label {key}")
+        return self.topology(nodes)
+
+    def topology(self, nodes: Nodes) -> Topology:
+        """Return the tree that holds now; ObjectError when the first one cannot be read."""
+        found = self._config_map()
+        if found is None:
+            self._topology_object = self._last_good = None
+            self.topology_fault = ""
+            return self._without(nodes)
+        if found is not self._topology_object:
+            self._topology_object = found
+            name = f"ConfigMap {found.metadata.namespace}/{found.metadata.name}"
+            try:
+                self._last_good = topology.from_config_map(found.data or {}, name)
+                self.topology_fault = ""
+            except ObjectError as error:
+                self.topology_fault = f"{name}: {error.message}"
+        if self._last_good is None:
+            raise ObjectError(f"the topology cannot be read: {self.topology_fault}")
+        return self._last_good
+
+    def _config_map(self) -> Any | None:
+        """Return the topology ConfigMap; of several the first by name."""
+        maps: Mapping[str, Any] = self._handle.objects(TOPOLOGY_KIND)
+        ours = [key for key in maps if key.partition("/")[0] == self._namespace]
+        return maps[min(ours)] if ours else None
+
+    def _without(self, nodes: Nodes) -> Topology:
+        labels = self._labels
+        levels = (*(label.rpartition("/")[2] for label in labels), "node")
+        if not labels:
+            rack = nodes.label_ids(topology.RACK_LABEL)[nodes.exists]
+            if not len(rack) or int(rack.min()) < 0:
+                return topology.flat(name for _, name in _named(nodes))
+            labels, levels = (topology.RACK_LABEL,), topology.DEFAULT_LEVELS
+        return self._by_labels(nodes, labels, levels, "node labels")
+
+    def _by_labels(
+        self, nodes: Nodes, labels: Sequence[str], levels: tuple[str, ...], source: str
+    ) -> Topology:
+        """Return the tree that labels of the nodes make: the same one until a node changes."""
+        mark = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
+        known = self._labelled.get(levels)
+        if known is not None and known[0] == mark >= 0:
+            return known[1]
+        columns = [(nodes.label_ids(label), nodes.label_values(label)) for label in labels]
+        leaves = []
+        for row, name in _named(nodes):
+            ids = [int(column[row]) for column, _ in columns]
+            if min(ids) >= 0:
+                path = tuple(values[i] for i, (_, values) in zip(ids, columns, strict=True))
+                leaves.append((path, name))
+        made = Topology(topology.DEFAULT_TREE, source, levels, tuple(sorted(leaves)))
+        if len(self._labelled) >= MOST_TREES:  # anybody may name a label
+            self._labelled.clear()
+        self._labelled[levels] = (mark, made)
+        return made
+
+
+def _named(nodes: Nodes) -> Iterator[tuple[int, str]]:
+    for row in np.flatnonzero(nodes.exists).tolist():
+        yield row, nodes.name(row)

@@ -1,0 +1,236 @@
+"""Who might have to go for a group: the placed pods of lower priority as candidates for the solver.
+
+A group goes as a whole or not at all; single pods that are alike on one node are counted together.
+The order of badness is D26: violated budgets, then pods by priority from the highest down, then groups.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from scheduler.framework.nodes import Nodes
+from scheduler.objects.policy import PodDisruptionBudget
+from scheduler.objects.selectors import selector_matches
+from scheduler.plugins.groups.conflicts import Conflicts
+from scheduler.plugins.groups.members import group_of
+from scheduler.plugins.groups.mixing import port_name
+from scheduler.solver.instance import Budget, Candidate, Instance, Leaf, Preemption
+from scheduler.state.podindex import Placed
+from scheduler.state.resources import PODS
+
+# Who may be evicted: (group key or "", priority, pods).
+Candidates: TypeAlias = Sequence[tuple[str, int, tuple[Placed, ...]]]
+
+
+class Lineup(msgspec.Struct, frozen=True):
+    """A problem for the solver, and the pods behind each of its candidates, least important first."""
+
+    problem: Preemption
+    pods: tuple[tuple[Placed, ...], ...]
+
+    def victims(self, evicted: Mapping[int, int]) -> tuple[Placed, ...]:
+        """Return the pods that an answer evicts."""
+        return chosen(self.problem.candidates, self.pods, evicted)
+
+
+def chosen(
+    made: Sequence[Candidate], pods: Sequence[tuple[Placed, ...]], evicted: Mapping[int, int]
+) -> tuple[Placed, ...]:
+    """Return the pods of the candidates that are evicted; of like single pods the first so many."""
+    found: list[Placed] = []
+    for index, count in sorted(evicted.items()):
+        found += pods[index][:count] if made[index].single else pods[index]
+    return tuple(found)
+
+
+def lineup(
+    instance: Instance,
+    names: Sequence[str],
+    nodes: Nodes,
+    request: Mapping[str, int],
+    candidates: Candidates,
+    budgets: Iterable[PodDisruptionBudget],
+    *,
+    forbid: bool,
+    conflicts: Conflicts | None = None,
+    counted: Mapping[str, Mapping[str, int]] | None = None,
+) -> Lineup:
+    """Return the problem of making room in `instance` by evicting some of `candidates`.
+
+    A candidate is (group key or "", priority, pods); `names` are the nodes of the leaves, `request`
+    is what a member asks for, its one pod included. A leaf that someone blocks has nothing of one
+    more resource, of which every member needs some: it comes back when all of them have left.
+    `counted` tells of pods by uid in which set of which rule between members they count.
+    """
+    resources = tuple(sorted(request))
+    known = tuple(budgets)
+    where = {name: leaf for leaf, name in enumerate(names)}
+    leaves = []
+    blocks = conflicts or {}
+    blocked = Counter(leaf for each in blocks.values() for leaf in each)
+    columns = [nodes.allocatable(r) - nodes.requested(r) for r in resources]
+    for at, (leaf, name) in enumerate(zip(instance.leaves, names, strict=True)):
+        row = nodes.row(name)
+        free = tuple(0 if row is None else int(column[row]) for column in columns)
+        if blocks:
+            free += (instance.size * (1 - blocked[at]),)
+        leaves.append(Leaf(leaf.path, leaf.slots, free, leaf.held))
+    needs = tuple(request[r] for r in resources) + ((1,) if blocks else ())
+    problem = msgspec.structs.replace(instance, leaves=tuple(leaves), request=needs)
+    freed = Freed(where, resources, blocks, instance.size, counted or {})
+    made, pods = candidates_of(candidates, freed, known)
+    allowed = tuple(
+        Budget(f"{b.metadata.namespace}/{b.metadata.name}", max(0, b.status.disruptions_allowed))
+        for b in known
+    )
+    return Lineup(Preemption(problem, tuple(made), allowed, forbid), tuple(pods))
+
+
+def lower(
+    placed: Iterable[Placed],
+    priority: int,
+    unit_of: Callable[[str, Sequence[Placed]], tuple[bool, int]],
+    own: str,
+) -> list[tuple[str, int, tuple[Placed, ...]]]:
+    """Return who may be evicted for the group `own` of this priority: whole groups, and single pods.
+
+    `unit_of` says whether a group goes only as a whole, and with what priority. Pods that are leaving
+    already make room by themselves.
+    """
+    gangs: dict[str, list[Placed]] = {}
+    found: list[tuple[str, int, tuple[Placed, ...]]] = []
+    for one in placed:
+        if one.pod.is_terminating:
+            continue
+        key = group_of(one.pod)
+        if key:
+            gangs.setdefault(key, []).append(one)
+        elif one.pod.priority < priority:
+            found.append(("", one.pod.priority, (one,)))
+    for key, pods in gangs.items():
+        if key == own:
+            continue
+        is_whole, effective = unit_of(key, pods)
+        if is_whole and effective < priority:
+            found.append((key, effective, tuple(pods)))
+        elif not is_whole:
+            singles = (one for one in pods if one.pod.priority < priority)
+            found += [("", one.pod.priority, (one,)) for one in singles]
+    return found
+
+
+class Freed:
+    """What the going of pods frees, by leaf: resources, and leaves that they blocked."""
+
+    def __init__(
+        self,
+        where: Mapping[str, int],
+        resources: tuple[str, ...],
+        blocks: Conflicts,
+        size: int,
+        counted: Mapping[str, Mapping[str, int]],
+    ) -> None:
+        self._where = where
+        self._resources = resources
+        self._blocks = blocks
+        self._size = size
+        self._counted = counted
+
+    def counted(self, pods: Iterable[Placed]) -> dict[str, dict[int, int]]:
+        """Return how many of these pods count in which set of which rule between members."""
+        found: dict[str, dict[int, int]] = {}
+        for one in pods:
+            for rule, number in self._counted.get(one.pod.metadata.uid, {}).items():
+                sets = found.setdefault(rule, {})
+                sets[number] = sets.get(number, 0) + 1
+        return found
+
+    def by(self, pods: Iterable[Placed]) -> dict[int, tuple[int, ...]]:
+        """Return the amounts that these pods free on each leaf."""
+        width = len(self._resources) + bool(self._blocks)
+        found: dict[int, list[int]] = {}
+        for one in pods:
+            if one.node in self._where:
+                amounts = found.setdefault(self._where[one.node], [0] * width)
+                # A host port is a resource of which a pod has one where it holds it.
+                ports = {port_name(port) for port in one.shape.host_ports}
+                for at, resource in enumerate(self._resources):
+                    held = resource == PODS or resource in ports
+                    amounts[at] += 1 if held else one.requests.get(resource, 0)
+            for leaf in self._blocks.get(one.pod.metadata.uid, ()):
+                found.setdefault(leaf, [0] * width)[-1] += self._size
+        return {leaf: tuple(amounts) for leaf, amounts in found.items()}
+
+
+def candidates_of(
+    candidates: Candidates,
+    freed_by: Freed,
+    budgets: Sequence[PodDisruptionBudget],
+) -> tuple[list[Candidate], list[tuple[Placed, ...]]]:
+    """Return the candidates for the solver, with the pods behind each."""
+    made: list[Candidate] = []
+    pods: list[tuple[Placed, ...]] = []
+    alike: dict[tuple[str, int, Any, Any, tuple[int, ...]], list[Placed]] = {}
+    for key, priority, members in candidates:
+        freed, counts = freed_by.by(members), freed_by.counted(members)
+        if not freed and not counts:
+            continue
+        if not key:
+            one = members[0]
+            covered = tuple(sorted(_covered(members, budgets)))
+            rules = tuple((rule, *sets) for rule, sets in counts.items())
+            kind = (one.node, priority, tuple(freed.items()), rules, covered)
+            alike.setdefault(kind, []).append(one)
+            continue
+        made.append(
+            Candidate(
+                key,
+                priority,
+                len(members),
+                freed,
+                budgets=_covered(members, budgets),
+                counted=counts,
+            )
+        )
+        pods.append(members)
+    for (_, priority, amounts, rules, covered), singles in alike.items():
+        # The one that has run for the shortest time goes first.
+        singles.sort(key=lambda one: one.pod.key)
+        singles.sort(key=lambda one: one.pod.status.start_time or "~", reverse=True)
+        name = f"{singles[0].pod.key} and {len(singles) - 1} others"
+        made.append(
+            Candidate(
+                name if len(singles) > 1 else singles[0].pod.key,
+                priority,
+                1,
+                dict(amounts),
+                single=True,
+                count=len(singles),
+                budgets=dict.fromkeys(covered, 1),
+                counted={rule: {number: 1} for rule, number in rules},
+            )
+        )
+        pods.append(tuple(singles))
+    return made, pods
+
+
+def _covered(pods: Sequence[Placed], budgets: Sequence[PodDisruptionBudget]) -> dict[int, int]:
+    """Return how many of these pods each budget protects, by its number."""
+    counts: dict[int, int] = {}
+    for number, budget in enumerate(budgets):
+        covered = 0
+        for one in pods:
+            meta = one.pod.metadata
+            if (
+                meta.namespace == budget.metadata.namespace
+                and meta.name not in budget.status.disrupted_pods
+                and selector_matches(budget.spec.selector, meta.labels)
+            ):
+                covered += 1
+        if covered:
+            counts[number] = covered
+    return counts

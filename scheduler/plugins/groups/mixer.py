@@ -1,0 +1,118 @@
+"""Deciding groups whose members differ: the questions to the solver, and trying its answers.
+
+The counterpart of what `deciding` does for like members. What filters refuse of an answer is learnt by
+lowering what a node takes of that kind of member, and asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+
+from scheduler.framework.calls import CallResult, SolverCall
+from scheduler.framework.groups import Outcome
+from scheduler.framework.status import Status, unschedulable
+from scheduler.objects.policy import PodDisruptionBudget
+from scheduler.plugins.groups import eviction, mixing
+from scheduler.plugins.groups.task import Task
+from scheduler.solver.instance import Budget, Limits
+from scheduler.solver.mixed import MixedAnswer, MixedPreemption
+from scheduler.solver.questions import EvictMixed, PlaceMixed, Solution
+from scheduler.state.podindex import Placed
+
+ROUNDS = 8
+Candidates = Sequence[tuple[str, int, tuple[Placed, ...]]]
+Victims = tuple[tuple[Placed, ...], dict[str, str]]
+
+
+class Mixer:
+    """Plans groups of unlike members; `read` makes a solution of an answer, None of a bad one."""
+
+    def __init__(self, read: Callable[[CallResult], Solution | None]) -> None:
+        self._read = read
+
+    def placed(
+        self, task: Task, limits: Limits, is_unchanged: Callable[[], bool]
+    ) -> Generator[SolverCall, CallResult, Outcome]:
+        """Place as many members as fit, at least those that are needed, or say why not."""
+        why = ""
+        for attempt in range(ROUNDS):
+            found = self._site(task)
+            if not found.names:
+                return unschedulable(f"the group {task.name} does not fit: {self._nowhere(task)}")
+            question = PlaceMixed(found.group, limits)
+            answer = yield SolverCall(question, 2 * limits.total_s, attempt > 0)
+            if not is_unchanged():
+                return unschedulable(f"the group {task.name} changed while it was planned")
+            mixed = self._mixed(answer)
+            if mixed is None:
+                return unschedulable(f"the group {task.name} waits: no answer came from the solver")
+            if mixed.outcome != "placed":
+                return self._refusal(task, mixed, why)
+            nodes = mixing.assign(found, task.kinds, mixed.counts)
+            misfit = task.room.hold(nodes)
+            if misfit is None:
+                return task.plan(nodes)
+            mixing.learn(task.kinds, nodes, task.room.nodes, misfit)
+            why = f"{misfit.reason} on {misfit.node}"
+        text = f"the rules between its members do not hold: {why}"
+        return unschedulable(f"the group {task.name} does not fit: {text}")
+
+    def victims(
+        self,
+        task: Task,
+        lower: Candidates,
+        budgets: Sequence[PodDisruptionBudget],
+        limits: Limits,
+        *,
+        forbid: bool,
+    ) -> Generator[SolverCall, CallResult, Victims | None]:
+        """Return who has to go for the members that are needed, and where those go then."""
+        found = mixing.site(
+            task.spec, task.tree, task.room.nodes, task.kinds, task.standing,
+            task.least or len(task.room.members), evicting=True,
+        )  # fmt: skip
+        if not found.names:
+            return None
+        where = {name: leaf for leaf, name in enumerate(found.names)}
+        freed = eviction.Freed(where, found.resources, {}, 0, {})
+        candidates, pods = eviction.candidates_of(lower, freed, budgets)
+        allowed = tuple(
+            Budget(
+                f"{b.metadata.namespace}/{b.metadata.name}", max(0, b.status.disruptions_allowed)
+            )
+            for b in budgets
+        )
+        problem = MixedPreemption(found.group, tuple(candidates), allowed, forbid)
+        answer = yield SolverCall(EvictMixed(problem, limits), 2 * limits.total_s)
+        mixed = self._mixed(answer)
+        if mixed is None or mixed.outcome != "placed" or not mixed.evicted:
+            return None
+        chosen = eviction.chosen(problem.candidates, pods, mixed.evicted)
+        return chosen, mixing.assign(found, task.kinds, mixed.counts)
+
+    def _site(self, task: Task) -> mixing.MixedSite:
+        least = task.least or len(task.room.members)
+        nodes = task.room.nodes
+        return mixing.site(task.spec, task.tree, nodes, task.kinds, task.standing, least)
+
+    def _mixed(self, answer: CallResult) -> MixedAnswer | None:
+        solution = self._read(answer)
+        return None if solution is None else solution.mixed
+
+    def _refusal(self, task: Task, mixed: MixedAnswer, why: str) -> Status:
+        if mixed.outcome == "unknown":
+            return unschedulable(
+                f"the group {task.name} waits: the solver found nothing within its time"
+            )
+        least = task.least or len(task.room.members)
+        text = f"the group {task.name} does not fit: no {least} of its {len(task.room.members)}"
+        text += " unlike members fit together"
+        if why:
+            text += f"; what was tried last: {why}"
+        nowhere = self._nowhere(task)
+        return unschedulable(f"{text} ({nowhere})" if nowhere else text)
+
+    def _nowhere(self, task: Task) -> str:
+        """Return why a member fits on no node at all, or an empty text."""
+        none = (one for one in task.kinds if not one.slots.any())
+        return next((one.message for one in none), "")

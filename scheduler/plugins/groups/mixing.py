@@ -1,0 +1,191 @@
+"""Groups whose members differ: from nodes and members to the solver's `Mixed`, and back.
+
+Members of like requests that fit the same nodes are one kind, whatever else their specs say. Host ports
+count as a resource of which a node has one; required anti-affinity among members is a rule between
+kinds. What these do not say is asked of the filters when an answer is tried. Reads, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.groups import Fits, Misfit
+from scheduler.framework.nodes import Nodes
+from scheduler.objects.pod import ContainerPort, Pod
+from scheduler.plugins.groups.between import sets_by_label, term_selects
+from scheduler.plugins.groups.group import GroupSpec
+from scheduler.plugins.groups.placement import in_order
+from scheduler.plugins.groups.topology import Topology
+from scheduler.solver.mixed import Apart, Kind, Mixed
+from scheduler.state.podindex import Placed
+from scheduler.state.resources import PODS, Amounts
+from scheduler.state.shapes import host_ports
+
+PORT = "host port "
+
+
+class Alike(msgspec.Struct):
+    """Members of one kind; `slots` is how many of them each row takes, and may be lowered."""
+
+    pods: tuple[Pod, ...]
+    request: Amounts
+    slots: IntColumn
+    evictable: IntColumn
+    message: str
+
+
+class MixedSite(msgspec.Struct, frozen=True):
+    """A problem for the solver, and the row and name of the node behind each of its leaves."""
+
+    group: Mixed
+    resources: tuple[str, ...]
+    rows: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+def kinds(
+    each: Sequence[tuple[Sequence[Pod], Fits]], requests: Mapping[str, Amounts]
+) -> list[Alike]:
+    """Return the members by kind, in the order of the first of each."""
+    found: list[Alike] = []
+    for pods, fits in each:
+        request = asked(pods[0], requests)
+        evictable = np.where(fits.evictable, len(pods), 0)
+        same = next((one for one in found if _is_same(one, request, pods[0], fits)), None)
+        if same is None:
+            message = fits.message
+            found.append(Alike(tuple(pods), request, fits.slots, evictable, message))
+        else:
+            same.pods += tuple(pods)
+            same.evictable = np.where(fits.evictable, len(same.pods), 0)
+    return found
+
+
+def port_name(port: ContainerPort) -> str:
+    """Return what a host port is called among the resources."""
+    return f"{PORT}{port.protocol}/{port.host_port}"
+
+
+def asked(pod: Pod, requests: Mapping[str, Amounts]) -> Amounts:
+    """Return what a member asks for, its one pod and its host ports included."""
+    ports = dict.fromkeys(map(port_name, host_ports(pod)), 1)
+    return {**requests[pod.metadata.uid], PODS: 1, **ports}
+
+
+def _is_same(one: Alike, request: Amounts, pod: Pod, fits: Fits) -> bool:
+    return (
+        one.request == request
+        and np.array_equal(one.slots, fits.slots)
+        and np.array_equal(one.evictable > 0, fits.evictable)
+        and not _terms(pod)
+        and not _terms(one.pods[0])
+    )
+
+
+def site(
+    spec: GroupSpec,
+    tree: Topology,
+    nodes: Nodes,
+    members: Sequence[Alike],
+    standing: Sequence[Placed],
+    least: int,
+    *,
+    evicting: bool = False,
+) -> MixedSite:
+    """Return the problem of placing at least `least` of these members.
+
+    `evicting` asks where they could be if others went: of those that cannot ever, filters have said so.
+    """
+    resources = tuple(sorted({name for one in members for name in one.request}))
+    depth = len(spec.constraints)  # `obstacle` has made sure that these are the topmost levels
+    held = {placed.node for placed in standing}
+    leaves = [
+        (path, name, row) for path, name in tree.leaves if (row := nodes.row(name)) is not None
+    ]
+    units: dict[tuple[str, ...], int] = {}
+    inside = {(*path, name)[:depth] for path, name, _ in leaves if name in held}
+    free, numbers, rows, names = [], [], [], []
+    columns = {r: nodes.allocatable(r) - nodes.requested(r) for r in resources if PORT not in r}
+    room = [one.evictable if evicting else one.slots for one in members]
+    for path, name, row in leaves:
+        unit = (*path, name)[:depth]
+        if (depth and inside and unit not in inside) or not any(one[row] > 0 for one in room):
+            continue
+        numbers.append(units.setdefault(unit, len(units)))
+        free.append(tuple(int(columns[r][row]) if r in columns else 1 for r in resources))
+        rows.append(row)
+        names.append(name)
+    found = tuple(
+        Kind(
+            len(one.pods),
+            tuple(one.request.get(r, 0) for r in resources),
+            tuple(min(len(one.pods), int(slots[row])) for row in rows),
+        )
+        for one, slots in zip(members, room, strict=True)
+    )
+    apart = _apart(members, nodes, rows)
+    mixed = Mixed(found, tuple(free), tuple(numbers), least, apart)
+    return MixedSite(mixed, resources, tuple(rows), tuple(names))
+
+
+def obstacle(spec: GroupSpec, tree: Topology) -> str:
+    """Return a rule of a group that only like members can have, or an empty text.
+
+    Hard packs of the topmost levels are no obstacle: all members are in one unit then.
+    """
+    for level, rule in spec.constraints.items():
+        is_hard_pack = rule.hard and rule.type == "pack"
+        numbers = rule.min or rule.max or rule.partitions or rule.factor > 1
+        above = tree.levels[: tree.levels.index(level)]
+        if numbers or not is_hard_pack or any(one not in spec.constraints for one in above):
+            return level
+    return ""
+
+
+def assign(
+    found: MixedSite, members: Sequence[Alike], counts: Sequence[Sequence[int]]
+) -> dict[str, str]:
+    """Return the node of each member by uid; those without a place have none."""
+    nodes: dict[str, str] = {}
+    for one, taken in zip(members, counts, strict=True):
+        free = [found.names[at] for at, number in enumerate(taken) for _ in range(number)]
+        uids = (pod.metadata.uid for pod in in_order(one.pods))
+        nodes |= dict(zip(uids, free, strict=False))
+    return nodes
+
+
+def learn(members: Sequence[Alike], nodes: Mapping[str, str], live: Nodes, misfit: Misfit) -> None:
+    """Lower the slots of the kind whose member did not fit where it was put."""
+    wrong = next(one for one in members if misfit.pod in one.pods)
+    row = live.row(misfit.node)
+    if row is None:
+        return
+    there = sum(nodes.get(pod.metadata.uid) == misfit.node for pod in wrong.pods)
+    wrong.slots = wrong.slots.copy()
+    wrong.slots[row] = max(0, min(int(wrong.slots[row]), there - 1))
+
+
+def _terms(pod: Pod) -> bool:
+    affinity = pod.spec.affinity
+    return affinity is not None and affinity.pod_anti_affinity is not None
+
+
+def _apart(members: Sequence[Alike], nodes: Nodes, rows: Sequence[int]) -> tuple[Apart, ...]:
+    """Return which kinds may not meet, by the required anti-affinity of one to the other."""
+    found = []
+    for number, one in enumerate(members):
+        pod = one.pods[0]
+        affinity = pod.spec.affinity
+        anti = None if affinity is None else affinity.pod_anti_affinity
+        for term in () if anti is None else anti.required:
+            sets = tuple(sets_by_label(nodes, rows, term.topology_key).values())
+            found += [
+                Apart(sets, number, other)
+                for other, those in enumerate(members)
+                if term_selects(term, pod, those.pods[0])
+            ]
+    return tuple(found)

@@ -1,0 +1,258 @@
+"""ClusterTopologyPlacementGroup: the plugin by which groups are held, planned and written about.
+
+Its name and its points are Sakkara's, so existing configurations load. Only pre-enqueue and
+`plan_group` do anything: the whole group is decided in one step, so there is nothing to be said about
+single members at the other points.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from scheduler.base.arrays import IntColumn
+from scheduler.base.errors import ObjectError
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.groups import (
+    GroupReport,
+    GroupRoom,
+    Stage,
+    Told,
+    title,
+)
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.postfilter import FitFailure, PostFiltered
+from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
+from scheduler.objects.pod import Pod
+from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.plugins.groups.deciding import Decider
+from scheduler.plugins.groups.describing import TOPOLOGY_KIND, Descriptions
+from scheduler.plugins.groups.group import LARGEST_GROUP
+from scheduler.plugins.groups.life import FAILED, Record
+from scheduler.plugins.groups.members import GroupMembers, group_of
+from scheduler.plugins.groups.sources import registry as sources
+from scheduler.plugins.groups.task import Steps
+from scheduler.plugins.groups.telling import Teller
+from scheduler.plugins.groups.topology import Topology
+from scheduler.plugins.groupsort import GroupSort, Key, Queued
+from scheduler.state.change import Change
+from scheduler.state.podindex import Placed
+
+ROUNDS = 8
+
+
+class _Answer:
+    """What the gate says of a group, for these members and this state of what is placed."""
+
+    __slots__ = ("members", "uids", "version", "wanted")
+
+    def __init__(
+        self, members: Sequence[Pod], version: int, wanted: tuple[str, ...] | Status
+    ) -> None:
+        self.members = members
+        self.version = version
+        self.wanted = wanted
+        self.uids = frozenset() if isinstance(wanted, Status) else frozenset(wanted)
+
+
+class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]):
+    """Place groups of pods in a tree of racks and nodes, all members or none."""
+
+    reads = (
+        "node",
+        "node.labels",
+        "node.taints",
+        "node.allocatable",
+        "pod.deleted",
+        "pod.requests",
+        "self.labels",
+        *sources.KINDS,
+        TOPOLOGY_KIND,
+    )
+
+    def __init__(self, args: ClusterTopologyPlacementGroupArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._members = handle.tracker(GroupMembers)
+        self._described = Descriptions(
+            handle, self._members, args.topology_config_map_name_space, args.topology_labels
+        )
+        self._records: dict[str, Record] = {}
+        self._trees: dict[str, Topology] = {}
+        self._answers: dict[str, _Answer] = {}
+        self._decider = Decider(
+            args, handle, self._members, self._described, self._records, self._trees
+        )
+        self._teller = Teller(self._members, self._records, self._trees, self._described.size_of)
+
+    # In the queue
+
+    def entity(self, queued: Queued) -> str:
+        """Return the pod's group: its members stand in the queue as one."""
+        return group_of(queued.pod)
+
+    def urgency(self, queued: Queued) -> Key:
+        """Return what a pod contributes to its group's key: its priority, never above the group's.
+
+        Of a group whose priority the API server has admitted it is that one.
+        """
+        own, qos, since = super().urgency(queued)
+        key = group_of(queued.pod)
+        spec = self._described.spec_of(key) if key else None
+        if spec is None or spec.priority is None:
+            return own, qos, since
+        return -spec.priority if spec.counts_alone else max(own, -spec.priority), qos, since
+
+    def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
+        """Return the members of a group whose description changed."""
+        source = sources.BY_KIND.get(change.kind)
+        if source is None:
+            return None
+        keys = {source.key(obj) for obj in (change.old, change.new) if obj is not None}
+        return lambda pod: group_of(pod) in keys
+
+    # At the gate
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold a member until its group can be decided."""
+        key = group_of(pod)
+        if not key:
+            return None
+        claims = sources.dispute(pod)
+        if claims:
+            return unresolvable(f"several groups claim the pod: {claims}")
+        members = self.handle.group_members(key, pod)
+        known = self._answers.get(key)
+        # All members are asked about at once, mostly: what holds for one holds for the next.
+        if known is None or known.members is not members or known.version != self._members.version:
+            wanted = self.group_wanted(key, members)
+            known = _Answer(members, self._members.version, wanted)
+            record = self._records.get(key)
+            if record is None or not record.victims:
+                self._answers[key] = known
+        if isinstance(known.wanted, Status):
+            return known.wanted
+        if pod.metadata.uid in known.uids:
+            return None
+        return unschedulable(f"the group {title(key)} has all its members")
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Say whether a change can help this member's group."""
+        key = group_of(pod)
+        if change.kind in sources.BY_KIND:
+            return any(
+                obj is not None and obj.metadata.namespace == pod.metadata.namespace
+                for obj in (change.old, change.new)
+            )
+        if change.kind == "Pod" and change.old is not None and group_of(change.old) == key:
+            return True
+        record = self._records.get(key)
+        return (
+            change.kind == TOPOLOGY_KIND
+            or (record is not None and record.status == FAILED)
+            or (record is not None and bool(record.awaited))
+        )
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the key of the pod's group, or an empty text."""
+        return group_of(pod)
+
+    def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
+        """Return whom to decide now, or why the group has to wait."""
+        name = title(key)
+        try:
+            spec = self._described.group(key)
+        except ObjectError as error:
+            self._decider.hold(key, error.message)
+            return unresolvable(f"the group {name} is held: {error.message}")
+        if spec is None:
+            return unresolvable(sources.missing(key))
+        known = self.handle.pods.get
+        waiting = [pod for pod in pods if known(pod.metadata.uid) is None]
+        if any(self.handle.is_preempting(pod.metadata.uid) for pod in waiting):
+            return unschedulable(f"the group {name} waits for evictions")
+        if self._decider.leaving(key):
+            return unschedulable(f"the group {name} waits for evicted pods to leave")
+        standing = self._members.standing(key)
+        if spec.is_minimum and any(placed.assumed for placed in standing):
+            return unschedulable(f"the group {name} waits until others of it are bound")
+        missing = spec.size - len(standing)
+        if missing <= 0 and spec.is_minimum and waiting:
+            missing = 1
+        if missing <= 0:
+            return unschedulable(f"the group {name} has all its {spec.size} members")
+        staying = [pod for pod in waiting if not pod.is_terminating and not sources.dispute(pod)]
+        if len(staying) < missing:
+            text = f"the group {name} is not complete: it needs {spec.size} members"
+            return unschedulable(text)
+        taken = staying if spec.is_minimum else staying[:missing]
+        return tuple(pod.metadata.uid for pod in taken[:LARGEST_GROUP])
+
+    # The plan
+
+    def plan_group(self, key: str, room: GroupRoom) -> Steps:
+        """Decide where all members go, whom to evict for them, or why they have to wait."""
+        return self._decider.plan(key, room)
+
+    # Afterwards
+
+    def group_whole(self, victims: Sequence[Placed]) -> tuple[Placed, ...]:
+        """Return victims with the bound members of their groups that go only as a whole."""
+        found = {victim.pod.metadata.uid: victim for victim in victims}
+        for key in dict.fromkeys(group_of(victim.pod) for victim in victims):
+            if not key:
+                continue
+            members = self._members.standing(key)
+            if self._described.unit_of(key, members)[0]:
+                found |= {one.pod.metadata.uid: one for one in members}
+        return tuple(found.values())
+
+    def group_changed(self) -> set[str]:
+        """Return the groups whose members or description changed since this was last asked."""
+        changed = self._members.changed
+        if changed:
+            self._members.changed = set()
+        return changed
+
+    def group_told(self, key: str, stage: Stage, now: float) -> Sequence[Told]:
+        """Keep the group's state, and return what writes it down and tells of it."""
+        if stage is Stage.CHANGED:
+            return self._teller.checked(key, self._described.size_of(key), now)
+        return self._teller.told(key, stage, now)
+
+    def group_statuses(self) -> Mapping[str, int]:
+        """Return how many groups that are described or have placed members have each status."""
+        keys = self._members.keys()
+        return Counter(self._teller.status(key, self._described.size_of(key)) for key in keys)
+
+    def group_reports(self) -> Sequence[GroupReport]:
+        """Return what is to be said of every group that is described or was tried."""
+        keys = dict.fromkeys((*self._members.keys(), *self._records))
+        return [self._teller.report(key, self._described.size_of(key)) for key in keys]
+
+    # Points that old configurations enable: a group is decided in one step, before them.
+
+    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> PostFiltered:
+        """Leave single pods to the other post-filter plugins."""
+        del cycle, nodes, failure
+        return PostFiltered(unschedulable())
+
+    def pre_score(self, cycle: Cycle, nodes: Nodes) -> Status:
+        """Say that single pods are not scored here."""
+        del cycle, nodes
+        return SKIP
+
+    def score(self, cycle: Cycle, nodes: Nodes, state: Any = None) -> IntColumn:
+        """Treat all nodes alike."""
+        del cycle, state
+        return nodes.constant(0)
+
+    def reserve(self, cycle: Cycle, node: str) -> None:
+        """Do nothing: members are counted by the tracker."""
+
+    def permit(self, cycle: Cycle, node: str) -> None:
+        """Do nothing: the engine holds members until all are there."""
+
+    def post_bind(self, cycle: Cycle, node: str) -> None:
+        """Do nothing: the engine tells when the whole group is bound."""

@@ -1,0 +1,60 @@
+"""Sakkara's groups: a labelled ConfigMap describes one, a label on the pods names it.
+
+Keys, their meaning and their defaults are Sakkara's; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scheduler.base.errors import ObjectError
+from scheduler.objects.configmap import ConfigMap
+from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, constraints
+from scheduler.plugins.groups.inputs import LARGEST_NUMBER, json_object, whole_number
+
+KIND = "GroupConfigMap"
+LABEL = "sakkara.group.name"
+DEFAULT_GROUP = "default-group"
+
+
+def name_in(data: Mapping[str, str]) -> str:
+    """Return the group's name in a group ConfigMap."""
+    return data.get("name", "").strip() or DEFAULT_GROUP
+
+
+def from_config_map(namespace: str, data: Mapping[str, str], source: str) -> GroupSpec:
+    """Read a group ConfigMap; ObjectError names the key that is wrong."""
+    size = whole_number(data, "size", 1, least=1)
+    if size > LARGEST_GROUP:
+        raise ObjectError(f"data.size: {size} is more than the largest group, {LARGEST_GROUP}")
+    return GroupSpec(
+        namespace,
+        name_in(data),
+        size,
+        whole_number(data, "priority", 0, least=-LARGEST_NUMBER),
+        constraints(json_object(data, "constraints"), "data.constraints"),
+        source,
+        is_ours=True,
+    )
+
+
+class ConfigMapGroups:
+    """The source of group ConfigMaps."""
+
+    kind = KIND
+    served_as = "ConfigMap"
+    api_version = "v1"
+    label = "ConfigMap"
+
+    def key(self, obj: ConfigMap) -> str:
+        """Return `namespace/name`, with the name that the ConfigMap gives."""
+        return f"{obj.metadata.namespace}/{name_in(obj.data or {})}"
+
+    def read(self, obj: ConfigMap) -> GroupSpec:
+        """Return what it asks for; ObjectError names the key that is wrong."""
+        meta = obj.metadata
+        name = f"ConfigMap {meta.namespace}/{meta.name}"
+        return from_config_map(meta.namespace, obj.data or {}, name)
+
+
+SOURCE = ConfigMapGroups()

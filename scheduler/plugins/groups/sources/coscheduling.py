@@ -1,0 +1,95 @@
+"""PodGroups of scheduling.x-k8s.io, which coscheduling made common; a label on the pods names them.
+
+`minMember` is a minimum: whoever is there beyond it is placed as well, where there is room. Rules for
+levels of the tree stand in an annotation. The members belong to their controller: none is ever let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler.base.errors import ObjectError
+from scheduler.framework.calls import ApiCall
+from scheduler.objects.podgroup import PodGroup
+from scheduler.plugins.groups.group import LARGEST_GROUP, Constraint, GroupSpec, constraints
+from scheduler.plugins.groups.inputs import kind_of, parsed
+from scheduler.state.resources import Amounts, amounts, counted
+
+KIND = "PodGroup"
+LABEL = "scheduling.x-k8s.io/pod-group"
+MERGE_PATCH = "application/merge-patch+json"
+# Where a group stands, in coscheduling's words; later ones are its controller's alone.
+PENDING, SCHEDULING, SCHEDULED, RUNNING = "Pending", "Scheduling", "Scheduled", "Running"
+BEFORE_SCHEDULED = ("", PENDING, "PreScheduling", SCHEDULING)
+CONSTRAINTS_ANNOTATION = "sakkara.group/constraints"
+
+
+def rules_in(annotations: Mapping[str, str]) -> dict[str, Constraint]:
+    """Read the rules by level from the annotation, none without it; ObjectError says what is wrong."""
+    if CONSTRAINTS_ANNOTATION not in annotations:
+        return {}
+    where = f"metadata.annotations[{CONSTRAINTS_ANNOTATION}]"
+    try:
+        found = parsed(annotations, CONSTRAINTS_ANNOTATION)
+    except ObjectError as error:
+        raise ObjectError(error.message.replace("data.", "metadata.annotations.")) from error
+    if not isinstance(found, dict):
+        raise ObjectError(f"{where}: a JSON object is needed, not {kind_of(found)}")
+    return constraints(found, where)
+
+
+class PodGroups:
+    """The source of these PodGroups."""
+
+    kind = KIND
+    served_as = "PodGroup"
+    api_version = "scheduling.x-k8s.io/v1alpha1"
+    label = "PodGroup.scheduling.x-k8s.io"
+
+    def status(self, obj: PodGroup, **news: Any) -> list[ApiCall]:
+        """Return the request that sets fields of the status, if any differs."""
+        plain = msgspec.to_builtins(obj.status)
+        changed = {key: value for key, value in news.items() if plain.get(key) != value}
+        if not changed:
+            return []
+        meta = obj.metadata
+        path = f"/apis/{self.api_version}/namespaces/{meta.namespace}/podgroups/{meta.name}/status"
+        body = {"metadata": {"uid": meta.uid}, "status": changed}
+        return [ApiCall("PATCH", path, body, MERGE_PATCH)]
+
+    def key(self, obj: PodGroup) -> str:
+        """Return `namespace/name`."""
+        return f"{obj.metadata.namespace}/{obj.metadata.name}"
+
+    def read(self, obj: PodGroup) -> GroupSpec:
+        """Return what it asks for; ObjectError names the field that is wrong."""
+        meta, spec = obj.metadata, obj.spec
+        if not 1 <= spec.min_member <= LARGEST_GROUP:
+            text = f"spec.minMember: {spec.min_member} is not between 1 and {LARGEST_GROUP}"
+            raise ObjectError(text)
+        return GroupSpec(
+            meta.namespace,
+            meta.name,
+            spec.min_member,
+            None,
+            rules_in(meta.annotations),
+            f"PodGroup {meta.namespace}/{meta.name}",
+            is_minimum=True,
+            has_classes=True,
+            needs=_needs(obj),
+            hold_s=float(spec.schedule_timeout_seconds or 0),
+        )
+
+
+def _needs(obj: PodGroup) -> Amounts:
+    """Return what the group says that it needs in all."""
+    try:
+        return counted(amounts(obj.spec.min_resources))
+    except ObjectError as error:
+        raise ObjectError(f"spec.minResources: {error.message}") from error
+
+
+SOURCE = PodGroups()

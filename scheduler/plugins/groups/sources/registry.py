@@ -1,0 +1,80 @@
+"""All sources of groups, asked in a fixed order: whose group a pod is, and what an object asks for.
+
+A source says which objects it reads, how a pod names its group, and what the object asks for. All are
+pure. A pod that two of them claim for different groups is held: nobody can say which one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from scheduler.base.errors import ObjectError
+from scheduler.framework.groups import title
+from scheduler.objects.pod import Pod
+from scheduler.plugins.groups.group import GroupSpec
+from scheduler.plugins.groups.sources import configmap, coscheduling, workload
+from scheduler.plugins.groups.sources.source import Source
+
+# Of a group that several describe, the first counts.
+SOURCES: tuple[Source, ...] = (configmap.SOURCE, coscheduling.SOURCE, *workload.SOURCES)
+BY_KIND = {source.kind: source for source in SOURCES}
+KINDS = tuple(BY_KIND)
+_RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
+
+
+def group_of(pod: Pod) -> str:
+    """Return the key of the pod's group, or an empty text; of several claims the first."""
+    labels, meta = pod.metadata.labels, pod.metadata
+    name = labels.get(configmap.LABEL) or labels.get(coscheduling.LABEL)
+    if name:
+        return f"{meta.namespace}/{name}"
+    group = pod.spec.scheduling_group
+    if group is None or not group.pod_group_name:
+        return ""
+    return f"{workload.PREFIX}{meta.namespace}/{group.pod_group_name}"
+
+
+def dispute(pod: Pod) -> str:
+    """Return who claims the pod when its claims differ, or an empty text.
+
+    Equal names under both labels are one claim: a PodGroup may stand in for the ConfigMap.
+    """
+    labels = pod.metadata.labels
+    claims = {
+        f"label {label}": labels[label]
+        for label in (configmap.LABEL, coscheduling.LABEL)
+        if labels.get(label)
+    }
+    group = pod.spec.scheduling_group
+    by_label = set(claims.values())
+    if group is not None and group.pod_group_name:
+        claims["spec.schedulingGroup"] = group.pod_group_name
+        is_disputed = bool(by_label)
+    else:
+        is_disputed = len(by_label) > 1
+    if not is_disputed:
+        return ""
+    return " and ".join(f"{how} ({name})" for how, name in claims.items())
+
+
+def in_order(found: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Return the (kind, object) pairs that describe one group in the order in which they count."""
+    return sorted(found, key=lambda pair: (_RANK[pair[0]], pair[1].metadata.name))
+
+
+def read(kind: str, obj: Any) -> GroupSpec | ObjectError:
+    """Return what an object asks for, or what is wrong with it."""
+    meta = obj.metadata
+    source = BY_KIND[kind]
+    try:
+        return source.read(obj)
+    except ObjectError as error:
+        return ObjectError(f"{source.served_as} {meta.namespace}/{meta.name}: {error.message}")
+
+
+def missing(key: str) -> str:
+    """Return what to say of a group that no object describes."""
+    if key.startswith(workload.PREFIX):
+        return f"no PodGroup of scheduling.k8s.io describes the group {title(key)}"
+    return f"no ConfigMap or PodGroup describes the group {title(key)}"

@@ -1,0 +1,31 @@
+"""`Source`: what the rest of the package wants to know of a kind of object that describes groups."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from scheduler.plugins.groups.group import GroupSpec
+
+
+class Source(Protocol):
+    """One kind of object; `kind` is our name for it, `served_as` the API server's, with `api_version`.
+
+    `label` names the source in reports.
+    """
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def served_as(self) -> str: ...
+    @property
+    def api_version(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+
+    def key(self, obj: Any) -> str:
+        """Return the key of the group that an object describes."""
+        ...
+
+    def read(self, obj: Any) -> GroupSpec:
+        """Return what it asks for; ObjectError says which field is wrong."""
+        ...

@@ -1,0 +1,126 @@
+"""PodGroups of scheduling.k8s.io, Kubernetes' own; `spec.schedulingGroup` of the pods names them.
+
+Served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37); all are read into one struct, and what differs
+is the spelling of `disruptionMode` and the type of the condition that tells of them. A gang needs `minCount` pods
+at a time, a basic group none; both take whatever else fits. A topology key keeps all pods of the group
+in one value of a node label, whichever it is: a tree of one level that nobody has to declare.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.base.errors import ObjectError
+from scheduler.framework.calls import ApiCall
+from scheduler.objects.kinds import WORKLOAD_GROUPS, Kind
+from scheduler.objects.meta import Condition
+from scheduler.objects.podgroup import WorkloadGroup
+from scheduler.plugins.groups.group import LARGEST_GROUP, Constraint, GroupSpec
+
+PREFIX = "podgroup:"
+CONDITION_1_36, CONDITION = "PodGroupScheduled", "PodGroupInitiallyScheduled"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+SINGLE, ALL = ("Pod", "single"), ("PodGroup", "all")
+
+
+class WorkloadGroups:
+    """The source of the PodGroups of one version."""
+
+    served_as = "PodGroup"
+    label = "PodGroup.scheduling.k8s.io"
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind.kind
+        self.api_version = kind.api_version
+        self.path = kind.path
+        self.condition = CONDITION_1_36 if kind.version == "v1alpha2" else CONDITION
+
+    def conditions(self, obj: WorkloadGroup, news: Condition) -> list[ApiCall]:
+        """Return the request that writes a condition, if it says anything new.
+
+        True is final, in either version's word: what becomes of members later is theirs to tell.
+        """
+        known = obj.condition(self.condition)
+        for kind in (CONDITION_1_36, CONDITION):
+            told = obj.condition(kind)
+            if told is not None and told.status == "True":
+                return []
+        since = news.last_transition_time
+        if known is not None:
+            if _words(known) == _words(news):
+                return []
+            since = known.last_transition_time if known.status == news.status else since
+        condition = {
+            "type": self.condition,
+            "status": news.status,
+            "reason": news.reason,
+            "message": news.message,
+            "observedGeneration": obj.metadata.generation,
+            "lastTransitionTime": since,
+        }
+        meta = obj.metadata
+        collection = self.path.removesuffix("/podgroups")
+        path = f"{collection}/namespaces/{meta.namespace}/podgroups/{meta.name}/status"
+        body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+        return [ApiCall("PATCH", path, body, STRATEGIC_PATCH)]
+
+    def key(self, obj: WorkloadGroup) -> str:
+        """Return `namespace/name` behind the word that sets these groups apart."""
+        return f"{PREFIX}{obj.metadata.namespace}/{obj.metadata.name}"
+
+    def read(self, obj: WorkloadGroup) -> GroupSpec:
+        """Return what it asks for; ObjectError names the field that is wrong."""
+        meta, spec = obj.metadata, obj.spec
+        policy = spec.scheduling_policy
+        if (policy.gang is None) == (policy.basic is None):
+            raise ObjectError("spec.schedulingPolicy: exactly one of basic and gang is needed")
+        least = 1 if policy.gang is None else policy.gang.min_count
+        if not 1 <= least <= LARGEST_GROUP:
+            text = (
+                f"spec.schedulingPolicy.gang.minCount: {least} is not between 1 and {LARGEST_GROUP}"
+            )
+            raise ObjectError(text)
+        key = _key_label(spec.scheduling_constraints.topology)
+        return GroupSpec(
+            meta.namespace,
+            meta.name,
+            least,
+            spec.priority or 0,
+            {key: Constraint("pack", hard=True)} if key else {},
+            f"PodGroup {meta.namespace}/{meta.name}",
+            is_minimum=True,
+            counts_alone=True,
+            key_label=key,
+            may_evict=spec.preemption_policy != "Never",
+            goes_whole=_mode(spec.disruption_mode) in ALL,
+            has_classes=True,
+        )
+
+
+def _words(one: Condition) -> tuple[str, str, str]:
+    return one.status, one.reason, one.message
+
+
+def _key_label(topology: tuple[Any, ...]) -> str:
+    if len(topology) > 1:
+        raise ObjectError(
+            "spec.schedulingConstraints.topology: one entry is the most that is known"
+        )
+    if topology and not topology[0].key:
+        raise ObjectError("spec.schedulingConstraints.topology[0].key is missing")
+    return topology[0].key if topology else ""
+
+
+def _mode(found: Any) -> str:
+    """Return the disruption mode in either spelling; ObjectError on any other."""
+    if found is None or found == {}:
+        return SINGLE[0]
+    if isinstance(found, dict) and len(found) == 1:
+        (found,) = found
+    if found in SINGLE or found in ALL:
+        return str(found)
+    raise ObjectError(f'spec.disruptionMode: {found!r:.60} is neither "single" nor "all"')
+
+
+SOURCES = tuple(WorkloadGroups(kind) for kind in WORKLOAD_GROUPS)
+BY_KIND = {source.kind: source for source in SOURCES}

@@ -1,0 +1,59 @@
+"""`Task`: what is decided in one attempt for a group, put together once and handed through it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from scheduler.framework.calls import CallResult, SolverCall
+from scheduler.framework.groups import GroupPlan, GroupRoom, Outcome, title
+from scheduler.objects.pod import Pod
+from scheduler.plugins.groups.group import GroupSpec
+from scheduler.plugins.groups.mixing import Alike
+from scheduler.plugins.groups.placement import in_order
+from scheduler.plugins.groups.topology import Topology
+from scheduler.state.podindex import Placed
+from scheduler.state.resources import Amounts
+
+Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What is decided in one attempt: the group, its tree, who is to be placed and who stands."""
+
+    key: str
+    spec: GroupSpec
+    tree: Topology
+    room: GroupRoom
+    requests: Mapping[str, Amounts]
+    standing: Sequence[Placed]
+    kinds: list[Alike]
+
+    @property
+    def name(self) -> str:
+        """Return what the group is called in texts."""
+        return title(self.key)
+
+    @property
+    def missing(self) -> int:
+        """Return how many members the minimum still lacks."""
+        return max(0, self.spec.size - len(self.standing))
+
+    @property
+    def least(self) -> int:
+        """Return how many of the members have to be placed; 0 stands for all."""
+        return max(1, self.missing) if self.spec.is_minimum else 0
+
+    @property
+    def needed(self) -> Sequence[Pod]:
+        """Return the members for whom others may be evicted: those up to the minimum."""
+        members = self.room.members
+        return in_order(members)[: self.least] if self.least else members
+
+    def plan(self, nodes: Mapping[str, str]) -> GroupPlan:
+        """Return the plan to place these members, with what is said to the others."""
+        others = len(self.room.members) - len(nodes)
+        text = f"the group {self.name} has its minimum; there is no room for {others} more of it"
+        return GroupPlan(nodes, message=text if others else "", hold_s=self.spec.hold_s)

@@ -1,0 +1,212 @@
+"""What is kept of groups in memory, written to their objects, and reported by `simulate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from scheduler.framework.groups import GroupReport, Stage, Told, title
+from scheduler.plugins.groups import past
+from scheduler.plugins.groups.announcing import News, announce, event
+from scheduler.plugins.groups.life import (
+    BOUND,
+    FAILED,
+    LONGEST_MESSAGE,
+    PREEMPTED,
+    PREEMPTING,
+    STATUS_AFTER,
+    WAITING,
+    Record,
+    began_at,
+    labels,
+    results,
+    status_patch,
+)
+from scheduler.plugins.groups.members import GroupMembers, group_of
+from scheduler.plugins.groups.placement import tree_of
+from scheduler.plugins.groups.planning import seats
+from scheduler.plugins.groups.sources import configmap
+from scheduler.plugins.groups.topology import Topology
+
+
+class Teller:
+    """Turns stages into statuses and requests."""
+
+    def __init__(
+        self,
+        members: GroupMembers,
+        records: dict[str, Record],
+        trees: Mapping[str, Topology],
+        sizes: Callable[[str], int],
+    ) -> None:
+        self._members = members
+        self._sizes = sizes
+        self._records = records
+        self._trees = trees
+
+    def told(self, key: str, stage: Stage, now: float) -> list[Told]:
+        """Follow a stage; return what is to be written, and what is told of it."""
+        record = self._records.setdefault(key, Record())
+        if stage is not Stage.HELD:
+            record.status = STATUS_AFTER[stage]
+        said = self._said(key, record, stage, now)
+        found = self._members.described_by(key)[:1]
+        for kind, obj in found:
+            if kind != configmap.KIND:
+                said += announce(kind, obj, self._news(key, record, stage, now))
+        return said
+
+    def _said(self, key: str, record: Record, stage: Stage, now: float) -> list[Told]:
+        """Return what a stage means for the ConfigMap of the group, and for its victims."""
+        if stage is Stage.HELD:
+            # Whoever is merely not complete has nothing to be told of.
+            is_faulty = record.status == FAILED and bool(record.message)
+            if is_faulty:
+                return self._write(key, {"status": FAILED, "message": record.message})
+            return self._begun_anew(key)
+        if stage is Stage.STARTED:
+            record.began = now if record.began is None else record.began
+            return [*self._begun_anew(key), *self._spared(record, now)]
+        if stage is Stage.REFUSED:
+            return self._write(key, {"status": FAILED, "message": record.message})
+        if stage is Stage.RELEASED:
+            return self._write(key, {"status": WAITING})
+        if stage is Stage.DISSOLVED:
+            return self._dissolved(key, record)
+        if stage is Stage.PREEMPTING:
+            return self._preempting(key, record)
+        if stage is Stage.BOUND:
+            return self._bound(key, record, now)
+        return []
+
+    def _news(self, key: str, record: Record, stage: Stage, now: float) -> News:
+        return News(stage, record, self._members.standing(key), self._sizes(key), now)
+
+    def checked(self, key: str, size: int, now: float) -> list[Told]:
+        """Compare what is written with what is: a restart or a lost request may lie between.
+
+        A group that is whole says so with the placement that holds, unless its members are being
+        evicted. One without any member keeps what was written last: it has ended, or begins anew when
+        others come.
+        """
+        standing = self._members.standing(key)
+        record = self._records.setdefault(key, Record())
+        found = self._members.described_by(key)
+        data = (found[0][1].data or {}) if found and found[0][0] == configmap.KIND else {}
+        if not size or len(standing) < size or any(placed.assumed for placed in standing):
+            return []
+        if record.status == PREEMPTED:
+            return []
+        if found and found[0][0] != configmap.KIND:
+            # Pods that came with a node were never scheduled: nothing is to be said of that.
+            if not all(past.bound_at(one.pod) for one in standing):
+                return []
+            record.status = BOUND
+            return announce(*found[0], self._news(key, record, Stage.CHANGED, now))
+        if data.get("status") != BOUND:
+            return self._bound(key, record, now)
+        tree = self._trees.get(key)
+        if tree is None:
+            return []
+        seated = seats(tree, standing)
+        told = results(seated, record, now)
+        if told["placement"] == data.get("placement"):
+            return []
+        # A member was replaced: the times of the group's first placement stay.
+        return self._write(key, {name: told[name] for name in ("placement", "rank")})
+
+    def status(self, key: str, size: int) -> str:
+        """Return a group's status: bound when all are there, else what became of its last attempt."""
+        if size and len(self._members.standing(key)) >= size:
+            return BOUND
+        record = self._records.get(key)
+        return WAITING if record is None else record.status
+
+    def report(self, key: str, size: int) -> GroupReport:
+        """Return what `simulate` says of a group."""
+        record = self._records.get(key, Record())
+        standing = self._members.standing(key)
+        tree = self._trees.get(key)
+        namespace, _, name = key.partition("/")
+        return GroupReport(
+            namespace,
+            name,
+            self.status(key, size),
+            size,
+            tree_of(seats(tree, standing)) if tree is not None and standing else {"root": {}},
+            record.optimal,
+            record.objective,
+            record.bound,
+            record.solver_s,
+            tuple(
+                {"namespace": one.pod.metadata.namespace, "name": one.pod.metadata.name}
+                for one in record.victims
+            ),
+            record.conflict,
+        )
+
+    def _bound(self, key: str, record: Record, now: float) -> list[Told]:
+        placed = self._members.standing(key)
+        tree = self._trees.get(key)
+        seated = seats(tree, placed) if tree is not None else []
+        record.began = began_at(placed, now if record.began is None else record.began)
+        record.status = BOUND
+        calls = self._write(key, results(seated, record, now))
+        if self._members.config_maps(key):  # the pods of other sources are not ours to label
+            calls += labels(placed, seated, record.retries)
+        for config_map in self._members.evicted_by(title(key)):
+            calls += status_patch(config_map, {"preemptor": None})
+        return calls
+
+    def _begun_anew(self, key: str) -> list[Told]:
+        """Take back that a group is bound when members wait and none stands: another life begins."""
+        maps = self._members.config_maps(key)
+        is_told = any((one.data or {}).get("status") == BOUND for one in maps)
+        if not is_told or self._members.placed(key):
+            return []
+        return self._write(key, {"status": WAITING})
+
+    def _spared(self, record: Record, now: float) -> list[Told]:
+        """Let groups say again that they are bound whose eviction for this one has failed."""
+        told: list[Told] = []
+        for victim in dict.fromkeys(group_of(one.pod) for one in record.victims):
+            other = self._records.get(victim)
+            if other is not None and other.status == PREEMPTED:
+                other.status = WAITING
+                told += self.checked(victim, self._sizes(victim), now)
+        return told
+
+    def _dissolved(self, key: str, record: Record) -> list[Told]:
+        """Tell the group, before its bound members go, that they do and why."""
+        bound = ", ".join(sorted(one.pod.metadata.name for one in self._members.standing(key)))
+        note = f"The bound members {bound} go: the group was never whole, and {record.message}"
+        told: list[Told] = [
+            event(kind, one, record.reporter, "GroupReleased", "Releasing", note)
+            for kind, one in self._members.described_by(key)[:1]
+        ]
+        return told + self._write(key, {"status": WAITING, "message": record.message})
+
+    def _preempting(self, key: str, record: Record) -> list[Told]:
+        """Tell the group whom it waits for, and the groups of those for whom they go."""
+        calls = self._write(key, {"status": PREEMPTING, "message": record.message or None})
+        gone: dict[str, list[str]] = {}
+        for one in record.victims:
+            gone.setdefault(group_of(one.pod), []).append(one.pod.metadata.name)
+        for victim, pods in gone.items():
+            if not victim:
+                continue
+            self._records.setdefault(victim, Record()).status = PREEMPTED
+            note = f"Pods of the group are evicted for the group {title(key)}: {', '.join(pods)}"
+            for kind, obj in self._members.described_by(victim)[:1]:
+                calls.append(event(kind, obj, record.reporter, "Preempted", "Preempting", note))
+            calls += self._write(victim, {"status": PREEMPTED, "preemptor": title(key)})
+        return calls
+
+    def _write(self, key: str, values: Mapping[str, str | None]) -> list[Told]:
+        calls: list[Told] = []
+        short = {
+            name: value if value is None or name != "message" else value[:LONGEST_MESSAGE]
+            for name, value in values.items()
+        }
+        for config_map in self._members.config_maps(key)[:1]:
+            calls += status_patch(config_map, short)
+        return calls

@@ -1,0 +1,105 @@
+"""The law of keys: pods with one key are treated alike, and what is kept of them stays right.
+
+A plugin that has a `key` promises that its verdict follows from the key, the row and the facts in
+`reads`. Its samples are put to it while pods leave and nodes change; a runner that has kept its answers
+must say what one says that has met nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from scheduler.base.errors import PluginError
+from scheduler.framework.answers import States
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import EACH_POD
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import Code, Status
+from scheduler.objects.plain import read_node
+from scheduler.objects.pod import Pod
+from scheduler.testing.evaluate import look
+from scheduler.testing.laws import differences
+from scheduler.testing.scene import Scene
+from scheduler.testing.trial import Trial
+
+
+def keeps_its_key(trial: Trial) -> Iterator[str]:
+    """Pods with one key are treated alike, those without skipped, and kept answers stay right."""
+    if not trial.cls.has_key:
+        return
+    scene = trial.scene()
+    nodes = scene.nodes()
+    rows = np.flatnonzero(nodes.exists).tolist()
+    known: dict[Any, tuple[str, list[tuple[bool, int]]]] = {}
+    for pod in trial.pods():
+        key = scene.plugin.key(pod)
+        if key is None:
+            yield from _faults_without_key(scene, pod, nodes)
+        if key is None or key is EACH_POD:
+            continue
+        try:
+            evaluation = look(scene, scene.cycle(pod))
+        except PluginError:
+            continue  # the law "runs" tells
+        said = [
+            (evaluation.filter[nodes.name(row)].is_success, evaluation.raw.get(nodes.name(row), -1))
+            for row in rows
+        ]
+        yield from _faults_of_cells(scene, pod, nodes, said)
+        other, before = known.setdefault(key, (pod.key, said))
+        if before != said:
+            yield f"pods {other} and {pod.key}: one key, but they are treated differently"
+    yield from _faults_of_kept(trial, scene)
+
+
+def _faults_without_key(scene: Scene, pod: Pod, nodes: Nodes) -> Iterator[str]:
+    """Yield points that have to do with a pod for which there is no key."""
+    cycle, plugin = scene.cycle(pod), scene.plugin
+    if plugin.serves("pre_filter"):
+        answer = plugin.pre_filter(cycle, nodes)
+        if not (isinstance(answer, Status) and answer.code is Code.SKIP):
+            yield f"pod {pod.key}: it has no key, but pre_filter does not skip it"
+    elif plugin.serves("filter") and plugin.filter(cycle, nodes) is not None:
+        yield f"pod {pod.key}: it has no key, but filter rejects nodes"
+
+
+def _faults_of_cells(
+    scene: Scene, pod: Pod, nodes: Nodes, said: list[tuple[bool, int]]
+) -> Iterator[str]:
+    """Yield cells that say something else of a row than the columns do."""
+    states, plugin, name = States(), scene.plugin, scene.plugin.name
+    cycle = scene.cycle(pod)
+    asked = scene.runner.pre_filter(cycle, nodes, states).status.is_success
+    rows = np.flatnonzero(nodes.exists).tolist()
+    if plugin.serves("filter_cells") and asked and not states.skipped:
+        state = (states.by_plugin.get(name),) if plugin.takes_state else ()
+        passes = plugin.filter_cells(cycle, nodes, *state)
+        if [bool(passes(row)) for row in rows] != [is_fit for is_fit, _ in said]:
+            yield f"pod {pod.key}: filter_cells and filter differ"
+    if plugin.serves("score_cells") and asked and all(score >= 0 for _, score in said):
+        scene.runner.score(cycle, nodes, states)
+        state = (states.for_score(name),) if plugin.takes_score_state else ()
+        cells = plugin.score_cells(cycle, nodes, *state)
+        if [cells(row) for row in rows] != [score for _, score in said]:
+            yield f"pod {pod.key}: score_cells and score differ"
+
+
+def _faults_of_kept(trial: Trial, scene: Scene) -> Iterator[str]:
+    """Change the cluster bit by bit; what was kept must say what a runner says that kept nothing."""
+    manifests = list(trial.samples.nodes)
+    scene.runner = Runner(scene.profile)
+    for number, placed in enumerate(list(scene.cluster.pods)):
+        scene.follow(scene.cluster.drop_pod(placed.pod.metadata.uid))
+        if number < len(manifests):
+            twin = read_node(manifests[number])
+            name = manifests[number - 1]["metadata"]["name"]
+            meta = replace(twin.metadata, name=name)
+            scene.follow(scene.cluster.put_node(replace(twin, metadata=meta)))
+        kept = list(trial.looks(scene))
+        runner, scene.runner = scene.runner, Runner(scene.profile)
+        yield from differences(kept, trial.looks(scene), "to a runner that kept nothing")
+        scene.runner = runner

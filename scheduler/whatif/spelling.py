@@ -1,0 +1,58 @@
+"""Fields of a pod that the Kubernetes API does not have: misspelled, or in the wrong place.
+
+Decoding skips them, so a pod with `nodeSelektor` would be placed as if it asked for nothing. Called by
+`snapshot` for pods that never were in an API server, which would have refused or dropped such a field.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from scheduler.base.errors import ObjectError
+from scheduler.base.text import did_you_mean
+from scheduler.objects.podfields import TABLE
+
+_Fields = dict[str, str]
+_POD: Final = "Pod"
+
+
+def check_spelling(pod: Any) -> None:
+    """Raise ObjectError with the path of the first field of a plain pod that no pod has.
+
+    Values are not looked at: what is no object where one belongs is the decoder's to refuse. Nor is the
+    status, which no person writes and which differs between versions of Kubernetes.
+    """
+    _check({name: value for name, value in pod.items() if name != "status"}, _POD, "")
+
+
+def _check(value: Any, of_type: str, path: str) -> None:
+    if isinstance(value, list | tuple):
+        for index, one in enumerate(value):
+            _check(one, of_type, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        fields = _types()[of_type]
+        for name, inner in value.items():
+            if name not in fields:
+                where = f"{path}.{name}" if path else str(name)
+                raise ObjectError(
+                    f"{where}: a pod has no such field{did_you_mean(str(name), fields)}"
+                )
+            inner_type = fields[name]
+            if inner_type:
+                _check(inner, inner_type, f"{path}.{name}" if path else name)
+
+
+@cache
+def _types() -> dict[str, _Fields]:
+    """Read the table once: type → field → the type behind it, "" for a plain value or a map."""
+    types: dict[str, _Fields] = {}
+    fields: _Fields = {}
+    for line in TABLE.splitlines():
+        words = line.split()
+        if not line.startswith(" "):
+            fields = types[words.pop(0).removesuffix(":")] = {}
+        for word in words:
+            name, _, inner = word.partition("=")
+            fields[name] = inner
+    return types

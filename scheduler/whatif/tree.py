@@ -1,0 +1,182 @@
+"""The tree of a cluster as its labels make it: regions, zones, racks, nodes, with room and who is there.
+
+Called by `trellis topology`. Works on a `Snapshot` alone; the levels are labels, from the top, of which
+those that no node carries are left out. Amounts are CPU in milli and whole units of everything else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from scheduler.objects.groups import GROUP_LABEL as APP_GROUP_LABEL
+from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.state.resources import amounts, is_extended, pod_requests
+from scheduler.whatif.snapshot import Snapshot
+
+RACK_LABEL: Final = "topology.trellis.dev/rack"
+BLOCK_LABEL: Final = "topology.trellis.dev/block"
+# From the top; what clouds call their blocks and racks is for `--level` to say.
+LEVELS: Final = (REGION_LABEL, ZONE_LABEL, BLOCK_LABEL, RACK_LABEL)
+# A unit of nodes that do not carry the label of their level.
+NOWHERE: Final = ""
+_ALWAYS_SHOWN: Final = ("cpu", "memory")
+_GROUP_LABELS: Final = ("sakkara.group.name", "scheduling.x-k8s.io/pod-group", APP_GROUP_LABEL)
+
+
+class Room(msgspec.Struct, frozen=True):
+    """Of one resource, what pods request and what nodes offer."""
+
+    requested: int
+    allocatable: int
+
+
+class Unit(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of the cluster: the whole, a unit of a level, or a node.
+
+    `level` is the label that makes it (`node` for a node), `groups` counts the placed members by
+    `namespace/name`. `closed` counts nodes that take no new pods.
+    """
+
+    level: str
+    name: str
+    nodes: int
+    closed: int
+    pods: int
+    room: dict[str, Room]
+    groups: dict[str, int]
+    children: tuple[Unit, ...] = ()
+
+
+class Way(msgspec.Struct, frozen=True, rename="camel"):
+    """What the network asks between two units, as listed in a NetworkTopology.
+
+    `capacity` and `allocated` are quantities in bit/s, None where nobody said.
+    """
+
+    topology: str
+    level: str
+    origin: str
+    destination: str
+    cost: int | None
+    capacity: int | float | str | None
+    allocated: int | float | str | None
+
+
+def levels_of(nodes: Iterable[Node], wanted: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the labels that divide these nodes, from the top: those `wanted`, else the usual ones."""
+    carried = {label for node in nodes for label in node.metadata.labels}
+    return tuple(label for label in wanted or LEVELS if label in carried)
+
+
+def tree(snapshot: Snapshot, levels: Sequence[str]) -> Unit:
+    """Return the cluster as a tree; children come by name, nodes without a label last."""
+    pods: dict[str, list[Pod]] = {}
+    for pod in snapshot.bound:
+        pods.setdefault(pod.spec.node_name, []).append(pod)
+    asked = _resources(snapshot)
+    leaves = {
+        node.metadata.name: _leaf(node, pods.get(node.metadata.name, []), asked)
+        for node in snapshot.nodes
+    }
+    return _unit("cluster", "", list(snapshot.nodes), levels, leaves)
+
+
+def ways(snapshot: Snapshot) -> list[Way]:
+    """Return what NetworkTopologies list between units: the user's tables, else the calculated ones."""
+    found = []
+    for kind, topology in snapshot.objects:
+        if kind != "NetworkTopology" or not isinstance(topology, NetworkTopology):
+            continue
+        meta = topology.metadata
+        for weights in topology.spec.weights or topology.status.weights:
+            for level in weights.levels:
+                found += [
+                    Way(
+                        f"{meta.namespace}/{meta.name} {weights.name}",
+                        level.topology_key,
+                        origin.origin,
+                        way.destination,
+                        way.network_cost,
+                        way.bandwidth_capacity,
+                        way.bandwidth_allocated,
+                    )
+                    for origin in level.origins
+                    for way in origin.ways
+                ]
+    return found
+
+
+def _unit(
+    level: str, name: str, nodes: list[Node], below: Sequence[str], leaves: Mapping[str, Unit]
+) -> Unit:
+    if below:
+        parts: dict[str, list[Node]] = {}
+        for node in nodes:
+            parts.setdefault(node.metadata.labels.get(below[0], NOWHERE), []).append(node)
+        in_order = sorted(parts, key=lambda one: (one == NOWHERE, one))
+        children = tuple(_unit(below[0], one, parts[one], below[1:], leaves) for one in in_order)
+    else:
+        children = tuple(leaves[node.metadata.name] for node in sorted(nodes, key=_name))
+    return _sum(level, name, children)
+
+
+def _sum(level: str, name: str, children: tuple[Unit, ...]) -> Unit:
+    room: dict[str, Room] = {}
+    groups: Counter[str] = Counter()
+    for child in children:
+        groups.update(child.groups)
+        for resource, own in child.room.items():
+            seen = room.get(resource, Room(0, 0))
+            room[resource] = Room(
+                seen.requested + own.requested, seen.allocatable + own.allocatable
+            )
+    return Unit(
+        level,
+        name,
+        sum(child.nodes for child in children),
+        sum(child.closed for child in children),
+        sum(child.pods for child in children),
+        room,
+        dict(sorted(groups.items())),
+        children,
+    )
+
+
+def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> Unit:
+    offered = amounts(node.status.allocatable)
+    requested: Counter[str] = Counter()
+    groups: Counter[str] = Counter()
+    for pod in pods:
+        requested.update(pod_requests(pod, use_status=True))
+        if group := _group(pod):
+            groups[group] += 1
+    room = {name: Room(requested[name], offered[name]) for name in asked if name in offered}
+    closed = node.spec.unschedulable or any(
+        taint.effect in ("NoSchedule", "NoExecute") for taint in node.spec.taints
+    )
+    return Unit(
+        "node", node.metadata.name, 1, int(closed), len(pods), room, dict(sorted(groups.items()))
+    )
+
+
+def _resources(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the resources to show: CPU, memory, and devices that some node offers."""
+    offered = {name for node in snapshot.nodes for name in node.status.allocatable}
+    return (*_ALWAYS_SHOWN, *sorted(name for name in offered if is_extended(name)))
+
+
+def _group(pod: Pod) -> str:
+    labels = pod.metadata.labels
+    names = (labels[label] for label in _GROUP_LABELS if labels.get(label))
+    name = next(names, "")
+    return f"{pod.metadata.namespace}/{name}" if name else ""
+
+
+def _name(node: Node) -> str:
+    return node.metadata.name

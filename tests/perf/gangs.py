@@ -1,0 +1,129 @@
+"""Groups on 5,000 nodes in 50 racks: many small ones, and few large ones. Rows of tests.perf.table.
+
+The engine runs in this process as in tests.perf.inprocess. Every question to the solver travels as JSON
+there and back, as it does to the helper process, and its CPU time is counted with the rest. All groups
+wait before the first one is decided, so each is planned beside those that are there already; all racks
+are considered for each of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import msgspec
+
+from scheduler.engine.effects import Answer, Call, Effects, Listed, Solve, Watched
+from scheduler.objects.configmap import ConfigMap
+from scheduler.solver import questions
+from tests.perf.inprocess import Play
+
+NODES, RACKS = 5000, 50
+LABEL = "sakkara.topology.rack"
+
+
+class GangPlay(Play):
+    """A play with groups: the solver answers, and what is written of groups is taken."""
+
+    def __init__(self, *, times_each: bool) -> None:
+        super().__init__()
+        for kind in ("GroupConfigMap", "TopologyConfigMap", "PodGroup"):
+            self.engine.handle(Listed(kind, ()), self.now)
+        self.times_each = times_each
+        self.solve_s: list[float] = []
+        self.solves = self.proven = 0
+
+    def _carry_out(self, effects: Sequence[Effects]) -> None:
+        others = []
+        for effect in effects:
+            if isinstance(effect, Solve):
+                self.engine.handle(self._solved(effect), self.now)
+            elif isinstance(effect, Call):
+                self.engine.handle(Answer(effect.id, 200, body={}), self.now)
+            else:
+                others.append(effect)
+        super()._carry_out(others)
+
+    def _solved(self, effect: Solve) -> Answer:
+        started = process_time() if self.times_each else 0.0  # the call itself takes 0.4 ms
+        found = questions.answer(questions.read(msgspec.json.encode(effect.instance)))
+        body = msgspec.json.decode(msgspec.json.encode(found))
+        if self.times_each:
+            self.solve_s.append(process_time() - started)
+        self.solves += 1
+        self.proven += found.placed.optimal
+        return Answer(effect.id, 200, body=body)
+
+
+def many_small(_folder: Path) -> dict[str, Any]:
+    """750 gangs of 4, each in one rack if one has room."""
+    play, figures = _played(GangPlay(times_each=False), 750, 4, cpu="2")
+    return {**figures, "gangsPerCpuSecond": 750 / figures["cpuSeconds"]} | _solver(play)
+
+
+def few_large(_folder: Path) -> dict[str, Any]:
+    """3 gangs of 1,000 with few racks and full nodes wished for."""
+    play, figures = _played(GangPlay(times_each=True), 3, 1000, cpu="1")
+    return {**figures, "worstSolveSeconds": max(play.solve_s)} | _solver(play)
+
+
+def _solver(play: GangPlay) -> dict[str, Any]:
+    if play.proven < play.solves:
+        raise AssertionError(f"{play.proven} of {play.solves} answers are proven")
+    return {"solves": play.solves}
+
+
+def _played(play: GangPlay, gangs: int, size: int, cpu: str) -> tuple[GangPlay, dict[str, Any]]:
+    for at in range(NODES):
+        play.add(play.decoded(_node(at)))
+    for at in range(0, NODES, 3):  # a third of the nodes is in use, unevenly
+        busy = _pod(f"busy-{at}", str(1 + at % 7), "")
+        busy["spec"]["nodeName"] = f"node-{at:05}"
+        play.create([play.decoded(busy)], awaited=False)
+    for at in range(gangs):
+        made = msgspec.convert(_group(f"g{at}", size), ConfigMap)
+        play.engine.handle(Watched("GroupConfigMap", "ADDED", made), play.now)
+    members = [
+        play.decoded(_pod(f"g{at}-{n}", cpu, f"g{at}")) for at in range(gangs) for n in range(size)
+    ]
+    figures = play.measure(members)
+    return play, {**figures, "cpuSeconds": len(members) / figures["boundPerCpuSecond"]}
+
+
+def _node(at: int) -> dict[str, Any]:
+    name = f"node-{at:05}"
+    labels = {"kubernetes.io/hostname": name, LABEL: f"rack-{at * RACKS // NODES:02}"}
+    room = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": room, "capacity": room},
+    }
+
+
+def _group(name: str, size: int) -> dict[str, Any]:
+    rules = {"rack": {"type": "pack"}, "node": {"type": "pack"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default", "labels": {"sakkara.group": ""}},
+        "data": {"name": name, "size": str(size), "constraints": json.dumps(rules)},
+    }
+
+
+def _pod(name: str, cpu: str, group: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "labels": {"sakkara.group.name": group} if group else {},
+        },
+        "spec": {"schedulerName": "trellis", "containers": [container]},
+    }

@@ -1,0 +1,111 @@
+"""A certificate is true: what is said of a group's place, of its conflict and of its victims.
+
+Random small clusters go through `simulate`; every claim in the answer is held against enumeration
+(clusters_with_groups), with rules between members and with pods already there. The default suite looks at
+some, `make long` at 10,000.
+"""
+
+import re
+from random import Random
+
+import pytest
+
+from tests.property.clusters_with_groups import town
+from tests.unit.whatif.asking import place
+
+BATCH = 25
+FIT_AT = re.compile(r"a group of (\d+)(?: or (\d+))? would fit")
+WITHOUT = re.compile(r"without (.+?) all fit")
+ROOM = re.compile(r"the nodes have room for (\d+)")
+
+
+def batches(default, full):
+    """Return parameters for numbered batches; those beyond the default ones are long."""
+    return [
+        pytest.param(n, marks=() if n < default // BATCH else pytest.mark.long)
+        for n in range(full // BATCH)
+    ]
+
+
+def asked(world):
+    """Return the group's report and the one message of its members."""
+    simulation = place(*world.objects())
+    messages = {one.message for one in simulation.pods}
+    assert 1 == len(messages)
+    return simulation.groups[0], messages.pop()
+
+
+@pytest.mark.parametrize("batch", batches(50, 10_000))
+def test_a_group_is_placed_if_and_only_if_it_fits_and_as_well_as_can_be(batch):
+    """Feasible is Bound, with the best objective of all; and what is said of a refusal is true."""
+    for n in range(BATCH):
+        world = town(Random(f"town {batch}/{n}"), evicts=False)
+        report, message = asked(world)
+        best = world.best(world.old)
+
+        assert (best is not None) == (report.status == "Bound"), world
+        if best is not None:
+            assert report.optimal
+            assert best == list(report.objective) == list(report.bound), world
+        else:
+            check_advice(world, message)
+
+
+@pytest.mark.parametrize("batch", batches(50, 10_000))
+def test_victims_are_fewest_by_priority(batch):
+    """A group that fits after some evictions evicts, and no others do less harm."""
+    for n in range(BATCH):
+        world = town(Random(f"victims {batch}/{n}"), evicts=True)
+        report, _ = asked(world)
+        least = world.least_victims()
+
+        assert (least is not None) == (report.status == "Bound"), world
+        if least is None:
+            assert not report.victims
+            continue
+        gone = {one["name"] for one in report.victims}
+        lower = [one for one in world.old if one.priority < world.priority]
+        ranks = sorted({one.priority for one in lower}, reverse=True)
+        harm = tuple(
+            sum(one.priority == rank for one in lower if one.name in gone) for rank in ranks
+        )
+        assert least == harm, world
+        assert gone <= {one.name for one in lower}
+
+
+def check_advice(world, message):
+    """Sizes that would fit do, and they are the nearest; without the rules named all fit."""
+    named = FIT_AT.search(message)
+    near = {int(size) for size in named.groups() if size} if named else set()
+    most = sum(cpus for cpus, _, _ in world.nodes.values())
+    fitting = [size for size in range(1, most + 1) if world.changed(size=size).fits()]
+    below = [size for size in fitting if size < world.size][-1:]
+    above = [size for size in fitting if size > world.size][:1]
+    assert near <= {*below, *above}, (message, world)
+    if "does not fit" in message and "pod" in message and not world.crosses:
+        assert near == {*below, *above}, (message, world)
+    without = WITHOUT.search(message)
+    if without:
+        text = without.group(1)
+        ways = [[one] for one in text.split(" or ")] if " or " in text else [text.split(" and ")]
+        for rules in ways:
+            assert given_up(world, rules).fits(), (message, world)
+    room = ROOM.search(message)
+    if room:
+        assert int(room.group(1)) < world.size
+
+
+def given_up(world, rules):
+    """Return the town without some rules, by the names that messages give them."""
+    for rule in rules:
+        level, _, name = rule.partition(" ")
+        if rule.startswith("between members spread by "):
+            key = rule.removeprefix("between members spread by ")
+            world = world.changed(spread=tuple(one for one in world.spread if one[0] != key))
+        elif rule.startswith("between members anti-affinity by "):
+            world = world.changed(anti="")
+        else:
+            key = name.split(" ")[0]
+            kept = {k: v for k, v in world.levels[level].items() if k != key}
+            world = world.changed(levels={**world.levels, level: kept})
+    return world

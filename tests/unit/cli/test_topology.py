@@ -1,0 +1,102 @@
+"""`trellis topology` on files: the tree that labels make, with room, pods and groups on it."""
+
+import json
+
+import pytest
+import yaml
+
+from scheduler.cli.main import run
+from scheduler.testing import node
+from tests.unit.whatif.asking import pod
+
+ZONE, RACK = "topology.kubernetes.io/zone", "topology.trellis.dev/rack"
+GPU = "example.com/gpu"
+
+
+def labelled(name, zone="", rack="", **fields):
+    """A node in a rack of a zone, with eight GPUs in zone a."""
+    labels = {key: value for key, value in ((ZONE, zone), (RACK, rack)) if value}
+    made = node(name, cpu="4", memory="8Gi", labels=labels, **fields)
+    if zone == "a":
+        made["status"]["allocatable"][GPU] = "8"
+    return made
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Two zones, three racks, a node that belongs nowhere, and a group of two."""
+    member = {"labels": {"sakkara.group.name": "g"}}
+    closed = labelled("n4", "b", "r3")
+    closed["spec"]["unschedulable"] = True
+    objects = [
+        labelled("n1", "a", "r1"),
+        labelled("n2", "a", "r2"),
+        labelled("n3", "b", "r3"),
+        closed,
+        labelled("stray"),
+        pod("one", node_name="n1", requests={"cpu": "1", GPU: "2"}, **member),
+        pod("two", node_name="n2", requests={"cpu": "2"}, **member),
+        pod("web", node_name="n2", requests={"memory": "1Gi"}),
+        {
+            "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
+            "kind": "NetworkTopology",
+            "metadata": {"name": "net"},
+            "spec": {"weights": [{"name": "UserDefined", "topologyList": [COSTS]}]},
+        },
+    ]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    return str(file)
+
+
+COSTS = {
+    "topologyKey": ZONE,
+    "originList": [{"origin": "a", "costList": [{"destination": "b", "networkCost": 5}]}],
+}
+
+
+def rows(capsys):
+    """The cells of each line of a table."""
+    lines = capsys.readouterr().out.splitlines()
+    return [line.rstrip() for line in lines]
+
+
+def test_the_tree_shows_room_and_groups(cluster, capsys):
+    """Each level adds up what is below it; what stands outside of a level stands last."""
+    assert 0 == run(["topology", "--snapshot", cluster])
+    found = rows(capsys)
+
+    assert "3 of 20" in found[1]
+    assert "2 of 16" in found[1]
+    assert "default/g 2" in found[1]
+    assert ["cluster", "a", "r1", "r2", "b", "r3", "(without", "(without"] == [
+        line.split()[0] for line in found[1:9]
+    ]
+    assert "2 (1 closed)" in next(line for line in found if line.split()[:1] == ["r3"])
+    assert "default/net UserDefined   zone    a      b    5" in found[-1]
+
+
+def test_the_tree_down_to_the_nodes_and_as_json(cluster, capsys):
+    """The same facts for programs, with exact amounts."""
+    assert 0 == run(["topology", "--snapshot", cluster, "--nodes"])
+    assert any("      n4" in line and "closed" in line for line in rows(capsys))
+    assert 0 == run(["topology", "--snapshot", cluster, "-o", "json"])
+    found = json.loads(capsys.readouterr().out)
+
+    zone = found["tree"]["children"][0]
+    assert (ZONE, "a", 2, 3) == (zone["level"], zone["name"], zone["nodes"], zone["pods"])
+    assert {"requested": 3000, "allocatable": 8000} == zone["room"]["cpu"]
+    assert 5 == found["ways"][0]["cost"]
+
+
+def test_levels_are_labels_of_ones_own_choice(cluster, capsys):
+    """One that no node carries is named, with those that nodes do carry."""
+    assert 0 == run(["topology", "--snapshot", cluster, "--level", RACK])
+    assert ["cluster", "r1", "r2", "r3", "(without"] == [
+        line.split()[0] for line in rows(capsys)[1:6]
+    ]
+    assert 2 == run(["topology", "--snapshot", cluster, "--level", "rack"])
+    error = capsys.readouterr().err
+    assert "no node carries the label rack" in error
+    assert f"{ZONE}, {RACK}" in error
+    assert 2 == run(["topology", "--snapshot", cluster, "--numa", "--nodes"])

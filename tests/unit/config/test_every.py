@@ -1,0 +1,51 @@
+"""`config check` names every mistake of a file, also those that an earlier one hides."""
+
+import pytest
+
+from scheduler.config.every import every_problem
+from scheduler.framework.registry import Registry
+from scheduler.plugins.intree import IN_TREE
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+# Wrong in all steps: a type, two unknown fields, an argument, a plugin and a rule between fields.
+ALL = (
+    HEAD
+    + """\
+parallelism: x
+profile: []
+percentageOfNodesToScore: 150
+profiles:
+- schedulerNam: a
+  plugins:
+    multiPoint:
+      enabled:
+      - name: NodeResourcesFitt
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: Foo}}
+"""
+)
+
+
+def found(text):
+    """The line of each mistake and the start of what is said of it."""
+    problems = every_problem(text, file="f", registry=Registry(IN_TREE))
+    return [(one.line, one.text) for one in problems]
+
+
+def test_mistakes_of_all_steps_are_named_once():
+    """None hides another, and what only follows from one is not said."""
+    lines = [line for line, _ in found(ALL)]
+    assert [3, 4, 5, 7, 11, 14] == sorted(lines)
+
+
+@pytest.mark.parametrize("text", [HEAD, HEAD + "profiles: [{schedulerName: a}]\n"])
+def test_a_valid_file_has_none(text):
+    """Nothing is made up."""
+    assert [] == found(text)
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "5", HEAD + "profiles: 5\n"])
+def test_what_cannot_be_read_is_said_once(text):
+    """Where nothing can be left out, the reading ends with what it has."""
+    assert 1 == len(found(text))

@@ -1,0 +1,293 @@
+"""What is kept of filters and scores, how it is brought up to date, and when it is worked out anew."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduler.framework import EACH_POD
+from scheduler.framework.answers import Scored, States
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.memo import FEW, MOST_KINDS
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import reject
+from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.pod import Pod
+from scheduler.objects.workloads import MapSelectorSpec, Service
+from tests.property.making import make_node, make_pod
+from tests.unit.framework.stage import Stage, made
+
+
+def by_cpu(**members: Any) -> type[Plugin[Any]]:
+    """Return a plugin that rejects and scores by the CPU in use, and notes the rows it was asked about."""
+
+    def sift(self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
+        self.filtered.append(nodes.size)
+        return reject(nodes.requested("cpu") >= 3000, "busy")
+
+    def score(self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
+        self.scored.append(nodes.size)
+        return nodes.requested("cpu") // 100
+
+    whole = {
+        "filter": sift,
+        "score": score,
+        "key": lambda _self, _pod: "cpu",
+        "reads": ("node.allocatable", "pod.deleted"),
+        "local": True,
+        "filtered": list[int](),
+        "scored": list[int](),
+    }
+    return made("ByCpu", **(whole | members))
+
+
+def passes(_self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
+    """Return what the filter says of a row."""
+    used = nodes.requested("cpu").item
+    return lambda row: used(row) < 3000
+
+
+def worth(_self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
+    """Return what the score says of a row."""
+    used = nodes.requested("cpu").item
+    return lambda row: used(row) // 100
+
+
+CELLS = {"filter_cells": passes, "score_cells": worth}
+
+
+class Played(Stage):
+    """A stage with attempts from pre-filter to score."""
+
+    def attempt(self, pod: Pod | None = None) -> tuple[list[bool], list[int], list[Scored]]:
+        """Return who is feasible, the totals and the scores."""
+        one = pod or self.pod
+        cycle = Cycle(one, self.cluster.shapes.of(one), 0.0, self.cycle.random)
+        nodes = Nodes(self.cluster.table, self.cluster.pods)
+        self.states = States()
+        self.runner.pre_filter(cycle, nodes, self.states)
+        feasible, self.rejections = self.runner.filter(cycle, nodes, self.states, nodes.exists)
+        self.total, scores = self.runner.score(cycle, nodes.among(feasible), self.states)
+        return feasible.tolist(), self.total.tolist(), scores
+
+    def place(self, name: str, node: str, cpu: int = 1) -> None:
+        """Let a pod land on a node."""
+        self.cluster.put_pod(make_pod(name, node=node, cpu=cpu))
+
+    def asked(self) -> tuple[list[int], list[int]]:
+        """Return the sizes of the views that the plugin was asked about so far."""
+        plugin = self.profile.plugins["ByCpu"]
+        return plugin.filtered, plugin.scored  # type: ignore[attr-defined]
+
+
+def test_one_row_is_asked_about_again():
+    """The same methods, on a view of the row that changed."""
+    stage = Played(by_cpu())
+    stage.attempt()
+    stage.place("a", "n1")
+
+    assert ([True, True, True], [0, 10, 0]) == stage.attempt()[:2]
+    assert ([3, 1], [3, 1]) == stage.asked()
+    stage.attempt()
+    assert ([3, 1], [3, 1]) == stage.asked()
+
+
+def test_cells_answer_for_a_few_rows():
+    """No view is made while rows pass that passed before."""
+    stage = Played(by_cpu(**CELLS))
+    stage.attempt()
+    stage.place("a", "n1")
+    assert ([True, True, True], [0, 10, 0]) == stage.attempt()[:2]
+    assert ([3], [3]) == stage.asked()
+
+    stage.place("b", "n1", cpu=2)
+    assert ([True, False, True], [0, 30, 0]) == stage.attempt()[:2]
+    assert ([3, 1], [3]) == stage.asked()
+
+
+def test_pods_of_one_key_share_it():
+    """Whatever their shapes."""
+    stage = Played(by_cpu())
+    stage.attempt()
+    stage.attempt(make_pod("other", labels={"app": "other"}))
+
+    assert ([3], [3]) == stage.asked()
+
+
+def test_rows_that_fill_up_and_empty():
+    """Rejections come and go with their reasons."""
+    stage = Played(by_cpu())
+    stage.place("a", "n1", cpu=3)
+    assert [True, False, True] == stage.attempt()[0]
+    stage.place("b", "n2", cpu=3)
+    assert [True, False, False] == stage.attempt()[0]
+    assert [("ByCpu", [False, True, True])] == [
+        (one.plugin, one.rows.tolist()) for one in stage.rejections
+    ]
+    stage.cluster.drop_pod("uid-a")
+    assert [True, True, False] == stage.attempt()[0]
+    stage.cluster.drop_pod("uid-b")
+    assert [True, True, True] == stage.attempt()[0]
+    assert [] == stage.rejections
+
+
+def test_a_reason_that_was_not_there_has_everything_asked_again():
+    """Reasons keep the plugin's order, which one row does not tell."""
+
+    def two(self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
+        self.filtered.append(nodes.size)
+        busy, full = nodes.requested("cpu") >= 2000, nodes.requested("pods") >= 2
+        one = reject(full, "full") if full.any() else None
+        other = reject(busy, "busy") if busy.any() else None
+        return other if one is None else one | other
+
+    stage = Played(by_cpu(filter=two))
+    stage.place("a", "n1", cpu=2)
+    stage.attempt()
+    stage.place("b", "n1")
+    stage.attempt()
+
+    assert [3, 1, 3] == stage.asked()[0]
+    assert ("full", "busy") == stage.rejections[0].rejected.texts(1)
+
+
+def test_a_plugin_that_looks_across_rows_is_asked_about_all():
+    """Where `local` is false, one row changes what is said of others."""
+    stage = Played(by_cpu(local=False))
+    stage.attempt()
+    stage.attempt()
+    assert ([3], [3]) == stage.asked()
+    stage.place("a", "n1")
+    stage.attempt()
+
+    assert ([3, 3], [3, 3]) == stage.asked()
+
+
+def test_many_rows_are_worked_out_together():
+    """Past the few that cells are quicker for, and past a quarter of all, columns are."""
+    stage = Played(by_cpu(**CELLS), nodes=4 * FEW + 8)
+    stage.attempt()
+    for number in range(FEW + 1):
+        stage.place(f"p{number}", f"n{number}")
+    stage.attempt()
+    for number in range(FEW + 4):
+        stage.place(f"q{number}", f"n{number}")
+    assert [20] * (FEW + 1) + [10] * 3 == stage.attempt()[1][: FEW + 4]
+
+    assert [4 * FEW + 8, FEW + 1, 4 * FEW + 8] == stage.asked()[1]
+
+
+@pytest.mark.parametrize(
+    ("reads", "asked"),
+    [
+        (("node.labels",), [3, 1]),
+        (("node.allocatable",), [3]),
+        (("pod.deleted",), [3]),
+        (("node.labels", "Service"), [3, 1, 3]),
+        (("pod.labels",), [3, 3, 3, 3]),
+    ],
+)
+def test_reads_say_what_ends_it(reads: tuple[str, ...], asked: list[int]):
+    """A label of a node, then an object, then nothing; what nobody logs is not kept at all."""
+    stage = Played(by_cpu(reads=reads))
+    stage.attempt()
+    stage.cluster.put_node(make_node("n0", labels={"new": "label"}))
+    stage.attempt()
+    service = Service(ObjectMeta("web", "default"), MapSelectorSpec({}))
+    stage.cluster.put_object("Service", service)
+    stage.attempt()
+    stage.attempt()
+
+    assert asked == stage.asked()[1]
+
+
+def test_new_rows_and_new_resources_are_seen():
+    """Cells read arrays that are made anew when either comes."""
+    stage = Played(by_cpu(**CELLS))
+    stage.attempt()
+    stage.cluster.put_node(make_node("n3", allocatable={"example.com/gpu": 1}))
+    stage.place("a", "n3")
+
+    assert [0, 0, 0, 10] == stage.attempt()[1]
+    stage.cluster.put_pod(make_pod("b", node="n0", requests={"cpu": "1", "example.com/tpu": "1"}))
+    assert [10, 0, 0, 10] == stage.attempt()[1]
+
+
+def test_each_pod_is_asked_about_without_a_key_of_its_likes():
+    """Nothing is kept for `EACH_POD`."""
+    stage = Played(by_cpu(key=lambda *_: EACH_POD))
+    stage.attempt()
+    stage.attempt()
+
+    assert ([3, 3], [3, 3]) == stage.asked()
+
+
+def test_what_was_handed_out_stays_as_it_was():
+    """Whoever keeps scores keeps what they were, and nobody can write to them."""
+    stage = Played(by_cpu(**CELLS))
+    raw = stage.attempt()[2][0].raw
+    stage.place("a", "n1")
+
+    assert [0, 10, 0] == stage.attempt()[1]
+    assert [0, 0, 0] == raw.tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        raw[0] = 1
+
+
+def test_columns_of_the_table_itself_are_copied():
+    """A plugin may return what the table goes on writing to."""
+    stage = Played(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("pods")))
+    raw = stage.attempt()[2][0].raw
+    stage.place("a", "n1")
+
+    assert [0, 1, 0] == stage.attempt()[1]
+    assert [0, 0, 0] == raw.tolist()
+    assert stage.nodes.requested("pods").flags.writeable
+
+
+def test_scores_out_of_range_are_found_as_ever():
+    """On rows that are feasible, whether they are new or kept."""
+    stage = Played(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("cpu") // 10))
+    stage.attempt()
+    stage.place("a", "n1", cpu=2)
+    with pytest.raises(Exception, match="invalid score 200"):
+        stage.attempt()
+    stage.place("b", "n1", cpu=2)  # now the filter keeps the row out
+    assert [0, 0] == [one for row, one in enumerate(stage.attempt()[1]) if row != 1]
+
+
+def test_a_hypothetical_view_finds_nothing_kept():
+    """What is kept is said of the nodes as they are."""
+    stage = Played(by_cpu())
+    stage.place("a", "n0", cpu=3)
+    stage.attempt()
+    nodes = Nodes(stage.cluster.table, stage.cluster.pods)
+    without = nodes.hypothetical([stage.cluster.pods.on("n0")["uid-a"]])
+    feasible, _ = stage.runner.filter(stage.cycle, without, stage.states, without.exists)
+
+    assert feasible.all()
+
+
+def test_the_oldest_key_is_forgotten_first():
+    """Answers are kept for a bounded number of kinds."""
+    stage = Played(by_cpu(key=lambda _self, pod: pod.metadata.labels["n"]))
+    pods = [make_pod(f"p{n}", labels={"n": str(n)}) for n in range(MOST_KINDS + 1)]
+    for pod in pods:
+        stage.attempt(pod)
+    stage.attempt(pods[-1])
+    assert MOST_KINDS + 1 == len(stage.asked()[0])
+    stage.attempt(pods[0])
+
+    assert MOST_KINDS + 2 == len(stage.asked()[0])
+
+
+def test_constant_columns_stay_constant():
+    """They cost nothing to add, also after a row was asked about again."""
+    stage = Played(by_cpu(score=lambda _self, _cycle, nodes: nodes.constant(7)))
+    stage.attempt()
+    stage.place("a", "n1")
+    raw = stage.attempt()[2][0].raw
+
+    assert (0,) == raw.strides
+    assert np.array_equal([7, 7, 7], raw)

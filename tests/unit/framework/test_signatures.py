@@ -1,0 +1,179 @@
+"""A plugin that the framework could not call, or whose answer means nothing, is told so in a sentence."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduler.base.errors import ConfigError, PluginError
+from scheduler.framework import NoArgs, Plugin, reject
+from scheduler.framework.plugin import POINTS
+from scheduler.framework.points import Filter, PreFilter
+from scheduler.framework.registry import Registry
+from tests.unit.framework import wrongplugin
+from tests.unit.framework.stage import Stage, made
+
+HERE = Path(wrongplugin.__file__)
+
+
+def refusal(cls: type[Plugin[Any]]) -> str:
+    """Return what the registry says of a class."""
+    with pytest.raises(ConfigError) as raised:
+        Registry([cls])
+    return str(raised.value)
+
+
+class TestRegistry:
+    """What it says when a class is added."""
+
+    def test_every_wrong_signature_is_named(self):
+        """With the class, the method, and what it is called with."""
+        said = refusal(wrongplugin.EveryPointWrong)
+
+        assert said.startswith(f"{wrongplugin.__name__}.EveryPointWrong: ")
+        for method in (*POINTS, "unreserve", "hint"):
+            assert re.search(rf"(^|[:;] ){method}\b", said), method
+        assert (
+            "filter(self, nodes: 'Nodes') does not take what it is called with, "
+            "(cycle, nodes, state)"
+            in said
+            or "filter(self, nodes: scheduler.framework.nodes.Nodes) does not take what it is "
+            "called with, (cycle, nodes, state)"
+            in said
+        )
+        assert "pre_bind is async" in said
+
+    @pytest.mark.parametrize(
+        ("members", "method"),
+        [
+            ({"filter": lambda _self, _cycle: None}, "filter"),
+            ({"score": lambda _self, _cycle, _nodes, _state: None}, "score"),
+            ({"pre_filter": lambda *_: 1, "score": lambda _self, _cycle, _nodes: None}, "score"),
+            ({"reserve": 7}, "reserve"),
+            ({"hint": staticmethod(lambda _change: True)}, "hint"),
+        ],
+    )
+    def test_one_wrong_method(self, members: dict[str, Any], method: str):
+        """State is passed to those that have a pre-filter, and to no others."""
+        said = refusal(made("Odd", **members))
+
+        assert ": " + method in said
+        assert 1 == said.count("does not take") + said.count("must be a method")
+
+    def test_right_ones_are_taken(self):
+        """However they name their arguments, and with arguments of their own that have defaults."""
+        cls = made(
+            "Fine",
+            pre_filter=staticmethod(lambda _cycle, _nodes: None),
+            filter=lambda _self, _c, _n, wanted=None, *, more=1: None,
+            score=lambda *_: None,
+            hint=classmethod(lambda _cls, _change, _pod: True),
+        )
+
+        assert "Fine" in Registry([cls])
+
+    def test_a_misspelt_fact(self):
+        """A plugin that reads what does not exist would never be woken."""
+        said = refusal(made("Rack", filter=lambda *_: None, reads=("node.lables", "Service")))
+
+        assert 'reads names the fact "node.lables", which does not exist' in said
+        assert 'did you mean "node.labels"?' in said
+        assert "Service" not in said
+
+    def test_reads_that_is_no_tuple(self):
+        """A lone text would be read letter by letter."""
+        assert "reads must be a tuple of facts" in refusal(
+            made("Rack", filter=lambda *_: None, reads="node.labels")
+        )
+
+    def test_a_protocol_among_the_bases_is_no_method(self):
+        """It says what the class promises; only what the class defines is served."""
+
+        class Half(PreFilter[int], Filter[int], Plugin[NoArgs]):
+            def filter(self, cycle: Any, nodes: Any, state: int) -> None:
+                return None
+
+        assert ("filter",) == Half.points()
+
+
+class TestReturned:
+    """What a plugin's attempt ends with when an answer means nothing."""
+
+    def fault(self, call: str, **members: Any) -> str:
+        """Return what the runner says."""
+        stage = Stage(made("Odd", **members))
+        runner, nodes, states = stage.runner, stage.nodes, stage.states
+        calls = {
+            "filter": lambda: runner.filter(stage.cycle, nodes, states, nodes.exists),
+            "score": lambda: runner.score(stage.cycle, nodes, states),
+            "reserve": lambda: runner.reserve(stage.cycle, "n0", states),
+            "permit": lambda: runner.permit(stage.cycle, "n0"),
+            "bind": lambda: next(runner.bind(stage.cycle, "n0", states)),
+            "post_filter": lambda: runner.post_filter(stage.cycle, nodes, None),  # type: ignore[arg-type] # never looked at
+        }
+        with pytest.raises(PluginError) as raised:
+            calls[call]()
+        assert "Odd" == raised.value.plugin
+        return raised.value.message
+
+    @pytest.mark.parametrize(
+        ("method", "answer", "said"),
+        [
+            ("filter", ["n0"], "filter returned a list; expected is None or a Rejected"),
+            ("filter", True, "filter returned a bool"),
+            (
+                "filter",
+                reject(np.zeros(2, dtype=np.bool_), "few"),
+                (
+                    "filter returned rejected a column of 2 bool values; "
+                    "expected is rows as a column of 3 bools"
+                ),
+            ),
+            (
+                "filter",
+                reject(np.zeros(3, dtype=np.int64), "numbers"),
+                "filter returned rejected a column of 3 int64 values",
+            ),
+            ("score", [1, 2, 3], "score returned a list; expected is an int64 column of 3 rows"),
+            ("score", np.zeros(3), "score returned a column of 3 float64 values"),
+            ("score", None, "score returned None"),
+            ("score", np.zeros((3, 1), np.int64), "score returned an array of shape (3, 1)"),
+            ("reserve", False, "reserve returned a bool; expected is None or a Status"),
+            ("permit", 5.0, "permit returned a float; expected is None or a Status"),
+            ("bind", None, "Bind returned None; expected is a generator"),
+            ("post_filter", None, "post_filter returned None; expected is a PostFiltered"),
+        ],
+    )
+    def test_it_names_what_came_and_what_was_expected(self, method: str, answer: Any, said: str):
+        """Instead of an attribute that a list does not have."""
+        assert said in self.fault(method, **{method: lambda *_: answer})
+
+    def test_what_normalize_returns(self):
+        """It is held to the same as the scores."""
+        scores = np.zeros(3, dtype=np.int64)
+        said = self.fault("score", score=lambda *_: scores, normalize=lambda *_: [1, 2, 3])
+
+        assert "normalize returned a list; expected is an int64 column of 3 rows" == said
+
+
+def test_mypy_reports_every_wrong_signature(tmp_path: Path):
+    """An author with a type checker learns of each before anything runs."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--no-error-summary",
+         "--config-file", "/dev/null", str(HERE)],
+        cwd=tmp_path, env={"MYPYPATH": str(HERE.parents[3]), "PATH": ""}, capture_output=True, text=True,
+        timeout=110, check=False,
+    )  # fmt: skip
+    lines = HERE.read_text().splitlines()
+    wrong = {number for number, line in enumerate(lines, 1) if re.match(r" +(async )?def ", line)}
+    told = {
+        int(found[1])
+        for found in re.finditer(r"wrongplugin\.py:(\d+): error: .*\[override\]", done.stdout)
+    }
+
+    assert 22 == len(wrong)
+    assert wrong - told == set(), done.stdout

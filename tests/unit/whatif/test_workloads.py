@@ -1,0 +1,189 @@
+"""Workloads in a snapshot stand for the pods that their controllers would still make."""
+
+import pytest
+
+from scheduler.base.errors import ObjectError
+from scheduler.testing import node
+from scheduler.testing import pod as plain_pod
+from scheduler.whatif.documents import items_of_objects
+from scheduler.whatif.snapshot import SnapshotReader
+from scheduler.whatif.workloads import MAX_PODS
+from tests.apiserver.podfields import render
+from tests.house.source import ROOT
+from tests.unit.whatif.asking import place, results, snapshot
+
+LABELS = {"app": "web"}
+
+
+def template(**spec):
+    """A pod template with one small container."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    return {"metadata": {"labels": LABELS}, "spec": {"containers": [container]} | spec}
+
+
+def workload(kind, group="apps/v1", name="web", **spec):
+    """A workload whose selector and template agree."""
+    made = {"selector": {"matchLabels": LABELS}, "template": template()} | spec
+    return {"apiVersion": group, "kind": kind, "metadata": {"name": name}, "spec": made}
+
+
+def names(*objects, given=()):
+    """The names of the pods that are to be placed."""
+    return [one.metadata.name for one in snapshot(*objects, given=given).unbound]
+
+
+def there(name, **labels):
+    """A pod of the workload that is bound already."""
+    return plain_pod(name, node_name="n", labels=LABELS | labels)
+
+
+def test_a_deployment_in_a_file_is_placed():
+    """What people simulate with `-f` are Deployments; nodes decide how many of their pods fit."""
+    got = place(node("n", cpu="2"), given=[workload("Deployment", replicas=3)])
+
+    assert {"web-0": "n", "web-1": "n", "web-2": "Unschedulable"} == results(got)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
+def test_pods_that_are_there_are_not_made_again(kind):
+    """A snapshot of a cluster holds workloads and their pods."""
+    assert ["web-1", "web-2"] == sorted(
+        names(node("n"), there("web-0"), workload(kind, replicas=3))
+    )
+
+
+def test_who_is_owned_leaves_it_to_the_owner():
+    """The ReplicaSet of a Deployment does not double its pods."""
+    inner = workload("ReplicaSet", name="web-abc", replicas=2)
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True}
+    inner["metadata"]["ownerReferences"] = [owner]
+
+    assert ["web-0", "web-1"] == names(workload("Deployment", replicas=2), inner)
+    assert ["web-abc-0", "web-abc-1"] == names(inner)
+
+
+def test_a_daemon_set_makes_one_pod_for_each_node():
+    """Each pod is held to its node; what else keeps it away shows as usual."""
+    nodes = [node("a"), node("b"), node("full", cpu="0")]
+    got = place(*nodes, given=[workload("DaemonSet")])
+
+    assert {"web-a": "a", "web-b": "b", "web-full": "Unschedulable"} == results(got)
+
+
+def test_a_stateful_set_brings_its_claims():
+    """Its pods ask for claims that nobody has written; without them no volume rule would be tried."""
+    claim = {"metadata": {"name": "data"}, "spec": {"storageClassName": "none"}}
+    got = snapshot(workload("StatefulSet", replicas=2, volumeClaimTemplates=[claim]))
+
+    claims = [obj.metadata.name for kind, obj in got.objects if kind == "PersistentVolumeClaim"]
+    assert ["data-web-0", "data-web-1"] == claims
+    assert ["data-web-0"] == [
+        v.persistent_volume_claim.claim_name for v in got.unbound[0].spec.volumes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({}, ["web-0"]),
+        ({"parallelism": 3}, ["web-0", "web-1", "web-2"]),
+        ({"parallelism": 3, "completions": 2}, ["web-0", "web-1"]),
+        ({"parallelism": 3, "suspend": True}, []),
+    ],
+)
+def test_a_job_makes_the_pods_that_would_be_active(spec, wanted):
+    """As many as run side by side, no more than are left to complete."""
+    assert wanted == names(workload("Job", "batch/v1", **spec))
+
+
+def test_a_job_set_makes_the_pods_of_all_its_jobs():
+    """Every replica of every replicated job, with the labels that groups are told by."""
+    jobs = [
+        {"name": "driver", "template": {"spec": {"template": template()}}},
+        {
+            "name": "workers",
+            "replicas": 2,
+            "template": {
+                "spec": {
+                    "parallelism": 2,
+                    "completions": 2,
+                    "completionMode": "Indexed",
+                    "template": template(),
+                }
+            },
+        },
+    ]
+    made = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train"},
+        "spec": {"replicatedJobs": jobs},
+    }
+    got = snapshot(made).unbound
+
+    assert [
+        "train-driver-0-0",
+        "train-workers-0-0",
+        "train-workers-0-1",
+        "train-workers-1-0",
+        "train-workers-1-1",
+    ] == [one.metadata.name for one in got]
+    assert {"jobset.sigs.k8s.io/job-index": "1"}.items() <= got[3].metadata.labels.items()
+
+
+def test_a_leader_worker_set_makes_leaders_and_workers():
+    """Groups of `size` pods each, the leader's template its own where there is one."""
+    made = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "llm"},
+        "spec": {
+            "replicas": 2,
+            "leaderWorkerTemplate": {
+                "size": 2,
+                "leaderTemplate": template(priority=7),
+                "workerTemplate": template(),
+            },
+        },
+    }
+    got = snapshot(made).unbound
+
+    assert ["llm-0", "llm-0-1", "llm-1", "llm-1-1"] == [one.metadata.name for one in got]
+    assert [7, None, 7, None] == [one.spec.priority for one in got]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"replicas": "3"}, "spec.replicas: expected a number"),
+        ({"replicas": -1}, "spec.replicas: expected a number"),
+        ({"replicas": MAX_PODS + 1}, "spec.replicas: expected a number"),
+        ({"selector": None}, "spec.selector is missing"),
+        ({"selector": {"matchLabels": {"app": "x"}}}, "does not match the labels of spec.template"),
+        ({"template": {"spec": {}}}, "spec.template.spec.containers is missing"),
+        ({"template": 5}, "spec.template: expected an object"),
+        ({"template": template(nodeSelektor={})}, "spec.nodeSelektor: a pod has no such field"),
+    ],
+)
+def test_a_workload_that_cannot_be_understood_is_named(change, message):
+    """The error says which object and which field."""
+    with pytest.raises(ObjectError, match=message) as caught:
+        snapshot(workload("Deployment") | {"spec": workload("Deployment")["spec"] | change})
+    assert "Deployment default/web" in str(caught.value) or "Pod default/web-0" in str(caught.value)
+
+
+def test_all_workloads_together_are_bounded():
+    """Many that each ask for the most allowed would fill the memory."""
+    made = [workload("Job", "batch/v1", name=name, parallelism=3) for name in "ab"]
+    reader = SnapshotReader(max_made=5)
+    reader.read(items_of_objects(made, "objects"))
+    with pytest.raises(
+        ObjectError, match="Job default/b: workloads ask for more than 5 new objects"
+    ):
+        reader.snapshot()
+
+
+def test_the_names_of_a_pods_fields_are_those_of_the_api():
+    """The core's own copy of the names says what the field table of the sandbox says."""
+    made = render()
+    assert made == (ROOT / "scheduler/objects/podfields.py").read_text(encoding="utf-8")

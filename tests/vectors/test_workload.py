@@ -1,0 +1,47 @@
+"""Groups of scheduling.k8s.io, recorded from kube-scheduler 1.36.3 with its gates on, through `simulate`.
+
+The laws hold in every phase; what was recorded has to be met where it is the only right answer, until a
+tie fell otherwise. Where kube-scheduler leaves a gang waiting that fits, ours is placed.
+"""
+
+import pytest
+
+from tests.vectors.workloadlaws import alike, compare, laws
+from tests.vectors.workloadplay import play
+
+FOLDER = "workload"
+RUNNERS = {f"{name}.json" for name in ("basic", "gang", "life", "order", "preemption", "topology")}
+
+
+def test_case(vector):
+    """All laws hold in all phases, and the outcomes are those of the record as far as those are right."""
+    if vector.file not in RUNNERS:
+        pytest.fail(f"no runner for {vector.path}")
+    case, before, is_same = vector.case, None, True
+    for index, seen in enumerate(play(case)):
+        verdict, recorded = case["verdicts"][index], case["expected"][index]
+        found = laws(case, index, seen, before)
+        if is_same:
+            either, floor = set(verdict["either"]), verdict["floor"]
+            found |= compare(case, index, seen, recorded, either, floor=floor)
+        assert not found, f"phase {index}: {found}"
+        is_same = is_same and alike(case, index, seen, recorded)
+        before = seen
+
+
+BREAKS = {
+    "gang": lambda seen: seen["pods"]["default/g-0"].update(node=None),
+    "fit": lambda seen: [one.update(node="n1") for one in seen["pods"].values()],
+}
+
+
+@pytest.mark.parametrize("law", BREAKS)
+def test_the_laws_notice_what_breaks_them(root, law):
+    """An answer that is spoilt on purpose is found out."""
+    from tests.vectors.frame import vectors
+
+    (case,) = (one.case for one in vectors(root, "workload/gang.json") if "exactly" in one.id)
+    (seen,) = play(case)
+    assert not laws(case, 0, seen, None)
+    BREAKS[law](seen)
+    assert law in laws(case, 0, seen, None)

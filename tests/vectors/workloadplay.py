@@ -1,0 +1,90 @@
+"""Plays a workload case: each phase is a snapshot that `simulate` is asked about, and the next begins with what it left."""
+
+import copy
+import json
+from functools import cache
+
+import msgspec
+
+from scheduler.framework.registry import Registry
+from scheduler.objects.kinds import WORKLOAD_GROUPS
+from scheduler.plugins.intree import IN_TREE
+from scheduler.whatif.documents import items_of_objects
+from scheduler.whatif.setups import Setups
+from scheduler.whatif.simulate import _Run
+from scheduler.whatif.snapshot import read_snapshot
+from scheduler.whatif.stage import Options, staged, take_apart
+from tests.vectors.workloadworld import key_of
+
+
+@cache
+def setup():
+    """Return what runs without a configuration."""
+    return Setups(Registry(IN_TREE)).default
+
+
+def play(case):
+    """Return what is seen at the end of each phase, in the words of the record."""
+    objects = {(one["kind"], key_of(one)): copy.deepcopy(one) for one in case["objects"]}
+    seen = [_phase(objects)]
+    for step in case["steps"]:
+        for kind, namespace, name in step.get("delete", ()):
+            if kind != "PodGroup":  # a finalizer keeps a group as long as it has pods
+                objects.pop((kind, f"{namespace}/{name}"), None)
+        for one in step.get("create", ()):
+            objects[one["kind"], key_of(one)] = copy.deepcopy(one)
+        seen.append(_phase(objects))
+    return seen
+
+
+def _phase(objects):
+    """Simulate; carry what was decided over into the objects, and return what is to be seen."""
+    pending = [one for one in objects.values() if is_pending(one)]
+    rest = [one for one in objects.values() if not is_pending(one)]
+    snapshot = read_snapshot(_items(rest, "objects"), _items(pending, "pending"))
+    stage = staged(snapshot, setup(), Options())
+    run = _Run(stage, details=False)
+    run.to_the_end()
+    results = {f"{one.namespace}/{one.name}": one for one in run.simulation().pods}
+    pods = {}
+    for key in [key for kind, key in objects if kind == "Pod"]:
+        now = run.world.find(key)
+        if now is None:
+            del objects["Pod", key]
+            continue
+        objects["Pod", key]["spec"]["nodeName"] = now.spec.node_name
+        one = results.get(key)
+        condition = ["True", "", ""]
+        if one is not None and one.node is None:
+            condition = ["False", one.reason, one.message]
+        pods[key] = {
+            "node": now.spec.node_name or None,
+            "condition": condition,
+            "nominated": now.status.nominated_node_name or None,
+        }
+    groups = {}
+    for kind in WORKLOAD_GROUPS:
+        for key, group in stage.engine.cluster.store.of(kind.kind).items():
+            conditions = msgspec.to_builtins(group.status.conditions)
+            groups[key] = {one["type"]: [one[f] for f in FIELDS] for one in map(filled, conditions)}
+            objects["PodGroup", key]["status"] = {"conditions": list(conditions)}
+    take_apart(stage)
+    return {"pods": pods, "groups": groups}
+
+
+FIELDS = ("status", "reason", "message")
+
+
+def filled(condition):
+    """Return a condition with the fields that are empty."""
+    return dict.fromkeys(FIELDS, "") | condition
+
+
+def is_pending(one):
+    """Whether an object is a pod without a node."""
+    return one["kind"] == "Pod" and not one["spec"].get("nodeName")
+
+
+def _items(objects, where):
+    raw = [msgspec.Raw(json.dumps(one).encode()) for one in objects]
+    return items_of_objects(raw, where)

@@ -1,0 +1,164 @@
+"""What an auditor sees: the API server's own history of nodes and pods, and what must hold in it.
+
+`History.take` is told of every change in order, by the sandbox's store or by a watch of a real API
+server. It knows nothing of the scheduler: no memory, queue or log of ours is asked.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from scheduler.objects.quantity import resource_amount
+
+Object = dict[str, Any]
+
+
+@dataclass
+class Node:
+    """What a node offers; `since` is when somebody else than the scheduler last took room away."""
+
+    allocatable: dict[str, int]
+    since: float = float("-inf")
+
+
+@dataclass
+class Held:
+    """A bound pod: where, and what it asks for."""
+
+    key: str
+    node: str
+    requests: dict[str, int]
+
+
+@dataclass
+class History:
+    """The laws: nobody bound twice, capacity in every resource at every bind, no gang in part.
+
+    `foreign` are the uids that somebody else binds; who was never `waited` for came with a node. A bind that overcommits a node is excused only when
+    somebody else has taken room there within `lag_s` before: nobody can know that any sooner.
+    """
+
+    lag_s: float = 0.0
+    nodes: dict[str, Node] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
+    waited: set[str] = field(default_factory=set)
+    bound_at: dict[str, float] = field(default_factory=dict)
+    bound_to: dict[str, str] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+    binds: int = 0
+    excused: int = 0
+
+    def take(self, kind: str, verb: str, obj: Object, now: float) -> None:
+        """Take in one change of a `Node` or a `Pod`; others are passed over."""
+        if kind == "Node":
+            self._node(verb, obj, now)
+        elif kind == "Pod":
+            self._pod(verb, obj, now)
+
+    def most(self) -> dict[str, float]:
+        """Return how full the fullest node is, by resource, as a part of what it offers."""
+        found: dict[str, float] = {}
+        for name, node in self.nodes.items():
+            used = self._used(name)
+            for resource, offered in node.allocatable.items():
+                share = used.get(resource, 0) / max(1, offered)
+                found[resource] = max(found.get(resource, 0.0), share)
+        return found
+
+    def partial(self, groups: dict[str, int], label: str, pods: dict[str, Object]) -> list[str]:
+        """Return the groups of which some but fewer than their size are bound."""
+        counts: dict[str, int] = {}
+        for uid, pod in pods.items():
+            name = pod["metadata"].get("labels", {}).get(label)
+            if name in groups and uid in self.held:
+                counts[name] = counts.get(name, 0) + 1
+        return [name for name, count in sorted(counts.items()) if count < groups[name]]
+
+    def fits(self, pod: Object) -> bool:
+        """Whether some node has room for a pod, rules aside."""
+        wanted = requests_of(pod["spec"])
+        for name, node in self.nodes.items():
+            used = self._used(name)
+            if all(used.get(r, 0) + a <= node.allocatable.get(r, 0) for r, a in wanted.items()):
+                return True
+        return False
+
+    def _node(self, verb: str, obj: Object, now: float) -> None:
+        name = obj["metadata"]["name"]
+        if verb == "DELETED":
+            self.nodes.pop(name, None)
+            return
+        offered = amounts(obj.get("status", {}).get("allocatable", {}))
+        before = self.nodes.get(name)
+        shrank = before is None or any(
+            offered.get(resource, 0) < amount for resource, amount in before.allocatable.items()
+        )
+        self.nodes[name] = Node(offered, now if shrank else before.since)  # type: ignore[union-attr]
+
+    def _pod(self, verb: str, obj: Object, now: float) -> None:
+        meta, spec = obj["metadata"], obj.get("spec", {})
+        uid, key = meta["uid"], f"{meta['namespace']}/{meta['name']}"
+        node = spec.get("nodeName", "")
+        is_over = obj.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        if verb == "DELETED" or is_over or not node:
+            self.held.pop(uid, None)
+            self.waited.add(uid)
+            return
+        before = self.held.get(uid)
+        self.held[uid] = Held(key, node, requests_of(spec))
+        if uid in self.bound_to and self.bound_to[uid] != node:
+            self.broken.append(f"{key} was bound to {self.bound_to[uid]} and to {node}")
+        self.bound_to[uid] = node
+        if before is None:
+            self.bound_at[uid] = now
+            self._bound(uid, node, now)
+        elif any(a > before.requests.get(r, 0) for r, a in self.held[uid].requests.items()):
+            self._took(node, now)
+
+    def _bound(self, uid: str, node: str, now: float) -> None:
+        if uid in self.foreign or uid not in self.waited:
+            self._took(node, now)
+            return
+        self.binds += 1
+        offer = self.nodes.get(node)
+        if offer is None:
+            return  # the node went away while the bind was under way
+        over = {
+            resource: f"{used} of {offer.allocatable.get(resource, 0)}"
+            for resource, used in self._used(node).items()
+            if used > offer.allocatable.get(resource, 0)
+            and self.held[uid].requests.get(resource, 0)
+        }
+        if over and now - offer.since <= self.lag_s:
+            self.excused += 1
+        elif over:
+            self.broken.append(f"{now:.3f}: {self.held[uid].key} overcommits {node}: {over}")
+
+    def _took(self, node: str, now: float) -> None:
+        if node in self.nodes:
+            self.nodes[node].since = now
+
+    def _used(self, node: str) -> dict[str, int]:
+        used: dict[str, int] = {}
+        for held in self.held.values():
+            if held.node == node:
+                for resource, amount in held.requests.items():
+                    used[resource] = used.get(resource, 0) + amount
+        return used
+
+
+def amounts(given: dict[str, Any]) -> dict[str, int]:
+    """Return quantities as whole numbers: CPU in milli, everything else in units."""
+    return {name: resource_amount(name, str(text)) for name, text in given.items()}
+
+
+def requests_of(spec: Object) -> dict[str, int]:
+    """Return what a pod asks for: the larger of its containers' sum and of each init container."""
+    total: dict[str, int] = {"pods": 1}
+    for container in spec.get("containers", ()):
+        for name, amount in amounts(container.get("resources", {}).get("requests", {})).items():
+            total[name] = total.get(name, 0) + amount
+    for container in spec.get("initContainers", ()):
+        for name, amount in amounts(container.get("resources", {}).get("requests", {})).items():
+            total[name] = max(total.get(name, 0), amount)
+    return total

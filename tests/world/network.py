@@ -1,0 +1,107 @@
+"""The network between one replica and the API server: it delays, loses, cuts, and stops at a partition.
+
+A request that has left arrives even when nobody waits for its answer any more, as it does in a real
+network: it may be carried out long after its sender gave it up, or died. `Wiring.late_s` bounds that.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Response
+from scheduler.sandbox.store.store import Store
+from tests.unit.kube.memoryapi import LOST, UNSENT, Accident, MemoryApi
+
+# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+pytestmark = pytest.mark.looptime
+
+Guard = Callable[[], None]
+
+
+class Wiring(MemoryApi):
+    """A replica's client; `trouble` is the share of requests that meet with an accident."""
+
+    def __init__(self, store: Store, random: Random) -> None:
+        super().__init__(store)
+        self._random = random
+        self.trouble = 0.0
+        self.late_s = 3.0
+        # How long requests take to arrive, by the end of their path.
+        self.late: dict[str, float] = {}
+        self.is_cut_off = False
+        self.namespace = "default"
+        self.under_way: set[asyncio.Task[Response]] = set()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        content_type: str = JSON,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        guard: Guard | None = None,
+    ) -> Response:
+        """Send a request; with bad luck it is never sent, or its answer never comes."""
+        chance = self._random.random() if self.trouble else 1.0
+        if self.is_cut_off or chance < self.trouble / 4:
+            await asyncio.sleep(0.01)
+            return UNSENT
+        if guard is not None:
+            guard()
+        sent = asyncio.create_task(self._travel(method, path, body, content_type))
+        self.under_way.add(sent)
+        sent.add_done_callback(self.under_way.discard)
+        if chance < self.trouble:
+            # The connection breaks while the request is on its way.
+            await asyncio.sleep(self._random.random() * 0.2)
+            return LOST
+        try:
+            async with asyncio.timeout(timeout_s):
+                response = await asyncio.shield(sent)
+        except TimeoutError:
+            return Response(0, reason="Timeout", message="no answer in time")
+        return self._received(response)
+
+    def _received(self, response: Response) -> Response:
+        return LOST if self.is_cut_off else response
+
+    async def _travel(self, method: str, path: str, body: bytes, content_type: str) -> Response:
+        await asyncio.sleep(next((s for end, s in self.late.items() if path.endswith(end)), 0.0))
+        slow = self.trouble and self._random.random() < self.trouble
+        await asyncio.sleep(self._random.random() * (self.late_s if slow else 0.004))
+        response = await self._answer(method, path, body, content_type)
+        self.seen.clear()
+        await asyncio.sleep(self._random.random() * 0.004)
+        return response
+
+    @asynccontextmanager
+    async def stream(self, path: str, *, silence_s: float) -> AsyncIterator[Any]:
+        """Open a watch; a partition lets none be opened."""
+        if self.is_cut_off:
+            before, self.accident = self.accident, lambda _, __: Accident(LOST)
+            try:
+                async with super().stream(path, silence_s=silence_s) as refused:
+                    yield refused
+            finally:
+                self.accident = before
+            return
+        async with super().stream(path, silence_s=silence_s) as opened:
+            yield opened
+
+    def cut_off(self) -> None:
+        """Begin a partition: nothing comes through any more, in either direction."""
+        self.is_cut_off = True
+        for flow in self.flows:
+            flow.die()
+
+    def join(self) -> None:
+        """End the partition; what was open before stays dead."""
+        self.is_cut_off = False
+
+    async def close(self) -> None:
+        """Let go, as the daemon asks its client to."""

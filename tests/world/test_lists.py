@@ -1,0 +1,37 @@
+"""What one bad answer, or a lost list, must never do."""
+
+import pytest
+
+from scheduler.kube.api import Response
+from tests.unit.kube.memoryapi import Accident
+from tests.world.world import World
+
+pytestmark = pytest.mark.looptime
+NOT_FOUND = Accident(Response(404, reason="NotFound", message="404 page not found"))
+
+
+async def test_a_404_for_pods_fills_no_node_twice():
+    """Twenty nodes full with 800 pods; pods answers 404 and all watches break: nobody is bound."""
+    world = World(1)
+    for number in range(20):
+        world.node(f"n{number:02}", cpu="40")
+    for number in range(800):
+        world.foreign(f"p{number}", f"n{number % 20:02}")
+    async with world.running():
+        for number in range(60):
+            world.pod(f"late-{number}")
+        await world.pass_time(5)
+        world.refusals["/api/v1/pods"] = NOT_FOUND
+        for replica in world.replicas:
+            for flow in list(replica.wiring.flows):
+                flow.cut()
+        await world.pass_time(20)
+        leader = world.replicas[0]
+        assert "Pod" in str(leader.daemon._synced.check())
+        world.refusals.clear()
+        await world.pass_time(60)
+        assert leader.daemon._synced.check() is None
+
+    assert [] == world.history.broken
+    assert 0 == world.history.binds
+    assert 60 == len(world.unbound())

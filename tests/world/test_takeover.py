@@ -1,0 +1,66 @@
+"""What a process must know before it decides in the place of another."""
+
+import pytest
+
+from tests.world.world import World
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_a_standby_with_dead_watches_learns_what_the_leader_did():
+    """Its watches have brought nothing for seconds and do not break: it lists before it decides."""
+    world = World(1)
+    for number in range(4):
+        world.node(f"n{number}", cpu="8")
+    async with world.running():
+        leader, standby = world.replicas
+        for flow in standby.wiring.flows:
+            flow.die()
+        for number in range(3):
+            world.gang(f"g{number}")
+        await world.until(lambda: not world.unbound())
+        await leader.kill()
+        for number in range(3):
+            world.gang(f"late{number}")
+        await world.pass_time(60)
+        assert standby.daemon.engine.is_leading
+
+    assert [] == world.history.broken
+    assert 16 == len(world.unbound())
+    assert 32 == world.history.binds
+
+
+async def test_a_lease_is_not_given_back_over_a_bind_on_its_way():
+    """A bind hangs in the server when the leader is asked to end: the next one waits for the lease's end."""
+    world = World(1)
+    world.node("n0", cpu="1")
+    async with world.running():
+        leader, standby = world.replicas
+        leader.wiring.late = {"/binding": 20.0}
+        world.pod("first")
+        await world.pass_time(1)
+        world.pod("second")
+        asked_at = world.clock.now()
+        await leader.leave()
+        await world.until(lambda: standby.daemon.engine.is_leading)
+        waited_s = world.clock.now() - asked_at
+        await world.pass_time(60)
+
+    assert waited_s > 20
+    assert [] == world.history.broken
+    assert ["second"] == world.unbound()
+
+
+async def test_a_quiet_world_is_silent():
+    """Nothing happens: in ten minutes nothing is written but the lease."""
+    world = World(1)
+    for number in range(3):
+        world.node(f"n{number}")
+    async with world.running():
+        world.gang("g")
+        await world.pass_time(480)
+        before = {kind: world.writes.get(kind, 0) for kind in ("Pod", "Node", "PodGroup", "Event")}
+        await world.pass_time(600)
+        after = {kind: world.writes.get(kind, 0) for kind in before}
+
+    assert before == after

@@ -1,0 +1,66 @@
+"""One tenant's misfortune is not the others'."""
+
+import pytest
+
+from scheduler.daemon import loop
+from scheduler.engine.binding import prebind
+from tests.world.world import World
+
+pytestmark = pytest.mark.looptime
+
+CLASS = {
+    "metadata": {"name": "nobody"},
+    "provisioner": "nobody.example.com",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+@pytest.mark.long
+async def test_volumes_that_nobody_provisions_stop_nobody_else():
+    """1,050 pods of one namespace wait for volumes: a plain pod, and a critical one, are bound at once."""
+    await flooded(1050, 500)
+
+
+async def test_a_namespace_has_only_so_many_pods_in_pre_bind(monkeypatch: pytest.MonkeyPatch):
+    """The same with a twentieth of all numbers."""
+    monkeypatch.setattr(prebind, "MOST_OF_NAMESPACE", 25)
+    monkeypatch.setattr(loop, "MOST_IN_FLIGHT", 50)
+    await flooded(53, 25)
+
+
+async def flooded(pods: int, limit: int) -> None:
+    """Let a tenant's pods wait for volumes, and judge what becomes of the others."""
+    world = World(1)
+    for number in range(10):
+        world.node(f"n{number}", cpu="200", pods="200")
+    world.outside.put("/apis/storage.k8s.io/v1/storageclasses", CLASS)
+    world.outside.put("/api/v1/namespaces", {"metadata": {"name": "tenant"}})
+    async with world.running(1):
+        for number in range(pods):
+            world.claim("tenant", f"c{number}", "nobody")
+            world.pod(f"w{number}", "100m", "tenant", spec=with_claim(f"c{number}"))
+        await world.pass_time(60)
+        world.pod("plain")
+        world.pod("critical", spec={"priorityClassName": "system-cluster-critical"})
+        world.pod("own", "100m", "tenant")
+        took_s = await world.until(lambda: len(world.unbound()) == pods)
+        engine = world.replicas[0].daemon.engine
+        waiting = len(engine.bindings.pre_bind)
+        conditions = [world.condition(f"w{number}", "tenant") for number in range(pods)]
+        # A place that is given back goes to one who waits for it.
+        inside = next(n for n in range(pods) if conditions[n]["reason"] == "WaitingOnPreBind")
+        world.outside.remove(f"/api/v1/namespaces/tenant/pods/w{inside}")
+        await world.pass_time(5)
+        assert limit == len(engine.bindings.pre_bind)
+
+    assert took_s < 5
+    assert limit == waiting
+    reasons = sorted(one["reason"] for one in conditions)
+    assert ["Unschedulable"] * (pods - limit) + ["WaitingOnPreBind"] * limit == reasons
+    (refused,) = {one["message"] for one in conditions if one["reason"] == "Unschedulable"}
+    assert f"{limit} pods of the namespace tenant wait for their volumes or claims" in refused
+
+
+def with_claim(name: str) -> dict[str, object]:
+    """Return the volume of a pod that asks for a claim."""
+    return {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]}

@@ -1,0 +1,246 @@
+"""Two replicas of the real daemon, one store, and a network between them, on one clock that jumps.
+
+Everything of the daemon is the product's own but for two doors: the client is `Wiring`, and the solver
+answers in this process. One seed makes one run.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.base.meters import Meters
+from scheduler.cli.installed import registry
+from scheduler.config import Loaded, default_config
+from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.sandbox.kinds.kinds import PODS
+from scheduler.sandbox.start import new_store
+from scheduler.serve.app import Address
+from scheduler.workers.jobs import KINDS
+from scheduler.workers.outcome import Outcome
+from tests.unit.kube.memoryapi import LoopClock
+from tests.world.history import History
+from tests.world.network import Wiring
+
+# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+pytestmark = pytest.mark.looptime
+
+POD_GROUP = "scheduling.x-k8s.io/pod-group"
+Object = dict[str, Any]
+# Files are read here and not while a loop runs: the definitions of kinds, the plugins.
+REGISTRY = registry()
+LOADED = default_config(REGISTRY)
+new_store(LoopClock())
+
+
+class Inline:
+    """The helper process without a process."""
+
+    async def start(self) -> None:
+        """Be there."""
+
+    async def close(self) -> None:
+        """Be gone."""
+
+    async def run(self, kind: str, payload: Any, limit_s: float) -> Outcome:
+        """Do the job at once."""
+        del limit_s
+        data = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
+        body, blob = KINDS[kind](data)
+        await asyncio.sleep(0.01)
+        return Outcome("done", body, blob)
+
+
+class Replica:
+    """One process; `kill` leaves it no time to give anything back."""
+
+    def __init__(self, world: "World", number: int) -> None:
+        self.wiring = Wiring(world.store, Random(world.random.getrandbits(32)))
+        self.wiring.accident = world.refusal
+        self.meters = Meters()
+        self.daemon = Daemon(
+            world.loaded,
+            world.registry,
+            self.wiring,  # type: ignore[arg-type]
+            clock=world.clock,
+            random=Random(world.random.getrandbits(32)),
+            meters=self.meters,
+            options=DaemonOptions("world", Address(port=0), seed=number),
+        )
+        self.daemon._solving._pool = Inline()  # type: ignore[assignment]
+        self.task: asyncio.Task[int] | None = None
+
+    def start(self) -> None:
+        """Begin to live."""
+        self.task = asyncio.create_task(self.daemon.run())
+
+    async def kill(self) -> None:
+        """Die at once: what has been sent arrives, and nothing more leaves."""
+        self.wiring.cut_off()
+        await self._ended()
+
+    async def leave(self) -> None:
+        """End as SIGTERM ends it."""
+        self.daemon.stop()
+        assert self.task is not None
+        await self.task
+
+    async def _ended(self) -> None:
+        assert self.task is not None
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+class World:
+    """The store, who watches it, and the replicas."""
+
+    def __init__(self, seed: int, *, lag_s: float = 0.0, loaded: Loaded | None = None) -> None:
+        self.random = Random(seed)
+        self.clock = LoopClock()
+        self.store = new_store(self.clock, seed=seed, history=2048)
+        self.registry = REGISTRY
+        self.loaded = loaded or LOADED
+        self.history = History(lag_s)
+        self.refusals: dict[str, Any] = {}
+        self.writes: dict[str, int] = {}
+        self.store.listen(self._changed)
+        # What users, controllers and kubelets do goes by a wire of their own, without accidents.
+        self.outside = Wiring(self.store, Random(seed))
+        self.replicas: list[Replica] = []
+        self._number = 0
+
+    @asynccontextmanager
+    async def running(self, replicas: int = 2) -> AsyncIterator["World"]:
+        """Run so many replicas until the block ends."""
+        for _ in range(replicas):
+            self.add()
+            await asyncio.sleep(1)
+        try:
+            yield self
+        finally:
+            for replica in list(self.replicas):
+                await replica.kill()
+                await asyncio.gather(*replica.wiring.under_way, return_exceptions=True)
+
+    def add(self) -> Replica:
+        """Start another replica."""
+        self._number += 1
+        replica = Replica(self, self._number)
+        self.replicas.append(replica)
+        replica.start()
+        return replica
+
+    async def revive(self) -> None:
+        """Start anew whoever has ended, as a Deployment would."""
+        for replica in list(self.replicas):
+            if replica.task is not None and replica.task.done():
+                self.replicas.remove(replica)
+                await asyncio.gather(*replica.wiring.under_way, return_exceptions=True)
+                self.add()
+
+    def refusal(self, method: str, path: str) -> Any:
+        """Return what befalls a request, by the beginning of its path."""
+        del method
+        for prefix, accident in self.refusals.items():
+            if path.startswith(prefix):
+                return accident
+        return None
+
+    # What users and controllers do
+
+    def node(self, name: str, cpu: str = "8", pods: str = "110", **labels: str) -> None:
+        """Add a node."""
+        room = {"cpu": cpu, "memory": "64Gi", "pods": pods}
+        status = {
+            "capacity": room,
+            "allocatable": room,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }
+        meta = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
+        self.outside.put("/api/v1/nodes", {"metadata": meta, "status": status})
+
+    def pod(self, name: str, cpu: str = "1", namespace: str = "default", **more: Any) -> str:
+        """Add a pod that is to be placed; return its uid."""
+        resources = {"requests": {"cpu": cpu, "memory": "64Mi"}}
+        spec = {
+            "schedulerName": "trellis",
+            "containers": [{"name": "c", "image": "i", "resources": resources}],
+            **more.pop("spec", {}),
+        }
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        meta = {"name": name, "namespace": namespace, **more}
+        made = self.outside.put(path, {"metadata": meta, "spec": spec})
+        return str(made["metadata"]["uid"])
+
+    def claim(self, namespace: str, name: str, storage_class: str) -> None:
+        """Add a claim of one gibibyte."""
+        spec = {
+            "storageClassName": storage_class,
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+        self.outside.put(path, {"metadata": {"name": name}, "spec": spec})
+
+    def condition(self, name: str, namespace: str = "default") -> Object:
+        """Return the PodScheduled condition of a pod, empty when it has none."""
+        pod = self.outside.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
+        found = pod["status"].get("conditions", ())
+        return next((one for one in found if one["type"] == "PodScheduled"), {})
+
+    def foreign(self, name: str, node: str, cpu: str = "1") -> None:
+        """Add a pod that somebody else has bound already."""
+        self.pod(name, cpu, spec={"nodeName": node})
+
+    def gang(self, name: str, size: int = 8, cpu: str = "1") -> None:
+        """Add a PodGroup and its members."""
+        path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
+        self.outside.put(path, {"metadata": {"name": name}, "spec": {"minMember": size}})
+        for number in range(size):
+            self.pod(f"{name}-{number}", cpu, labels={POD_GROUP: name})
+
+    def pods(self) -> dict[str, Object]:
+        """Return all pods by uid, as they are now."""
+        return {stored.obj["metadata"]["uid"]: stored.obj for stored in self.store.list(PODS)}
+
+    def unbound(self) -> list[str]:
+        """Return the pods without a node."""
+        pods = (stored.obj for stored in self.store.list(PODS))
+        return sorted(pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName"))
+
+    def remove_pod(self, name: str) -> None:
+        """Take a pod of the namespace default away."""
+        self.outside.remove(f"/api/v1/namespaces/default/pods/{name}")
+
+    def is_settled(self, groups: dict[str, int]) -> bool:
+        """Whether no group is bound in part, and nobody waits who would fit on some node."""
+        pods = self.pods()
+        if self.history.partial(groups, POD_GROUP, pods):
+            return False
+        waiting = [
+            pod
+            for pod in pods.values()
+            if not pod["spec"].get("nodeName")
+            and not pod["metadata"].get("labels", {}).get(POD_GROUP)
+        ]
+        return not any(self.history.fits(pod) for pod in waiting)
+
+    async def until(self, holds: Any, timeout_s: float = 120.0) -> float:
+        """Let time pass until something holds; return how long it took, in virtual seconds."""
+        began = self.clock.now()
+        while not holds():
+            assert self.clock.now() - began < timeout_s, "it does not come true"
+            await asyncio.sleep(0.25)
+        return self.clock.now() - began
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass."""
+        await asyncio.sleep(seconds)
+
+    def _changed(self, resource: Any, change: Any) -> None:
+        self.writes[resource.kind] = self.writes.get(resource.kind, 0) + 1
+        self.history.take(resource.kind, change.type, change.stored.obj, self.clock.now())
