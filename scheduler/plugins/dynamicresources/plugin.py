@@ -91,11 +91,11 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self.key_follows = (self._classes,)
         self._serving = (-1, class_of({}))
 
-    def key(self, pod: Pod) -> Hashable | None:
-        """Return None for pods that need no devices."""
+    def key(self, pod: Pod) -> Hashable:
+        """Return one key for all pods that need no devices: every node is as good for them."""
         if pod.spec.resource_claims or self._served(counted(pod_requests(pod))):
             return EACH_POD
-        return None
+        return ()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a pod back until its claims are there."""

@@ -63,7 +63,9 @@ def test_a_huge_number_harms_nobody(place: str, number: str):
     """The object is left out or its amounts are clamped; other pods are bound, and the log replays."""
     faults: list[Fault] = []
     decoders = {kind: Decoder(BY_KIND[kind], faults.append) for kind in ("Node", "Pod")}
-    odd = node("odd") if PLACES[place][0] == "Node" else pod("odd", spec={"schedulerName": "trellis"})
+    odd = (
+        node("odd") if PLACES[place][0] == "Node" else pod("odd", spec={"schedulerName": "trellis"})
+    )
     registry = Registry(IN_TREE)
     engine = Engine(default_config(registry).profiles, registry)
     for kind in ("Node", "Pod", "Namespace"):

@@ -5,6 +5,7 @@ from scheduler.engine.effects import Answer, Bind, Call, Listed, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.objects.plain import read_node, read_object, read_pod
+from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import pod
 from scheduler.testing.scene import NOW
@@ -99,6 +100,11 @@ class Daemon:
         """Answer a call; return the calls that follow."""
         self.engine.handle(Answer(call.id, code, message=message, body=body), self.now)
         return self.run()
+
+    def catalog(self):
+        """Return what the engine knows of devices."""
+        trackers = self.engine.intake.trackers.values()
+        return next(one for one in trackers if isinstance(one, DeviceCatalog))
 
     def bound(self):
         """Return the nodes that pods were bound to, in order."""

@@ -141,7 +141,7 @@ def test_devices_set_aside_are_nobody_elses():
     (second,) = daemon.answer(first, body=claim("c", finalizers=[FINALIZER]))
     done = claim("c", status=allocated("g0", users=["p"]), resourceVersion="7")
     daemon.answer(second, body=done)
-    catalog = daemon.engine.intake.trackers["DeviceCatalog"]
+    catalog = daemon.catalog()
     device = ("gpu.example.com", "n1", "g0")
     assert catalog.in_use.has(device)
     daemon.see(done, "MODIFIED")
@@ -170,7 +170,7 @@ def test_a_claim_that_somebody_else_allocated_is_left_alone():
     theirs = claim("c", status=allocated("g1"), resourceVersion="9")
     assert [] == daemon.answer(read, body=theirs)
     assert "claim default/c got allocated elsewhere in the meantime" in daemon.messages()[-1]
-    assert not daemon.engine.intake.trackers["DeviceCatalog"].in_use.whole
+    assert not daemon.catalog().in_use.whole
 
 
 def test_a_write_without_an_answer_is_looked_up():
@@ -197,7 +197,7 @@ def test_a_pod_that_is_not_bound_leaves_the_claims_it_was_written_to():
         undo.body["status"],
     )
     assert "add finalizer to claim default/e: not allowed" in daemon.messages()[-1]
-    in_use = daemon.engine.intake.trackers["DeviceCatalog"].in_use.whole
+    in_use = daemon.catalog().in_use.whole
     assert {("gpu.example.com", "n1", "g0"): 1} == in_use
 
 
