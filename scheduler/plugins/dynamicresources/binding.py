@@ -15,6 +15,10 @@ class BindingError(Exception):
     """A driver has given up on a device."""
 
 
+class BindingTimeoutError(BindingError):
+    """A driver took too long."""
+
+
 def awaits_devices(claim: ResourceClaim) -> bool:
     """Whether a claim got a device that must be made ready."""
     allocation = claim.status.allocation

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import IdColumn
+from scheduler.base.meters import Meters
 from scheduler.objects.claims import EXTENDED_RESOURCE_CLAIM, DeviceResult, ResourceClaim
 from scheduler.objects.node import Node
 from scheduler.plugins.dynamicresources.contents import Contents
@@ -47,6 +48,8 @@ class DeviceCatalog:
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
+        # Set by `measure`; nobody counts in tests of the plugin alone.
+        self.meters: Meters | None = None
         self.contents = Contents()
         self._clear()
 
@@ -104,6 +107,10 @@ class DeviceCatalog:
         if self._cluster is not None:
             twin.rebuild(self._cluster)
         return twin
+
+    def measure(self, meters: Meters) -> None:
+        """Let the plugin count what it does."""
+        self.meters = meters
 
     # Questions.
 

@@ -19,6 +19,7 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources import writing
 from scheduler.plugins.dynamicresources.binding import (
     BindingError,
+    BindingTimeoutError,
     awaits_devices,
     has_timed_out,
     is_ready,
@@ -65,7 +66,11 @@ class PreBinding:
             return SUCCESS
         text = f"waiting for binding conditions for device on node {node}"
         yield PodEvent(PENDING_REASON, "Scheduling", text)
-        return (yield from self._wait({claim.key for claim in waiting}))
+        since = self._handle.now()
+        keys = {devices.written.get(identity(one), one).key for one in waiting}
+        status, word = yield from self._wait(keys)
+        self._count_waited(cycle.profile, keys, word, self._handle.now() - since)
+        return status
 
     def undo(self, pod: Pod, devices: PodDevices) -> tuple[ApiCall, ...]:
         """Give back what was set aside; return the calls that take back what was written."""
@@ -94,7 +99,12 @@ class PreBinding:
         pod, uid = cycle.pod, identity(claim)
         extended = allocated.extended if allocated is not None else None
         if extended is not None:
-            claim = yield from writing.make(pod, extended, lambda: _suffix(cycle))
+            try:
+                claim = yield from writing.make(pod, extended, lambda: _suffix(cycle))
+            except WriteError:
+                self._count_made("failure")
+                raise
+            self._count_made("success")
             devices.written[uid] = claim
             self._catalog.move(uid, claim)
         allocation = None
@@ -110,8 +120,8 @@ class PreBinding:
         if extended is not None:
             yield from writing.tell_pod(pod, written, extended)
 
-    def _wait(self, keys: set[str]) -> Generator[BindStep, CallResult, Status]:
-        """Wait until all devices of these claims are ready."""
+    def _wait(self, keys: set[str]) -> Generator[BindStep, CallResult, tuple[Status, str]]:
+        """Wait until all devices of these claims are ready; return the status, and in one word why."""
 
         def are_ready() -> bool:
             for key in sorted(keys):
@@ -120,18 +130,38 @@ class PreBinding:
                     raise BindingError(f'could not find ResourceClaim "{key}"')
                 if not is_ready(claim):
                     if has_timed_out(claim, self._handle.now(), self._timeout_s):
-                        raise BindingError(_timed_out(claim.metadata.name))
+                        raise BindingTimeoutError(_timed_out(claim.metadata.name))
                     return False
             return True
 
         try:
             answer = yield WaitUntil(are_ready, (CLAIM,), self._timeout_s)
+        except BindingTimeoutError as fault:
+            return Status(Code.ERROR, (str(fault),)), "timeout"
         except BindingError as fault:
-            return Status(Code.ERROR, (str(fault),))
+            return Status(Code.ERROR, (str(fault),)), "failed"
         if answer.ok:
-            return SUCCESS
+            return SUCCESS, "success"
         first = min(keys).partition("/")[2]
-        return Status(Code.ERROR, (_timed_out(first),))
+        return Status(Code.ERROR, (_timed_out(first),)), "timeout"
+
+    def _count_made(self, status: str) -> None:
+        meters = self._catalog.meters
+        if meters is not None:
+            meters.resourceclaim_creates.labels(status).inc()
+
+    def _count_waited(self, profile: str, keys: set[str], word: str, waited_s: float) -> None:
+        """Count the devices that were waited for, and how long, by driver."""
+        meters = self._catalog.meters
+        claims = [self._catalog.claim(key) for key in keys] if meters is not None else []
+        for claim in claims:
+            allocation = claim.status.allocation if claim is not None else None
+            if meters is None or allocation is None:
+                continue
+            for one in allocation.devices.results:
+                meters.binding_conditions_wait.labels(profile, one.driver, word).observe(waited_s)
+                if one.binding_conditions:
+                    meters.binding_conditions_allocations.labels(profile, one.driver, word).inc()
 
 
 def _timed_out(claim: str) -> str:

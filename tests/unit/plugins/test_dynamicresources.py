@@ -245,6 +245,10 @@ def test_a_pod_waits_for_its_devices_to_be_ready():
         daemon.see(claim("c", status=status, resourceVersion="8"), "MODIFIED")
         daemon.run()
         assert bound == daemon.bound()
+        meters = daemon.engine.observation.meters
+        word = "success" if bound else "failed"
+        counted = meters.binding_conditions_allocations.labels("trellis", "gpu.example.com", word)
+        assert 1 == counted.value
         if not bound:
             text = 'device binding failed: claim=c, reason=R, message="m"'
             assert daemon.messages()[-1].endswith(text)
@@ -269,6 +273,7 @@ def test_a_claim_is_made_for_extended_resources():
     mapping = tell.body["status"]["extendedResourceClaimStatus"]
     assert meta["name"] == mapping["resourceClaimName"]
     assert "container-0-request-" in mapping["requestMappings"][0]["requestName"]
+    assert 1 == daemon.engine.observation.meters.resourceclaim_creates.labels("success").value
     undo = daemon.answer(tell, 403, message="no")
     assert ["DELETE"] == [call.method for call in undo if call.method == "DELETE"]
 
