@@ -105,6 +105,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             for _ in claims_of(pod, self._claims):
                 pass
         except NotReadyError as fault:
+            if fault.missing:
+                self.handle.missing(pod, self.name, CLAIM, str(fault))
             return unresolvable(str(fault))
         return None
 

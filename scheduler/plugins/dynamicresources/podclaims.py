@@ -14,7 +14,11 @@ CLAIM = "ResourceClaim"
 
 
 class NotReadyError(Exception):
-    """Why a pod has to wait before it can be tried."""
+    """Why a pod has to wait before it can be tried; `missing` is a claim that it names and nobody made."""
+
+    def __init__(self, text: str, *, missing: str = "") -> None:
+        super().__init__(text)
+        self.missing = missing
 
 
 def claims_of(pod: Pod, claims: Mapping[str, ResourceClaim]) -> Iterator[ResourceClaim]:
@@ -26,7 +30,8 @@ def claims_of(pod: Pod, claims: Mapping[str, ResourceClaim]) -> Iterator[Resourc
             continue
         claim = claims.get(f"{namespace}/{name}")
         if claim is None:
-            raise NotReadyError(f'could not find ResourceClaim "{namespace}/{name}"')
+            text = f'could not find ResourceClaim "{namespace}/{name}"'
+            raise NotReadyError(text, missing=entry.resource_claim_name or "")
         if claim.metadata.deletion_timestamp is not None:
             raise NotReadyError(f'resourceclaim "{name}" is being deleted')
         if entry.resource_claim_name is None and not is_for(pod, claim):

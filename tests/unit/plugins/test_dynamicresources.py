@@ -300,6 +300,16 @@ def test_what_wakes_a_pod():
     assert not helps("delete", None, claim("c"))
 
 
+def test_the_owner_of_a_held_pod_is_told():
+    """Of a claim that the pod names and nobody has made; then the pod waits for it in silence."""
+    daemon = world(claiming("p", "absent"))
+    daemon.run()
+    notes = [one.note for one in daemon.effects if getattr(one, "reason", "") == "MissingObject"]
+    assert ['could not find ResourceClaim "default/absent"'] == notes
+    daemon.see(claim("absent", finalizers=[FINALIZER]))
+    assert ["PATCH"] == [call.method for call in daemon.run()]
+
+
 def test_a_pod_is_held_until_its_claims_are_there():
     """In kube-scheduler's words."""
     scene = Scene(DynamicResources)
