@@ -79,7 +79,10 @@ def _pool(random, driver, name, node):
 def _where(random, node):
     if node is not None:
         return {"nodeName": node["metadata"]["name"]}
-    return random.choice(({"allNodes": True}, _zone(random), {"perDeviceNodeSelection": True}))
+    one = {"nodeName": f"n{random.randint(0, 2)}"}
+    return random.choice(
+        ({"allNodes": True}, _zone(random), {"perDeviceNodeSelection": True}, one, one)
+    )
 
 
 def _zone(random):

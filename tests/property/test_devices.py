@@ -156,6 +156,35 @@ def check(seed):
     assert fresh.columns() == room.catalog.columns(), f"{seed}, rebuilt"
 
 
+def test_a_serial_number_counts_as_soon_as_it_is_named():
+    """What made no device unlike another tells them apart once a selector asks for it."""
+    devices = [
+        {
+            "name": f"d{i}",
+            "attributes": {"serial": {"string": f"s{i}"}, "even": {"bool": i % 2 == 0}},
+        }
+        for i in range(100)
+    ]
+    pool = {"name": "n0", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": "n0", "pool": pool, "devices": devices}
+    nodes = [{"metadata": {"name": "n0"}}]
+    classes = [{"metadata": {"name": "any"}, "spec": {}}]
+
+    def claims(expression):
+        ask = {"deviceClassName": "any", "selectors": [{"cel": {"expression": expression}}]}
+        meta = {"name": "c", "namespace": "default", "uid": "c"}
+        requests = [{"name": "r", "exactly": ask}]
+        return [{"metadata": meta, "spec": {"devices": {"requests": requests}}}]
+
+    room = Room()
+    slices = [{"metadata": {"name": "s"}, "spec": spec}]
+    fill(room, (nodes, slices, classes, [], []))
+    path = 'device.attributes["gpu.example.com"]'
+    for expression, device in ((f"!{path}.even", "d1"), (f'{path}.serial == "s97"', "d97")):
+        ((found,),) = room.found(claims(expression))["n0"]
+        assert device == found[1][2]
+
+
 @pytest.mark.parametrize("part", range(5))
 def test_plugin_and_reference_agree(part):
     """Whatever one gives on a node the other gives: the same devices, or the same kind of no."""
