@@ -36,8 +36,9 @@ class FiguresSettings(msgspec.Struct, frozen=True):
 
 
 class AppGroupSettings(msgspec.Struct, frozen=True):
-    """By which table the placed cost of an application is summed up."""
+    """Where AppGroups are looked for, and by which table placed cost is summed up: as the plugins do."""
 
+    namespaces: tuple[str, ...] = ("default",)
     network_topology: str = "nt-default"
     weights: str = "UserDefined"
 

@@ -142,8 +142,8 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "AppGroupOperator": {
         "enabled": "false: leave the kind to somebody else",
-        "networkTopologyName": "whose table of costs an application is summed up by",
-        "weightsName": "which table",
+        "networkTopologyName": "whose table of costs an application is summed up by; empty: the one that the network plugin reads",
+        "weightsName": "which table; empty: the one that the network plugin reads",
     },
     "Operator": {"enabled": "false: leave the kind to somebody else"},
     "NodeMetricOperator": {

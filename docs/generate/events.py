@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from docs.generate import markdown
 from scheduler.cli.installed import registry
 from scheduler.daemon.supervisor import NOT_RELOADED, RELOADED
@@ -17,6 +19,8 @@ from scheduler.objects.pod import Pod, PodMeta, PodSpec
 from scheduler.plugins.loadaware.plugin import EVENT_EXPIRED
 from scheduler.plugins.loadaware.telling import silence
 from scheduler.plugins.numa.plugin import STALE_EVENT
+from scheduler.state.podindex import place
+from scheduler.state.shapes import Shapes
 
 PLUGINS = Path(__file__).parents[2] / "scheduler" / "plugins"
 
@@ -41,6 +45,8 @@ _POD: Final = Pod(
     metadata=PodMeta(namespace="NAMESPACE", name="NAME", uid="UID"),
     spec=PodSpec(scheduler_name="PROFILE"),
 )
+_PLACED: Final = place(_POD, Shapes().of(_POD), "NODE")
+_BY: Final = failure.Preemption(_POD, "NODE", "PLUGIN")
 _NODE: Final = Node(metadata=NodeMeta(name="NODE"))
 _STARTS: Final = ("node(s) ", "Insufficient ", "Too many ")
 
@@ -62,8 +68,14 @@ def events() -> Iterator[Told]:
     yield _told(failed, "an attempt failed; the text is that of the condition")
     waiting = failure.waiting_event(_POD, "TEXT", 0.0)
     yield _told(waiting, "its node is chosen, and its volumes are not ready for half a minute")
-    preempted = failure.preempted_event(_POD, _POD, "NODE", assumed=False, now=0.0)
-    yield _told(preempted, "it is evicted for a pod of higher priority")
+    yield _told(
+        failure.preempted_event(_PLACED, _BY, 0.0), "it is evicted for a pod of higher priority"
+    )
+    together = msgspec.structs.replace(_BY, node="ANOTHER")
+    yield _told(failure.preempted_event(_PLACED, together, 0.0), "so is the rest of its group")
+    for_group = msgspec.structs.replace(_BY, group="GROUP")
+    yield _told(failure.preempted_event(_PLACED, for_group, 0.0), "it is evicted for a group")
+    yield _told(failure.preempting_event(_BY, (_PLACED,), 0.0), "pods are evicted for it")
     missing = failure.missing_event(_POD, "TEXT", 0.0)
     yield _told(missing, "an AppGroup or NetworkTopology that its labels ask for is not there")
     expired = failure.node_event(_NODE, "PROFILE", EVENT_EXPIRED, silence(0.0, 600.0), 0.0)

@@ -1,7 +1,8 @@
 """What the placed pods of an application cost each other: least, mean and greatest, by workload.
 
-The same figures that NetworkOverhead scores by: 0 on one node, 1 in one zone, the table's cost between
-zones and regions, 100 where nobody knows. Pure; the operator hands in nodes and tables.
+The same figures that NetworkOverhead scores by and `explain` shows: 0 on one node, 1 in one zone, the
+table's cost between zones and regions (`objects.networkways`), 100 where nobody knows. Pure; the operator
+hands in nodes and tables.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from operators.appgroup.status import MOST_WORKLOADS, ObservedPod
+from operators.appgroup.status import ObservedPod
 from operators.turns import Steps, at_once
+from scheduler.objects.grouporder import MOST_WORKLOADS, finder
 from scheduler.objects.groups import AppGroupSpec
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology, Statistics
+from scheduler.objects.networkways import REGION, ZONE, Ways
 from scheduler.objects.node import Node
 
 SAME_NODE, SAME_ZONE, UNKNOWN = 0, 1, 100
@@ -29,8 +32,7 @@ class Places(msgspec.Struct, frozen=True):
     """Region and zone of each node, and the known costs between them."""
 
     of_node: Mapping[str, tuple[str, str]] = {}
-    regions: Mapping[tuple[str, str], int] = {}
-    zones: Mapping[tuple[str, str], int] = {}
+    ways: Ways | None = None
 
     def cost(self, node: str, other: str) -> int:
         """Return the cost from one node to another."""
@@ -43,9 +45,11 @@ class Places(msgspec.Struct, frozen=True):
             return UNKNOWN
         if here == there:
             return SAME_ZONE
-        if here[0] == there[0]:
-            return self.zones.get((here[1], there[1]), UNKNOWN)
-        return self.regions.get((here[0], there[0]), UNKNOWN)
+        if self.ways is None:
+            return UNKNOWN
+        ends = (ZONE, here[1], there[1]) if here[0] == there[0] else (REGION, here[0], there[0])
+        found = self.ways.cost(*ends)
+        return UNKNOWN if found is None else found
 
 
 def places(nodes: Iterable[Node], topology: NetworkTopology | None, weights: str) -> Places:
@@ -57,21 +61,7 @@ def places(nodes: Iterable[Node], topology: NetworkTopology | None, weights: str
         )
         for node in nodes
     }
-    tables: dict[str, dict[tuple[str, str], int]] = {REGION_LABEL: {}, ZONE_LABEL: {}}
-    sources = () if topology is None else (topology.spec.weights, topology.status.weights)
-    for listed in sources:
-        chosen = [one for one in listed or () if one.name == weights]
-        for level in (level for one in chosen for level in one.levels):
-            table = tables.get(level.topology_key)
-            if table is None:
-                continue
-            for origin in level.origins:
-                for way in origin.ways:
-                    if way.network_cost is not None:
-                        table.setdefault((origin.origin, way.destination), way.network_cost)
-        if chosen:
-            break
-    return Places(of_node, tables[REGION_LABEL], tables[ZONE_LABEL])
+    return Places(of_node, None if topology is None else Ways(topology, weights))
 
 
 def statistics(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: Places) -> Summed:
@@ -89,13 +79,15 @@ def summing(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: Places) -> Step
             yield
     by_workload: dict[str, Statistics] = {}
     everything: Counter[int] = Counter()
-    for number, entry in enumerate(spec.members[:MOST_WORKLOADS], 1):
+    members = spec.members[:MOST_WORKLOADS]
+    find = finder(members)
+    for number, entry in enumerate(members, 1):
         if not number % WORKLOADS_AT_A_TIME:
             yield
         costs: Counter[int] = Counter()
         here = nodes.get(entry.workload.label)
         for dependency in entry.dependencies if here else ():
-            there = nodes.get(dependency.workload.label)
+            there = nodes.get(find(dependency.workload) or dependency.workload.label)
             if here and there:
                 costs.update(_pairs(here, there, at))
         if costs:

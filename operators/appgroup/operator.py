@@ -38,23 +38,19 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
 
     async def gather(self) -> None:
         """Sort the placed pods by group, and look up where nodes stand."""
-        view = self.around.view
+        view, wanted = self.around.view, self.around.settings.app_group
         pods: dict[Key, list[ObservedPod]] = defaultdict(list)
         odd: Counter[tuple[Key, str]] = Counter()
         async for handful in in_turns(list(view.pods()) if self.objects else ()):
-            for key, some in by_group(handful, self.objects).items():
+            for key, some in by_group(handful, self.objects, wanted.namespaces).items():
                 pods[key] += some
             odd.update(misspelt(handful, self.objects))
         self._pods, self._odd = pods, oddities(odd)
         self._summed = {}
-        wanted = self.around.settings.app_group
         topologies: Mapping[str, NetworkTopology] = view.objects("NetworkTopology")
-        named = [
-            one
-            for key, one in sorted(topologies.items())
-            if key.partition("/")[2] == wanted.network_topology
-        ]
-        self._at = costs.places(view.nodes(), named[0] if named else None, wanted.weights)
+        keys = [f"{namespace}/{wanted.network_topology}" for namespace in wanted.namespaces]
+        topology = next((topologies[key] for key in keys if key in topologies), None)
+        self._at = costs.places(view.nodes(), topology, wanted.weights)
 
     async def surroundings(self, key: Key, obj: AppGroup) -> Hashable:
         """Return the group's pods, what is odd about others, and what they cost each other."""

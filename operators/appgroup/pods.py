@@ -1,18 +1,18 @@
 """Which pods belong to which AppGroup, as the scheduler's memory shows them. Pure.
 
-A pod names its group by a label, without a namespace: it belongs to the group of that name in its own
-namespace, and where there is none to those of that name elsewhere (D8).
+A pod names its group by a label, without a namespace: which one is meant, `objects.groups.namespace_of`
+tells operators and plugins alike.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from operators.appgroup.status import ObservedPod
 from scheduler.base.text import did_you_mean
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
+from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, namespace_of
 from scheduler.objects.pod import Pod
 
 Key = tuple[str, str]  # namespace, name
@@ -37,8 +37,13 @@ MISSPELT = (
 )
 
 
-def by_group(pods: Iterable[OnNode], groups: Iterable[Key]) -> Mapping[Key, list[ObservedPod]]:
-    """Return the placed pods of each group, in order of arrival."""
+def by_group(
+    pods: Iterable[OnNode], groups: Iterable[Key], namespaces: Sequence[str]
+) -> Mapping[Key, list[ObservedPod]]:
+    """Return the placed pods of each group, in order of arrival.
+
+    `namespaces` are those where the plugins look for AppGroups besides the pod's own.
+    """
     places: dict[str, set[str]] = defaultdict(set)
     for namespace, name in groups:
         places[name].add(namespace)
@@ -46,7 +51,9 @@ def by_group(pods: Iterable[OnNode], groups: Iterable[Key]) -> Mapping[Key, list
     for placed in pods:
         meta = placed.pod.metadata
         name = meta.labels.get(GROUP_LABEL, "")
-        if name not in places:
+        there = places.get(name)
+        home = namespace_of(there, meta.namespace, namespaces) if there else None
+        if home is None:
             continue
         observed = ObservedPod(
             meta.namespace,
@@ -55,9 +62,7 @@ def by_group(pods: Iterable[OnNode], groups: Iterable[Key]) -> Mapping[Key, list
             placed.pod.status.phase,
             placed.node,
         )
-        own = meta.namespace in places[name]
-        for namespace in (meta.namespace,) if own else sorted(places[name]):
-            found[namespace, name].append(observed)
+        found[home, name].append(observed)
     return found
 
 

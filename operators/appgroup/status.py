@@ -13,10 +13,17 @@ from typing import Any
 
 import msgspec
 
-from operators.appgroup.order import ALGORITHMS, DEFAULT_ALGORITHM, Order, finder, order_of
 from operators.turns import Steps, at_once
 from scheduler.base.errors import ObjectError
 from scheduler.base.text import did_you_mean
+from scheduler.objects.grouporder import (
+    ALGORITHMS,
+    DEFAULT_ALGORITHM,
+    MOST_WORKLOADS,
+    Order,
+    finder,
+    order_of,
+)
 from scheduler.objects.groups import (
     AppGroupSpec,
     AppGroupStatus,
@@ -32,7 +39,6 @@ from scheduler.objects.quantity import quantity
 READY, CYCLIC, UNKNOWN_WORKLOADS = "Ready", "Cyclic", "UnknownWorkloads"
 SHOWN = 3  # faults that a message names before it only counts them
 LISTED_PODS = 500
-MOST_WORKLOADS = 1000
 MOST_COMPARED = 200
 HIGHEST_COST = 10_000
 

@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from operators.appgroup.order import finder
+from operators.appgroup.pods import Key
 from scheduler.base.errors import ObjectError
+from scheduler.objects.grouporder import finder
 from scheduler.objects.groups import Dependency, Workload
 from scheduler.objects.network import (
     REGION_LABEL,
@@ -44,11 +45,11 @@ class Link(NamedTuple):
     destination: str
 
 
-def booked(groups: Mapping[str, Sequence[Workload]], pods: Mapping[str, Pods]) -> dict[Link, int]:
+def booked(groups: Mapping[Key, Sequence[Workload]], pods: Mapping[Key, Pods]) -> dict[Link, int]:
     """Return what all groups book per link in bit/s; links without bookings are left out."""
     totals: Counter[Link] = Counter()
-    for name, workloads in groups.items():
-        totals.update(booked_by(workloads, pods.get(name, {})))
+    for key, workloads in groups.items():
+        totals.update(booked_by(workloads, pods.get(key, {})))
     return dict(totals)
 
 
@@ -63,14 +64,23 @@ def has_capacities(table: Weights) -> bool:
 
 
 def with_capacities(table: Weights, listed: Sequence[Weights]) -> Weights:
-    """Return a table whose ways carry what the user's tables say; the first entry of a way counts."""
+    """Return a table whose ways carry what the user's tables say; the first entry of a way counts.
+
+    What the user lists in one direction only holds for each direction that was measured.
+    """
     known: dict[Link, Quantity] = {}
-    for level, origin, way in ((a, b, c) for one in listed for a, b, c in _entries(one)):
+    told = [entry for one in listed for entry in _entries(one)]
+    for level, origin, way in told:
         if way.bandwidth_capacity is not None:
             link = Link(level.topology_key, origin.origin, way.destination)
             known.setdefault(link, way.bandwidth_capacity)
     if not known:
         return table
+    own = {Link(level.topology_key, o.origin, way.destination) for level, o, way in told}
+    for link, capacity in list(known.items()):
+        back = Link(link.topology_key, link.destination, link.origin)
+        if back not in own:
+            known[back] = capacity
 
     def limited(key: str, origin: Origin) -> Origin:
         ways = tuple(
@@ -113,12 +123,11 @@ def is_links_only(table: Weights) -> bool:
 def with_bookings(table: Weights, amounts: Mapping[Link, int]) -> Weights:
     """Return a table with `bandwidthAllocated` at each way that has a capacity.
 
-    A way listed in one direction carries both.
+    A way listed in one direction carries both; listed in both, each carries its own.
     """
     listed = {
         Link(level.topology_key, origin.origin, way.destination)
         for level, origin, way in _entries(table)
-        if way.bandwidth_capacity is not None
     }
 
     def held(key: str, origin: Origin) -> tuple[Cost, ...]:

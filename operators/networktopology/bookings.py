@@ -10,9 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from operators.appgroup.pods import Key
 from operators.networktopology.allocated import Link, Place, booked_by
 from operators.turns import in_turns
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup, Workload
+from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, Workload, namespace_of
 from scheduler.state.view import ClusterView
 
 
@@ -25,48 +26,55 @@ class _Group(NamedTuple):
 
 
 class Bookings:
-    """Counts pods when asked and remembers by group."""
+    """Counts pods when asked and remembers by group.
 
-    def __init__(self, view: ClusterView) -> None:
+    `namespaces` are those where the plugins look for AppGroups besides the pod's own.
+    """
+
+    def __init__(self, view: ClusterView, namespaces: Sequence[str]) -> None:
         self._view = view
-        self._groups: dict[str, _Group] = {}
+        self._namespaces = namespaces
+        self._groups: dict[Key, _Group] = {}
         self.totals: Mapping[Link, int] = {}
         self.version = 0
 
     async def count(self, places: Mapping[str, Place]) -> None:
         """Bring `totals` up to date; `places` says where nodes are."""
-        groups = self._booking()
-        pods: dict[str, dict[str, Counter[Place]]] = defaultdict(lambda: defaultdict(Counter))
+        there, groups = self._booking()
+        pods: dict[Key, dict[str, Counter[Place]]] = defaultdict(lambda: defaultdict(Counter))
         async for handful in in_turns(list(self._view.pods()) if groups else ()):
             for placed in handful:
-                labels = placed.pod.metadata.labels
-                place = places.get(placed.node)
-                if place is not None and (group := labels.get(GROUP_LABEL)) in groups:
-                    pods[group][labels.get(WORKLOAD_LABEL, "")][place] += 1
-        self._groups = {name: one for name, one in self._groups.items() if name in groups}
+                meta, place = placed.pod.metadata, places.get(placed.node)
+                name = meta.labels.get(GROUP_LABEL, "")
+                if place is None or name not in there:
+                    continue
+                namespace = namespace_of(there[name], meta.namespace, self._namespaces)
+                if namespace is not None and (namespace, name) in groups:
+                    pods[namespace, name][meta.labels.get(WORKLOAD_LABEL, "")][place] += 1
+        self._groups = {key: one for key, one in self._groups.items() if key in groups}
         totals: Counter[Link] = Counter()
         async for some in in_turns(groups.items(), 50):
-            for name, workloads in some:
-                totals.update(self._of(name, workloads, pods.get(name, {})))
+            for key, workloads in some:
+                totals.update(self._of(key, workloads, pods.get(key, {})))
         if totals != self.totals:
             self.totals = totals
             self.version += 1
 
-    def _booking(self) -> dict[str, Sequence[Workload]]:
-        """Return the workloads of the groups that ask for bandwidth: of one name, the first's."""
-        first: dict[str, AppGroup] = {}
-        for _, group in sorted(self._view.objects("AppGroup").items()):
-            first.setdefault(group.metadata.name, group)
-        return {
-            name: group.spec.members
-            for name, group in first.items()
-            if any(on.min_bandwidth for one in group.spec.members for on in one.dependencies)
-        }
+    def _booking(self) -> tuple[Mapping[str, set[str]], Mapping[Key, Sequence[Workload]]]:
+        """Return the namespaces of all groups by name, and the workloads of those that ask for bandwidth."""
+        there: dict[str, set[str]] = defaultdict(set)
+        asking: dict[Key, Sequence[Workload]] = {}
+        for group in self._view.objects("AppGroup").values():
+            meta, members = group.metadata, group.spec.members
+            there[meta.name].add(meta.namespace)
+            if any(on.min_bandwidth for one in members for on in one.dependencies):
+                asking[meta.namespace, meta.name] = members
+        return there, asking
 
     def _of(
-        self, name: str, workloads: Sequence[Workload], pods: Mapping[str, Counter[Place]]
+        self, key: Key, workloads: Sequence[Workload], pods: Mapping[str, Counter[Place]]
     ) -> Mapping[Link, int]:
-        known = self._groups.get(name)
+        known = self._groups.get(key)
         if known is None or known.workloads != workloads or known.pods != pods:
-            known = self._groups[name] = _Group(workloads, pods, booked_by(workloads, pods))
+            known = self._groups[key] = _Group(workloads, pods, booked_by(workloads, pods))
         return known.links

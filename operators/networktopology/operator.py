@@ -57,7 +57,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         super().__init__(around)
         self._measuring = Measuring(around.api, around.clock, around.told)
         self._slices = SliceKeeper(around)
-        self._bookings = Bookings(around.view)
+        self._bookings = Bookings(around.view, around.settings.app_group.namespaces)
         self._nodes: tuple[MeasuredNode, ...] = ()
         self._values: Values = {}
         self._results: dict[Key, Result] = {}

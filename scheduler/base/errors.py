@@ -27,6 +27,13 @@ class InputError(TrellisError):
         self.where = where
 
 
+class MissingError(TrellisError):
+    """What was asked about is not there; `where` names it. The question itself was well put."""
+
+    def __init__(self, message: str, *, where: str) -> None:
+        super().__init__(f"{where}: {message}")
+
+
 class ConfigError(InputError):
     """A configuration file cannot be used."""
 

@@ -6,14 +6,18 @@ size, depth and time, and asked about any number of devices, bounded by CEL's co
 scheduling: plugins and the sandbox hand it texts and devices.
 """
 
-from scheduler.cel.compile import compile_selector
+from scheduler.cel.compile import LONGEST_TEXT, compile_selector
+from scheduler.cel.costs import COST_LIMIT
 from scheduler.cel.device import Attribute, Device
 from scheduler.cel.errors import CelCompileError, CelRuntimeError
 from scheduler.cel.program import Program, Verdict
 from scheduler.cel.quantity import Quantity
+from scheduler.cel.rewrite import replace_texts
 from scheduler.cel.semver import Version
 
 __all__ = [
+    "COST_LIMIT",
+    "LONGEST_TEXT",
     "Attribute",
     "CelCompileError",
     "CelRuntimeError",
@@ -23,4 +27,5 @@ __all__ = [
     "Verdict",
     "Version",
     "compile_selector",
+    "replace_texts",
 ]

@@ -19,6 +19,7 @@ from scheduler.cel.syntax import (
     Message,
     Node,
     Select,
+    balanced,
 )
 
 DEEPEST_NESTING = 110
@@ -186,7 +187,7 @@ class _Parser:
         while self._next.kind == kind:
             operators.append(self._take().at)
             terms.append(self._binary(precedence + 1))
-        return _balanced(_FUNCTION[kind], terms, operators, 0, len(operators) - 1)
+        return balanced(_FUNCTION[kind], terms, operators, 0, len(operators) - 1)
 
     def _operand(self) -> Node:
         """Return the next operand with its signs, fields, calls and indices."""
@@ -396,16 +397,3 @@ def _starts(more: str) -> str:
         f"{{'[', '{{', '(', {closing}'.', '-', '!', {question}'true', 'false', 'null', "
         "NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
     )
-
-
-def _balanced(function: str, terms: list[Node], operators: list[int], low: int, high: int) -> Node:
-    middle = (low + high + 1) // 2
-    left = (
-        terms[middle] if middle == low else _balanced(function, terms, operators, low, middle - 1)
-    )
-    right = (
-        terms[middle + 1]
-        if middle == high
-        else _balanced(function, terms, operators, middle + 1, high)
-    )
-    return Call(operators[middle], function, [left, right])

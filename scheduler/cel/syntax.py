@@ -244,3 +244,15 @@ _COPIERS: dict[type[Node], Callable[[Any], Node]] = {
     Message: lambda n: Message(n.at, n.name, _copied_list(n.values)),
     Fold: _copied_fold,
 }
+
+
+def balanced(function: str, terms: list[Node], operators: list[int], low: int, high: int) -> Node:
+    """Return a chain of one operator as a tree that is as flat as it can be."""
+    middle = (low + high + 1) // 2
+    left = terms[middle] if middle == low else balanced(function, terms, operators, low, middle - 1)
+    right = (
+        terms[middle + 1]
+        if middle == high
+        else balanced(function, terms, operators, middle + 1, high)
+    )
+    return Call(operators[middle], function, [left, right])

@@ -7,7 +7,7 @@ busy. One evaluation runs at a time: it starts the purse anew.
 
 from __future__ import annotations
 
-_MOST = 2_000_000
+_MOST = 300_000
 
 
 class WorkExceededError(Exception):

@@ -15,7 +15,7 @@ from scheduler.base.errors import InputError
 from scheduler.cli.asking import tell
 from scheduler.cli.files import manifest_files, read_bytes, shown
 from scheduler.cli.flags import Output
-from scheduler.whatif.conversion import convert as rewritten
+from scheduler.whatif.conversion import convert_all
 from scheduler.whatif.documents import Source, items_of
 
 
@@ -23,7 +23,12 @@ def convert(filename: list[str] | None, output: Output) -> int:
     """Rewrite older AppGroups, NetworkTopologies and scheduler policies into today's form."""
     if not filename:
         raise InputError("name what to rewrite: -f F")
-    found = [one for name in manifest_files(filename) for one in _of_file(name)]
+    items = [one for name in manifest_files(filename) for one in _of_file(name)]
+    found = []
+    for (_, where), done in zip(items, convert_all(items), strict=True):
+        tell(f"{where}: {change}" for change in done.changes)
+        if done.object is not None:
+            found.append(done.object)
     if output is Output.JSON:
         document = found[0] if len(found) == 1 else _list(found)
         print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
@@ -32,15 +37,11 @@ def convert(filename: list[str] | None, output: Output) -> int:
     return 0
 
 
-def _of_file(name: str) -> list[dict[str, Any]]:
-    found = []
-    for item in items_of(Source(shown(name), read_bytes(name))):
-        raw = msgspec.json.decode(item.raw) if isinstance(item.raw, bytes) else item.raw
-        done = rewritten(raw, item.where)
-        tell(f"{item.where}: {change}" for change in done.changes)
-        if done.object is not None:
-            found.append(done.object)
-    return found
+def _of_file(name: str) -> list[tuple[dict[str, Any], str]]:
+    return [
+        (msgspec.json.decode(item.raw) if isinstance(item.raw, bytes) else item.raw, item.where)
+        for item in items_of(Source(shown(name), read_bytes(name)))
+    ]
 
 
 def _list(found: list[dict[str, Any]]) -> dict[str, Any]:

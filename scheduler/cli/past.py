@@ -128,9 +128,14 @@ async def _leader(cluster: ApiClient, namespace: str, timeout_s: float) -> tuple
     if len(found) != 1:
         count = "no daemon leads" if not found else f"{len(found)} daemons lead"
         raise InputError(f"{count} (Lease {LEASE}); name one", where="--daemon")
-    # A daemon's identity begins with its host, which is the name of its pod.
+    # A daemon's identity begins with its host, which is the name of its pod where it runs in one.
     holder = found[0].spec.holder_identity or ""
-    return found[0].metadata.namespace, holder.rpartition("_")[0] or holder
+    where, host = found[0].metadata.namespace, holder.rpartition("_")[0] or holder
+    pod = f"/api/v1/namespaces/{quote(where, safe='')}/pods/{quote(host, safe='')}"
+    if (await cluster.request("GET", pod, timeout_s=timeout_s)).code == 404:
+        text = f'the leader runs on the host "{host}" and not in a pod'
+        raise InputError(f"{text}: name its address, https://{host}:{PORT}", where="--daemon")
+    return where, host
 
 
 @asynccontextmanager

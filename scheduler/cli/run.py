@@ -48,6 +48,8 @@ from scheduler.engine.effects import Event, Watched
 from scheduler.kube.client import ApiClient
 from scheduler.kube.fenced import FencedApi
 from scheduler.objects.watchermetrics import WatcherMetrics
+from scheduler.plugins.network import NetworkMinCost, NetworkOverhead
+from scheduler.plugins.network.args import TopologyArgs
 from scheduler.plugins.network.risks import (
     CheckRiskNodeBandwidth,
     LoadVariationRiskBalancing,
@@ -212,7 +214,7 @@ class Building(NamedTuple):
             def operators(
                 view: ClusterView, api: FencedApi, solving: Solving
             ) -> Coroutine[Any, Any, None]:
-                where, wanted = Connection(api, client.credentials), _operators_settings(loaded)
+                where, wanted = Connection(api, client.credentials), operators_settings(loaded)
                 return _operate(wanted, view, where, health, self.clock, solving)
 
             options = options._replace(operators=operators, operators_check=health.check)
@@ -266,7 +268,8 @@ def _with_gates(loaded: Loaded, gates: Mapping[str, bool]) -> Loaded:
     return replace(loaded, trellis=replace(loaded.trellis, feature_gates=merged))
 
 
-def _operators_settings(loaded: Loaded) -> OperatorsSettings:
+def operators_settings(loaded: Loaded) -> OperatorsSettings:
+    """Return what a configuration means for the operators."""
     wanted = loaded.trellis.operators
     chosen = {
         "appgroup": wanted.app_group.enabled,
@@ -275,10 +278,28 @@ def _operators_settings(loaded: Loaded) -> OperatorsSettings:
     }
     return OperatorsSettings(
         enabled=tuple(name for name, enabled in chosen.items() if enabled),
-        app_group=AppGroupSettings(
-            wanted.app_group.network_topology_name, wanted.app_group.weights_name
-        ),
+        app_group=_app_group_settings(loaded),
         node_metric=_node_metric_settings(loaded),
+    )
+
+
+def _app_group_settings(loaded: Loaded) -> AppGroupSettings:
+    """Return what the network plugins go by, of the first profile that has one; the file may differ."""
+    wanted = loaded.trellis.operators.app_group
+    args = next(
+        (
+            profile.args.get(name) or TopologyArgs()
+            for profile in loaded.profiles
+            for name in (NetworkOverhead.__name__, NetworkMinCost.__name__)
+            if any(one.name == name for listed in profile.plugins.values() for one in listed)
+        ),
+        TopologyArgs(),
+    )
+    assert isinstance(args, TopologyArgs)  # noqa: S101 - the plugins' own
+    return AppGroupSettings(
+        args.namespaces,
+        wanted.network_topology_name or args.network_topology_name,
+        wanted.weights_name or args.weights_name,
     )
 
 

@@ -56,6 +56,7 @@ def up(
     """Start a cluster in this process; prints where it is and runs until Ctrl-C."""
     if shape is not None and nodes != 3:
         raise InputError("--nodes and --shape exclude each other")
+    detached.check_name(name)
     if detach:
         _detach(name)
         return
@@ -143,7 +144,10 @@ def _announce(lease: detached.Lease, name: str, sandbox: Sandbox, nodes: int) ->
 def _detach(name: str) -> None:
     """Start the same command line again as a process of its own, and wait until it is up."""
     if detached.find(name) is not None:
-        raise TrellisError(f'a sandbox "{name}" runs already')
+        raise TrellisError(
+            f'a sandbox "{name}" runs already: `trellis sandbox down --name {name}` stops it, '
+            "another --name starts one beside it"
+        )
     log = detached.folder() / f"{name}.log"
     words = [word for word in sys.argv[1:] if word not in ("--detach", "-d")]
     command = [sys.executable, "-P", "-c", "from scheduler.cli.main import main; main()", *words]

@@ -117,7 +117,8 @@ def _leader_election(given: LeaderElectionConfig, notices: Notices) -> LeaderEle
             "this is kube-scheduler's own Lease: as long as it runs, only one of the two works",
             "leaderElection",
         )
-    elif filled.leader_elect and not all(lease):
+    elif given.leader_elect and not all(lease):
+        # Whoever writes that there is an election, as kube-scheduler's files do, expects its Lease.
         name = f'the Lease is "{filled.resource_name}" in '
         place = (
             f'"{filled.resource_namespace}"' if filled.resource_namespace else "our own namespace"

@@ -30,11 +30,14 @@ class Operator(TrellisStruct, frozen=True):
 
 
 class AppGroupOperator(TrellisStruct, frozen=True):
-    """Keeps the status of AppGroups; their cost is summed up by this table of that NetworkTopology."""
+    """Keeps the status of AppGroups; their cost is summed up by this table of that NetworkTopology.
+
+    Empty: those of the network plugin's arguments, in the first profile that has one.
+    """
 
     enabled: bool = True
-    network_topology_name: str = "nt-default"
-    weights_name: str = "UserDefined"
+    network_topology_name: str = ""
+    weights_name: str = ""
 
 
 class NodeMetricOperator(TrellisStruct, frozen=True):

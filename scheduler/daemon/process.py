@@ -334,6 +334,7 @@ class Daemon:
         checks = HealthChecks()
         checks.register("leaderElection", self._check_election, "healthz", "readyz")
         checks.register("shutdown", self._check_shutdown, "readyz")
+        checks.register("credentials", lambda: self._client.credentials.problem, "readyz")
         checks.register("sched-handler-sync", self._synced.check, "readyz")
         if self._options.operators_check is not None:
             checks.register("operators", self._options.operators_check, "healthz")

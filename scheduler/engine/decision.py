@@ -20,7 +20,9 @@ class Decision(msgspec.Struct, frozen=True):
     `node` is empty when nothing fits. `status` is the pod's status as a whole, `rejections` say who
     rejected which rows (each row once), `outside` are rows that a pre-filter cut away in the name of
     `narrowed_by`. `scores` is empty when one node alone was feasible. Columns are those of the view
-    that the decision was made on. `calls` go to the API server with the decision.
+    that the decision was made on. `victims` go for the nominated node, chosen by the plugin
+    `preempted_by`, for the pod's `group` if it speaks for one.
+    `calls` go to the API server with the decision.
     """
 
     node: str = ""
@@ -35,6 +37,8 @@ class Decision(msgspec.Struct, frozen=True):
     total: IntColumn | None = None
     nominated_node: str | None = None
     victims: tuple[Placed, ...] = ()
+    preempted_by: str = ""
+    group: str = ""
     calls: tuple[ApiCall, ...] = ()
 
     @property

@@ -26,7 +26,7 @@ from scheduler.engine.attempt.cycle import Attempt, decide_at_once
 from scheduler.engine.attempt.suspended import SuspendedCycles
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.inflight import InFlight
-from scheduler.engine.binding.nominated import Promises
+from scheduler.engine.binding.nominated import NominatedPods
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.preemption import Preemptions
 from scheduler.engine.effects import (
@@ -92,7 +92,7 @@ class Engine:
         self.settings = settings or EngineSettings()
         self.cluster = Cluster()
         self.nominations = Nominations()
-        self._promises = Promises(self.cluster, self.nominations)
+        self._nominated = NominatedPods(self.cluster, self.nominations)
         self.observation = Observation(meters or Meters(), stopwatch)
         self.is_leading = True
         self._random = Random(self.settings.seed)  # noqa: S311 - repeatable, not secret
@@ -239,7 +239,7 @@ class Engine:
             Nodes(self.cluster.table, self.cluster.pods),
             self._runners[name],
             States(),
-            promised=self._promises.for_pod(pod),
+            nominated=self._nominated.for_pod(pod),
             ties=self.settings.ties,
             percentage=percentage or 100,
             first_row=self._first_rows[name],
@@ -337,7 +337,6 @@ class Engine:
         groups = Groups(planners(self.profiles), tools, self.queues, self.suspended, doors)
         if groups.is_needed:
             gates.on_answer = groups.entered
-            self.preemptions.whole = groups.whole
         return groups
 
     def _connect_handle(self) -> None:
@@ -364,6 +363,7 @@ class Engine:
         self._handle.on_now = lambda: self._now
         self._handle.on_is_preempting = self.preemptions.is_running
         self._handle.on_group_members = self.groups.present
+        self._handle.on_disruption_units = self.groups.disruption_units
         self._handle.on_allow = lambda uid, plugin: bindings.allow(uid, plugin, self._now)
         self._handle.on_reject = lambda uid, plugin, reason: bindings.reject(
             uid, plugin, reason, self._now

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from scheduler.base.errors import ConfigError
+from scheduler.framework.disruption import Units
 from scheduler.framework.handle import TrackerT
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
@@ -31,6 +32,7 @@ class EngineHandle:
         self.on_now: Callable[[], float] = float
         self.on_is_preempting: Callable[[str], bool] = _nobody_preempts
         self.on_group_members: Callable[[str, Pod], Sequence[Pod]] = _nobody_else
+        self.on_disruption_units: Callable[[int], Units] = _no_groups
         self.on_missing: Callable[[Pod, str, str, str], None] = _nobody_listens
         self.on_node_warning: Callable[[str, str, str, str], None] = _nobody_listens
         self.on_allow: Callable[[str, str], None] = _nobody_waits
@@ -73,6 +75,10 @@ class EngineHandle:
         """Return the members of a group that are to be placed; `pod` is one that has just come."""
         return self.on_group_members(key, pod)
 
+    def disruption_units(self, since: int) -> Units:
+        """Return the groups with pods on nodes that changed after the mark `since`, 0 for all."""
+        return self.on_disruption_units(since)
+
     def missing(self, pod: Pod, plugin: str, kind: str, text: str) -> None:
         """Say on a pod that an object it asks for is not there."""
         self.on_missing(pod, plugin, kind, text)
@@ -100,6 +106,10 @@ def _nobody_preempts(_uid: str) -> bool:
 
 def _nobody_else(_key: str, pod: Pod) -> Sequence[Pod]:
     return (pod,)
+
+
+def _no_groups(_since: int) -> Units:
+    return Units()
 
 
 def _nobody_listens(_about: Pod | str, *_: str) -> None:

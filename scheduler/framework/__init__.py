@@ -10,7 +10,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework.pershape import PerPod, PerShape, PerSpec
 from scheduler.framework.plugin import EACH_POD, Plugin, Versioned
 from scheduler.framework.points import (
     Bind,
@@ -49,9 +49,13 @@ from scheduler.framework.status import (
     unschedulable,
     wait,
 )
-from scheduler.objects.pod import Pod
+from scheduler.objects.node import Node, Taint
+from scheduler.objects.pod import ContainerPort, Pod, Toleration
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
+from scheduler.state.ports import ports_conflict
+from scheduler.state.shapes import host_ports, images
+from scheduler.state.taints import TaintSet, is_tolerated
 from scheduler.state.tracker import Tracker
 
 __all__ = [
@@ -66,6 +70,7 @@ __all__ = [
     "CallResult",
     "Change",
     "Code",
+    "ContainerPort",
     "Cycle",
     "Explains",
     "Filter",
@@ -79,9 +84,12 @@ __all__ = [
     "IntColumn",
     "Narrow",
     "NoArgs",
+    "Node",
     "Nodes",
     "PassesOver",
+    "PerPod",
     "PerShape",
+    "PerSpec",
     "Permit",
     "Placed",
     "Plugin",
@@ -104,9 +112,16 @@ __all__ = [
     "SortKey",
     "Status",
     "Steps",
+    "Taint",
+    "TaintSet",
+    "Toleration",
     "Tracker",
     "Versioned",
     "WaitUntil",
+    "host_ports",
+    "images",
+    "is_tolerated",
+    "ports_conflict",
     "reject",
     "unresolvable",
     "unschedulable",

@@ -23,6 +23,7 @@ import msgspec
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.answers import Rejection
 from scheduler.framework.calls import ApiCall, CallResult, SolverCall
+from scheduler.framework.disruption import Units
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
@@ -194,8 +195,11 @@ class GroupPlanner(Protocol):
         """Decide where all members go."""
         ...
 
-    def group_whole(self, victims: Sequence[Placed]) -> tuple[Placed, ...]:
-        """Return `victims` with those that have to go with them: a group goes as a whole."""
+    def disruption_units(self, since: int) -> Units:
+        """Return the groups whose members, mode or priority may have changed after the mark `since`.
+
+        A mark is a number above 0; 0 asks for all groups with members on nodes.
+        """
         ...
 
     def group_changed(self) -> set[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from scheduler.framework.disruption import Units
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import PodIndex
 from scheduler.state.store import Objects
@@ -61,6 +62,14 @@ class Handle(Protocol):
         """Return the members of a group that are to be placed, oldest first.
 
         For a group's pre-enqueue: `pod` is a member that has just come and is among them.
+        """
+        ...
+
+    def disruption_units(self, since: int) -> Units:
+        """Return the groups with pods on nodes that changed after the mark `since`, 0 for all.
+
+        For whoever evicts: pods of a unit with mode ALL go together. Empty where no profile of this
+        process decides groups.
         """
         ...
 

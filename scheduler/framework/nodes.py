@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, HashColumn, IdColumn, IntColumn, IntMatrix, Rows
 from scheduler.base.errors import StateError
-from scheduler.framework.crowd import Crowd
-from scheduler.framework.delta import Delta, Differences
+from scheduler.framework.overlay import Overlay
+from scheduler.framework.rowpods import RowPods, row_pods
 from scheduler.objects.node import Node
 from scheduler.objects.pod import ContainerPort, NodeSelectorRequirement, NodeSelectorTerm
 from scheduler.state.domains import Domains
@@ -44,15 +44,15 @@ class Nodes:
         feasible: BoolColumn | None = None,
         *,
         rows: Rows | None = None,
-        delta: Differences | None = None,
+        overlay: Overlay | None = None,
     ) -> None:
         self._table = table
         self._pods = pods
         self._rows = rows
-        self._delta = delta
+        self._overlay = overlay
         # Whether these are all nodes as they are.
-        self.is_live = rows is None and delta is None
-        if delta is not None:
+        self.is_live = rows is None and overlay is None
+        if overlay is not None:
             self._offers: dict[tuple[str, ...], IntMatrix] = {}
         self.size = table.size if rows is None else len(rows)
         self.feasible = self._cut(table.exists) if feasible is None else feasible
@@ -104,7 +104,7 @@ class Nodes:
         """Return the pods on a row by uid, assumed ones included."""
         table_row = self._table_row(row)
         pods = self._pods.on(self._table.name(table_row))
-        return pods if self._delta is None else self._delta.pods_on(table_row, pods)
+        return pods if self._overlay is None else self._overlay.pods_on(table_row, pods)
 
     def constant(self, value: int) -> IntColumn:
         """Return a read-only column of one value; the framework adds such columns at no cost."""
@@ -119,28 +119,28 @@ class Nodes:
     def requested(self, resource: str) -> IntColumn:
         """Return what pods request on each node; for `pods` their number."""
         column = self._table.requested(resource)
-        if self._delta is not None:
-            return self._delta.requested(resource, column, self._rows)
+        if self._overlay is not None:
+            return self._overlay.requested(resource, column, self._rows)
         return self._cut(column)
 
     def scored(self, resource: str) -> IntColumn:
         """Return requests of cpu or memory with assumed amounts for containers naming none."""
         column = self._table.scored(resource)
-        if self._delta is not None:
-            return self._delta.scored(resource, column, self._rows)
+        if self._overlay is not None:
+            return self._overlay.requested(resource, column, self._rows, scored=True)
         return self._cut(column)
 
     def ports_taken(self, ports: Sequence[ContainerPort]) -> BoolColumn:
         """Return the rows on which any of these host ports is in use."""
         used = self._table.ports
         taken = used.conflicts(ports, self._table.size)
-        if self._delta is not None:
-            return self._delta.ports_taken(taken, used, ports, self._rows)
+        if self._overlay is not None:
+            return self._overlay.ports_taken(taken, used, ports, self._rows)
         return self._cut(taken)
 
     def offers(self, resources: Sequence[str]) -> IntMatrix:
         """Return `allocatable` of several resources, [resource, row]."""
-        if self._delta is None:
+        if self._overlay is None:
             return np.array([self.allocatable(resource) for resource in resources], dtype=np.int64)
         # A hypothetical view lives for a moment only, and is asked again and again.
         names = tuple(resources)
@@ -264,29 +264,32 @@ class Nodes:
 
         The rows are those of the table, also in a view of a few.
         """
-        if self._delta is not None:
-            yield from self._delta.moves()
+        if self._overlay is not None:
+            yield from self._overlay.moves()
 
     def arrivals(self) -> Iterator[tuple[Placed, int]]:
         """Yield the pods that a hypothetical view adds, with their rows of the table."""
-        if self._delta is not None:
-            yield from self._delta.arrivals()
+        if self._overlay is not None:
+            yield from self._overlay.arrivals()
 
-    def leaving(self) -> tuple[Crowd, BoolColumn] | None:
+    def leaving(self) -> tuple[RowPods, BoolColumn] | None:
         """Return the pods on these rows of which some are gone, and which; None if `moves` alone tells.
 
-        All views of one dry run give the same crowd, so that what pods amount to can be kept with it.
+        All views of one dry run give the same `RowPods`, so that what they amount to can be kept with it.
         """
-        return None if self._delta is None else self._delta.leaving(self._rows)
+        overlay = self._overlay
+        if overlay is None or overlay.rows is not self._rows:
+            return None
+        return overlay.leaving, overlay.gone
 
     def among(self, feasible: BoolColumn) -> Nodes:
         """Return the same columns with another `feasible` mask."""
-        return Nodes(self._table, self._pods, feasible, rows=self._rows, delta=self._delta)
+        return Nodes(self._table, self._pods, feasible, rows=self._rows, overlay=self._overlay)
 
     def only(self, rows: Rows) -> Nodes:
         """Return just these rows, in this order."""
         kept = rows if self._rows is None else self._rows[rows]
-        return Nodes(self._table, self._pods, self.feasible[rows], rows=kept, delta=self._delta)
+        return Nodes(self._table, self._pods, self.feasible[rows], rows=kept, overlay=self._overlay)
 
     def hypothetical(
         self,
@@ -302,17 +305,18 @@ class Nodes:
         rows = self._table.rows
         gone = [(placed, rows[placed.node]) for placed in removed if placed.node in rows]
         more = [(placed, self._table_row(row)) for placed, row in added]
-        return Nodes(
-            self._table, self._pods, self.feasible, rows=self._rows, delta=Delta(gone, more)
-        )
+        moved: Rows = np.array(sorted({row for _, row in (*gone, *more)}), dtype=np.intp)
+        overlay = Overlay(row_pods(moved, gone), row_pods(moved, more))
+        return Nodes(self._table, self._pods, self.feasible, rows=self._rows, overlay=overlay)
 
-    def with_differences(self, rows: Rows, delta: Differences) -> Nodes:
-        """Return these rows of a view of all nodes as they would be after a change."""
+    def over(self, overlay: Overlay) -> Nodes:
+        """Return the rows of an overlay of a view of all nodes, as they are with it."""
         self._must_be_real()
-        return Nodes(self._table, self._pods, self.exists[rows], rows=rows, delta=delta)
+        rows = overlay.rows
+        return Nodes(self._table, self._pods, self.exists[rows], rows=rows, overlay=overlay)
 
     def _must_be_real(self) -> None:
-        if self._delta is not None:
+        if self._overlay is not None:
             raise StateError("a hypothetical view cannot be changed again")
 
     def _cut(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:

@@ -143,7 +143,7 @@ class Runner(PointLoop):
 
         def step(bound: Bound) -> bool:
             answer = post_filtered_of(bound.call(cycle, nodes, failure))
-            answers.append(answer)
+            answers.append(msgspec.structs.replace(answer, plugin=bound.name))
             # kube-scheduler: after an error or a final "no" the others are not asked either.
             return answer.status.code is not Code.UNSCHEDULABLE
 

@@ -7,10 +7,9 @@ context that lives as long as what it was made of stays the same. No request is 
 from __future__ import annotations
 
 import ssl
-import urllib.request
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
+from scheduler.kube.proxies import proxy_of
 from scheduler.kube.tls import client_context
 
 
@@ -27,18 +26,22 @@ class Access:
         authorization: str = "",
         server_hostname: str | None = None,
         proxy: str | None = None,
+        is_direct: bool = False,
         namespace: str = "",
     ) -> None:
         self.server = server.rstrip("/")
         self.tls = tls
         self.authorization = authorization
         self.server_hostname = server_hostname
-        self.proxy = proxy or _proxy_from_environment(self.server)
+        self.proxy = None if is_direct else proxy or proxy_of(self.server)
         self.namespace = namespace
 
 
 class Proof(NamedTuple):
-    """What a source has found; `authorities`, `certificate` and `key` are PEM, b"" without."""
+    """What a source has found; `authorities`, `certificate` and `key` are PEM, b"" without.
+
+    `is_direct` says that no proxy stands before the server, whatever the environment says.
+    """
 
     server: str
     authorization: str = ""
@@ -49,6 +52,7 @@ class Proof(NamedTuple):
     server_hostname: str | None = None
     proxy: str | None = None
     namespace: str = ""
+    is_direct: bool = False
 
 
 class Accesses:
@@ -67,6 +71,7 @@ class Accesses:
             authorization=proof.authorization.strip(),
             server_hostname=proof.server_hostname,
             proxy=proof.proxy,
+            is_direct=proof.is_direct,
             namespace=proof.namespace,
         )
 
@@ -76,10 +81,3 @@ class Accesses:
             self._tls = client_context(*key[:3], is_blind=proof.is_blind)
             self._key = key
         return self._tls
-
-
-def _proxy_from_environment(server: str) -> str | None:
-    parts = urlsplit(server)
-    if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
-        return None
-    return urllib.request.getproxies().get(parts.scheme)

@@ -7,10 +7,15 @@ has such a user and not before: it takes half as long to import as all the rest 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from scheduler.base.errors import ConfigError
 from scheduler.kube.access import Access, Accesses, Proof
+
+# How long a program or a provider may take to answer; one that takes longer is ended.
+PLUGIN_LIMIT_S = 15.0
 
 
 class AuthPlugin:
@@ -39,13 +44,50 @@ class AuthPlugin:
                 config_persister=merger.save_changes,
             )
         found = Configuration()
-        asyncio.run(self._loader.load_and_set(found))
+        loop = _EndingLoop()
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(_bounded(loop, self._loader.load_and_set(found)))
         self._access = accesses.make(_proof(found, namespace))
         return self._access
 
     def _is_lasting(self) -> bool:
         """Whether a program answered without saying until when: then it holds until refused."""
         return self._is_program and not hasattr(self._loader, "exec_plugin_expiry")
+
+
+class _EndingLoop(asyncio.SelectorEventLoop):
+    """A loop that leaves no program running: a plugin that hangs is killed when its time is up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._programs: list[asyncio.SubprocessTransport] = []
+
+    async def subprocess_exec(self, *args: Any, **options: Any) -> Any:
+        """Start a program and remember it."""
+        transport, protocol = await super().subprocess_exec(*args, **options)
+        self._programs.append(transport)
+        return transport, protocol
+
+    async def end_programs(self) -> None:
+        """Kill what is still running, and wait until it is gone."""
+        for transport in self._programs:
+            if transport.get_returncode() is None:
+                transport.kill()
+            while transport.get_returncode() is None:  # noqa: ASYNC110 - it tells only when asked
+                await asyncio.sleep(0.01)
+            transport.close()
+        await asyncio.sleep(0)  # in which the loop lets go of their pipes
+
+
+async def _bounded(loop: _EndingLoop, work: Coroutine[Any, Any, Any]) -> None:
+    try:
+        async with asyncio.timeout(PLUGIN_LIMIT_S):
+            await work
+    except TimeoutError as error:
+        text = f"the credential plugin has not answered within {PLUGIN_LIMIT_S:g} s"
+        raise ConfigError(text) from error
+    finally:
+        await loop.end_programs()
 
 
 def _proof(found: Any, namespace: str) -> Proof:

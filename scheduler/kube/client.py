@@ -107,6 +107,7 @@ class ApiClient:
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.gather(self._refreshing, return_exceptions=True)
+        await self._credentials.close()
         self._wire.close()
         await self._wire.wait_closed()
         await self._session.close()
@@ -145,7 +146,7 @@ class ApiClient:
     async def stream(self, path: str, *, silence_s: float) -> AsyncGenerator[Stream, None]:
         """Open a long answer; reading it raises TimeoutError after `silence_s` without a byte."""
         if self._credentials.is_due:
-            await self._refresh(force=False)
+            self._refresh_soon()
         access = self._credentials.access
         try:
             opened = await self._open(access, path, silence_s)

@@ -1,7 +1,8 @@
 """Where the API server is and how to prove who we are: kubeconfig or in-cluster.
 
 This module finds the source and keeps what it gives fresh, at next to no cost per request. Loading and
-refreshing happen in a thread, because they read files and may run programs. No request is made here.
+refreshing happen in a thread, because they read files and may run programs, which may hang: nobody
+waits for them for long. No request is made here.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from scheduler.kube.kubeconfig import KubeconfigSource
 
 CHECK_EVERY_S = 60.0
 FORCED_EVERY_S = 5.0
+# How long a request waits for new credentials; they may come later, and serve the next one.
+PATIENCE_S = 3.0
 SERVICE_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _log = structlog.get_logger()
 
@@ -38,10 +41,13 @@ class Credentials:
     def __init__(self, source: Source, clock: Clock, access: Access) -> None:
         self._source = source
         self._clock = clock
-        self._lock = asyncio.Lock()
+        self._loading: asyncio.Task[None] | None = None
+        self._is_forcing = False
         self._checked_at = clock.now()
         self._forced_at = float("-inf")
         self.access = access
+        # Why the server's refusal could not be answered with new credentials; None when all is well.
+        self.problem: str | None = None
 
     @classmethod
     async def load(cls, clock: Clock, kubeconfig: str = "", context: str = "") -> Credentials:
@@ -58,26 +64,59 @@ class Credentials:
         return self._clock.now() - self._checked_at >= CHECK_EVERY_S
 
     async def refresh(self, *, force: bool = False) -> bool:
-        """Look at the source again; return whether the access has changed.
+        """Look at the source again; return whether the access has changed by now.
 
-        What cannot be read leaves the old access in place: it may well still be good.
+        What cannot be read leaves the old access in place: it may well still be good. A source that
+        takes long goes on by itself, one at a time.
         """
         before = self.access
-        async with self._lock:
+        if self._loading is not None and force and not self._is_forcing:
+            await self._wait()
             if self.access is not before:
                 return True
-            now = self._clock.now()
-            if force:
-                if now - self._forced_at < FORCED_EVERY_S:
-                    return False
-                self._forced_at = now
-            self._checked_at = now
-            try:
-                self.access = await asyncio.to_thread(_load, self._source, force=force)
-            except ConfigError as error:
-                _log.warning("credentials cannot be refreshed", error=str(error))
+        if self._loading is None and not self._begin(force=force):
+            return False
+        if not await self._wait() and force:
+            self.problem = "new credentials are asked for, and do not come"
+        now = self.access
+        return now.authorization != before.authorization or now.tls != before.tls
+
+    async def close(self) -> None:
+        """Wait for nothing any more."""
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)
+
+    def _begin(self, *, force: bool) -> bool:
+        now = self._clock.now()
+        if force:
+            if now - self._forced_at < FORCED_EVERY_S:
                 return False
-        return self.access.authorization != before.authorization or self.access.tls != before.tls
+            self._forced_at = now
+        self._checked_at = now
+        self._is_forcing = force
+        self._loading = asyncio.create_task(self._load(force=force), name="credentials")
+        return True
+
+    async def _load(self, *, force: bool) -> None:
+        try:
+            self.access = await asyncio.to_thread(_load, self._source, force=force)
+        except ConfigError as error:
+            _log.warning("credentials cannot be refreshed", error=str(error))
+            if force:
+                self.problem = str(error)
+        else:
+            self.problem = None
+        finally:
+            self._loading = None
+
+    async def _wait(self) -> bool:
+        """Wait a little for what is being loaded; return whether it has come to an end."""
+        loading = self._loading
+        if loading is None:
+            return True
+        done, _ = await asyncio.wait({loading}, timeout=PATIENCE_S)
+        return bool(done)
 
 
 def find_source(kubeconfig: str, context: str) -> Source:
@@ -115,6 +154,8 @@ class _InClusterSource:
                 f"Bearer {token}",
                 SERVICE_TOKEN.with_name("ca.crt").read_bytes(),
                 namespace=namespace.read_text() if namespace.exists() else "",
+                # A Service's address has no meaning to a proxy, which stands outside of the cluster.
+                is_direct=True,
             )
         )
 

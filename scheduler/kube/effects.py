@@ -204,7 +204,7 @@ class Executor:
         self._meters.effect_duration.labels(name).observe(self._clock.now() - submitted_at)
 
     async def _bind(self, effect: Bind, submitted_at: float) -> tuple[Answer, Response]:
-        """Bind once; what was certainly not carried out (429, no connection) is sent again."""
+        """Bind once; what was certainly not carried out (401, 429, no connection) is sent again."""
         await self._statuses.settle(effect.uid)
         path = pod_path(effect.namespace, effect.name) + "/binding"
         request = Request("Bind", "POST", path, binding(effect))
@@ -213,7 +213,7 @@ class Executor:
         response = Response(0, reason="Timeout", message="not sent in time", was_sent=False)
         while (left := give_up_at - self._clock.now()) > 0:
             response = await self._sender.once(request, min(BIND_TIMEOUT_S, left))
-            if response.was_sent and response.code != 429:
+            if response.was_sent and response.code not in (401, 429):
                 break
             backoff = backoff or self._sender.backoff()
             await self._sender.pause("Bind", response, backoff)
@@ -238,6 +238,8 @@ class Executor:
         return answer(effect.id, response, seen), response
 
     async def _evict(self, effect: Evict, _submitted_at: float) -> tuple[Answer, Response]:
+        # Nobody goes before it is written who it goes for.
+        await self._recorder.settle(effect.uid)
         response = await self._evictor.evict(effect)
         return answer(effect.id, response), response
 

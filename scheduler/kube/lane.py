@@ -55,15 +55,16 @@ class Lane(Generic[T]):
         """Whether nothing waits and nothing is under way."""
         return self._is_idle.is_set()
 
-    def put(self, item: T) -> None:
-        """Queue work; a stopped lane counts it as dropped."""
+    def put(self, item: T) -> bool:
+        """Queue work; a stopped lane counts it as dropped, and False says so."""
         if self._is_stopped:
             self.dropped += 1
-            return
+            return False
         self._queue.append(item)
         self._is_idle.clear()
         self._look_for_room()
         self._begin()
+        return True
 
     async def wait_room(self) -> None:
         """Wait until fewer than `room` are queued."""

@@ -70,6 +70,7 @@ class Election:
         self._terms = 0
         self._is_leaving = asyncio.Event()
         self._gives_back = True
+        self._awaited = ""
         self._telling: set[asyncio.Task[Response]] = set()
         self._status = meters.leader_election_master_status.labels(settings.name)
         self._status.set(0)
@@ -121,6 +122,7 @@ class Election:
         """Try until we hold the lease; return False when asked to leave before."""
         retry_s = self._settings.retry_s
         while not await self._try():
+            self._stand_by()
             delay = retry_s * (1 + JITTER * self._random.random())
             expires_in = self._record.expires_in_s(self._clock.now())
             if expires_in > 0:
@@ -129,6 +131,13 @@ class Election:
             if await self._pause(delay):
                 return False
         return True
+
+    def _stand_by(self) -> None:
+        """Say for whom we wait, once for each holder."""
+        holder = self._record.holder
+        if holder and holder != self._awaited:
+            self._awaited = holder
+            _log.info("standing by", lease=self._settings.name, leader=holder)
 
     async def _hold(self) -> bool:
         """Renew until the lease is lost (False) or we are asked to leave (True)."""

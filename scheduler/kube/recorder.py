@@ -8,6 +8,7 @@ for room. What the server refuses for good is counted as an error.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from typing import NamedTuple, TypeAlias
 
@@ -57,6 +58,16 @@ class _Entry:
         self.is_due = True
 
 
+class _UnderWay:
+    """How many events about one object are being written; `is_over` is set when none is."""
+
+    __slots__ = ("is_over", "number")
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.is_over = asyncio.Event()
+
+
 class Recorder:
     """Writes events through `sender`; `host` ends the name of the reporting instance."""
 
@@ -70,6 +81,7 @@ class Recorder:
         }
         self._dropped = meters.events_dropped
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._under_way: dict[str, _UnderWay] = {}
         self._last_ns = 0
         self._refreshed_at: float | None = None
         self._counted = 0
@@ -86,7 +98,7 @@ class Recorder:
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = self._entry(record)
-            self.lane.put(entry)
+            self._begin(entry)
             if len(self._entries) > MAX_SERIES:
                 self._finish(next(iter(self._entries)))
             return
@@ -97,6 +109,12 @@ class Recorder:
             self._queue(entry)
         else:
             self._counted += 1
+
+    async def settle(self, uid: str) -> None:
+        """Return when everything that was said of an object is written, or refused for good."""
+        under_way = self._under_way.get(uid)
+        if under_way is not None:
+            await under_way.is_over.wait()
 
     def tick(self, now: float) -> None:
         """End series that have been quiet for six minutes; write all every half hour."""
@@ -124,6 +142,8 @@ class Recorder:
         left = self.lane.stop()
         self._dropped.inc(left)
         self._entries.clear()
+        while self._under_way:
+            self._under_way.popitem()[1].is_over.set()
         return left
 
     def statistics(self) -> RecorderStatistics:
@@ -149,7 +169,20 @@ class Recorder:
         if not entry.is_due:
             entry.is_due = True
             if not entry.is_busy:
-                self.lane.put(entry)
+                self._begin(entry)
+
+    def _begin(self, entry: _Entry) -> None:
+        """Have an event written, and let `settle` know of it."""
+        if self.lane.put(entry):
+            self._under_way.setdefault(entry.record.uid, _UnderWay()).number += 1
+
+    def _ended(self, uid: str) -> None:
+        under_way = self._under_way.get(uid)
+        if under_way is not None:
+            under_way.number -= 1
+            if not under_way.number:
+                del self._under_way[uid]
+                under_way.is_over.set()
 
     async def _write(self, entry: _Entry) -> None:
         entry.is_busy = True
@@ -161,6 +194,8 @@ class Recorder:
                     entry.written = count
         finally:
             entry.is_busy = False
+            if entry.record.reason != "Scheduled":
+                self._ended(entry.record.uid)
 
     async def _send(self, entry: _Entry) -> bool:
         result = "created"

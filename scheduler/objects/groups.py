@@ -7,6 +7,7 @@ workloads without a selector, which their name then stands for.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from typing import Any
 
 import msgspec
@@ -113,6 +114,15 @@ class AppGroup(Object, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: AppGroupSpec = AppGroupSpec()
     status: AppGroupStatus = AppGroupStatus()
+
+
+def namespace_of(there: Container[str], own: str, others: Iterable[str]) -> str | None:
+    """Return the namespace of the AppGroup that a pod of namespace `own` means by its label.
+
+    `there` are the namespaces with an AppGroup of that name: the pod's own comes first, then `others`,
+    those of the plugin's arguments, in their order. None when there is no such group.
+    """
+    return next((one for one in (own, *others) if one in there), None)
 
 
 def _named(raw: Any) -> tuple[str, ...]:

@@ -33,11 +33,19 @@ class ZoneCost(Object, frozen=True):
 
 
 class ZoneResource(Object, frozen=True):
-    """What a zone has of a resource; `available` is what nobody holds."""
+    """What a zone has of a resource; `available` is what nobody holds.
+
+    The kind's first text has no such field: there `allocatable` is what there is for pods.
+    """
 
     name: str = ""
     allocatable: str | int | float = 0
-    available: str | int | float = 0
+    available: str | int | float | None = None
+
+    @property
+    def free(self) -> str | int | float:
+        """Return what nobody holds."""
+        return self.allocatable if self.available is None else self.available
 
     def __post_init__(self) -> None:
         for field in ("name", "allocatable", "available"):

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from scheduler.framework.args import NoArgs
-from scheduler.framework.calls import BindPod, CallResult
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.framework import SUCCESS, BindPod, CallResult, Code, Cycle, NoArgs, Plugin, Status
 
 
 class DefaultBinder(Plugin[NoArgs]):

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
-from scheduler.framework.args import NoArgs
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import Plugin
-from scheduler.objects.pod import Pod
-from scheduler.state.shapes import images
+from scheduler.framework import (
+    BoolColumn,
+    Cycle,
+    Handle,
+    IntColumn,
+    NoArgs,
+    Nodes,
+    PerSpec,
+    Plugin,
+    Pod,
+    images,
+)
 
 LEAST_BYTES = 23 * 1024 * 1024
 MOST_BYTES_PER_CONTAINER = 1000 * 1024 * 1024

@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from scheduler.framework.args import NoArgs
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Rejected, Status, reject
-from scheduler.objects.node import Node
-from scheduler.objects.pod import Pod
-from scheduler.state.change import Change
+from scheduler.framework import (
+    SKIP,
+    Change,
+    Cycle,
+    Handle,
+    NoArgs,
+    Node,
+    Nodes,
+    PerSpec,
+    Plugin,
+    Pod,
+    Rejected,
+    Status,
+    reject,
+)
 
 REASON = "node(s) didn't match Pod's required features"
 

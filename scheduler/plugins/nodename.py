@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.framework.args import NoArgs
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import Rejected, reject
-from scheduler.objects.pod import Pod
-from scheduler.state.change import Change
+from scheduler.framework import Change, Cycle, NoArgs, Nodes, Plugin, Pod, Rejected, reject
 
 REASON = "node(s) didn't match the requested node name"
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from scheduler.framework.args import NoArgs
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Rejected, Status, reject
-from scheduler.objects.pod import ContainerPort, Pod
-from scheduler.state.change import Change
-from scheduler.state.ports import ports_conflict
-from scheduler.state.shapes import host_ports
+from scheduler.framework import (
+    SKIP,
+    Change,
+    ContainerPort,
+    Cycle,
+    NoArgs,
+    Nodes,
+    Plugin,
+    Pod,
+    Rejected,
+    Status,
+    host_ports,
+    ports_conflict,
+    reject,
+)
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.framework.args import NoArgs
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import Rejected, reject
-from scheduler.objects.node import Taint
-from scheduler.objects.pod import Pod
-from scheduler.state.change import Change
-from scheduler.state.taints import is_tolerated
+from scheduler.framework import (
+    Change,
+    Cycle,
+    NoArgs,
+    Nodes,
+    Plugin,
+    Pod,
+    Rejected,
+    Taint,
+    is_tolerated,
+    reject,
+)
 
 REASON = "node(s) were unschedulable"
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

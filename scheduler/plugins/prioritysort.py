@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from scheduler.framework.args import NoArgs
-from scheduler.framework.plugin import Plugin
-
-
-class Queued(Protocol):
-    """What the order looks at; times are in seconds."""
-
-    @property
-    def priority(self) -> int: ...
-    @property
-    def queued_at(self) -> float: ...
+from scheduler.framework import NoArgs, Plugin, Queued
 
 
 class PrioritySort(Plugin[NoArgs]):

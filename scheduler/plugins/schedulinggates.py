@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.framework.args import NoArgs
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import Status, unresolvable
-from scheduler.objects.pod import Pod
-from scheduler.state.change import Change
+from scheduler.framework import Change, NoArgs, Plugin, Pod, Status, unresolvable
 
 
 class SchedulingGates(Plugin[NoArgs]):

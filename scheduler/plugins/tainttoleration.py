@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scheduler.base.arrays import IntColumn
-from scheduler.framework.args import NoArgs
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import Rejected, reject
-from scheduler.objects.node import Taint
-from scheduler.objects.pod import Pod, Toleration
-from scheduler.state.change import Change
-from scheduler.state.taints import TaintSet, is_tolerated
+from scheduler.framework import (
+    Change,
+    Cycle,
+    Handle,
+    IntColumn,
+    NoArgs,
+    Nodes,
+    PerSpec,
+    Plugin,
+    Pod,
+    Rejected,
+    Taint,
+    TaintSet,
+    Toleration,
+    is_tolerated,
+    reject,
+)
 
 REASON = "node(s) had untolerated taint(s)"
 HARD = ("NoSchedule", "NoExecute")

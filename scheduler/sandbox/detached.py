@@ -63,12 +63,19 @@ def check_kubeconfig(path: Path) -> None:
         )
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that no file could have."""
+    if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
+        raise InputError(
+            f'"{name}" is no name for a sandbox: letters, digits, - _ . only', where="--name"
+        )
+
+
 class Lease:
     """The claim of one process on a sandbox name; `async with` is not needed, it only touches a file."""
 
     def __init__(self, name: str) -> None:
-        if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
-            raise InputError(f'"{name}" is no name for a sandbox: letters, digits, - _ . only')
+        check_name(name)
         self._name = name
         self._path = folder() / f"{name}.state"
         self._file = -1
@@ -79,8 +86,9 @@ class Lease:
         if not _lock(self._file):
             os.close(self._file)
             raise TrellisError(
-                f'a sandbox "{self._name}" runs already: `trellis sandbox down` stops it, '
-                "--name gives this one another name"
+                f'a sandbox "{self._name}" runs already: '
+                f"`trellis sandbox down --name {self._name}` stops it, "
+                "another --name starts one beside it"
             )
         os.ftruncate(self._file, 0)
         return self

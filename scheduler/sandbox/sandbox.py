@@ -18,14 +18,15 @@ from typing import Final, Self
 from scheduler.base.clock import Clock, RealClock
 from scheduler.sandbox import manifests
 from scheduler.sandbox.api.server import ApiServer
+from scheduler.sandbox.controllers.ownership import reference_to
 from scheduler.sandbox.controllers.table import controllers
 from scheduler.sandbox.controllers.workqueue import Turns
-from scheduler.sandbox.kinds.kinds import NODES
+from scheduler.sandbox.kinds.kinds import NODES, RESOURCESLICES
 from scheduler.sandbox.nodes.kubelet import Kubelets
 from scheduler.sandbox.nodes.loadagents import LoadAgents
 from scheduler.sandbox.nodes.nodes import Nodes
 from scheduler.sandbox.nodes.podlife import Pace
-from scheduler.sandbox.nodes.shape import Shape, nodes_of, plain_shape
+from scheduler.sandbox.nodes.shape import Shape, device_slices, nodes_of, plain_shape
 from scheduler.sandbox.nodes.topologyagents import TopologyAgents
 from scheduler.sandbox.start import new_store
 from scheduler.sandbox.store.store import Store
@@ -130,6 +131,12 @@ class Sandbox:
         now = self.store.now()
         for number, node in enumerate(nodes_of(self.options.shape, now)):
             self.store.create(NODES, node, owned=True)
+            if number % _NODES_AT_ONCE == _NODES_AT_ONCE - 1:
+                await asyncio.sleep(0)
+        for number, (name, published) in enumerate(device_slices(self.options.shape)):
+            node = self.store.get(NODES, "", name).obj
+            published["metadata"]["ownerReferences"] = [reference_to(NODES, node)]
+            self.store.create(RESOURCESLICES, published, owned=True)
             if number % _NODES_AT_ONCE == _NODES_AT_ONCE - 1:
                 await asyncio.sleep(0)
 

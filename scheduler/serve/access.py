@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from scheduler.base.clock import Clock
+from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
 
 Review = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -200,5 +201,16 @@ def _token_user(status: Mapping[str, Any]) -> User | None:
 
 
 def _safe(error: Exception) -> str:
-    # The text of a failed request may quote its body, and that holds the token.
-    return type(error).__name__
+    """Return why a review failed, without what the caller sent.
+
+    The message of a failed request may quote its body, and that holds the token; code and reason are
+    the API server's own words.
+    """
+    if not isinstance(error, ApiError):
+        return type(error).__name__
+    if not error.code:
+        return "the API server does not answer"
+    text = f"the API server answers {error.code} {error.reason}".rstrip()
+    if error.code == 403:
+        text += ": this account may not create tokenreviews and subjectaccessreviews"
+    return text

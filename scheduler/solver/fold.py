@@ -50,6 +50,45 @@ def by_domain(instance: Instance) -> list[Instance] | None:
     return None
 
 
+def by_unit(instance: Instance) -> list[tuple[Instance, tuple[int, ...]]]:
+    """Return the instance in each unit of the first level that has several, with the leaves of it.
+
+    Only where that level packs and one unit may take all: if the group fits into any of them, its best
+    placement is the best of these. Units without room for the whole group are left out.
+    """
+    usable = [at for at, leaf in enumerate(instance.leaves) if leaf.held or _room(leaf, instance)]
+    for level, one in enumerate(instance.levels[:-1], start=1):
+        units: dict[tuple[str, ...], list[int]] = {}
+        for at in usable:
+            units.setdefault(instance.leaves[at].path[:level], []).append(at)
+        if len(units) < 2:
+            continue
+        if one.rule.kind != "pack" or one.rule.units_per_parent > 1:
+            return []
+        held = {at for at in usable if instance.leaves[at].held}
+        return [
+            (_only(instance, tuple(leaves)), tuple(leaves))
+            for _, leaves in sorted(units.items())
+            if held <= {*leaves}
+            and sum(_room(instance.leaves[at], instance) for at in leaves) >= instance.size
+        ]
+    return []
+
+
+def _only(instance: Instance, leaves: tuple[int, ...]) -> Instance:
+    """Return the instance with these leaves alone."""
+    place = {leaf: at for at, leaf in enumerate(leaves)}
+    domains = tuple(
+        msgspec.structs.replace(
+            one,
+            sets=tuple(tuple(place[leaf] for leaf in each if leaf in place) for each in one.sets),
+        )
+        for one in instance.domains
+    )
+    found = tuple(instance.leaves[at] for at in leaves)
+    return msgspec.structs.replace(instance, leaves=found, domains=domains)
+
+
 def _room(leaf: Leaf, instance: Instance) -> int:
     return slots_of(leaf, instance.request if leaf.free else ())
 

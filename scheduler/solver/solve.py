@@ -85,6 +85,11 @@ def _best(
     guess = _greedy(instance, made)
     if solver == "Exact":
         return guess
+    if layered is None and solver == "Auto":
+        inside = _in_one_unit(instance, limits, left_s)
+        if inside.optimal:
+            return inside
+        guess = inside if guess.outcome != "placed" else _better(guess, inside)
     hint = None
     start = known or guess
     if start.outcome == "placed":
@@ -96,6 +101,36 @@ def _best(
     loaded_s = perf_s() - loading
     found = cpsat.program(instance, made, limits, lambda: left_s() + loaded_s, hint)
     return _better(_proven(instance, made, found, known), guess)
+
+
+def _in_one_unit(instance: Instance, limits: Limits, left_s: Callable[[], float]) -> Answer:
+    """Return the best placement with all pods in one unit of a level that packs; unknown without one.
+
+    Rules over sets that run across units may lie in the tree within each of them. When any unit takes
+    the whole group, the best of all is among these.
+    """
+    best, is_proven = Answer("unknown"), True
+    for part, leaves in fold.by_unit(instance):
+        if left_s() < (1 - EXACT_PART) * limits.total_s:
+            is_proven = False
+            break
+        layered = layers.of(part)
+        if layered is None:
+            answer = _in_one_unit(part, limits, left_s)
+        else:
+            answer = _exact(part, layered, limits, "Auto", left_s) or Answer("unknown")
+        is_proven = is_proven and answer.optimal
+        if answer.outcome != "placed" or sum(answer.counts) < instance.size:
+            continue
+        values = [stage.value for stage in answer.stages]
+        if best.outcome != "placed" or values < [stage.value for stage in best.stages]:
+            counts = np.zeros(len(instance.leaves), dtype=np.int64)
+            counts[list(leaves)] = answer.counts
+            best = msgspec.structs.replace(answer, counts=tuple(counts.tolist()))
+    if best.outcome != "placed" or is_proven:
+        return best
+    stages = tuple(msgspec.structs.replace(stage, bound=NOTHING, by="") for stage in best.stages)
+    return msgspec.structs.replace(best, stages=stages)
 
 
 def _exact(

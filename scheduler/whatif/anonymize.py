@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from scheduler.whatif.export import Object
+from scheduler.whatif.hiddendevices import KINDS, DeviceWords
 
 # Fields whose values are words of the API; times tell nothing either.
 _KEPT_FIELDS: Final = re.compile(
@@ -60,9 +61,12 @@ class Anonymizer:
     def __init__(self) -> None:
         self._aliases: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        self._devices = DeviceWords()
 
     def learn(self, objects: Iterable[Object]) -> None:
         """Give the names that must keep their order, or belong together, their aliases."""
+        objects = list(objects)
+        slices = self._devices.learn(objects)
         nodes: list[str] = []
         claims: list[tuple[str, str]] = []
         for obj in objects:
@@ -72,20 +76,35 @@ class Anonymizer:
             elif obj["kind"] == "Pod":
                 volumes = (obj.get("spec") or {}).get("volumes") or ()
                 claims += [(name, v.get("name", "")) for v in volumes if v.get("ephemeral")]
-        width = len(str(len(nodes)))
-        for number, name in enumerate(sorted(nodes), 1):
-            self._aliases[name] = f"node-{number:0{width}}"
-        self._counts["node"] = len(nodes)
+        self._number(sorted(nodes), "node")
+        self._number(slices, "slice")
         for pod, volume in claims:
             # The claim of an ephemeral volume is found by its name.
             self._aliases[f"{pod}-{volume}"] = f"{self._name(pod, 'pod')}-{self._name(volume)}"
+
+    def _number(self, names: list[str], word: str) -> None:
+        """Give names, in their order, aliases that sort alike."""
+        width = len(str(len(names)))
+        for number, name in enumerate(names, 1):
+            self._aliases.setdefault(name, f"{word}-{number:0{width}}")
+        self._counts[word] = len(names)
 
     def renamed(self, obj: Object) -> Object:
         """Return an object with its names hidden."""
         if obj["kind"] == "NodeResourceTopology":
             return self._report(obj)
+        if obj["kind"] in KINDS:
+            return self._devices.hidden(obj, self)
         hidden: Object = self._value(obj, "", obj["kind"])
         return hidden
+
+    def alias(self, text: str, word: str) -> str:
+        """Return the other word for a name."""
+        return self._name(text, word)
+
+    def generic(self, value: Any, field: str, kind: str = "") -> Any:
+        """Return any part of an object with its names hidden."""
+        return self._value(value, field, kind)
 
     def _report(self, obj: Object) -> Object:
         """Keep a report's zones: their names are numbers. What names pods, by a hash, is left out."""

@@ -1,4 +1,4 @@
-"""Objects of older texts → the same in today's words; every change is named (D5).
+"""Objects of older texts → the same in today's words; every change is named.
 
 AppGroup and NetworkTopology went through several groups and spellings before today's; scheduler
 configurations through `kind: Policy` and other plugin names. Pure: plain data in, plain data out.
@@ -8,13 +8,14 @@ What is already today's comes back as it is, and so does everything of other kin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final, NamedTuple
 
 from scheduler.base.errors import InputError
 from scheduler.config.names import OLD_ARGS, OLD_NAMES
-from scheduler.whatif.oldpolicy import configuration_of
+from scheduler.objects.network import NETPERF_COSTS, USER_DEFINED
+from scheduler.whatif.oldpolicy import Costs, configuration_of
 
 Json = dict[str, Any]
 
@@ -31,6 +32,7 @@ OLD_GROUPS: Final = frozenset(
 # Older dependencies had no limit, and today an absent one counts as 0.
 NO_LIMIT: Final = 10_000
 _OF_A_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_MEASURED: Final = frozenset(("metricProvider", "configmapName"))
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -41,22 +43,51 @@ class Converted(NamedTuple):
     changes: tuple[str, ...]
 
 
-def convert(obj: Mapping[str, Any], where: str) -> Converted:
+def convert_all(items: Iterable[tuple[Mapping[str, Any], str]]) -> Sequence[Converted]:
+    """Return today's form of objects that belong together, each with where it stands.
+
+    A scheduler policy could not name the NetworkTopology to go by: it is the one among them.
+    """
+    given = list(items)
+    done = [None if obj.get("kind") == "Policy" else convert(obj, at) for obj, at in given]
+    costs = _costs(one.object for one in done if one is not None)
+    return [
+        convert(obj, at, costs) if one is None else one
+        for one, (obj, at) in zip(done, given, strict=True)
+    ]
+
+
+def convert(obj: Mapping[str, Any], where: str, costs: Costs = Costs()) -> Converted:  # noqa: B008 - a tuple
     """Return today's form of an object; InputError names a part that cannot be read."""
     rewrite = _REWRITES.get(str(obj.get("kind")))
     if rewrite is None:
         return Converted(dict(obj), ())
-    work = _Work(deepcopy(dict(obj)), where)
+    work = _Work(deepcopy(dict(obj)), where, costs)
     found = rewrite(work)
     return Converted(found, tuple(work.changes))
+
+
+def _costs(objects: Iterable[Json | None]) -> Costs:
+    """Return the table of the only NetworkTopology; the usual name when there are none or several."""
+    found = [one for one in objects if one is not None and one.get("kind") == "NetworkTopology"]
+    if len(found) != 1:
+        return Costs()
+    meta, spec = found[0].get("metadata") or {}, found[0].get("spec") or {}
+    tables = spec.get("weights") or []
+    measured = NETPERF_COSTS if _MEASURED & spec.keys() else USER_DEFINED
+    weights = tables[0].get("name") if tables else measured
+    return Costs(
+        str(meta.get("namespace") or "default"), str(meta.get("name")), str(weights), is_given=True
+    )
 
 
 class _Work:
     """An object that is being rewritten, and what was changed so far."""
 
-    def __init__(self, obj: Json, where: str) -> None:
+    def __init__(self, obj: Json, where: str, costs: Costs) -> None:
         self.obj = obj
         self.where = where
+        self.costs = costs
         self.changes: list[str] = []
 
     def note(self, text: str) -> None:
@@ -179,6 +210,7 @@ def _network_topology(work: _Work) -> Json:
     spec = work.mapping(obj, "spec", "spec")
     work.rename(spec, "configMapName", "configmapName", "spec")
     work.legal_name(spec, "configmapName", "spec")
+    _provider(work, spec)
     for at, table in enumerate(work.mappings(spec, "weights", "spec.weights")):
         path = f"spec.weights[{at}]"
         work.rename(table, "costList", "topologyList", path)
@@ -188,6 +220,33 @@ def _network_topology(work: _Work) -> Json:
             for place, origin in enumerate(work.mappings(level, "originList", inner)):
                 work.rename(origin, "costs", "costList", f"{inner}.originList[{place}]")
     return _without_status(work)
+
+
+def _provider(work: _Work, spec: Json) -> None:
+    """Rewrite the metric provider, which was a list in one text; a token goes into a Secret."""
+    path, listed = "spec.metricProvider", spec.get("metricProvider")
+    if isinstance(listed, list):
+        if len(listed) != 1:
+            raise InputError(
+                f"{path}: expected one provider, found {len(listed)}", where=work.where
+            )
+        spec["metricProvider"] = listed[0]
+        work.note(f"{path}: is no list today")
+    provider = work.mapping(spec, "metricProvider", path)
+    if "token" not in provider:
+        return
+    del provider["token"]
+    if "secretRef" in provider:
+        work.note(f"{path}.token: left out, secretRef names the Secret that counts")
+        return
+    meta = work.mapping(work.obj, "metadata", "metadata")
+    name = f"{meta.get('name', 'metrics')}-token"[:253]
+    provider["secretRef"] = {"name": name, "key": "token"}
+    work.note(
+        f"{path}.token: left out, a token stands in no object today. Make the Secret that secretRef "
+        f"names: kubectl create secret generic {name} -n {meta.get('namespace', 'default')} "
+        "--from-literal=token=..., and let the daemon read it (the chart's rbac.secrets)"
+    )
 
 
 def _without_status(work: _Work) -> Json:
@@ -231,7 +290,7 @@ def _rename_plugin(work: _Work, entry: Json, path: str) -> None:
 
 
 def _policy(work: _Work) -> Json:
-    found, changes = configuration_of(work.obj, work.where)
+    found, changes = configuration_of(work.obj, work.where, work.costs)
     work.changes += changes
     return found
 

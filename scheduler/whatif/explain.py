@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from scheduler.base.errors import InputError, PluginError, TrellisError
+from scheduler.base.errors import MissingError, PluginError, TrellisError
 from scheduler.base.text import did_you_mean
 from scheduler.engine.attempt.choose import Ties
 from scheduler.engine.attempt.cycle import Attempt, decide_at_once
@@ -104,15 +104,15 @@ def explain(
     *,
     node: str = "",
 ) -> Answer:
-    """Explain the pod `namespace/name`, all nodes or just `node`; InputError when either is unknown."""
+    """Explain the pod `namespace/name`, all nodes or just `node`; MissingError when one is unknown."""
     wanted = options or Options()
     found = snapshot.find(pod)
     if found is None:
         keys = [one.key for one in (*snapshot.bound, *snapshot.unbound)]
-        raise InputError(f"no such pod is bound or waiting{did_you_mean(pod, keys)}", where=pod)
+        raise MissingError(f"no such pod is bound or waiting{did_you_mean(pod, keys)}", where=pod)
     if node and node not in {one.key for one in snapshot.nodes}:
         hint = did_you_mean(node, (one.key for one in snapshot.nodes))
-        raise InputError(f"no such node{hint}", where=node)
+        raise MissingError(f"no such node{hint}", where=node)
     stage = staged(snapshot, setup, wanted)
     engine = stage.engine
     waiting = _unplaced(found, engine, stage.now)

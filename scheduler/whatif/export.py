@@ -26,6 +26,7 @@ _ANNOTATIONS: Final = (
     "node.koordinator.sh/raw-allocatable",
     "scheduling.koordinator.sh/",
     "trellis.dev/load-source",
+    "resource.kubernetes.io/",
 )
 _ANNOTATED: Final = (
     "PersistentVolume",
@@ -34,6 +35,7 @@ _ANNOTATED: Final = (
     "Node",
     "Pod",
     "NodeMetric",
+    "ResourceClaim",
 )
 _POD_SPEC: Final = re.compile(
     "activeDeadlineSeconds|affinity|containers|hostNetwork|initContainers|nodeName|nodeSelector|os"
@@ -42,8 +44,8 @@ _POD_SPEC: Final = re.compile(
     "|tolerations|topologySpreadConstraints|volumes|workloadRef"
 )
 _POD_STATUS: Final = re.compile(
-    "allocatedResources|conditions|containerStatuses|initContainerStatuses|nominatedNodeName|phase"
-    "|qosClass|resources|startTime"
+    "allocatedResources|conditions|containerStatuses|extendedResourceClaimStatus"
+    "|initContainerStatuses|nominatedNodeName|phase|qosClass|resourceClaimStatuses|resources|startTime"
 )
 _CONTAINER: Final = re.compile("name|image|resources|ports|restartPolicy")
 _CONTAINER_STATUS: Final = re.compile("name|resources|allocatedResources")
@@ -152,11 +154,16 @@ def _without_secrets(value: Any) -> Any:
     """Copy plain data without nulls, and without references to secrets and drivers' parameters."""
     if isinstance(value, Mapping):
         return {
-            key: _without_secrets(item)
+            key: _opaque(item) if key == "opaque" else _without_secrets(item)
             for key, item in value.items()
             if item is not None and key not in _SECRETIVE and not _is_secret(key)
         }
     return [_without_secrets(item) for item in value] if isinstance(value, list) else value
+
+
+def _opaque(config: Any) -> Any:
+    """Keep whose settings they are: the API server wants some, what they say is nobody's business."""
+    return {"driver": config.get("driver", ""), "parameters": {}}
 
 
 def _is_secret(key: str) -> bool:

@@ -8,10 +8,12 @@ import asyncio
 import json
 import re
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import aiohttp
+from multidict import CIMultiDict
 
 from tests.apiserver.patience import PATIENCE_S, asked
 
@@ -41,7 +43,10 @@ GROUPS = {
     "networkpolicies": "/apis/networking.k8s.io/v1",
     "horizontalpodautoscalers": "/apis/autoscaling/v2",
     "customresourcedefinitions": "/apis/apiextensions.k8s.io/v1",
+    "deviceclasses": "/apis/resource.k8s.io/v1",
     "resourceclaims": "/apis/resource.k8s.io/v1",
+    "resourceclaimtemplates": "/apis/resource.k8s.io/v1",
+    "resourceslices": "/apis/resource.k8s.io/v1",
     "widgets": "/apis/example.com/v1",
 }
 CLUSTER = {
@@ -54,6 +59,8 @@ CLUSTER = {
     "priorityclasses",
     "runtimeclasses",
     "customresourcedefinitions",
+    "deviceclasses",
+    "resourceslices",
 }
 
 
@@ -145,12 +152,13 @@ class Api:
         *,
         content_type: str = "application/json",
         record: bool = True,
-        headers: dict[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
         **query: Any,
     ) -> Reply:
         """Send a request; `body` is encoded as JSON unless it is bytes."""
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        sent = {"Content-Type": content_type, **(headers or {})}
+        sent = CIMultiDict({"Content-Type": content_type})
+        sent.extend(headers or {})  # one name may come several times
         async with self.session.request(
             method, self.url + self.path(where), data=data, headers=sent, params=query or None
         ) as response:

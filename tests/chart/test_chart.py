@@ -16,6 +16,7 @@ import yaml
 from scheduler.cli.agent import app
 from scheduler.config import load
 from scheduler.framework.registry import Registry
+from scheduler.plugins.groups.life import Record, results
 from scheduler.plugins.intree import IN_TREE
 
 CHART = Path(__file__).parents[2] / "charts" / "trellis"
@@ -44,6 +45,9 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     ("serviceAccount.create=false", "rbac.create=false", "crds.install=false"),
     ("fullnameOverride=sched", "image.registry=r.example", "image.digest=sha256:" + "a" * 64),
     ("rbac.secrets[0].namespace=shop", "rbac.secrets[0].name=token"),
+    ("rbac.configMaps[0].namespace=shop", "rbac.configMaps[0].name=latencies"),
+    ("rbac.groups.namespaces={shop,default}", "rbac.load.enabled=false", "rbac.numa.enabled=true"),
+    ("rbac.admissionPolicies=false", "rbac.groups.allowUnguarded=true"),
 )
 REFUSED = (
     "profile=fast", "replicaCount=-1", "replicaCount=two", "schedulerName=", "schedulerName=Bad_Name",
@@ -53,7 +57,7 @@ REFUSED = (
     "grafanaDashboard.enabled=yes please", "grafanaDashboard.folder=x",
     "crds.instal=true", "agents.load.enable=true", "agents.netperf.enabled=true",
     "agents.bandwidth.assume=fast",
-    "rbac.secrets[0].name=x", "extraArgs=--v", "replicas=3",
+    "rbac.secrets[0].name=x", "rbac.groups.namespace=a", "rbac.numa.enabled=maybe", "extraArgs=--v", "replicas=3",
 )  # fmt: skip
 
 
@@ -111,15 +115,53 @@ def test_wrong_values_are_refused_by_name(value: str):
 
 
 def test_rights_follow_the_profile():
-    """A plain scheduler needs no role but kube-scheduler's; groups need ConfigMaps and pods' labels."""
-    plain = rules(render("profile=plain"))
-    groups = rules(render("profile=sakkara"))
+    """Only groups need ConfigMaps and pods' labels; nothing needs everything, or another's role."""
+    for values in (("profile=plain",), ("profile=all", "rbac.groups.enabled=false")):
+        assert not any(writes_groups(rule) for rule in rules(render(*values)))
+    for name in PROFILES:
+        documents = render(f"profile={name}")
+        assert [name in ("sakkara", "all")] == [any(map(writes_groups, rules(documents)))]
+        for rule in rules(documents):
+            assert "*" not in (*rule["verbs"], *rule["resources"], *rule["apiGroups"])
+            assert "secrets" not in rule["resources"]
+        roles = {one["roleRef"]["name"] for one in documents if one["kind"].endswith("RoleBinding")}
+        assert not any(role.startswith("system:") for role in roles)
 
-    assert [] == plain
-    assert any("configmaps" in rule["resources"] and "patch" in rule["verbs"] for rule in groups)
-    for rule in groups:
-        assert "*" not in (*rule["verbs"], *rule["resources"], *rule["apiGroups"])
-        assert "secrets" not in rule["resources"]
+
+def writes_groups(rule: Json) -> bool:
+    return "patch" in rule["verbs"] and not {"configmaps", "pods"}.isdisjoint(rule["resources"])
+
+
+def test_groups_are_written_only_where_they_live():
+    """In namespaces by roles of these, everywhere under policies, and else not without saying so."""
+    named = render("rbac.groups.namespaces={a,b}", "rbac.admissionPolicies=false")
+    spaces = [
+        one["metadata"].get("namespace")
+        for one in named
+        if one["kind"] in ("Role", "ClusterRole") and any(map(writes_groups, one["rules"]))
+    ]
+    assert ["a", "b"] == spaces
+
+    done = helm("template", "x", str(CHART), "--set", "rbac.admissionPolicies=false")
+    assert 0 != done.returncode
+    assert "name the namespaces of groups in rbac.groups.namespaces" in done.stderr
+    accepted = render("rbac.admissionPolicies=false", "rbac.groups.allowUnguarded=true")
+    kinds = {one["kind"] for one in accepted}
+    assert "ValidatingAdmissionPolicy" not in kinds
+
+
+def test_the_policy_names_what_is_written_about_groups():
+    """Every key that the code writes stands in it, and no other."""
+    (policy,) = (
+        one
+        for one in render()
+        if one["kind"] == "ValidatingAdmissionPolicy" and one["metadata"]["name"].endswith("maps")
+    )
+    variables = policy["spec"]["variables"]
+    (own,) = (one["expression"] for one in variables if one["name"] == "own")
+    written = {*results([], Record(), 0.0), "preemptor"}
+
+    assert written == set(json.loads(own))
 
 
 def test_agents_may_do_what_they_need_and_no_more():

@@ -44,7 +44,7 @@ class Watching(DefaultPreemption):
         """Answer as ever; search apart, since the answer may come from what is remembered."""
         if not self.refusal(cycle.pod, nodes, failure):
             with suppress(PluginError):
-                self.found = self.candidates(cycle, failure)
+                self.found = self.candidates(cycle, nodes, failure)
         return super().post_filter(cycle, nodes, failure)
 
 

@@ -91,6 +91,11 @@ class Server:
         )
         assert response.ok, f"PATCH {path}: {response.code} {response.message}"
 
+    async def delete(self, path: str) -> None:
+        """Take an object away."""
+        response = await self._client.request("DELETE", path)
+        assert response.ok, f"DELETE {path}: {response.code} {response.message}"
+
     async def dry_run(self, path: str, body: Json) -> str:
         """Let the server look at an object as strictly as it can; return why it would refuse it."""
         path += "?dryRun=All&fieldManager=dry&force=true&fieldValidation=Strict"
@@ -141,6 +146,14 @@ class Server:
 
         await asked(metrics, set(lines).issubset, " and ".join(lines))
 
+    async def metrics_for(self, token: str) -> int:
+        """Return the code with which the daemon answers somebody who asks for its metrics."""
+        async with (
+            aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session,
+            session.get(f"{self._url}/metrics", ssl=False) as answer,
+        ):
+            return answer.status
+
     async def bound(self, *names: str) -> None:
         """Wait until pods have a node."""
         for name in names:
@@ -151,6 +164,16 @@ class Server:
         path = f"/apis/apps/v1/namespaces/{NAMESPACE}/{plural}/{name}"
         found: Json = (await self.get(path))["spec"]["template"]["spec"]
         return found
+
+    async def kubeconfig_of(self, account: str) -> Path:
+        """Write a kubeconfig with the token of an account of the release."""
+        accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+        token = await self.post(f"{accounts}/{account}/token", {"spec": {}})
+        config = yaml.safe_load(self._kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": token["status"]["token"]}
+        kubeconfig = self.folder / account
+        kubeconfig.write_text(yaml.safe_dump(config))
+        return kubeconfig
 
     @asynccontextmanager
     async def daemon(self, version: Version = HERE) -> AsyncIterator[None]:
@@ -185,12 +208,7 @@ class Server:
     ) -> AsyncIterator[asyncio.subprocess.Process]:
         """Run the only container of a pod; `places` says where its mounts are here."""
         (container,) = spec["containers"]
-        accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
-        token = await self.post(f"{accounts}/{spec['serviceAccountName']}/token", {"spec": {}})
-        config = yaml.safe_load(self._kubeconfig.read_text())
-        config["users"][0]["user"] = {"token": token["status"]["token"]}
-        kubeconfig = self.folder / spec["serviceAccountName"]
-        kubeconfig.write_text(yaml.safe_dump(config))
+        kubeconfig = await self.kubeconfig_of(spec["serviceAccountName"])
         words = list(container["args"])
         for mounted, here in places.items():
             words = [word.replace(mounted, here) for word in words]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from time import process_time
 from typing import Any
 
@@ -19,6 +20,8 @@ import msgspec
 from scheduler.engine.effects import Answer, Call, Effects, Listed, Solve, Watched
 from scheduler.objects.configmap import ConfigMap
 from scheduler.solver import questions
+from scheduler.solver.instance import Domains, Instance, Leaf, Level, Rule
+from scheduler.solver.solve import solve
 from tests.perf.inprocess import Play
 
 NODES, RACKS = 5000, 50
@@ -60,14 +63,47 @@ class GangPlay(Play):
 
 def many_small(_folder: Path) -> dict[str, Any]:
     """750 gangs of 4, each in one rack if one has room."""
-    play, figures = _played(GangPlay(times_each=False), 750, 4, cpu="2")
+    play, figures = played(GangPlay(times_each=False), 750, 4, cpu="2")
     return {**figures, "gangsPerCpuSecond": 750 / figures["cpuSeconds"]} | _solver(play)
 
 
 def few_large(_folder: Path) -> dict[str, Any]:
     """3 gangs of 1,000 with few racks and full nodes wished for."""
-    play, figures = _played(GangPlay(times_each=True), 3, 1000, cpu="1")
+    play, figures = played(GangPlay(times_each=True), 3, 1000, cpu="1")
     return {**figures, "worstSolveSeconds": max(play.solve_s)} | _solver(play)
+
+
+def partitions(_folder: Path) -> dict[str, Any]:
+    """1,024 pods in four equal parts, over racks of 1,000 nodes with up to 64 slots each."""
+    levels = (Level("zone"), Level("rack", Rule("spread", partitions=4)), Level("node"))
+    return _asked(Instance(levels, _leaves(1000, 64), 1024))
+
+
+def zones(_folder: Path) -> dict[str, Any]:
+    """64 pods under a hard spread over five zones of 1,000 nodes with up to 8 slots each."""
+    sets = tuple(tuple(at for at in range(1000) if at // 200 == zone) for zone in range(5))
+    rule = Domains("spread by zone", sets, max_skew=1, existing=(0,) * 5, only=True)
+    levels = (Level("zone"), Level("rack"), Level("node"))
+    return _asked(Instance(levels, _leaves(1000, 8), 64, domains=(rule,)))
+
+
+def _asked(instance: Instance) -> dict[str, Any]:
+    """Solve once to load what is loaded once, then again; AssertionError unless proven."""
+    solve(instance)
+    started = process_time()
+    answer = solve(instance)
+    seconds = process_time() - started
+    if not answer.optimal:
+        raise AssertionError(f"not proven: {answer.stages}")
+    return {"cpuSeconds": seconds, "stages": [stage.value for stage in answer.stages]}
+
+
+def _leaves(nodes: int, slots: int) -> tuple[Leaf, ...]:
+    rng = Random(nodes + slots)
+    return tuple(
+        Leaf((f"z{at * 5 // nodes}", f"r{at // 40:03}", f"n{at:05}"), rng.randint(0, slots))
+        for at in range(nodes)
+    )
 
 
 def _solver(play: GangPlay) -> dict[str, Any]:
@@ -76,10 +112,13 @@ def _solver(play: GangPlay) -> dict[str, Any]:
     return {"solves": play.solves}
 
 
-def _played(play: GangPlay, gangs: int, size: int, cpu: str) -> tuple[GangPlay, dict[str, Any]]:
-    for at in range(NODES):
+def played(
+    play: GangPlay, gangs: int, size: int, cpu: str, nodes: int = NODES
+) -> tuple[GangPlay, dict[str, Any]]:
+    """Let gangs of pods with so many CPUs be placed on nodes of 8; return the figures as well."""
+    for at in range(nodes):
         play.add(play.decoded(_node(at)))
-    for at in range(0, NODES, 3):  # a third of the nodes is in use, unevenly
+    for at in range(0, nodes, 3):  # a third of the nodes is in use, unevenly
         busy = _pod(f"busy-{at}", str(1 + at % 7), "")
         busy["spec"]["nodeName"] = f"node-{at:05}"
         play.create([play.decoded(busy)], awaited=False)

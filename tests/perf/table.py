@@ -67,6 +67,8 @@ ROWS = (
     Row("15,000 nodes", 2500, workload="plain-15000-10000"),
     Row("750 gangs of 4", 250, "gangsPerCpuSecond", "gangs/s", measure=gangs.many_small),
     Row("3 gangs of 1,000", 0.5, "worstSolveSeconds", "s", least=False, measure=gangs.few_large),
+    Row("partitions", 1.5, "cpuSeconds", "s", least=False, measure=gangs.partitions),
+    Row("zone spread", 2, "cpuSeconds", "s", least=False, measure=gangs.zones),
     Row("memory", 1024, "residentMib", "MiB", least=False, measure=resident.churned),
     Row("start", 15, "readySeconds", "s", least=False, measure=resident.started),
     Row("simulate --batch", 300, "casesPerSecond", "cases/s", measure=simulating.batch),

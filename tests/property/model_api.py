@@ -36,7 +36,7 @@ from scheduler.solver.questions import answer, read
 from scheduler.state.resources import counted, pod_requests
 from tests.property.making import with_meta, with_spec, with_status
 
-KINDS = ("Node", "Pod", "Service", "GroupConfigMap")
+KINDS = ("Node", "Pod", "Service", "GroupConfigMap", "PodGroup")
 DISRUPTED = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
 BOUND = PodCondition(type="PodScheduled", status="True")
 

@@ -34,6 +34,7 @@ from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from tests.property.making import SCHEDULER
 from tests.property.model_api import KINDS, ModelApi
+from tests.property.receipts import check_receipts
 from tests.property.tinyplugins import plugin_of, tiny_engine
 from tests.property.watchdog import DONE, Watchdog, check_inside
 
@@ -93,6 +94,7 @@ class Rig:
         self._pending = []
         self.dog.forget_bound()
         check_inside(self.engine)
+        check_receipts(effects)
         # The executor sends nothing without the lease.
         self.wire += effects if self.engine.is_leading else ()
         return effects

@@ -11,17 +11,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from operators.appgroup.costs import places as operator_places
+from operators.appgroup.costs import statistics
+from operators.appgroup.status import ObservedPod
 from scheduler.engine.queue.groupactive import GroupedActiveQueue
 from scheduler.engine.queue.queues import QueuedPod
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.network import prices
+from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.places import Places
 from scheduler.plugins.network.tracker import NetworkTracker
 from scheduler.state.cluster import Cluster
 from scheduler.testing import evaluate, node
 from scheduler.testing.scene import Scene
-from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
+from tests.unit.plugins.networkworld import (
+    GROUP,
+    WORKLOAD,
+    app_group,
+    member,
+    placed_node,
+    topology,
+)
 from tests.vectors.networkmodel import Model, normalized
 
 WORKLOADS = ("a", "b", "c", "d")
@@ -102,8 +113,12 @@ def test_overhead_agrees_with_the_slow_model(
         assert not any(raw.values())
 
 
+SPACES = ("default", "a", "b")
+LISTS = (("default",), ("b", "default"))
+
+
 class Year:
-    """A cluster with two applications, through whatever happens to it."""
+    """A cluster with applications of two names in three namespaces, through whatever happens to it."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -112,7 +127,12 @@ class Year:
         self.tracker.rebuild(self.cluster)
         self.pods: dict[str, Any] = {}
         self.nodes: dict[str, tuple[str, str]] = {}
-        self.groups: dict[str, dict[str, Any]] = {}
+        self.groups: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def bookings(self, namespaces: tuple[str, ...] = LISTS[0]) -> dict[tuple[str, str, str], int]:
+        """Return what the tracker says is booked per link."""
+        totals = self.tracker.membership(namespaces).bookings.totals()
+        return {(one.level, one.origin, one.destination): bits for one, bits in totals.items()}
 
     def do(self, change: Any) -> None:
         """Let the tracker follow a change of the cluster."""
@@ -131,13 +151,15 @@ class Year:
         )
         self.random.choice(moves)()
         if self.random.random() < 0.2:
-            self.tracker.bookings.amounts()  # asked at odd moments, it must not matter
+            # Asked at odd moments, it must not matter.
+            self.tracker.membership(self.random.choice(LISTS)).bookings.amounts()
 
     def put_pod(self) -> None:
         """A pod appears or comes back elsewhere, with other labels perhaps."""
         name = f"p{self.random.randrange(30)}"
         group = self.random.choice(("app", "shop", ""))
         raw = member(name, self.random.choice(WORKLOADS), f"n{self.random.randrange(10)}", group)
+        raw["metadata"]["namespace"] = SPACES[int(name[1:]) % 3]
         self.pods[name] = raw
         self.do(self.cluster.put_pod(read_pod(raw)))
 
@@ -162,9 +184,9 @@ class Year:
 
     def put_group(self) -> None:
         """An application changes what its workloads need, or is deleted."""
-        name = self.random.choice(("app", "shop"))
-        if self.random.random() < 0.2 and name in self.groups:
-            kind, group = read_object(self.groups.pop(name))
+        key = self.random.choice(SPACES), self.random.choice(("app", "shop"))
+        if self.random.random() < 0.3 and key in self.groups:
+            kind, group = read_object(self.groups.pop(key))
             self.do(self.cluster.drop_object(kind.kind, group))
             return
         workloads = {
@@ -174,22 +196,22 @@ class Year:
             }
             for one in self.random.sample(WORKLOADS, self.random.randint(1, len(WORKLOADS)))
         }
-        self.groups[name] = app_group(workloads, name=name)
-        kind, group = read_object(self.groups[name])
+        self.groups[key] = app_group(workloads, name=key[1], namespace=key[0])
+        kind, group = read_object(self.groups[key])
         self.do(self.cluster.put_object(kind.kind, group))
 
-    def expected(self) -> dict[tuple[str, str, str], int]:
+    def expected(self, namespaces: tuple[str, ...] = LISTS[0]) -> dict[tuple[str, str, str], int]:
         """Return what is booked per link, counted pod by pod in exact fractions."""
         total: dict[tuple[str, str, str], int] = defaultdict(int)
-        for name, group in self.groups.items():
+        for key, group in self.groups.items():
             own: dict[tuple[str, str, str], Fraction] = defaultdict(Fraction)
             for entry in group["spec"]["workloads"]:
                 for dependency in entry["dependencies"]:
                     bandwidth = {"100M": 10**8, "333": 333, "7": 7}.get(
                         dependency.get("minBandwidth", ""), 0
                     )
-                    there = self._places(name, dependency["workload"]["selector"])
-                    for one in self._places(name, entry["workload"]["selector"]):
+                    there = self._places(key, dependency["workload"]["selector"], namespaces)
+                    for one in self._places(key, entry["workload"]["selector"], namespaces):
                         for other in there:
                             link = _link(one, other)
                             if link:
@@ -198,11 +220,22 @@ class Year:
                 total[link] += ceil(amount)
         return {link: amount for link, amount in total.items() if amount}
 
-    def _places(self, group: str, workload: str) -> list[tuple[str, str]]:
+    def group_of(self, raw: Any, namespaces: tuple[str, ...]) -> tuple[str, str] | None:
+        """Return the group that a pod means: its own namespace's first, then those of the list."""
+        name = raw["metadata"]["labels"][GROUP]
+        for space in (raw["metadata"]["namespace"], *namespaces):
+            if (space, name) in self.groups:
+                return space, name
+        return None
+
+    def _places(
+        self, key: tuple[str, str], workload: str, namespaces: tuple[str, ...]
+    ) -> list[tuple[str, str]]:
         return [
             self.nodes[raw["spec"]["nodeName"]]
             for raw in self.pods.values()
-            if raw["metadata"]["labels"] == member("", workload, group=group)["metadata"]["labels"]
+            if raw["metadata"]["labels"][WORKLOAD] == workload
+            and self.group_of(raw, namespaces) == key
             and raw["spec"]["nodeName"] in self.nodes
         ]
 
@@ -233,21 +266,26 @@ def test_a_year_of_churn_never_drifts(days: int, seed: int) -> None:
         year.step()
         if number % 100 != 99:
             continue
-        assert year.expected() == {tuple(k): v for k, v in year.tracker.bookings.totals().items()}
         fresh = NetworkTracker()
         fresh.rebuild(year.cluster)
         held, anew = year.tracker.columns(), fresh.columns()
         assert set(anew) == set(held)
         assert all(np.array_equal(anew[name], held[name]) for name in anew)
-        assert year.tracker.bookings.most() >= max(year.expected().values(), default=0)
-        assert ties(fresh) == ties(year.tracker)
+        for namespaces in LISTS:
+            assert year.expected(namespaces) == year.bookings(namespaces)
+            most = year.tracker.membership(namespaces).bookings.most()
+            assert most >= max(year.expected(namespaces).values(), default=0)
+            assert ties(fresh, namespaces) == ties(year.tracker, namespaces)
 
 
-def ties(tracker: NetworkTracker) -> dict[tuple[str, str, int], dict[int, list[float]]]:
+def ties(
+    tracker: NetworkTracker, namespaces: tuple[str, ...]
+) -> dict[tuple[str, str, int], dict[int, list[float]]]:
     """Return the ties of every workload of every group to the pods of each row, by limit."""
     found: dict[tuple[str, str, int], dict[int, list[float]]] = {}
-    for group in tracker.groups():
-        pods, needs = tracker.pods(group), tracker.needs_of(group)
+    membership = tracker.membership(namespaces)
+    for group in membership.groups():
+        pods, needs = membership.pods(group), membership.needs_of(group)
         if needs is None:
             continue
         for workload in WORKLOADS:
@@ -412,3 +450,50 @@ def test_views_of_a_few_rows_agree_with_the_whole() -> None:
     every, part = plugin.filter(cycle, whole, state), plugin.filter(cycle, some, state)
     for place, row in enumerate((5, 1, 3)):
         assert (every.texts(row) if every else ()) == (part.texts(place) if part else ())
+
+
+@given(
+    places=st.lists(st.sampled_from(PLACES), min_size=4, max_size=4),
+    regions=ways(REGIONS),
+    zones=ways(ZONES),
+    both=st.booleans(),
+    group=groups,
+    placed=standing,
+)
+def test_the_operators_figures_are_those_of_the_plugin(
+    places: list[tuple[str, str]],
+    regions: list[Any],
+    zones: list[Any],
+    both: bool,
+    group: dict[str, Any],
+    placed: list[tuple[str, int]],
+) -> None:
+    """Between any two nodes; and least, mean and greatest cost of all ties are those of the pairs."""
+    raw = topology(regions, zones, both=both)
+    table = read_object(raw)[1]
+    at = operator_places([read_node(one) for one in world(places)], table, "UserDefined")
+    found = Places()
+    for row, place in enumerate(places):
+        found.set(row, placed_node("n", *place)["metadata"].get("labels", {}))
+    matrix = CostTable(table, "UserDefined").matrices(found).columns(np.arange(len(found)))[1]
+
+    def listed(one: int, other: int) -> int:
+        return 0 if one == other else int(matrix[found.of(one), found.of(other)])
+
+    for one in range(len(places)):
+        for other in range(len(places)):
+            assert listed(one, other) == at.cost(f"n{one}", f"n{other}")
+    ends = [(workload, on % len(places)) for workload, on in placed]
+    pairs = [
+        listed(here, there)
+        for workload, needed in group.items()
+        for origin, here in ends
+        for destination, there in ends
+        if origin == workload and destination in needed
+    ]
+    spec = read_object(app_group(group))[1].spec
+    pods = [ObservedPod("default", "p", workload, "Running", f"n{on}") for workload, on in ends]
+    total = statistics(spec, pods, at)[1]
+    figures = None if total is None else (total.min_cost, total.avg_cost, total.max_cost)
+    expected = (min(pairs), sum(pairs) // len(pairs), max(pairs)) if pairs else None
+    assert expected == figures

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.framework.crowd import crowd_of
-from scheduler.framework.thinning import Thinning
+from scheduler.framework.overlay import Overlay
+from scheduler.framework.rowpods import row_pods
 from scheduler.objects.numaplacement import METADATA, VECTOR, encode
 from scheduler.objects.plain import read_pod
 from scheduler.objects.podfingerprint import fingerprint, mark_of
@@ -150,10 +150,10 @@ def check(scene, houses, source):
     view, table = scene.nodes(), scene.cluster.table
     rows = np.array([table.rows[house.name] for house in houses], dtype=np.intp)
     placed = [(one, table.rows[one.node]) for one in scene.cluster.pods if one.pod.priority < 1]
-    thinning = Thinning(crowd_of(rows, placed), crowd_of(rows, ()))
+    overlay = Overlay(row_pods(rows, placed))
     # That these are all pods below a priority is told or not.
-    thinning.crowd.below = source.choice([None, 1, 1, 1])
-    stepwise = view.with_differences(rows, thinning)
+    overlay.leaving.below = source.choice([None, 1, 1, 1])
+    stepwise = view.over(overlay)
     plugin.pre_filter(scene.cycle(read_pod(asking("first", 1))), view)  # reports find their pods
     left = {h.name: scene.handle.tracker(Topologies).left(h.name)["cpu"] for h in houses}
     for _ in range(3):
@@ -161,9 +161,8 @@ def check(scene, houses, source):
         cycle = scene.cycle(read_pod(asking("new", cpus)))
         state = plugin.pre_filter(cycle, view)
         share = source.choice([0.5, 1])
-        thinning.gone[:] = [source.random() < share for _ in placed]
-        crowd = thinning.crowd
-        gone = [crowd.pod(at) for at in np.flatnonzero(thinning.gone).tolist()]
+        overlay.gone[:] = [source.random() < share for _ in placed]
+        gone = [overlay.leaving.pod(at) for at in np.flatnonzero(overlay.gone).tolist()]
         names = {h.name: [p.pod.metadata.name for p in gone if p.node == h.name] for h in houses}
         wanted = [h.takes(cpus, left[h.name], names[h.name]) for h in houses]
 

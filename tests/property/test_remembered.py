@@ -19,8 +19,10 @@ from scheduler.objects.policy import (
 )
 from scheduler.plugins.intree import IN_TREE
 from scheduler.plugins.preemption.remembered import Remembered
+from scheduler.plugins.preemption.units import UnitIndex
 from tests.property.making import make_node, make_pod, with_meta
 from tests.property.test_memo import outcome
+from tests.property.unitworld import POD_GROUP_LABEL, describe
 
 REGISTRY = Registry(IN_TREE)
 PROFILES = default_config(REGISTRY).profiles
@@ -66,7 +68,7 @@ class World:
             node=f"n{self.random.randrange(NODES)}",
             cpu=self.random.choice(["500m", "1", "2"]),
             priority=self.random.choice([-5, 0, 0, 3, 20]),
-            labels={"app": self.random.choice("xyz")},
+            labels={"app": self.random.choice("xyz"), **self.grouped()},
             host_port=self.random.choice([0, 0, 0, 80]),
             status=PodStatus(start_time=start),
         )
@@ -85,7 +87,7 @@ class World:
             case 1:
                 self.pods[uid] = with_meta(self.pods[uid], deletion_timestamp="x")
             case _:
-                labels = {"app": self.random.choice("xyz")}
+                labels = {"app": self.random.choice("xyz"), **self.grouped()}
                 self.pods[uid] = with_meta(self.pods[uid], labels=labels)
         self.say("Pod", "MODIFIED", self.pods[uid])
 
@@ -99,6 +101,17 @@ class World:
         )
         verb = verb or self.random.choice(["MODIFIED", "DELETED"])
         self.say("PodDisruptionBudget", verb, one)
+
+    def grouped(self) -> dict[str, str]:
+        """Return the label of a group, or none."""
+        name = self.random.choice(["", "", "g0", "g1"])
+        return {POD_GROUP_LABEL: name} if name else {}
+
+    def group(self) -> None:
+        """The description of a group appears or goes: its pods go together, or each alone."""
+        name = self.random.choice(["g0", "g1"])
+        verb = self.random.choice(["ADDED", "MODIFIED", "DELETED"])
+        self.say("PodGroup", verb, describe("PodGroup", name, 2, None))
 
     def nomination(self) -> None:
         """Somebody is promised room, or no longer."""
@@ -124,7 +137,7 @@ def test_remembered_dry_runs_are_like_new_ones(seed):
     random = Random(seed)
     world = World(random)
     happenings = [world.pod] * 8 + [world.pod_changes] * 6 + [world.nomination] * 4
-    happenings += [world.node] * 4 + [world.node_goes, world.budget]
+    happenings += [world.node] * 4 + [world.group] * 2 + [world.node_goes, world.budget]
     bosses, chosen = preemptors(), 0
     plugin: Any = world.engine.profiles["trellis"].plugins["DefaultPreemption"]
     shapes = [world.engine.cluster.shapes.of(pod) for pod in bosses]
@@ -138,8 +151,9 @@ def test_remembered_dry_runs_are_like_new_ones(seed):
         chosen += bool(got[3])
         one.cycle.random.setstate(before)
         memory, plugin._remembered = plugin._remembered, Remembered()
+        units, plugin._units = plugin._units, UnitIndex(plugin.handle)
 
         assert outcome(other) == got
-        plugin._remembered = memory
-    assert chosen > 5
+        plugin._remembered, plugin._units = memory, units
+    assert chosen > 2
     assert shapes

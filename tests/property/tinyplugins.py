@@ -185,7 +185,7 @@ class Evictor(Plugin[NoArgs]):
             for placed in nodes.pods_on(int(row)).values()
             if placed.pod.priority < pod.priority
         ]
-        passed, _ = failure.hypothetical.filter(rows, removed=moves)
+        passed, _ = failure.attempted.filter(rows, removed=moves)
         found = {}
         for row in np.flatnonzero(passed):
             victims = tuple(placed for placed, where in moves if where == row)
@@ -196,7 +196,13 @@ class Evictor(Plugin[NoArgs]):
         if failure.wants_offers:
             uids = {n: tuple(v.pod.metadata.uid for v in victims) for n, victims in found.items()}
             offers = tuple(Offer(node, victims) for node, victims in uids.items())
-            return PostFiltered(offers=offers, choose=lambda left: left[0])
+
+            def choose(left: tuple[Offer, ...]) -> tuple[str, tuple[Placed, ...]]:
+                first = left[0]
+                here = nodes.pods_on(nodes.rows_of([first.node])[0])
+                return first.node, tuple(here[uid] for uid in first.victims if uid in here)
+
+            return PostFiltered(offers=offers, choose=choose)
         node, victims = next(iter(found.items()))
         return PostFiltered(SUCCESS, node, victims)
 

@@ -16,6 +16,7 @@ from scheduler.cli.installed import registry
 from scheduler.config import document, load
 from scheduler.engine.effects import Record
 from scheduler.kube import eventbody, http1, recorder, watch
+from scheduler.objects.grouporder import MOST_WORKLOADS
 from scheduler.objects.groups import AppGroupSpec
 from scheduler.objects.quantity import quantity
 from scheduler.plugins.groups import args, group, inputs, topology
@@ -124,10 +125,10 @@ def test_a_long_note_is_cut():
 def test_workloads_beyond_the_most_are_told_of():
     """An AppGroup that got past its definition is not ordered without end."""
     entry = {"workload": {"kind": "Deployment", "name": "w", "selector": "w"}}
-    many = {"workloads": [entry] * (appgroup.MOST_WORKLOADS + 1)}
+    many = {"workloads": [entry] * (MOST_WORKLOADS + 1)}
     spec = msgspec.convert(many, AppGroupSpec, strict=False)
 
-    assert f"only the first {appgroup.MOST_WORKLOADS}" in " ".join(appgroup.faults(spec))
+    assert f"only the first {MOST_WORKLOADS}" in " ".join(appgroup.faults(spec))
 
 
 def test_lists_in_our_kinds_are_bounded():
@@ -157,7 +158,7 @@ def test_the_page_tells_every_limit():
         "bytes of an event's note": eventbody.NOTE_BYTES,
         "events that are remembered": recorder.MAX_SERIES,
         "series of one metric": MAX_CHILDREN,
-        "workloads of an AppGroup": appgroup.MOST_WORKLOADS,
+        "workloads of an AppGroup": MOST_WORKLOADS,
         "zones of a node": zones.MOST_ZONES,
         "nodes in a tree of units": topology.MOST_UNITS,
         "seconds of a group's solve": int(args.LONGEST_SOLVE_S),

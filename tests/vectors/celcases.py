@@ -52,9 +52,10 @@ def run_selector(vector) -> None:
         assert case["maxCost"] == program.max_cost
     for name, expected in case["results"].items():
         device = _read(vector.document["driver"], json.dumps(vector.document["devices"][name]))
-        answer = {}
+        answer: dict[str, bool | str] = {}
         try:
-            answer["matches"], cost = program.verdict(device)
+            matches, cost = program.verdict(device)
+            answer["matches"] = matches
         except CelRuntimeError as error:
             answer["error"], cost = error.message, error.cost
 

@@ -2,7 +2,7 @@
 
 Shares nothing with the plugin but the reading of quantities. `ours` adds what the policy changes: a way
 listed in one direction serves both (D7), pods on unknown nodes are passed over (D2), the AppGroup of
-the pod's own namespace comes first (D8), dependents may count (D28).
+the pod's own namespace comes first, for the pods that are there too (D8), dependents may count (D28).
 """
 
 from dataclasses import dataclass
@@ -33,12 +33,15 @@ class Model:
 
     def group(self) -> dict[str, Any] | None:
         """Return the pod's AppGroup."""
-        name = labels_of(self.pod).get(GROUP)
+        return self._group_of(self.pod)
+
+    def _group_of(self, pod: dict[str, Any]) -> dict[str, Any] | None:
+        name = labels_of(pod).get(GROUP)
         if not name:
             return None
         spaces = list(self.args.get("namespaces") or ["default"])
         if self.ours:
-            spaces.insert(0, self.pod["metadata"].get("namespace", "default"))
+            spaces.insert(0, pod["metadata"].get("namespace", "default"))
         return self._find("AppGroup", name, spaces)
 
     def topology(self) -> dict[str, Any] | None:
@@ -73,6 +76,8 @@ class Model:
         for pod in self.placed:
             node = pod["spec"].get("nodeName")
             if not node or labels_of(pod).get(GROUP) != name:
+                continue
+            if self.ours and self._group_of(pod) is not self.group():
                 continue
             if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
                 continue

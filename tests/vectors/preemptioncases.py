@@ -13,10 +13,10 @@ import pytest
 from scheduler.config import load
 from scheduler.engine.effects import Listed, Watched
 from scheduler.engine.engine import Engine
-from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.dryrun import Attempted
 from scheduler.framework.postfilter import FitFailure
-from scheduler.framework.promised import NOBODY
 from scheduler.framework.registry import Registry
+from scheduler.framework.rowpods import NOBODY
 from scheduler.framework.status import SUCCESS
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.intree import IN_TREE
@@ -57,7 +57,7 @@ def _preempt(case, expect):
 
 def _dry_run(case, expect):
     table = _Table(case)
-    found = table.plugin.candidates(table.cycle, table.failure())
+    found = table.plugin.candidates(table.cycle, table.nodes, table.failure())
     nodes = table.nodes
     candidates = {
         nodes.name(int(block.pods.rows[place])): {
@@ -116,7 +116,7 @@ class _Table:
         """Return the failure of filtering with these nodes potential, by default all of them."""
         nodes = self.nodes
         rows = nodes.exists if potential is None else nodes.rows_named(potential)
-        what_if = Hypothetical(self.runner, self.cycle, nodes, self.states)
+        what_if = Attempted(self.runner, self.cycle, nodes, self.states)
         return FitFailure(rows, (), SUCCESS, what_if, NOBODY, lambda rows: int(np.min(rows)))
 
 

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from operators.appgroup.order import graph_of
 from operators.appgroup.status import Observed, ObservedPod, merge_patch, status_of
 from operators.networktopology.measured import MeasuredNode, calculated, samples
 from operators.networktopology.readings import read_config_map
@@ -21,6 +20,7 @@ from scheduler.config import load
 from scheduler.framework.plugin import POINTS
 from scheduler.framework.registry import Registry
 from scheduler.framework.status import Code
+from scheduler.objects.grouporder import graph_of
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.plain import read_pod

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ class Wiring(MemoryApi):
         self.late: dict[str, float] = {}
         self.is_cut_off = False
         self.namespace = "default"
+        self.credentials = SimpleNamespace(problem=None)
         self.under_way: set[asyncio.Task[Response]] = set()
 
     async def request(

@@ -44,6 +44,28 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if or (eq $of.Values.profile "all") (eq $of.Values.profile $part) $of.Values.config -}}yes{{- end -}}
 {{- end }}
 
+{{- /* Whether the account gets the rights of a part: its key in rbac, and its word among the profiles. */ -}}
+{{- define "trellis.may" -}}
+{{- $of := index . 0 -}}
+{{- $enabled := (index $of.Values.rbac (index . 1)).enabled -}}
+{{- if kindIs "invalid" $enabled -}}
+{{ include "trellis.has" (list $of (index . 2)) }}
+{{- else if $enabled -}}yes{{- end -}}
+{{- end }}
+
+{{- /* The Leases that the daemon may hold; a configuration of one's own may name the default one. */ -}}
+{{- define "trellis.leases" -}}
+{{- $name := include "trellis.fullname" . -}}
+{{ ternary (list $name "trellis" | uniq) (list $name) (not (empty .Values.config)) | toJson }}
+{{- end }}
+
+{{- /* Placements are written back into the ConfigMaps of groups, and onto their pods' labels. */ -}}
+{{- define "trellis.groupWrites" }}
+- apiGroups: [""]
+  resources: [configmaps, pods]
+  verbs: [patch]
+{{- end }}
+
 {{- define "trellis.config" -}}
 {{- if .Values.config -}}
 {{ .Values.config }}

@@ -132,7 +132,10 @@ class Conclusions:
             self._nominations.put(queued.pod, decision.nominated_node)
         if decision.victims and decision.nominated_node:
             self._queues.track(queued)  # what goes at once must not go unnoticed
-            self.preemptions.begin(queued.pod, decision.nominated_node, decision.victims, now)
+            by = failure.Preemption(
+                queued.pod, decision.nominated_node, decision.preempted_by, decision.group
+            )
+            self.preemptions.begin(by, decision.victims, now)
         if decision.calls:
             self._queues.track(queued)  # what they change at once must not go unnoticed
             self._send(decision.calls)

@@ -20,10 +20,10 @@ from scheduler.engine.attempt.choose import Ties, break_tie, choose, sample
 from scheduler.engine.decision import Decision, fit_message
 from scheduler.framework.answers import PreFiltered, Rejection, Scored, States
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.dryrun import Attempted
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
-from scheduler.framework.promised import NOBODY, Promised
+from scheduler.framework.rowpods import NOBODY, Nominated
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
 
@@ -31,7 +31,7 @@ NO_NODES_MESSAGE = "no nodes available to schedule pods"
 
 
 class Attempt(msgspec.Struct):
-    """What `decide` works on; `promised` are the pods promised room that this one must respect.
+    """What `decide` works on; `nominated` are the pods that this one must leave room for.
 
     `first_row` is where sampling starts, and where it got to afterwards. `wants_offers` says that
     others have a say in which pods are evicted.
@@ -41,7 +41,7 @@ class Attempt(msgspec.Struct):
     nodes: Nodes
     runner: Runner
     states: States
-    promised: Promised = NOBODY
+    nominated: Nominated = NOBODY
     ties: Ties = Ties.UID
     percentage: int = 100
     first_row: int = 0
@@ -130,13 +130,13 @@ def _promise_outside(attempt: Attempt, pre: PreFiltered) -> list[Rejection]:
 def filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rejection]]:
     """Filter `among`; rows with nominated pods must fit both with and without them."""
     cycle, nodes, states = attempt.cycle, attempt.nodes, attempt.states
-    rows = attempt.promised.rows()
+    rows = attempt.nominated.rows
     if len(rows):
         rows = rows[among[rows]]
     if not len(rows):
         return attempt.runner.filter(cycle, nodes, states, among)
-    what_if = Hypothetical(attempt.runner, cycle, nodes, states)
-    passed, crowded = what_if.crowded(attempt.promised.crowd(rows))
+    again = Attempted(attempt.runner, cycle, nodes, states)
+    passed, crowded = again.with_nominated(attempt.nominated.on(rows))
     refused = np.zeros(nodes.size, dtype=np.bool_)
     refused[rows] = ~passed[rows]
     feasible, rejections = attempt.runner.filter(cycle, nodes, states, among & ~refused)
@@ -176,7 +176,9 @@ def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
     chosen = next((one for one in found if one.status.is_success), None)
     if chosen is not None:
         nominated, victims = chosen.nominated_node, chosen.victims
-        return replace(decision, nominated_node=nominated, victims=victims)
+        return replace(
+            decision, nominated_node=nominated, victims=victims, preempted_by=chosen.plugin
+        )
     # kube-scheduler: where a plugin fails, what the others said is lost.
     failed = [one for one in found if one.status.code is Code.ERROR]
     texts = [one.text for one in failed or found if one.text]
@@ -216,12 +218,11 @@ def post_filter(
         candidates,
         rejections,
         failed,
-        Hypothetical(attempt.runner, attempt.cycle, attempt.nodes, attempt.states),
-        attempt.promised,
+        Attempted(attempt.runner, attempt.cycle, attempt.nodes, attempt.states),
+        attempt.nominated,
         lambda rows: break_tie(nodes, rows, cycle.pod.metadata.uid, attempt.ties, cycle.random),
         attempt.wants_offers,
         attempt.runner.prefiltered_by(pre),
-        attempt.states.by_plugin,
     )
     return attempt.runner.post_filter(cycle, nodes, failure)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
 from scheduler.base.clock import rfc3339
 from scheduler.engine.effects import Record, SetStatus
 from scheduler.engine.queue.queues import QueuedPod
@@ -10,11 +14,14 @@ from scheduler.framework.groups import GroupEvent
 from scheduler.framework.status import Status
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
+from scheduler.state.podindex import Placed
 
 POD_SCHEDULED = "PodScheduled"
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 WAITING = "WaitingOnPreBind"
+# A note has at most 1,024 bytes; names of pods and nodes may be long.
+MOST_NAMED = 8
 
 
 def rejected_after_choice(status: Status) -> str:
@@ -140,25 +147,46 @@ def released_event(member: Pod, group: str, why: str, now: float) -> Record:
     return _record(member, "Warning", "GroupReleased", "Releasing", note, now)
 
 
-def preempted_event(victim: Pod, preemptor: Pod, node: str, *, assumed: bool, now: float) -> Record:
-    """Return the event that tells a victim for whom it goes; it names the preemptor's profile."""
-    note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
-    if assumed:
-        note += " (in kube-scheduler memory)."
-    meta, related = victim.metadata, preemptor.metadata
-    return Record(
-        meta.namespace,
-        meta.name,
-        meta.uid,
-        meta.resource_version,
-        preemptor.spec.scheduler_name,
-        "Normal",
-        "Preempted",
-        "Preempting",
-        note,
-        now,
-        (related.namespace, related.name, related.uid),
+class Preemption(msgspec.Struct, frozen=True):
+    """Who evicts, for the receipts: `plugin` chose the victims for `pod`, nominated to `node`.
+
+    `group` is the key of the group that `pod` speaks for, empty for a pod on its own.
+    """
+
+    pod: Pod
+    node: str
+    plugin: str
+    group: str = ""
+
+
+def preempted_event(victim: Placed, by: Preemption, now: float) -> Record:
+    """Return the event that tells a victim for whom it goes; it names the preemptor's profile.
+
+    Begins as kube-scheduler's, with the victim's own node.
+    """
+    note = f"Preempted by pod {by.pod.metadata.uid} on node {victim.node}"
+    if victim.assumed:
+        note += " (in kube-scheduler memory)"
+    what = f"group {by.group}, pod {by.pod.key}" if by.group else f"pod {by.pod.key}"
+    note += f": {by.plugin} makes room for the {what} of priority {by.pod.priority}"
+    if victim.node != by.node and not by.group:
+        note += f" on node {by.node}, and all pods of this group go together"
+    profile, related = by.pod.spec.scheduler_name, by.pod.metadata
+    about = _record(victim.pod, "Normal", "Preempted", "Preempting", note, now)
+    return msgspec.structs.replace(
+        about, scheduler_name=profile, related=(related.namespace, related.name, related.uid)
     )
+
+
+def preempting_event(by: Preemption, victims: Sequence[Placed], now: float) -> Record:
+    """Return the event that tells a preemptor who goes for it; of many it names the first."""
+    named = [f"{victim.pod.key} on node {victim.node}" for victim in victims[:MOST_NAMED]]
+    if len(victims) > MOST_NAMED:
+        named.append(f"{len(victims) - MOST_NAMED} more")
+    number = f"{len(victims)} {'pod' if len(victims) == 1 else 'pods'} of lower priority"
+    who = f"the group {by.group}" if by.group else f"it on node {by.node}"
+    note = f"{by.plugin} makes room for {who} by evicting {number}: {', '.join(named)}"
+    return _record(by.pod, "Normal", "Preempting", "Preempting", note, now)
 
 
 def _record(pod: Pod, kind: str, reason: str, action: str, note: str, now: float) -> Record:

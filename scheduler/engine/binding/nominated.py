@@ -1,4 +1,4 @@
-"""`Promises`: the nominations by row, as columns, for attempts that must leave them room.
+"""`NominatedPods`: the nominations by row, as columns, for attempts that must leave them room.
 
 Thousands of preemptors may wait for their victims at once, and every attempt has to respect them all;
 so they are gathered with numpy, and only rows whose nominations changed are looked at again.
@@ -10,22 +10,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
+from scheduler.base.arrays import IntColumn, Rows
 from scheduler.engine.binding.nominations import Nominations
-from scheduler.framework.crowd import Crowd, ListedCrowd
-from scheduler.framework.promised import Promised
+from scheduler.framework.rowpods import NOBODY, Nominated, RowPods
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.podindex import Placed, place
-from scheduler.state.rowlists import PRIORITY, RowLists
+from scheduler.state.rowlists import AMOUNTS, FIRST_AMOUNT, PRIORITY, RowLists
 from scheduler.state.touched import Touched
 
-_NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 # The highest priority of a row without nominations.
-_NOBODY = np.iinfo(np.int64).min
+_NO_PRIORITY = np.iinfo(np.int64).min
 
 
-class Promises:
+class NominatedPods:
     """Knows which nominations an attempt must respect."""
 
     def __init__(self, cluster: Cluster, nominations: Nominations) -> None:
@@ -37,16 +35,32 @@ class Promises:
         self._generation = -1
         self._touched = Touched()
 
-    def for_pod(self, pod: Pod) -> Promised:
+    def for_pod(self, pod: Pod) -> Nominated:
         """Return the nominated pods that `pod` must leave room for: none of lower priority."""
         self._catch_up()
         if not len(self._nominations):
-            return _Respected(self._lists, _NO_ROWS, pod.priority, -1, self._touched)
+            return Nominated(NOBODY.rows, NOBODY.on, self._touched)
         rows = np.flatnonzero(self._highest >= pod.priority)
         own = self._number_of(pod.metadata.uid)
+
+        def on(rows: Rows) -> RowPods:
+            return self._on(rows, pod.priority, own)
+
         if own < 0:
-            return _Respected(self._lists, rows, pod.priority, -1, self._touched)
-        return _Respected(self._lists, self._without_own(rows, pod, own), pod.priority, own)
+            return Nominated(rows, on, self._touched)
+        # Its own row counts only if somebody else is nominated to it.
+        row = self._cluster.table.rows[self._nominations.node_of(pod.metadata.uid)]
+        is_alone = not len(on(np.array([row], dtype=np.intp)))
+        return Nominated(rows[rows != row] if is_alone else rows, on)
+
+    def _on(self, rows: Rows, priority: int, own: int) -> RowPods:
+        """Return the pods nominated to `rows` of at least a priority, but for the number `own`."""
+        numbers, counts, fields = self._lists.on(rows)
+        kept = np.flatnonzero((fields[PRIORITY] >= priority) & (numbers != own))
+        counts = np.diff(np.searchsorted(kept, counts.cumsum()), prepend=0)
+        pods, places, fields = self._lists.pods, numbers[kept].tolist(), fields[:, kept]
+        known = {name: fields[FIRST_AMOUNT + place] for place, name in enumerate(AMOUNTS)}
+        return RowPods(rows, counts, lambda pod: pods[places[pod]], known)
 
     def _catch_up(self) -> None:
         changed = self._nominations.take_changed()
@@ -55,7 +69,7 @@ class Promises:
             self._generation = table.generation
             self._touched = Touched()
             self._lists.clear()
-            self._highest = np.full(table.size, _NOBODY)
+            self._highest = np.full(table.size, _NO_PRIORITY)
             changed = set(self._nominations.nodes())
         for node in changed:
             row = table.rows.get(node)
@@ -63,16 +77,7 @@ class Promises:
                 self._lists.forget(row)
                 self._touched.add(row)
                 pods = self._nominations.on(node).values()
-                self._highest[row] = max((pod.priority for pod in pods), default=_NOBODY)
-
-    def _without_own(self, rows: Rows, pod: Pod, own: int) -> Rows:
-        """Return `rows` without that of the pod's own nomination if nobody else is promised it."""
-        row = self._cluster.table.rows[self._nominations.node_of(pod.metadata.uid)]
-        here = np.array([row], dtype=np.intp)
-        if len(_Respected(self._lists, here, pod.priority, own).crowd(here)):
-            return rows
-        others: Rows = rows[rows != row]
-        return others
+                self._highest[row] = max((pod.priority for pod in pods), default=_NO_PRIORITY)
 
     def _number_of(self, uid: str) -> int:
         """Return the number of a pod's own nomination in the lists, -1 without one."""
@@ -87,33 +92,3 @@ class Promises:
         node, shapes = self._cluster.table.name(row), self._cluster.shapes
         pods = self._nominations.on(node).values()
         return [place(pod, shapes.of(pod), node) for pod in pods]
-
-
-class _Respected:
-    """The nominations of at least a priority on `rows`, but for the one with the number `own`."""
-
-    def __init__(
-        self,
-        lists: RowLists,
-        rows: Rows,
-        priority: int,
-        own: int,
-        touched: Touched | None = None,
-    ) -> None:
-        self._lists = lists
-        self._priority = priority
-        self._own = own
-        self._rows = rows
-        self.touched = touched
-
-    def rows(self) -> Rows:
-        """Return the rows with such nominations, in order."""
-        return self._rows
-
-    def crowd(self, rows: Rows) -> Crowd:
-        """Return these pods on the given rows."""
-        return ListedCrowd(self._lists, rows, self._keeps)
-
-    def _keeps(self, numbers: Rows, fields: IntMatrix) -> BoolColumn:
-        kept: BoolColumn = fields[PRIORITY] >= self._priority
-        return kept & (numbers != self._own) if self._own >= 0 else kept

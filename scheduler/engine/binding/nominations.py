@@ -1,7 +1,7 @@
 """Nominated pods: who is promised room on which node while its victims leave.
 
-A nomination counts against pods of lower or equal priority (framework.hypothetical adds them to the
-node while filtering). It comes from preemption, or from status.nominatedNodeName at a restart.
+A nomination counts against pods of lower or equal priority (framework.dryrun adds them to the node
+while filtering). It comes from preemption, or from status.nominatedNodeName at a restart.
 """
 
 from __future__ import annotations

@@ -7,11 +7,16 @@ pre-enqueue asks). An eviction that fails ends the preemption; the pod is then s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
-from scheduler.engine.attempt.failure import nomination_patch, preempted_event
+from scheduler.engine.attempt.failure import (
+    Preemption,
+    nomination_patch,
+    preempted_event,
+    preempting_event,
+)
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.effects import Answer, Evict
@@ -50,32 +55,32 @@ class Preemptions:
         self._observation = observation
         self._room_freed = room_freed
         self._running: dict[str, _Running] = {}
-        # Victims with whoever has to go with them, for a profile that decides groups.
-        self.whole: Callable[[str, Sequence[Placed]], tuple[Placed, ...]] = _no_groups
 
     def is_running(self, uid: str) -> bool:
         """Whether evictions for this pod are under way."""
         return uid in self._running
 
-    def begin(self, pod: Pod, node: str, victims: tuple[Placed, ...], now: float) -> None:
-        """Evict `victims` for `pod`, which is nominated to `node` already."""
-        victims = self.whole(pod.spec.scheduler_name, victims)
+    def begin(self, by: Preemption, victims: tuple[Placed, ...], now: float) -> None:
+        """Evict `victims` for a pod that is nominated to its node already.
+
+        Each of them is told before it goes, and the preemptor is told of them all.
+        """
+        pod = by.pod
         self._observation.preempted(len(victims))
         leaving = [victim for victim in victims if not victim.pod.is_terminating]
         if not leaving:
             # kube-scheduler: with nobody to evict it returns before it takes promises back.
             return
         effects = set()
+        self._outbox.put(preempting_event(by, leaving, now))
         for victim in leaving:
-            self._outbox.put(
-                preempted_event(victim.pod, pod, node, assumed=victim.assumed, now=now)
-            )
+            self._outbox.put(preempted_event(victim, by, now))
             uid = victim.pod.metadata.uid
             if not self._bindings.preempt(uid, now):
                 effects.add(self._evict(victim.pod, pod))
         if effects:
             self._running[pod.metadata.uid] = _Running(effects, now)
-        self._take_promises_back(pod, node, now)
+        self._take_promises_back(pod, by.node, now)
 
     def answer(self, answer: Answer, now: float) -> bool:
         """Take in the answer to an eviction; return whether it was one."""
@@ -126,7 +131,3 @@ class Preemptions:
         # Held at the gate, the pod may have missed the word that its victims are gone.
         if queued is not None and (not is_done or queued.where is Where.GATED):
             self._queues.activate([uid], now)
-
-
-def _no_groups(_profile: str, victims: Sequence[Placed]) -> tuple[Placed, ...]:
-    return tuple(victims)

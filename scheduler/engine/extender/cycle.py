@@ -35,7 +35,6 @@ from scheduler.engine.extender.protocol import (
     answer_of,
     by_name,
     offers_left,
-    pods_on,
     reasoned,
     rejection_of,
     scored,
@@ -218,10 +217,9 @@ class ExtenderCycle:
                     text = f"preemption: {fault}"
                     return PostFiltered(Status(Code.ERROR, (text,)), text=text)
         if offers and found.choose is not None:
-            chosen = found.choose(offers)
-            victims = pods_on(self._renew().nodes, chosen.node, chosen.victims)
+            node, victims = found.choose(offers)
             if victims:
-                return PostFiltered(nominated_node=chosen.node, victims=tuple(victims.values()))
+                return PostFiltered(nominated_node=node, victims=victims, plugin=found.plugin)
         text = f"preemption: {NO_CANDIDATE}"
         return PostFiltered(unschedulable(text), text=text)
 

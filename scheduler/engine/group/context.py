@@ -19,8 +19,8 @@ from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import fit_message
 from scheduler.engine.queue.queues import QueuedPod
 from scheduler.framework.answers import Rejection
+from scheduler.framework.dryrun import Attempted
 from scheduler.framework.groups import Fits, Misfit
-from scheduler.framework.hypothetical import Hypothetical
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.objects.pod import Pod, PodSpec
@@ -191,9 +191,9 @@ class GroupContext:
                 if placed is not None and placed.shape is attempt.cycle.shape:
                     moves[cluster.table.rows[placed.node]] = placed
             rows = np.array(sorted(moves), dtype=np.intp)
-            view = Hypothetical(attempt.runner, attempt.cycle, self.nodes, attempt.states)
+            again = Attempted(attempt.runner, attempt.cycle, self.nodes, attempt.states)
             removed = [(placed, row) for row, placed in moves.items()]
-            asked = _Asked(*view.filter(rows, removed=removed), SUCCESS)
+            asked = _Asked(*again.filter(rows, removed=removed), SUCCESS)
             for row in rows.tolist():
                 if not asked.passed[row]:
                     # All of a row are alike: one fewer is the most that it may take.
@@ -243,13 +243,13 @@ def _filtered(attempt: Attempt) -> tuple[BoolColumn, list[Rejection], Status]:
     if not pre.status.is_success:
         return np.zeros(nodes.size, dtype=np.bool_), [], pre.status
     among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
-    rows = attempt.promised.rows()
+    rows = attempt.nominated.rows
     rows = rows[among[rows]]
     refused = np.zeros(nodes.size, dtype=np.bool_)
     crowded: list[Rejection] = []
     if len(rows):
-        what_if = Hypothetical(attempt.runner, cycle, nodes, states)
-        passed, crowded = what_if.crowded(attempt.promised.crowd(rows))
+        again = Attempted(attempt.runner, cycle, nodes, states)
+        passed, crowded = again.with_nominated(attempt.nominated.on(rows))
         refused[rows] = ~passed[rows]
     feasible, rejections = attempt.runner.filter(cycle, nodes, states, among & ~refused)
     return feasible, [*crowded, *rejections], SUCCESS
@@ -259,16 +259,14 @@ def _slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
     """Return how many such pods fit into what each row has left of every resource."""
     requests = {**attempt.cycle.shape.requests, PODS: 1}
     slots = np.full(nodes.size, _UNLIMITED, dtype=np.int64)
-    rows = attempt.promised.rows()
-    crowd = attempt.promised.crowd(rows) if len(rows) else None
+    rows = attempt.nominated.rows
+    nominated = attempt.nominated.on(rows) if len(rows) else None
     for resource, amount in requests.items():
         if amount <= 0:
             continue
         free = nodes.allocatable(resource) - nodes.requested(resource)
-        if crowd is not None:
-            promised = np.zeros(nodes.size, dtype=np.int64)
-            np.add.at(promised, crowd.rows[crowd.index], crowd.amounts(resource))
-            free = free - promised
+        if nominated is not None:
+            free[rows] -= nominated.sums(nominated.amounts(resource))
         slots = np.minimum(slots, np.maximum(free, 0) // amount)
     if attempt.cycle.shape.host_ports:
         slots = np.minimum(slots, 1)

@@ -63,11 +63,12 @@ class Doors(msgspec.Struct, frozen=True):
 
     def nominate(
         self,
+        key: str,
         nominated: Sequence[tuple[QueuedPod, str]],
         victims: tuple[Placed, ...],
         status: Status,
     ) -> list[tuple[QueuedPod, Decision]]:
-        """Promise the victims' room to all members; return what is to be told to each of them."""
+        """Promise the victims' room to all members of a group; return what each is to be told."""
         for member, node in nominated:
             self.nominations.put(member.pod, node)
         decisions = []
@@ -78,6 +79,8 @@ class Doors(msgspec.Struct, frozen=True):
                 nominated_node=node,
                 # The first speaks for all: evictions are counted and answered once.
                 victims=victims if number == 0 else (),
+                preempted_by=status.plugin,
+                group=title(key),
             )
             decisions.append((member, decision))
         return decisions

@@ -31,11 +31,17 @@ from scheduler.engine.group.membership import GroupMembership
 from scheduler.engine.group.writing import Writing
 from scheduler.engine.queue.queues import QueuedPod, Queues, Where
 from scheduler.framework.calls import CallResult
-from scheduler.framework.groups import GroupPlan, GroupPlanner, GroupRelease, Outcome, Stage
+from scheduler.framework.disruption import Units
+from scheduler.framework.groups import (
+    GroupPlan,
+    GroupPlanner,
+    GroupRelease,
+    Outcome,
+    Stage,
+)
 from scheduler.framework.profile import Profile
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.state.podindex import Placed
 
 
 class _Run(msgspec.Struct):
@@ -252,10 +258,10 @@ class Groups:
             self._counts.ended(flight.attempt, "error" if flight.is_broken else "scheduled", now)
             self._writing.tell(flight.planner, key, stage, now)
 
-    def whole(self, profile: str, victims: Sequence[Placed]) -> tuple[Placed, ...]:
-        """Return victims with the rest of their groups."""
-        planner = self._planners.get(profile)
-        return tuple(victims) if planner is None else planner.group_whole(victims)
+    def disruption_units(self, since: int) -> Units:
+        """Return the groups that changed after a mark; any profile's plugin speaks for all pods."""
+        planner = next(iter(self._planners.values()), None)
+        return Units() if planner is None else planner.disruption_units(since)
 
     # Inside
 
@@ -312,7 +318,7 @@ class Groups:
             nominated = [(member, outcome.nodes[member.uid]) for member in named]
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
-            decisions = self._doors.nominate(nominated, outcome.victims, status)
+            decisions = self._doors.nominate(run.key, nominated, outcome.victims, status)
             self._refused.extend((run.key, *told) for told in decisions)
             self._refuse_some(now)
             others = [member for member in run.members if member.uid not in outcome.nodes]

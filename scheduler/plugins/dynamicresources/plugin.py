@@ -146,7 +146,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         """Free a claim that stands in the way where it is and that nobody else uses."""
         if self.name not in failure.prefiltered_by:
             return PostFiltered(Status(Code.ERROR, (NOT_REACHED,)), text=NOT_REACHED)
-        devices = failure.states.get(self.name)
+        devices = failure.attempted.states.by_plugin.get(self.name)
         if not isinstance(devices, PodDevices):
             return PostFiltered(unschedulable(NO_CLAIMS), text=NO_CLAIMS)
         uid = cycle.pod.metadata.uid

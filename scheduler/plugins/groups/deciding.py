@@ -151,22 +151,22 @@ class Decider:
         most: IntColumn | None = None
         why = ""
         asked = [between.without_spread(pod) for pod in room.members]
-        is_thin = between.is_free(room.members[0])
+        may_be_thin = between.is_free(room.members[0])
         for attempt in range(ROUNDS):
             fits = room.fits(asked)
             slots = fits.slots if most is None else np.minimum(fits.slots, most)
-            site = self._site(task, slots, is_thin=is_thin)
+            site = self._site(task, slots, may_be_thin=may_be_thin)
             if not site.instance.leaves:
                 text = topology.nowhere(task.tree, room.nodes, fits.rows) or fits.message
                 return unschedulable(f"the group {task.name} does not fit: {text}")
             # A second answer must not come too late again: nothing else is placed until it is there.
-            answer = yield self._question(site, holds=attempt > 0, advise=not is_thin)
+            answer = yield self._question(site, holds=attempt > 0, advise=not site.is_thin)
             if not self._is_unchanged(key, spec):
                 return unschedulable(f"the group {task.name} changed while it was planned")
             solution = _solution(answer)
-            if is_thin and solution is not None and solution.placed.outcome == "infeasible":
+            if site.is_thin and solution is not None and solution.placed.outcome == "infeasible":
                 # What would help is a question about all leaves.
-                is_thin = False
+                may_be_thin = False
                 continue
             if solution is None:
                 return unschedulable(f"the group {task.name} waits: no answer came from the solver")
@@ -184,13 +184,13 @@ class Decider:
         text = f"the rules between its members do not hold: {why}"
         return unschedulable(f"the group {task.name} does not fit: {text}")
 
-    def _site(self, task: Task, slots: IntColumn, *, is_thin: bool) -> planning.Site:
-        """Return what is asked about; a thin one has only the leaves that the group can use."""
+    def _site(self, task: Task, slots: IntColumn, *, may_be_thin: bool) -> planning.Site:
+        """Return what is asked about: in a large tree only the leaves that the group can use."""
         standing, nodes, count = task.standing, task.room.nodes, len(task.room.members)
         # Any number is a placement that brings the group to its minimum, or one more beyond it.
         minimum = max(task.spec.size, len(standing) + 1) if task.spec.is_minimum else 0
         among = None
-        if is_thin:
+        if may_be_thin:
             on_them = nodes.rows_named(one.node for one in standing)
             most = count + len(standing)
             among = self._leaf_rows.useful(task.tree, nodes, slots, on_them, most)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 group_of = sources.group_of
 
+_LEAST_KEPT = 1024
+
 
 class GroupMembers:
     """Placed members by group, and the objects that describe groups by the group they describe."""
@@ -35,9 +37,14 @@ class GroupMembers:
         # What nobody has looked at since it changed; not part of what is tracked.
         self.changed: set[str] = set()
         self.version = 0
+        # Groups by when they last changed, the latest last; older ones than `_forgotten` are left out.
+        self._touched: dict[str, int] = {}
+        self._clock = 1
+        self._forgotten = 0
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what the cluster holds."""
+        self._forget()
         self._placed, self._objects, self._victims = {}, {}, {}
         for placed in cluster.pods:
             self._add(placed)
@@ -83,6 +90,17 @@ class GroupMembers:
         """Return the groups that have a member on a node or an object that describes them."""
         return dict.fromkeys((*self._objects, *self._placed))
 
+    def changed_since(self, mark: int) -> tuple[int, list[str], bool]:
+        """Return the mark of now, the groups that changed after `mark`, and whether these are all."""
+        if mark <= self._forgotten:
+            return self._clock, list(self.keys()), True
+        found = []
+        for key in reversed(self._touched):
+            if self._touched[key] <= mark:
+                break
+            found.append(key)
+        return self._clock, found, False
+
     def described_by(self, key: str) -> list[tuple[str, Any]]:
         """Return the kinds and objects that describe a group, in the order in which they count."""
         found = self._objects.get(key)
@@ -99,18 +117,31 @@ class GroupMembers:
         maps = (one for key in sorted(self._victims.get(name, ())) for one in self.config_maps(key))
         return [one for one in maps if (one.data or {}).get("preemptor") == name]
 
+    def _touch(self, key: str) -> None:
+        self.changed.add(key)
+        self._clock += 1
+        self._touched.pop(key, None)
+        self._touched[key] = self._clock
+        if len(self._touched) > 2 * len(self._placed) + _LEAST_KEPT:
+            # Groups that are gone need not be known for ever: whoever asks late starts afresh.
+            self._forget()
+
+    def _forget(self) -> None:
+        self._touched, self._forgotten = {}, self._clock
+        self._clock += 1
+
     def _add(self, placed: Placed) -> None:
         key = group_of(placed.pod)
         if key:
             self._placed.setdefault(key, {})[placed.pod.metadata.uid] = placed
-            self.changed.add(key)
+            self._touch(key)
 
     def _drop(self, placed: Placed) -> None:
         key = group_of(placed.pod)
         pods = self._placed.get(key)
         if pods is not None:
             pods.pop(placed.pod.metadata.uid, None)
-            self.changed.add(key)
+            self._touch(key)
             if not pods:
                 del self._placed[key]
 
@@ -120,7 +151,7 @@ class GroupMembers:
             if obj is None:
                 continue
             key, name = source.key(obj), obj.metadata.name
-            self.changed.add(key)
+            self._touch(key)
             found = self._objects.setdefault(key, {})
             found.pop((kind, name), None)
             if put:

@@ -21,11 +21,16 @@ from scheduler.state.resources import Amounts, counted, pod_requests
 
 
 class Site(msgspec.Struct, frozen=True):
-    """An instance, and the row and name of the node behind each of its leaves."""
+    """An instance, and the row and name of the node behind each of its leaves.
+
+    A thin one has only leaves that the group can use: what would help when nothing fits is not to be
+    seen in it.
+    """
 
     instance: Instance
     rows: tuple[int, ...]
     names: tuple[str, ...]
+    is_thin: bool = False
 
 
 def site(
@@ -71,7 +76,7 @@ def site(
         minimum=least if least < size else 0,
         levels_first=levels_first,
     )
-    return Site(instance, tuple(rows), tuple(names))
+    return Site(instance, tuple(rows), tuple(names), among is not None)
 
 
 def rule(constraint: Constraint | None) -> Rule:

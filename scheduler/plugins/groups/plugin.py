@@ -14,6 +14,7 @@ from typing import Any
 from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.disruption import Mode, Unit, Units
 from scheduler.framework.groups import (
     GroupReport,
     GroupRoom,
@@ -38,7 +39,6 @@ from scheduler.plugins.groups.telling import Teller
 from scheduler.plugins.groups.topology import Topology
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
 from scheduler.state.change import Change
-from scheduler.state.podindex import Placed
 
 ROUNDS = 8
 
@@ -197,16 +197,17 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     # Afterwards
 
-    def group_whole(self, victims: Sequence[Placed]) -> tuple[Placed, ...]:
-        """Return victims with the bound members of their groups that go only as a whole."""
-        found = {victim.pod.metadata.uid: victim for victim in victims}
-        for key in dict.fromkeys(group_of(victim.pod) for victim in victims):
-            if not key:
-                continue
-            members = self._members.standing(key)
-            if self._described.unit_of(key, members)[0]:
-                found |= {one.pod.metadata.uid: one for one in members}
-        return tuple(found.values())
+    def disruption_units(self, since: int) -> Units:
+        """Return the groups that changed after a mark, as units of disruption."""
+        mark, keys, is_all = self._members.changed_since(since)
+        return Units(mark, {key: self._unit(key) for key in keys}, is_all)
+
+    def _unit(self, key: str) -> Unit:
+        members = tuple(self._members.standing(key))
+        if not members:
+            return Unit(key, Mode.SINGLE, 0, ())
+        is_whole, priority = self._described.unit_of(key, members)
+        return Unit(key, Mode.ALL if is_whole else Mode.SINGLE, priority, members)
 
     def group_changed(self) -> set[str]:
         """Return the groups whose members or description changed since this was last asked."""

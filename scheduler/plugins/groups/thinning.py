@@ -48,8 +48,8 @@ class LeafRows:
 
     def useful(
         self, tree: Topology, nodes: Nodes, slots: IntColumn, held: BoolColumn, size: int
-    ) -> list[int]:
-        """Return the leaves that a group of `size` can use, in the tree's order.
+    ) -> list[int] | None:
+        """Return the leaves that a group of `size` can use, in the tree's order; None for all of them.
 
         `slots` is the room by row; rows in `held` are kept.
         """
@@ -58,7 +58,7 @@ class LeafRows:
         is_held = (rows >= 0) & held[rows]
         found = (room > 0) | is_held
         if np.count_nonzero(found) < WORTHWHILE:
-            return list(map(int, np.flatnonzero(found)))
+            return None
         sorted_rooms, sorted_parents = room[order], parents[order]
         kept = is_held[order]
         first = np.flatnonzero(np.diff(sorted_parents, prepend=-1))

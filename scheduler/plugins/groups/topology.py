@@ -22,7 +22,6 @@ from scheduler.plugins.groups.inputs import json_names, json_object
 ROOT = "root"
 DEFAULT_TREE = "default-tree"
 DEFAULT_LEVELS = ("rack", "node")
-DEFAULT_RESOURCES = ("cpu", "memory")
 RACK_LABEL = "sakkara.topology.rack"
 DEEPEST = 16
 MOST_UNITS = 200_000
@@ -40,7 +39,6 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
     source: str
     levels: tuple[str, ...]
     leaves: tuple[tuple[tuple[str, ...], str], ...]
-    resources: tuple[str, ...] = DEFAULT_RESOURCES
 
     @cached_property
     def paths(self) -> dict[str, tuple[str, ...]]:
@@ -49,10 +47,15 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 
 
 def from_config_map(data: Mapping[str, str], source: str) -> Topology:
-    """Read a topology ConfigMap; ObjectError names the key that is wrong."""
+    """Read a topology ConfigMap; ObjectError names the key that is wrong.
+
+    `resource-names` is checked and chooses nothing: whatever members request counts, listed or not, as a
+    group that is placed by some of it only would be refused by its nodes.
+    """
     tree = json_object(data, "tree")
     levels = json_names(data, "level-names") if data.get("level-names") else DEFAULT_LEVELS
-    resources = json_names(data, "resource-names") if data.get("resource-names") else None
+    if data.get("resource-names"):
+        json_names(data, "resource-names")
     found: list[tuple[tuple[str, ...], str]] = []
     _walk(tree, (), found)
     if not found:
@@ -68,7 +71,6 @@ def from_config_map(data: Mapping[str, str], source: str) -> Topology:
         source,
         levels,
         _filled(found, depth - 1),
-        resources or DEFAULT_RESOURCES,
     )
 
 

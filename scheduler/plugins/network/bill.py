@@ -15,14 +15,13 @@ import numpy as np
 
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import Plugin
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import TopologyArgs
 from scheduler.plugins.network.costs import CostTable
-from scheduler.plugins.network.dependencies import GroupNeeds
 from scheduler.plugins.network.grouppods import GroupPods
 from scheduler.plugins.network.lookup import Lookup
+from scheduler.plugins.network.membership import Membership
 from scheduler.plugins.network.need import Need
 from scheduler.plugins.network.prices import Prices
 from scheduler.plugins.network.total import group_cost
@@ -60,26 +59,29 @@ class Bill:
         tracker = self._tracker
         if matrices is None or tracker is None:
             return 0
+        membership = self._membership(tracker)
         return sum(
-            group_cost(tracker.pods(name), needs, matrices, tracker.places)
-            for name in tracker.groups()
-            if (needs := self._needs(name)) is not None
+            group_cost(membership.pods(key), needs, matrices, tracker.places)
+            for key in membership.groups()
+            if (needs := membership.needs_of(key)) is not None
         )
 
     def ties(self, pod: Pod, node: str) -> tuple[Tie, ...]:
         """Return what a pod is tied to, both ends, as it is from a node; () when nothing is known."""
         matrices = self._prices()
-        tracker, labels = self._tracker, pod.metadata.labels
+        tracker = self._tracker
         row = tracker.row_of(node) if tracker is not None else None
         if matrices is None or tracker is None or row is None:
             return ()
-        needs = self._needs(labels.get(GROUP_LABEL, ""), pod.metadata.namespace)
+        membership = self._membership(tracker)
+        key, workload = membership.key_and_workload(pod)
+        needs = membership.needs_of(key)
         if needs is None:
             return ()
-        pods = tracker.pods(labels[GROUP_LABEL])
+        pods = membership.pods(key)
         return tuple(
             self._tie(need, pods, matrices, row)
-            for need in needs.of(labels.get(WORKLOAD_LABEL, ""), both=True)
+            for need in needs.of(workload, both=True)
             if pods.total(need.workload)
         )
 
@@ -129,14 +131,6 @@ class Bill:
     def _args(self) -> TopologyArgs | None:
         return next((p.args for p in self._plugins if isinstance(p.args, TopologyArgs)), None)
 
-    def _needs(self, name: str, namespace: str = "") -> GroupNeeds | None:
-        groups: Mapping[str, AppGroup] = self._handle.objects("AppGroup")
+    def _membership(self, tracker: NetworkTracker) -> Membership:
         args = self._args()
-        spaces = args.namespaces if args is not None else ("default",)
-        for space in (namespace, *spaces):
-            if f"{space}/{name}" in groups and self._tracker is not None:
-                return self._tracker.dependencies.of(groups[f"{space}/{name}"])
-        named = [key for key in sorted(groups) if key.partition("/")[2] == name]
-        if not named or not name or self._tracker is None:
-            return None
-        return self._tracker.dependencies.of(groups[named[0]])
+        return tracker.membership(args.namespaces if args is not None else ("default",))

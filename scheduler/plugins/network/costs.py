@@ -1,8 +1,7 @@
-"""`CostTable`: what one table of a NetworkTopology says of the ways between regions and between zones.
+"""`CostTable`: the ways of one table of a NetworkTopology as matrices over places (see `places`).
 
-Made once per version of the object. A way listed in one direction serves both; listed in both, each
-is its own; listed twice, the first entry counts. Costs become matrices over places (see `places`),
-from the candidate's place to the other one's.
+Made once per version of the object; how a table is read stands in `objects.networkways`. Costs go from
+the candidate's place to the other one's.
 """
 
 from __future__ import annotations
@@ -12,16 +11,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from scheduler.base.arrays import IntMatrix
-from scheduler.base.errors import ObjectError
-from scheduler.objects.network import (
-    REGION_LABEL,
-    ZONE_LABEL,
-    NetworkTopology,
-    Quantity,
-    Weights,
-)
-from scheduler.objects.quantity import quantity
-from scheduler.plugins.network.links import REGION, ZONE, Link
+from scheduler.objects.network import NetworkTopology
+from scheduler.objects.networkways import Ways
+from scheduler.plugins.network.links import REGION, ZONE
 from scheduler.plugins.network.places import NOWHERE, Places
 from scheduler.plugins.network.prices import (
     ALWAYS,
@@ -32,32 +24,15 @@ from scheduler.plugins.network.prices import (
     WidePrices,
 )
 
-DEAREST = 10**12  # beyond any sense; keeps sums over many pods inside 64 bits
-_LEVELS = {REGION_LABEL: REGION, ZONE_LABEL: ZONE}
 
-Way = tuple[str, str]
-
-
-class CostTable:
-    """The costs and capacities of the table `weights_name`, from spec or else from status."""
+class CostTable(Ways):
+    """A table with the matrices that were made of it."""
 
     def __init__(self, topology: NetworkTopology, weights_name: str) -> None:
-        self.costs: dict[str, dict[Way, int]] = {REGION: {}, ZONE: {}}
-        self.capacities: dict[Link, int] = {}
-        for weights in _chosen(topology, weights_name):
-            self._read(weights)
+        super().__init__(topology, weights_name)
         self._matrices: Prices | None = None
         self._size = 0
         self._ends: dict[tuple[str, str, bool], dict[str, int]] = {}
-
-    def is_same(self, other: CostTable) -> bool:
-        """Whether another table lists the same costs and capacities."""
-        return self.costs == other.costs and self.capacities == other.capacities
-
-    def cost(self, level: str, origin: str, destination: str) -> int | None:
-        """Return the listed cost of a way, None if it is not known."""
-        found = self.costs[level].get((origin, destination))
-        return self.costs[level].get((destination, origin)) if found is None else found
 
     def matrices(self, places: Places) -> Prices:
         """Return the costs between all places known so far."""
@@ -78,21 +53,6 @@ class CostTable:
                             self._ends.setdefault((one, ends[1], False), {})[ends[0]] = cost
                             self._ends.setdefault((one, ends[0], True), {})[ends[1]] = cost
         return self._ends.get((level, name, away), {})
-
-    def _read(self, weights: Weights) -> None:
-        for level_costs in weights.levels:
-            level = _LEVELS.get(level_costs.topology_key)
-            if level is None:
-                continue
-            costs = self.costs[level]
-            for origin in level_costs.origins:
-                for way in origin.ways:
-                    ends = (origin.origin, way.destination)
-                    if way.network_cost is not None and way.network_cost >= 0:
-                        costs.setdefault(ends, min(way.network_cost, DEAREST))
-                    capacity = _bits(way.bandwidth_capacity)
-                    if capacity is not None:
-                        self.capacities.setdefault(Link(level, *ends), capacity)
 
     def _between(self, places: Places) -> PlaceCosts:
         regions, region = _numbered([name for name, _ in places.names])
@@ -124,22 +84,7 @@ class CostTable:
         return matrix
 
 
-def _chosen(topology: NetworkTopology, name: str) -> list[Weights]:
-    """Return the tables of that name in the user's spec, or else those that were calculated."""
-    in_spec = [weights for weights in topology.spec.weights if weights.name == name]
-    return in_spec or [weights for weights in topology.status.weights if weights.name == name]
-
-
 def _numbered(names: Iterable[str]) -> tuple[dict[str, int], IntMatrix]:
     numbers: dict[str, int] = {}
     column = [numbers.setdefault(name, len(numbers)) for name in names]
     return numbers, np.array(column, dtype=np.int64)
-
-
-def _bits(capacity: Quantity | None) -> int | None:
-    if capacity is None:
-        return None
-    try:
-        return max(quantity(capacity), 0)
-    except ObjectError:
-        return None  # the NetworkTopology's condition names the field

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scheduler.framework.handle import Handle
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
+from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import TopologyArgs
 from scheduler.plugins.network.costs import CostTable
+from scheduler.plugins.network.dependencies import GroupNeeds
+from scheduler.plugins.network.membership import Membership
 from scheduler.plugins.network.need import Need
 from scheduler.plugins.network.tracker import NetworkTracker
 
@@ -23,7 +25,7 @@ from scheduler.plugins.network.tracker import NetworkTracker
 class Ties(NamedTuple):
     """A pod of a group that has ties, and what is known of the network.
 
-    `kind` tells needs of one workload apart.
+    `group` is the key of its AppGroup, `kind` tells needs of one workload apart.
     """
 
     group: str
@@ -41,7 +43,6 @@ class Lookup:
         self._plugin = plugin
         self._args = args
         self._handle = handle
-        self._groups = handle.objects("AppGroup")
         self._topologies = handle.objects("NetworkTopology")
         self._known: tuple[NetworkTopology, CostTable] | None = None
 
@@ -50,18 +51,15 @@ class Lookup:
 
         `both` counts those that depend on the pod as well.
         """
-        labels = pod.metadata.labels
-        group = labels.get(GROUP_LABEL, "")
-        if not group:
+        label = pod.metadata.labels.get(GROUP_LABEL, "")
+        if not label:
             return None
-        found = self._group(group, pod.metadata.namespace)
-        if found is None:
-            self._missing(
-                pod, "AppGroup", group, _unique(pod.metadata.namespace, *self._args.namespaces)
-            )
+        key, workload, known = self._needs(pod)
+        if known is None:
+            searched = _unique(pod.metadata.namespace, *self._args.namespaces)
+            self._missing(pod, "AppGroup", label, searched)
             return None
-        workload = labels.get(WORKLOAD_LABEL, "")
-        needs = self.tracker.dependencies.of(found).of(workload, both=both)
+        needs = known.of(workload, both=both)
         if not needs:
             return None
         table = self.table()
@@ -69,18 +67,21 @@ class Lookup:
             name = self._args.network_topology_name
             self._missing(pod, "NetworkTopology", name, self._args.namespaces)
             return None
-        return Ties(group, workload, needs, table, "both" if both else "own")
+        return Ties(key, workload, needs, table, "both" if both else "own")
 
     def indirect_ties(self, pod: Pod) -> Ties | None:
         """Return whom else the pod's counterparts are tied to, None when that cannot be told."""
-        labels = pod.metadata.labels
-        group, workload = labels.get(GROUP_LABEL, ""), labels.get(WORKLOAD_LABEL, "")
-        found = self._group(group, pod.metadata.namespace) if group else None
-        table = self.table() if found is not None else None
-        if found is None or table is None:
+        key, workload, known = self._needs(pod)
+        table = self.table() if known is not None else None
+        if known is None or table is None:
             return None
-        needs = self.tracker.dependencies.of(found).indirect(workload)
-        return Ties(group, workload, needs, table, "indirect") if needs else None
+        needs = known.indirect(workload)
+        return Ties(key, workload, needs, table, "indirect") if needs else None
+
+    @property
+    def membership(self) -> Membership:
+        """Return whose pods are whose under these arguments."""
+        return self.tracker.membership(self._args.namespaces)
 
     def table(self) -> CostTable | None:
         """Return the table of costs in use, None without a NetworkTopology."""
@@ -113,13 +114,11 @@ class Lookup:
             return None
         return topology.status.weight_calculation_time
 
-    def _group(self, name: str, own_namespace: str) -> AppGroup | None:
-        known = self._groups
-        for namespace in (own_namespace, *self._args.namespaces):
-            found: AppGroup | None = known.get(f"{namespace}/{name}")
-            if found is not None:
-                return found
-        return None
+    def _needs(self, pod: Pod) -> tuple[str, str, GroupNeeds | None]:
+        """Return a pod's AppGroup and workload, and what is needed there; None without an AppGroup."""
+        membership = self.membership
+        key, workload = membership.key_and_workload(pod)
+        return key, workload, membership.needs_of(key)
 
     def _missing(self, pod: Pod, kind: str, name: str, namespaces: Sequence[str]) -> None:
         where = ", ".join(namespaces)

@@ -19,7 +19,7 @@ from scheduler.plugins.network.args import Bandwidth, Dependents, Indirect, Netw
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.places import NOWHERE
 from scheduler.plugins.network.room import LinkRoom
-from scheduler.plugins.network.ties import TiesState, group_and_workload
+from scheduler.plugins.network.ties import TiesState
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
@@ -81,7 +81,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         if not cycle.pod.metadata.labels.get(GROUP_LABEL):
             return SKIP
         ties = self.lookup.ties(cycle.pod, both=self._both)
-        state = None if ties is None else TiesState.on(nodes, ties, self._tracker)
+        state = None if ties is None else TiesState.on(nodes, ties, self.lookup)
         return SKIP if state is None else state
 
     def filter(self, _cycle: Cycle, nodes: Nodes, state: TiesState) -> Rejected | None:
@@ -110,7 +110,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             return SKIP
         if state is None and self.args.indirect is Indirect.COUNT:
             ties = self.lookup.indirect_ties(cycle.pod)
-            state = None if ties is None else TiesState.on(nodes, ties, self._tracker)
+            state = None if ties is None else TiesState.on(nodes, ties, self.lookup)
         return SKIP if state is None else state
 
     def score(self, cycle: Cycle, nodes: Nodes, state: TiesState | None) -> IntColumn:
@@ -139,7 +139,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
 
     def concerns(self, state: TiesState, placed: Placed) -> bool:
         """Whether the pod is one tied to, or may book bandwidth."""
-        group, workload = group_and_workload(placed.pod)
+        group, workload = state.membership.key_and_workload(placed.pod)
         if not group:
             return False
         if self._enforces and state.ties.table.capacities:
@@ -162,7 +162,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         table, places = state.ties.table, state.places
         room = self._room
         if room is None or room.table is not table or room.size != len(places):
-            room = self._room = LinkRoom(table, places, self._tracker.bookings)
+            room = self._room = LinkRoom(table, places)
         return room
 
     def _too_dear(

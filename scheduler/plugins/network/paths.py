@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, FloatColumn, Rows
 from scheduler.objects.network import NetworkTopologySlice
-from scheduler.plugins.network.costs import DEAREST, CostTable
+from scheduler.objects.networkways import DEAREST
+from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
 from scheduler.plugins.network.places import NOWHERE, Places
 from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST

@@ -1,21 +1,24 @@
 """`LinkRoom`: which places a pod may not go to because a link there has no room for its bandwidth.
 
-Asked is what the pod itself would add: its share to each pod it depends on, and the shares of those
-that depend on it. Only links with a listed capacity can be full. Everything is a matrix over places
-(for links between zones) or regions, from the candidate's end to the other.
+Asked is by how many bit/s the bookings of a link would grow: by the pod's share to each pod it depends
+on, and by the shares of those that depend on it, which they take from the pod's siblings. It is the
+difference between what its group books then and now, rounded as `Bookings` does, so that a pod is refused
+where its bookings would go beyond the capacity, and nowhere else. Everything is a matrix over places (for
+links between zones) or regions, from the candidate's end to the other.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, FloatColumn
-from scheduler.plugins.network.bookings import GRAIN, Amounts, Bookings
+from scheduler.base.arrays import BoolColumn, FloatColumn, Rows
+from scheduler.plugins.network.bookings import GRAIN, Amounts
 from scheduler.plugins.network.costs import CostTable
+from scheduler.plugins.network.dependencies import BandwidthEdge
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix, Link
 from scheduler.plugins.network.places import Places
 from scheduler.plugins.network.ties import TiesState
@@ -43,21 +46,29 @@ class _Listed(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """Per domain: what a pod asks towards it, what is asked from it, own pods, and all own pods."""
+    """What a pod changes at the bookings of its group, per region or place.
+
+    `towards` is what the pod sends there, `back` what is sent from there to its workload, `among` what is
+    sent there among pods of its own workload, which `own` counts: `total` together. `sent` times `received`
+    is what the group books between two of them so far.
+    """
 
     towards: FloatColumn
     back: FloatColumn
+    among: FloatColumn
     own: FloatColumn
-    own_total: float
+    total: int
+    sent: FloatMatrix
+    received: FloatMatrix
+    counts_home: bool
 
 
 class LinkRoom:
     """The links of one table between the places known so far."""
 
-    def __init__(self, table: CostTable, places: Places, bookings: Bookings) -> None:
+    def __init__(self, table: CostTable, places: Places) -> None:
         self.table = table
         self.size = len(places)
-        self._bookings = bookings
         self._region_of = places.region_numbers()
         zones = [zone for _, zone in places.names] if len(places) <= places.most else []
         regions = places.regions if len(places.regions) <= places.most else []
@@ -69,56 +80,33 @@ class LinkRoom:
 
     def full(self, state: TiesState) -> Iterator[FullLink]:
         """Yield the links that have no room for the pod."""
-        if not state.has_moved and self._bookings.most() + _wishes(state) <= self._least:
+        if not state.has_moved and state.membership.bookings.most() + _wishes(state) <= self._least:
             return  # no link can be full
-        asked = self._asked(state)
-        if asked is None:
+        edges = self._edges(state)
+        if not edges:
             return
         booked = self._booked_now(state)
         found: dict[str, BoolColumn] = {}
+        places = state.cell_places()
+        asked = _asked(state, edges, places, self.size)
         for candidate, text in _over(self._zones, asked, booked.zones):
             self._places(found, text)[candidate] = True
-        wide = self._by_region(asked)
-        for candidate, text in _over(self._regions, wide, booked.regions):
+        regions = int(self._region_of.max()) + 1
+        asked = _asked(state, edges, self._region_of[places], regions)
+        for candidate, text in _over(self._regions, asked, booked.regions):
             self._places(found, text)[self._region_of == candidate] = True
-        for text, places in found.items():
-            yield FullLink(places, text)
+        for text, candidates in found.items():
+            yield FullLink(candidates, text)
 
-    def _asked(self, state: TiesState) -> _Asked | None:
-        """Return what is asked at the level of places, None when the pod asks for nothing."""
-        pods = state.pods
-        weights = np.zeros((3, len(pods.numbers)))
-        towards, back, own = weights
-        is_any = False
-        for need in state.ties.needs:
-            total = pods.total(need.workload)
-            if not need.bandwidth or not total:
-                continue
-            is_any = True
-            number = pods.numbers[need.workload]
-            if need.is_dependent:
-                back[number] += need.bandwidth
-            else:
-                towards[number] += need.bandwidth / total
-        if not is_any:
-            return None
-        own_total = pods.total(state.ties.workload)
-        if own_total:
-            own[pods.numbers[state.ties.workload]] = 1.0
-        towards, back, own = weights @ pods.by_workload(state.cell_places(), self.size)
-        return _Asked(towards, back, own, float(own_total))
-
-    def _by_region(self, asked: _Asked) -> _Asked:
-        size = int(self._region_of.max()) + 1
-        towards, back, own = (
-            np.bincount(self._region_of, weights=column, minlength=size).astype(np.float64)
-            for column in (asked.towards, asked.back, asked.own)
-        )
-        return _Asked(towards, back, own, asked.own_total)
+    def _edges(self, state: TiesState) -> tuple[BandwidthEdge, ...]:
+        """Return the dependencies of the pod's group, nothing if the pod asks none that is placed."""
+        pods, needs = state.pods, state.membership.needs_of(state.ties.group)
+        asks = any(need.bandwidth and pods.total(need.workload) for need in state.ties.needs)
+        return needs.edges if needs is not None and asks else ()
 
     def _booked_now(self, state: TiesState) -> Amounts:
         """Return what is booked, with hypothetical changes."""
-        zones, regions = self._bookings.amounts()
+        zones, regions = state.membership.bookings.amounts()
         for more in state.booked_more():
             zones, regions = zones + more.zones, regions + more.regions
         return Amounts(zones, regions)
@@ -138,7 +126,9 @@ class LinkRoom:
         for link, bits in self.table.capacities.items():
             if link.level != level or link.origin == link.destination:
                 continue
-            is_shared = link.back not in self.table.capacities
+            if not link.origin or not link.destination:
+                continue  # nobody books to where there is no name
+            is_shared = self.table.is_shared(link)
             for one in at[link.origin]:
                 for other in at[link.destination]:
                     capacity[one, other] = bits
@@ -159,36 +149,80 @@ def _wishes(state: TiesState) -> float:
     return float(wishes)
 
 
+def _asked(state: TiesState, edges: Sequence[BandwidthEdge], bins: Rows, size: int) -> _Asked:
+    """Count what the group books, and what the pod changes at it; `bins` has one entry per cell."""
+    pods, workload = state.pods, state.ties.workload
+    cells = pods.by_workload(bins, size)
+    nothing = np.zeros(size)
+    number, total = pods.numbers.get(workload), pods.total(workload)
+    own = cells[number] if number is not None else nothing
+    towards, back, among = nothing.copy(), nothing.copy(), 0
+    origins, destinations, shares = [], [], []
+    for edge in edges:
+        there, here = pods.total(edge.destination), pods.total(edge.origin)
+        if edge.origin == edge.destination == workload:
+            among += edge.bandwidth
+        elif edge.origin == workload and there:
+            towards += cells[pods.numbers[edge.destination]] * (edge.bandwidth / there)
+        elif edge.destination == workload and here:
+            back += cells[pods.numbers[edge.origin]] * edge.bandwidth
+        if here and there:
+            origins.append(pods.numbers[edge.origin])
+            destinations.append(pods.numbers[edge.destination])
+            shares.append(edge.bandwidth / there)
+    sent = cells[origins] * np.array(shares)[:, None]
+    is_both = state.ties.kind == "both"
+    return _Asked(towards, back, among * own, own, total, sent, cells[destinations], is_both)
+
+
 def _over(listed: _Listed, asked: _Asked, booked: FloatMatrix) -> Iterator[tuple[int, str]]:
     """Yield (candidate's domain, what to say) where what is asked does not fit."""
     if not listed.names:
         return  # so many that nothing is booked between them
-    most = asked.towards.max(initial=0.0) + asked.back.max(initial=0.0)
-    if 2 * booked.max(initial=0.0) + most <= listed.least:
+    columns = (asked.towards, asked.back, asked.among)
+    most = sum(column.max(initial=0.0) for column in columns)
+    if 2 * (booked.max(initial=0.0) + most + 1) <= listed.least:
         return  # no link can be full
-    others = np.flatnonzero(asked.towards + asked.back)
-    # Of a split share, one more pod here takes what is taken from the others.
-    before = asked.own / asked.own_total if asked.own_total else 0.0
-    share = (asked.own + 1.0) / (asked.own_total + 1.0) - before
+    others = np.flatnonzero(sum(columns) if asked.counts_home else asked.towards + asked.among)
+    grows_out, grows_home = _growth(asked, others)
     shared = listed.shared[:, others]
-    away = np.where(shared, 0.0, asked.towards[others])
-    back = share[:, None] * asked.back[others]
-    both = np.where(shared, asked.towards[others] + back, 0.0)
-    back = np.where(shared, 0.0, back)
     out, home = booked[:, others], booked[others, :].T
     room_out, room_home = listed.capacity[:, others], listed.capacity[others, :].T
-    for wanted, held, room, is_home in (
-        (away, out, room_out, False),
-        (back, home, room_home, True),
-        (both, out + home, room_out, False),
+    for grows, held, room, is_concerned, is_home in (
+        (grows_out, out, room_out, ~shared, False),
+        (grows_home, home, room_home, ~shared, True),
+        (grows_out + grows_home, out + home, room_out, shared, False),
     ):
-        whole = np.ceil(wanted - GRAIN)
-        for candidate, place in np.argwhere((whole > 0) & (held + whole > room)).tolist():
+        is_full = is_concerned & (grows > 0) & (held + grows > room)
+        for candidate, place in np.argwhere(is_full).tolist():
             ends = (candidate, int(others[place]))
             is_turned = is_home or listed.turned[ends]
             names = [listed.names[end] for end in (ends[::-1] if is_turned else ends)]
-            figures = (room[candidate, place], held[candidate, place], whole[candidate, place])
+            figures = (room[candidate, place], held[candidate, place], grows[candidate, place])
             yield candidate, _text(Link(listed.level, *names), *map(int, figures))
+
+
+def _growth(asked: _Asked, others: Rows) -> tuple[FloatMatrix, FloatMatrix]:
+    """Return how many whole bits a link from each candidate to some others gets more, and the link back.
+
+    Every share to the pod's workload is split by one more: the candidate gains what its siblings lose.
+    """
+    before = asked.own / asked.total if asked.total else 0.0
+    gained = ((asked.own + 1.0) / (asked.total + 1.0) - before)[:, None]
+    lost = asked.own[others] / (asked.total * (asked.total + 1.0)) if asked.total else 0.0
+    among = gained * asked.among[others]
+    out = asked.sent.T @ asked.received[:, others]
+    more_out = asked.towards[others] + among - asked.back[:, None] * lost
+    grows_out = _whole(out + more_out) - _whole(out)
+    if not asked.counts_home:
+        return grows_out, np.zeros_like(grows_out)
+    home = asked.received.T @ asked.sent[:, others]
+    return grows_out, _whole(home + gained * asked.back[others] + among) - _whole(home)
+
+
+def _whole(amounts: FloatMatrix) -> FloatMatrix:
+    found: FloatMatrix = np.ceil(amounts - GRAIN)
+    return found
 
 
 def _text(link: Link, capacity: int, booked: int, asked: int) -> str:

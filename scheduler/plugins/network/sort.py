@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from scheduler.framework.args import Args
 from scheduler.framework.handle import Handle
+from scheduler.objects.grouporder import MOST_WORKLOADS, order_of
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
@@ -89,12 +90,22 @@ class TopologicalSort(GroupSort[TopologicalSortArgs]):
 
 
 def indices(group: AppGroup) -> dict[str, int]:
-    """Return the index by selector; by workload name where no workload has that selector."""
+    """Return the index by selector; by workload name where no workload has that selector.
+
+    As long as nobody has written an order into the status, the spec's is calculated here.
+    """
+    entries = [(entry.workload, entry.index) for entry in group.status.topology_order]
+    if not entries:
+        members = group.spec.members[:MOST_WORKLOADS]
+        labels = order_of(members, group.spec.topology_sorting_algorithm).labels
+        places = {label: place for place, label in enumerate(labels, 1)}
+        refs = [entry.workload for entry in members if entry.workload.label]
+        entries = [(ref, places[ref.label]) for ref in refs]
     found: dict[str, int] = {}
-    for entry in group.status.topology_order:
-        if entry.workload.name:
-            found.setdefault(entry.workload.name, entry.index)
-    for entry in group.status.topology_order:
-        if entry.workload.selector:
-            found[entry.workload.selector] = entry.index
+    for workload, index in entries:
+        if workload.name:
+            found.setdefault(workload.name, index)
+    for workload, index in entries:
+        if workload.selector:
+            found[workload.selector] = index
     return found

@@ -12,12 +12,12 @@ import numpy as np
 
 from scheduler.base.arrays import FloatColumn, IntColumn, Rows
 from scheduler.framework.nodes import Nodes
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network.bookings import Amounts
 from scheduler.plugins.network.grouppods import GroupPods, Wanted
 from scheduler.plugins.network.links import FloatMatrix
-from scheduler.plugins.network.lookup import Ties
+from scheduler.plugins.network.lookup import Lookup, Ties
+from scheduler.plugins.network.membership import Membership
 from scheduler.plugins.network.places import NOWHERE, Places
 from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST, Verdicts
 from scheduler.plugins.network.tracker import NetworkTracker
@@ -34,15 +34,17 @@ class TiesState:
         "_verdicts",
         "_wanted",
         "has_moved",
+        "membership",
         "pods",
         "ties",
         "tracker",
     )
 
-    def __init__(self, ties: Ties, tracker: NetworkTracker) -> None:
+    def __init__(self, ties: Ties, tracker: NetworkTracker, membership: Membership) -> None:
         self.ties = ties
         self.tracker = tracker
-        self.pods: GroupPods = tracker.pods(ties.group)
+        self.membership = membership
+        self.pods: GroupPods = membership.pods(ties.group)
         self.has_moved = False
         self._elsewhere: dict[str, GroupPods] = {}
         self._wanted: Wanted | None = None
@@ -52,9 +54,9 @@ class TiesState:
         self._is_any_nowhere: bool | None = None
 
     @classmethod
-    def on(cls, nodes: Nodes, ties: Ties, tracker: NetworkTracker) -> TiesState | None:
+    def on(cls, nodes: Nodes, ties: Ties, lookup: Lookup) -> TiesState | None:
         """Return the state for a view; None when nobody that the pod is tied to is or was placed."""
-        state = cls(ties, tracker)
+        state = cls(ties, lookup.tracker, lookup.membership)
         was_tied = state._is_tied()
         for placed, row, sign in nodes.moves():
             state.move(placed.pod, row, sign)
@@ -75,16 +77,16 @@ class TiesState:
 
     def move(self, pod: Pod, row: int, sign: int) -> None:
         """Count a pod that lands on (1) or leaves (-1) a row, hypothetically; any pod of any group."""
-        group, workload = group_and_workload(pod)
+        group, workload = self.membership.key_and_workload(pod)
         if not group:
             return
         if group == self.ties.group:
-            if self.pods is self.tracker.pods(group):
+            if self.pods is self.membership.pods(group):
                 self.pods = self.pods.copy()
             self.pods.add(workload, row, sign)
         else:
             if group not in self._elsewhere:
-                self._elsewhere[group] = self.tracker.pods(group).copy()
+                self._elsewhere[group] = self.membership.pods(group).copy()
             self._elsewhere[group].add(workload, row, sign)
         self.has_moved = True
         self._wanted = self._verdicts = self._cell_places = None
@@ -92,7 +94,7 @@ class TiesState:
 
     def copy(self) -> TiesState:
         """Return an independent copy."""
-        twin = TiesState(self.ties, self.tracker)
+        twin = TiesState(self.ties, self.tracker, self.membership)
         if self.pods is not twin.pods:
             twin.pods = self.pods.copy()
         twin.has_moved = self.has_moved
@@ -103,7 +105,7 @@ class TiesState:
         """Yield how the hypothetical moves of each group change what is booked."""
         if self.has_moved:
             for group, pods in {**self._elsewhere, self.ties.group: self.pods}.items():
-                yield self.tracker.bookings.changed_by(group, pods)
+                yield self.membership.bookings.changed_by(group, pods)
 
     def verdicts(self) -> Verdicts:
         """Return the numbers per place, as if no tied pod stood on the very same node."""
@@ -172,10 +174,3 @@ class TiesState:
         """Return the numbers of ties to each cell's pods: as to dependencies, and as to dependents."""
         ties = self._ties()
         return ties[:-1:2].sum(axis=0), ties[1:-1:2].sum(axis=0)
-
-
-def group_and_workload(pod: Pod) -> tuple[str, str]:
-    """Return what a pod's two labels say; two empty texts for a pod of no group."""
-    labels = pod.metadata.labels
-    group = labels.get(GROUP_LABEL, "")
-    return (group, labels.get(WORKLOAD_LABEL, "")) if group else ("", "")

@@ -59,11 +59,11 @@ class TotalCost:
         tracker, table = self._lookup.tracker, self._lookup.table()
         if table is None:
             return 0
-        places = tracker.places
+        places, membership = tracker.places, self._lookup.membership
         prices = table.matrices(places)
         before, self._known = self._known, {}
-        for name in tracker.groups():
-            pods, needs = tracker.pods(name), tracker.needs_of(name)
+        for name in membership.groups():
+            pods, needs = membership.pods(name), membership.needs_of(name)
             if needs is None:
                 continue
             stand = (pods, pods.version, needs, prices, places, places.version)

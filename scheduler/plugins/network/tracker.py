@@ -1,22 +1,21 @@
 """`NetworkTracker`: the placed pods of every AppGroup by workload and row, and where the rows stand.
 
-Pods are found by their two labels alone, in all namespaces; those on nodes that are not known count
-from the moment their node appears. What links carry is worked out from these numbers in `bookings`,
-never added up from events, so it cannot drift.
+Counts pods by namespace and label; `membership` says which AppGroup that is. Pods on nodes that are not
+known count from the moment their node appears. What links carry is worked out from these numbers in
+`bookings`, never added up from events, so it cannot drift.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scheduler.base.arrays import FloatColumn, IntColumn, Rows
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
-from scheduler.plugins.network.bookings import Bookings
-from scheduler.plugins.network.dependencies import Dependencies, GroupNeeds
-from scheduler.plugins.network.grouppods import GroupPods
+from scheduler.plugins.network.dependencies import Dependencies
+from scheduler.plugins.network.membership import AppGroups, Labelled, Membership, Named
 from scheduler.plugins.network.places import Places
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -38,28 +37,25 @@ class NetworkTracker(RowTracker):
         super().__init__()
         self.places = Places()
         self.dependencies = Dependencies()
+        self._app_groups: AppGroups = {}
         self.clear()
 
     def clear(self) -> None:
         """Forget all pods."""
-        self._groups: dict[str, GroupPods] = {}
-        self.bookings = Bookings(self.pods, self.needs_of, self.places)
+        self._labelled = Labelled(self.dependencies, self._app_groups)
+        self._memberships: dict[tuple[str, ...], Membership] = {}
         self.groups_version = 0
         self.slices_version = 0
         self.nodes_version = 0
 
-    def pods(self, group: str) -> GroupPods:
-        """Return the placed pods of a group; not to be written to."""
-        return self._groups.get(group) or GroupPods()
-
-    def groups(self) -> Iterable[str]:
-        """Return the names of all groups with placed pods."""
-        return self._groups
-
-    def needs_of(self, group: str) -> GroupNeeds | None:
-        """Return who books bandwidth in a group: the first AppGroup of that name by namespace."""
-        found = self._app_groups.get(group)
-        return self.dependencies.of(found[min(found)]) if found else None
+    def membership(self, namespaces: tuple[str, ...]) -> Membership:
+        """Return whose pods are whose, with AppGroups looked for in these namespaces as well."""
+        found = self._memberships.get(namespaces)
+        if found is None:
+            found = self._memberships[namespaces] = Membership(
+                namespaces, self._labelled, self.dependencies, self.places
+            )
+        return found
 
     def node_name(self, row: int) -> str:
         """Return the name of a row's node, nothing for a row without one."""
@@ -97,7 +93,7 @@ class NetworkTracker(RowTracker):
             node = cluster.table.nodes[row]
             if node is not None:
                 self.places.set(row, node.metadata.labels)
-        self._app_groups: dict[str, dict[str, Any]] = {}
+        self._app_groups = {}
         for group in cluster.store.of("AppGroup").values():
             self._app_groups.setdefault(group.metadata.name, {})[group.metadata.namespace] = group
         super().rebuild(cluster)
@@ -115,7 +111,7 @@ class NetworkTracker(RowTracker):
 
     def is_same(self, before: Placed, after: Placed) -> bool:
         """Whether two records of a pod on one node count alike."""
-        return _labels(before) == _labels(after)
+        return _said(before) == _said(after)
 
     def hold(self, placed: Placed, row: int) -> None:
         """Count a pod on a row."""
@@ -126,31 +122,26 @@ class NetworkTracker(RowTracker):
         self._count(placed, row, -1)
 
     def columns(self) -> Mapping[str, Any]:
-        """Return the pods by group, workload, row and place, and what is booked."""
+        """Return the pods by group, workload, row and place, and what is booked by default."""
         found: dict[str, Any] = {
-            group: sorted(
+            f"{named.namespace}/{named.label}": sorted(
                 (*cell, self.places.names[self.places.of(cell[1])]) for cell in pods.cells()
             )
-            for group, pods in self._groups.items()
+            for named, pods in self._labelled.pods.items()
         }
-        found["bookings"] = sorted(self.bookings.totals().items())
+        found["groups"] = sorted(self.membership(("default",)).columns().items())
         return {name: np.array([repr(value)]) for name, value in found.items()}
 
     def _size(self) -> int:
         return self._cluster.table.size if self._cluster is not None else 0
 
     def _count(self, placed: Placed, row: int, number: int) -> None:
-        group, workload = _labels(placed)
-        if not group:
+        named, workload = _said(placed)
+        if named is None:
             return
-        pods = self._groups.get(group)
-        if pods is None:
-            needs = self.needs_of(group)
-            pods = self._groups[group] = GroupPods(needs.numbering if needs is not None else None)
-        pods.add(workload, row, number)
-        if not pods:
-            del self._groups[group]
-        self.bookings.moved(group, workload, number)
+        self._labelled.add(named, workload, row, number)
+        for membership in self._memberships.values():
+            membership.moved(named, workload, row, number)
 
     def _follow_node(self, change: Change, cluster: Cluster) -> None:
         name = change.node.metadata.name
@@ -166,28 +157,34 @@ class NetworkTracker(RowTracker):
         elif change.old.metadata.labels != change.new.metadata.labels:
             self.places.set(self._rows[name], change.new.metadata.labels)
             for placed in cluster.pods.on(name).values():
-                group, _ = _labels(placed)
-                if group:
-                    self.bookings.touch(group)
+                named, _ = _said(placed)
+                if named is not None:
+                    for membership in self._memberships.values():
+                        membership.touch(named)
 
     def _follow_group(self, change: Change) -> None:
-        meta = (change.new if change.new is not None else change.old).metadata
-        before = self.needs_of(meta.name)
-        named = self._app_groups.setdefault(meta.name, {})
-        if change.verb == "delete":
-            named.pop(meta.namespace, None)
-        else:
-            named[meta.namespace] = change.new
-        if not named:
-            del self._app_groups[meta.name]
+        old, new = change.old, change.new
         self.groups_version += 1
-        self.bookings.touch(meta.name)
-        pods, needs = self._groups.get(meta.name), self.needs_of(meta.name)
-        if pods is not None and needs is not None and needs is not before:
-            self._groups[meta.name] = pods.renumbered(needs.numbering)
+        group = new if new is not None else old
+        name, namespace = group.metadata.name, group.metadata.namespace
+        there = self._app_groups.setdefault(name, {})
+        if change.verb == "delete":
+            there.pop(namespace, None)
+        else:
+            there[namespace] = new
+        if not there:
+            del self._app_groups[name]
+        if old is not None and new is not None and old.spec == new.spec:
+            return  # a status was written
+        self._labelled.renumber(name)
+        for membership in self._memberships.values():
+            membership.follow(group)
 
 
-def _labels(placed: Placed) -> tuple[str, str]:
-    labels = placed.pod.metadata.labels
-    group = labels.get(GROUP_LABEL, "")
-    return (group, labels.get(WORKLOAD_LABEL, "")) if group else ("", "")
+def _said(placed: Placed) -> tuple[Named | None, str]:
+    """Return what a pod says of its group, and its workload; None for a pod without the label."""
+    meta = placed.pod.metadata
+    label = meta.labels.get(GROUP_LABEL, "")
+    return (
+        (Named(meta.namespace, label), meta.labels.get(WORKLOAD_LABEL, "")) if label else (None, "")
+    )

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows, is_any
-from scheduler.framework.crowd import Crowd
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
+from scheduler.framework.rowpods import RowPods
 from scheduler.plugins.numa.demand import Demand, Needs
 from scheduler.plugins.numa.reserving import Reserving
 from scheduler.plugins.numa.sight import Sight
@@ -50,7 +50,7 @@ class Evictions:
         self._reserving = reserving
         self._demand = demand
         self._frees = frees
-        self._known: WeakKeyDictionary[Crowd, _Holdings] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[RowPods, _Holdings] = WeakKeyDictionary()
 
     def rehearse(self, sight: Sight, nodes: Nodes) -> Rehearsed | None:
         """Return the zones as a view has them; None if no pod moves."""
@@ -82,7 +82,7 @@ class Evictions:
                 return everybody
             held = self._known.get(crowd)
             if held is None:
-                held = self._holdings(sight, map(crowd.pod, range(len(crowd))), crowd.index)
+                held = self._holdings(sight, crowd.everybody(), crowd.index)
                 self._known[crowd] = held
             return held.given(gone)
         moves = [(placed, row) for placed, row, sign in nodes.moves() if sign < 0]
@@ -91,10 +91,10 @@ class Evictions:
         places = _places(sight)
         here = [(placed, places[row]) for placed, row in moves if row in places]
         index = np.array([place for _, place in here], dtype=np.intp)
-        held = self._holdings(sight, (placed for placed, _ in here), index)
+        held = self._holdings(sight, enumerate(placed for placed, _ in here), index)
         return held.given(np.ones(len(here), dtype=np.bool_))
 
-    def _by_everybody(self, sight: Sight, nodes: Nodes, crowd: Crowd) -> _Given | None:
+    def _by_everybody(self, sight: Sight, nodes: Nodes, crowd: RowPods) -> _Given | None:
         """Return what a crowd gives back that has all pods of its rows which hold anything.
 
         None for any other. So nobody looks at the pods of rows where the preemptor does not fit without
@@ -117,8 +117,10 @@ class Evictions:
                 given.amounts[name][place, : len(amounts)] = amounts
         return given
 
-    def _holdings(self, sight: Sight, pods: Iterable[Placed], index: Rows) -> _Holdings:
-        """Look the pods up; `index` has the row of each, and those of a row follow one another.
+    def _holdings(self, sight: Sight, pods: Iterable[tuple[int, Placed]], index: Rows) -> _Holdings:
+        """Look the pods up, each with its number; `index` has the row of a number.
+
+        Those of a row follow one another. Several pods may have one number: they leave together.
 
         There may be tens of thousands: nothing is called for one that was looked up before.
         """
@@ -127,7 +129,7 @@ class Evictions:
         node, book, first = "", None, 0
         known: Mapping[str, Shares] = {}
         slots: Mapping[int, int] = {}
-        for number, placed in enumerate(pods):
+        for number, placed in pods:
             if placed.node != node:
                 node, book = placed.node, self._reserving.books.get(placed.node)
                 known = {} if book is None else book.shares

@@ -34,6 +34,10 @@ _OLD_NAMES: Final = {
         ("BestEffort", BEST_EFFORT),
     )
     for level, scope in (("PodLevel", POD), ("ContainerLevel", CONTAINER))
+} | {
+    # The word of the design text, whose check goes container by container. Its other words (Restricted,
+    # BestEffort, None) ask for no check, which is how a kubelet that says nothing is read as well.
+    "SingleNumaNode": (SINGLE, CONTAINER)
 }
 
 

@@ -67,7 +67,7 @@ def read_zones(topology: NodeResourceTopology) -> Zones:
             if resource.name not in available:
                 available[resource.name] = [UNLISTED] * len(ids)
                 allocatable[resource.name] = [UNLISTED] * len(ids)
-            available[resource.name][slot] = amount_of(resource.available)
+            available[resource.name][slot] = amount_of(resource.free)
             allocatable[resource.name][slot] = amount_of(resource.allocatable)
     order = tuple(slot_of[number] for number in found)
     costs = tuple(found[number].costs for number in ids)

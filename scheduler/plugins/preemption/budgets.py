@@ -5,14 +5,15 @@ A violated budget forbids nothing: preemption spares such pods first, and prefer
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn, Rows
+from scheduler.base.arrays import IntColumn, Rows
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.plugins.podselection import selector_fault
+from scheduler.plugins.preemption.units import Gang
 from scheduler.plugins.preemption.victims import Victims
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -72,17 +73,23 @@ class BudgetIndex:
         twin._budgets = dict(self._budgets)
         return twin
 
-    def violating(self, victims: Victims) -> BoolColumn:
-        """Return the pods whose eviction would violate a budget, each row taken by itself.
+    def violations(self, victims: Victims) -> IntColumn:
+        """Return how many pods of each unit would violate a budget by going, each row by itself.
 
-        On a row the more important pods use up the budgets first.
+        On a row the more important units use up the budgets first.
         """
-        flags = np.zeros(len(victims), dtype=np.bool_)
+        flags = np.zeros(len(victims), dtype=np.int64)
         if not self._budgets:
             return flags
         if self._lookup is None or self._lookup.is_full:
             self._lookup = _Lookup(self._budgets)
         pods, budgets = self._lookup.pairs(victims)
+        if victims.gangs:
+            for place in np.unique(victims.index[list(victims.gangs)]).tolist():
+                for number, violating in self._lookup.row(victims, place):
+                    flags[number] = violating
+            alone = ~np.isin(victims.index[pods], victims.index[list(victims.gangs)])
+            pods, budgets = pods[alone], budgets[alone]
         if not len(pods):
             return flags
         # Pods of one row under one budget stand together, in order of importance.
@@ -92,7 +99,7 @@ class BudgetIndex:
         begins = np.ones(len(pods), dtype=np.bool_)
         begins[1:] = (places[1:] != places[:-1]) | (budgets[1:] != budgets[:-1])
         before = np.arange(len(pods)) - np.flatnonzero(begins)[begins.cumsum() - 1]
-        flags[pods[before >= self._lookup.allowed[budgets]]] = True
+        flags[pods[before >= self._lookup.allowed[budgets]]] = 1
         return flags
 
 
@@ -107,6 +114,7 @@ class _Lookup:
         self._number = {key: number for number, key in enumerate(budgets)}
         self._selections: SelectionIndex[tuple[int, Selection]] = SelectionIndex()
         self._disrupted: dict[int, Mapping[str, str]] = {}
+        self._gangs: dict[str, tuple[Gang, Mapping[tuple[int, ...], int]]] = {}
         self.allowed: IntColumn = np.zeros(len(budgets), dtype=np.int64)
         for key, budget in budgets.items():
             self.update(budget)
@@ -128,6 +136,7 @@ class _Lookup:
         self._disrupted.pop(number, None)
         if budget.status.disrupted_pods:
             self._disrupted[number] = budget.status.disrupted_pods
+        self._gangs.clear()
 
     def pairs(self, victims: Victims) -> tuple[Rows, Rows]:
         """Return which pods count against which budgets, as numbers."""
@@ -147,6 +156,44 @@ class _Lookup:
                 # The eviction of such a pod is counted already.
                 counted[pair] = victims.pod(int(pods[pair])).pod.metadata.name not in names
         return pods[counted], budgets[counted]
+
+    def row(self, victims: Victims, place: int) -> Iterator[tuple[int, int]]:
+        """Yield the units of one row with how many of their pods violate a budget.
+
+        Pods of a unit that the same budgets cover are counted together: it may have thousands.
+        """
+        left = dict(enumerate(self.allowed.tolist()))
+        for number in victims.pods_of(place):
+            violating = 0
+            for budgets, count in self._covers(victims, number).items():
+                room = min(left[budget] for budget in budgets)
+                violating += count - min(max(room, 0), count)
+                for budget in budgets:
+                    left[budget] -= count
+            yield number, violating
+
+    def _covers(self, victims: Victims, number: int) -> Mapping[tuple[int, ...], int]:
+        """Return how many pods of a unit stand under which budgets; pods under none are left out."""
+        gang = victims.gangs.get(number)
+        if gang is None:
+            return self._count((victims.pod(number),))
+        known = self._gangs.get(gang.unit.key)
+        if known is None or known[0] is not gang:
+            known = self._gangs[gang.unit.key] = (gang, self._count(gang.unit.members))
+        return known[1]
+
+    def _count(self, pods: Iterable[Placed]) -> Mapping[tuple[int, ...], int]:
+        counts: dict[tuple[int, ...], int] = {}
+        for placed in pods:
+            name = placed.pod.metadata.name
+            budgets = tuple(
+                budget
+                for budget in self._covering(placed)
+                if name not in self._disrupted.get(budget, ())
+            )
+            if budgets:
+                counts[budgets] = counts.get(budgets, 0) + 1
+        return counts
 
     def _learn(self, victims: Victims, pods: Rows) -> None:
         """Look up what covers the shapes of these pods."""

@@ -1,4 +1,4 @@
-"""Which candidate is the least harm: kube-scheduler's five criteria, one after the other."""
+"""Which candidate is the least harm: kube-scheduler's criteria, one after the other, and groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduler.state.rowlists import NOT_STARTED
 _ABOVE_ZERO = 2**31
 
 # How many criteria there are.
-CRITERIA = 5
+CRITERIA = 6
 
 
 def choose(
@@ -24,7 +24,8 @@ def choose(
     """Return the best candidate's row and who has to leave it; there must be a candidate.
 
     Fewest violated budgets, then the least important of the most important victims, smallest sum of
-    priorities, fewest victims, latest start of the most important ones. `break_tie` gets the rows
+    priorities, fewest victims, fewest whole groups among them, latest start of the most important
+    ones. All pods of a whole group are victims, with the group's priority. `break_tie` gets the rows
     that are left.
     """
     harms = np.concatenate([harms_of(block) for block in blocks], axis=1)
@@ -54,11 +55,15 @@ def harms_of(block: Block) -> IntMatrix:
     pods, leaving, starts = block.pods, block.leaving, block.pods.starts[:-1]
     highest = np.maximum.reduceat(np.where(leaving, pods.priority, -(2**62)), starts)
     heaviest = leaving & (pods.priority == highest[pods.index])
+    size = np.where(leaving, pods.size, 0)
+    gangs = np.zeros(len(pods), dtype=np.int64)
+    gangs[list(pods.gangs)] = leaving[list(pods.gangs)]
     columns = (
         block.violations,
         highest,
-        np.add.reduceat(np.where(leaving, pods.priority + _ABOVE_ZERO, 0), starts),
-        np.add.reduceat(leaving.astype(np.int64), starts),
+        np.add.reduceat(size * (pods.priority + _ABOVE_ZERO), starts),
+        np.add.reduceat(size, starts),
+        np.add.reduceat(gangs, starts),
         -np.minimum.reduceat(np.where(heaviest, pods.start, NOT_STARTED), starts),
     )
     return np.array([column[block.places] for column in columns], dtype=np.int64)

@@ -1,21 +1,21 @@
 """The dry run: on which nodes evicting whom would make room, and how many are worth looking at.
 
-On each node all pods of lower priority leave; if the pod then fits, they come back one by one, most
+On each node all units of lower priority leave; if the pod then fits, they come back one by one, most
 important first, as long as it still does. All nodes of a block take each step together. Evicts
 nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows
-from scheduler.framework.crowd import Crowd
+from scheduler.framework.dryrun import Attempted
 from scheduler.framework.fitmessage import Histogram
-from scheduler.framework.rehearsal import Rehearsal
+from scheduler.framework.rowpods import Nominated
 from scheduler.plugins.preemption.victims import Victims
 from scheduler.state.podindex import Placed
 
@@ -23,8 +23,8 @@ from scheduler.state.podindex import Placed
 class Block(msgspec.Struct, frozen=True):
     """What the dry run found on some nodes.
 
-    `places` are the entries of `pods.rows` that are candidates, `leaving` the pods that would have to
-    go, `violations` how many of them violate a disruption budget, per row.
+    `places` are the entries of `pods.rows` that are candidates, `leaving` the units that would have to
+    go, `violations` how many of their pods violate a disruption budget, per row.
     """
 
     pods: Victims
@@ -33,9 +33,12 @@ class Block(msgspec.Struct, frozen=True):
     violations: IntColumn
 
     def victims(self, place: int) -> tuple[Placed, ...]:
-        """Return who would have to leave `pods.rows[place]`, most important first."""
+        """Return who would have to go for `pods.rows[place]`, most important first.
+
+        Pods elsewhere that go with some of that row are among them.
+        """
         numbers = (number for number in self.pods.pods_of(place) if self.leaving[number])
-        return tuple(self.pods.pod(number) for number in numbers)
+        return tuple(placed for number in numbers for placed in self.pods.everyone(number))
 
 
 class Walk:
@@ -80,29 +83,32 @@ class Walk:
 
 
 def examine(
-    rehearse: Callable[[Crowd], Rehearsal],
+    attempted: Attempted,
+    nominated: Nominated,
     pods: Victims,
-    violating: BoolColumn,
+    violating: IntColumn,
     reasons: Histogram,
 ) -> Block:
     """Return the candidates among the rows of `pods`; why others are none goes to `reasons`.
 
-    `violating` are the pods whose eviction violates a budget; they are the first to be spared.
+    `violating` is how many pods of each unit violate a budget by their eviction; such units are the
+    first to be spared.
     """
     order: Rows | None = None
     if violating.any():
-        order = np.lexsort((np.arange(len(pods)), ~violating, pods.index))
-    rehearsal = rehearse(pods if order is None else pods.reordered(order))
-    fits, rejections = rehearsal.verdict(np.ones(len(pods.rows), dtype=np.bool_))
+        order = np.lexsort((np.arange(len(pods)), violating == 0, pods.index))
+    dry_run = attempted.dry_run(pods if order is None else pods.reordered(order), nominated)
+    fits, rejections = dry_run.verdict(np.ones(len(pods.rows), dtype=np.bool_))
     reasons.add_rejections(rejections)
     for step in range(int(pods.counts[fits].max(initial=0))):
-        rehearsal.offer(step)
-        spared, _ = rehearsal.verdict(fits & (pods.counts > step), again=True)
-        rehearsal.keep(spared)
-    leaving = rehearsal.gone
+        dry_run.offer(step)
+        spared, _ = dry_run.verdict(fits & (pods.counts > step), again=True)
+        dry_run.keep(spared)
+    leaving = dry_run.gone
     if order is not None:
         leaving = np.empty_like(leaving)
-        leaving[order] = rehearsal.gone
+        leaving[order] = dry_run.gone
     count = np.bincount(pods.index[leaving], minlength=len(pods.rows))
-    violations = np.bincount(pods.index[leaving & violating], minlength=len(pods.rows))
+    violations = np.zeros(len(pods.rows), dtype=np.int64)
+    np.add.at(violations, pods.index[leaving], violating[leaving])
     return Block(pods, np.flatnonzero(fits & (count > 0)), leaving, violations)

@@ -14,6 +14,7 @@ from scheduler.base.arrays import Rows
 from scheduler.framework.calls import Offer
 from scheduler.framework.nodes import Nodes
 from scheduler.plugins.preemption.dryrun import Block
+from scheduler.plugins.preemption.units import UnitIndex
 from scheduler.state.podindex import Placed
 from scheduler.state.rowlists import NOT_STARTED, start_of
 
@@ -22,11 +23,18 @@ _ABOVE_ZERO = 2**31
 
 
 def offers_of(blocks: Sequence[Block], nodes: Nodes) -> tuple[Offer, ...]:
-    """Return every candidate with who would have to leave it, the most important first."""
+    """Return every candidate with who would have to leave it, the most important first.
+
+    Pods elsewhere that go with them are left out: an extender is asked about that node's pods.
+    """
     return tuple(
         Offer(
             nodes.name(int(block.pods.rows[place])),
-            tuple(victim.pod.metadata.uid for victim in block.victims(place)),
+            tuple(
+                victim.pod.metadata.uid
+                for victim in block.victims(place)
+                if victim.node == nodes.name(int(block.pods.rows[place]))
+            ),
             int(block.violations[place]),
         )
         for block in blocks
@@ -34,9 +42,22 @@ def offers_of(blocks: Sequence[Block], nodes: Nodes) -> tuple[Offer, ...]:
     )
 
 
-def best_offer(offers: Sequence[Offer], nodes: Nodes, break_tie: Callable[[Rows], int]) -> Offer:
-    """Return the offer that does least harm; there must be one, and `nodes` are those of now."""
-    harms = [_harm(offer, _victims(offer, nodes)) for offer in offers]
+def best_offer(
+    offers: Sequence[Offer], nodes: Nodes, units: UnitIndex, break_tie: Callable[[Rows], int]
+) -> tuple[str, tuple[Placed, ...]]:
+    """Return the node of the offer that does least harm, and everybody who has to go for it.
+
+    There must be one, and `nodes` are those of now.
+    """
+    units.catch_up(nodes)
+    best = _best(offers, nodes, units, break_tie)
+    return best.node, units.with_their_groups(_victims(best, nodes))
+
+
+def _best(
+    offers: Sequence[Offer], nodes: Nodes, units: UnitIndex, break_tie: Callable[[Rows], int]
+) -> Offer:
+    harms = [_harm(offer, _victims(offer, nodes), units) for offer in offers]
     least = min(harms)
     left = [offer for offer, harm in zip(offers, harms, strict=True) if harm == least]
     by_row = {row: offer for offer in left if (row := nodes.row(offer.node)) is not None}
@@ -51,14 +72,23 @@ def _victims(offer: Offer, nodes: Nodes) -> list[Placed]:
     return [present[uid] for uid in offer.victims if uid in present]
 
 
-def _harm(offer: Offer, victims: Sequence[Placed]) -> tuple[int, int, int, int, int]:
-    priorities = [victim.pod.priority for victim in victims]
-    highest = max(priorities, default=0)
-    starts = [start_of(v) for v in victims if v.pod.priority == highest]
+def _harm(offer: Offer, victims: Sequence[Placed], units: UnitIndex) -> tuple[int, ...]:
+    # Each pod that goes: its priority, its start, and the group it goes with.
+    pods: dict[str, tuple[int, int, str]] = {}
+    for victim in victims:
+        gang = units.on(victim.node).get(victim.pod.metadata.uid)
+        if gang is None or not gang.is_whole:
+            pods[victim.pod.metadata.uid] = (victim.pod.priority, start_of(victim), "")
+            continue
+        for one in gang.unit.members:
+            pods[one.pod.metadata.uid] = (gang.unit.priority, gang.start, gang.unit.key)
+    highest = max((priority for priority, _, _ in pods.values()), default=0)
+    starts = [start for priority, start, _ in pods.values() if priority == highest]
     return (
         offer.violations,
         highest,
-        sum(priority + _ABOVE_ZERO for priority in priorities),
-        len(victims),
+        sum(priority + _ABOVE_ZERO for priority, _, _ in pods.values()),
+        len(pods),
+        len({key for _, _, key in pods.values()} - {""}),
         -min(starts, default=NOT_STARTED),
     )

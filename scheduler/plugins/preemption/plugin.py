@@ -14,14 +14,12 @@ import numpy as np
 from scheduler.base.arrays import Rows
 from scheduler.base.errors import PluginError
 from scheduler.framework.args import Args
-from scheduler.framework.crowd import Crowd
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fitmessage import Histogram
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import FitFailure, PostFiltered
-from scheduler.framework.rehearsal import Rehearsal
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
@@ -31,6 +29,7 @@ from scheduler.plugins.preemption.dryrun import Block, Walk, examine
 from scheduler.plugins.preemption.importance import PodsByImportance
 from scheduler.plugins.preemption.offers import best_offer, offers_of
 from scheduler.plugins.preemption.remembered import Chosen, Remembered
+from scheduler.plugins.preemption.units import UnitIndex
 from scheduler.plugins.preemption.victims import Victims
 
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -83,6 +82,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         super().__init__(args, handle)
         self._ranks = handle.tracker(PodsByImportance)
         self._budgets = handle.tracker(BudgetIndex)
+        self._units = UnitIndex(handle)
         self._remembered = Remembered()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
@@ -103,18 +103,19 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
     def _search(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> PostFiltered:
         """Look for the node where evictions do least harm."""
+        self._units.catch_up(nodes)
         chosen = self._chosen(cycle, nodes, failure)
         if chosen is not None:
             row, uids = chosen
-            there = nodes.pods_on(row)
-            victims = tuple(there[uid] for uid in uids)
+            placed = map(self.handle.pods.get, uids)
+            victims = tuple(victim for victim in placed if victim is not None)
             return PostFiltered(nominated_node=nodes.name(row), victims=victims)
-        found = self.candidates(cycle, failure)
+        found = self.candidates(cycle, nodes, failure)
         if any(len(block.places) for block in found.blocks):
             if failure.wants_offers:
                 return PostFiltered(
                     offers=offers_of(found.blocks, nodes),
-                    choose=lambda offers: best_offer(offers, nodes, failure.break_tie),
+                    choose=lambda offers: best_offer(offers, nodes, self._units, failure.break_tie),
                 )
             row, victims = choose(found.blocks, failure.break_tie)
             return PostFiltered(nominated_node=nodes.name(row), victims=victims)
@@ -134,13 +135,14 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
             return TERMINATING
         return ""
 
-    def candidates(self, cycle: Cycle, failure: FitFailure) -> Found:
+    def candidates(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> Found:
         """Search the nodes that evictions may help, from a random one on."""
+        self._units.catch_up(nodes)
         blocks: list[Block] = []
         reasons = Histogram()
         walk = self._walk(cycle, failure)
         for visited in walk.blocks():
-            block = self._examine(cycle, failure, visited, reasons)
+            block = self._examine(cycle, nodes, failure, visited, reasons)
             if block is not None:
                 blocks.append(walk.keep(block))
         return Found(tuple(blocks), reasons)
@@ -150,22 +152,25 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
         None also stands for no candidate: what is wrong with each node is not remembered.
         """
-        logs = (nodes.facts_touched, failure.promised.touched)
+        logs = (nodes.facts_touched, failure.nominated.touched)
         known = [log for log in logs if log is not None]
         if (
             not self.remembers
             or len(known) < len(logs)
             or failure.wants_offers
-            or not failure.hypothetical.is_by_row
+            or not failure.attempted.is_by_row
             or self.handle.objects(DEVICE_CLASS)
         ):
             return None
         runs = self._remembered.runs_of(
-            cycle.shape.id, nodes.size, self._budgets.generation, (self._ranks.touched, *known)
+            cycle.shape.id,
+            nodes.size,
+            self._budgets.generation,
+            (self._ranks.touched, self._units.touched, *known),
         )
         return runs.choose(
             self._walk(cycle, failure),
-            lambda rows: self._examine(cycle, failure, rows, Histogram()),
+            lambda rows: self._examine(cycle, nodes, failure, rows, Histogram()),
             failure.break_tie,
         )
 
@@ -175,18 +180,15 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         return Walk(rows, offset, self.args.wanted(len(rows)))
 
     def _examine(
-        self, cycle: Cycle, failure: FitFailure, rows: Rows, reasons: Histogram
+        self, cycle: Cycle, nodes: Nodes, failure: FitFailure, rows: Rows, reasons: Histogram
     ) -> Block | None:
         """Return the candidates among some rows; None if there is nobody to evict."""
-        pods = Victims(self._ranks, rows, cycle.pod.priority)
+        pods = Victims(self._ranks, self._units, nodes, rows, cycle.pod.priority)
         reasons.add(NO_VICTIMS, len(rows) - len(pods.rows))
         if not len(pods.rows):
             return None
-
-        def rehearse(crowd: Crowd) -> Rehearsal:
-            return failure.hypothetical.rehearse(crowd, failure.promised)
-
-        return examine(rehearse, pods, self._budgets.violating(pods), reasons)
+        violating = self._budgets.violations(pods)
+        return examine(failure.attempted, failure.nominated, pods, violating, reasons)
 
 
 def _failed(text: str, *, nominated_node: str | None = None) -> PostFiltered:

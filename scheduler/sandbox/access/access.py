@@ -3,15 +3,17 @@
 What a known user may do is decided by `rbac`: users are of `system:masters` unless said otherwise and may do
 everything, ServiceAccounts what roles grant them. A request without a token is the anonymous user, who may
 only see health and version; an unknown token is 401. TokenReview and the access reviews answer
-accordingly. The server owns one `Access` per cluster.
+accordingly, and so do requests in another's name (`impersonation`). The server owns one `Access` per cluster.
 """
 
 import math
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
+from scheduler.base.clock import rfc3339
+from scheduler.sandbox.access.impersonation import impersonated, may_not, wishes
 from scheduler.sandbox.access.rbac import AUTHENTICATED, MASTERS, Rbac, Wish
 from scheduler.sandbox.api.request import Call
 from scheduler.sandbox.api.status import Object, StatusError, failure
@@ -36,6 +38,7 @@ class User:
     name: str
     groups: tuple[str, ...] = (MASTERS,)
     uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def info(self) -> Object:
         """The user as reviews show it."""
@@ -43,6 +46,8 @@ class User:
         shown: Object = {"username": self.name, "groups": groups}
         if self.uid:
             shown["uid"] = self.uid
+        if self.extra:
+            shown["extra"] = {key: list(values) for key, values in self.extra}
         return shown
 
 
@@ -70,8 +75,23 @@ class Access:
         self.add(token, User(name, groups, uid), end_s)
         return token, end_s
 
-    def user_of(self, authorization: str) -> User | None:
-        """The user behind an Authorization header, None for anonymous; 401 for unknown tokens."""
+    def user_of(self, headers: Mapping[str, str]) -> User | None:
+        """Whom a request speaks for by its headers, None for anonymous; 401 for unknown tokens.
+
+        403 when it is in the name of somebody whom its sender may not impersonate.
+        """
+        user = self._authenticated(headers.get("authorization", ""))
+        wanted = impersonated(headers)
+        if wanted is None:
+            return user
+        for wish in wishes(wanted):
+            if user is None or not self.allows(user, wish):
+                raise may_not(ANONYMOUS if user is None else user.name, wish)
+        if wanted.name == ANONYMOUS:
+            return None
+        return User(wanted.name, wanted.all_groups(), wanted.uid, wanted.extra)
+
+    def _authenticated(self, authorization: str) -> User | None:
         if not authorization:
             return None
         scheme, _, token = authorization.partition(" ")
@@ -97,6 +117,19 @@ class Access:
         """Whether a user may do something."""
         return self._rbac.allows(user.name, user.groups, wish)
 
+    def binding_refusal(self, user: User, call: Call) -> str:
+        """Why a user may not bind claims, which their status alone does not allow; empty: they may."""
+        # kube-apiserver: a subresource that exists only for this question, cluster-wide.
+        wish = Wish(verb_of(call), call.resource.group, f"{call.resource.plural}/binding")
+        if self.allows(user, wish):
+            return ""
+        asked = replace(call, namespace="", name="")
+        refused = _refused(user.name, asked, wish)
+        return (
+            f'changing status.allocation or status.reservedFor requires resource="{wish.resource}", '
+            f'verb="{wish.verb}" permission: {refused}'
+        )
+
     def rules(self, user: User, namespace: str) -> list[Object]:
         """What a user may do in a namespace."""
         return self._rbac.rules(user.name, user.groups, namespace)
@@ -109,9 +142,17 @@ class Access:
     def review(self, resource: Resource, body: Object, user: User) -> Object:
         """Answer a review; the object comes back with its status."""
         spec = body.get("spec") or {}
-        answer = {**body, "metadata": body.get("metadata") or {}}
+        answer = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            **body,
+            "metadata": body.get("metadata") or {},
+        }
         answer["status"] = _REVIEWS[resource.storage](self, spec, user)
-        answer.setdefault("spec", {})
+        if resource is SELFSUBJECTREVIEWS:
+            answer["metadata"] = {"creationTimestamp": rfc3339(self._clock.now())}
+        else:
+            answer.setdefault("spec", {})
         return answer
 
 

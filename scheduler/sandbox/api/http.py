@@ -186,7 +186,10 @@ class Connection(asyncio.Protocol):
             name, colon, value = line.partition(":")
             if not colon or not name or name[-1] in " \t":
                 raise MalformedError("malformed header")
-            headers[name.lower()] = value.strip()
+            name, value = name.lower(), value.strip()
+            # Of these several may come, one per group; lines cannot be part of a value.
+            is_more = name in headers and name.startswith("impersonate-")
+            headers[name] = f"{headers[name]}\n{value}" if is_more else value
         path, _, query = parts[1].partition("?")
         request = Request(parts[0], path, query, headers)
         self._expect_body(request)

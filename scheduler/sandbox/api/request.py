@@ -33,6 +33,8 @@ class Call:
     accept: str = ""
     content_type: str = ""
     body: bytes = b""
+    # Why this user may not write a claim's allocation and reservations; empty: they may.
+    may_not_bind: str = ""
 
     @property
     def is_watch(self) -> bool:

@@ -33,7 +33,7 @@ from scheduler.sandbox.api.status import StatusError, failure
 from scheduler.sandbox.api.streaming import Watcher
 from scheduler.sandbox.api.writing import Answer
 from scheduler.sandbox.controllers.collector import Collector
-from scheduler.sandbox.kinds.kinds import BINDINGS, Kinds
+from scheduler.sandbox.kinds.kinds import BINDINGS, RESOURCECLAIMS, Kinds
 from scheduler.sandbox.store.store import Store
 
 _log = logging.getLogger("trellis.sandbox")
@@ -146,7 +146,7 @@ class ApiServer:
 
     def _respond(self, request: Request, connection: Connection) -> bytes | None:
         path, method, headers = request.path, request.method, request.headers
-        user = self.access.user_of(headers.get("authorization", ""))
+        user = self.access.user_of(headers)
         accept = headers.get("accept", "")
         if not path.startswith(("/api/", "/apis/")) or path.count("/") < 3:
             return self._plain(path, method, accept, user)
@@ -157,6 +157,8 @@ class ApiServer:
             return answer(200, found[0], found[1])
         call = parse(self.kinds, method, path, request.query)
         user = self.access.check(user, call)
+        if call.resource is RESOURCECLAIMS and call.subresource == "status":
+            call.may_not_bind = self.access.binding_refusal(user, call)
         call.accept = accept
         if method == "GET":
             if call.is_watch and not call.subresource:

@@ -24,6 +24,7 @@ from scheduler.sandbox.api.status import (
     bad_options,
     bad_request,
     failure,
+    forbidden_field,
     invalid,
     invalid_value,
     not_found,
@@ -78,6 +79,7 @@ def update(store: Store, call: Call) -> Answer:
     obj = read_body(call.body, call.content_type, call.resource.kind)
     warnings = decode_into(store, call, obj)
     _check_name(call, obj)
+    _check_binding(store, call, obj)
     if call.resource.custom and not obj["metadata"].get("resourceVersion"):
         raise _version_missing(call)
     stored = store.update(
@@ -113,6 +115,7 @@ def patch(store: Store, call: Call) -> Answer:
     warnings = decode_into(store, call, obj)
     _check_name(call, obj)
     check_unrenamed(call.resource, obj, before)
+    _check_binding(store, call, obj)
     stored = store.update(
         call.resource,
         to_storage(call.resource, obj),
@@ -172,6 +175,7 @@ def _apply(store: Store, call: Call) -> Answer:
         store, call.resource, config, old, manager, force=call.flag("force"), sub=call.subresource
     )
     clean(call.resource, merged)
+    _check_binding(store, call, merged)
     if old is None:
         if call.subresource:
             raise not_found(call.resource, call.name)
@@ -254,6 +258,18 @@ def decode_into(store: Store, call: Call, obj: Object, *, fill: bool = True) -> 
             raise unknown_fields(call.resource, unknown)
         warnings += unknown
     return [] if call.option("fieldValidation") == "Ignore" else warnings
+
+
+def _check_binding(store: Store, call: Call, obj: Object) -> None:
+    """Refuse a claim's allocation and reservations to those who may only write the rest of its status."""
+    if not call.may_not_bind:
+        return
+    old = store.find(call.resource, call.namespace, call.name)
+    before = (old.obj.get("status") or {}) if old is not None else {}
+    status = obj.get("status") or {}
+    if any(status.get(part) != before.get(part) for part in ("allocation", "reservedFor")):
+        cause = forbidden_field("status.allocation", call.may_not_bind)
+        raise invalid(call.resource, call.name, [cause])
 
 
 def _check_name(call: Call, obj: Object) -> None:

@@ -7,6 +7,7 @@ from scheduler.sandbox.controllers.job import Jobs
 from scheduler.sandbox.controllers.namespaces import Namespaces
 from scheduler.sandbox.controllers.nodehealth import GRACE_S, NodeHealth
 from scheduler.sandbox.controllers.replicaset import ReplicaSets
+from scheduler.sandbox.controllers.resourceclaims import ResourceClaims
 from scheduler.sandbox.controllers.statefulset import StatefulSets
 from scheduler.sandbox.controllers.taintevictions import TaintEvictions
 from scheduler.sandbox.controllers.workqueue import Controller
@@ -25,4 +26,5 @@ def controllers(store: Store, *, node_grace_s: float = GRACE_S) -> list[Controll
         DaemonSets(store),
         Jobs(store),
         DisruptionBudgets(store),
+        ResourceClaims(store),
     ]

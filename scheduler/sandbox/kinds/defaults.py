@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from scheduler.sandbox.api.status import Cause, Object, forbidden, invalid
 from scheduler.sandbox.kinds import (
     crd,
+    deviceclaims,
     objectchecks,
     podadmission,
     podchecks,
@@ -22,6 +23,7 @@ from scheduler.sandbox.kinds.kinds import (
     NAMESPACES,
     PERSISTENTVOLUMES,
     PODS,
+    RESOURCECLAIMS,
     SERVICES,
     Resource,
 )
@@ -51,6 +53,7 @@ _WITH_GENERATION: Final = frozenset(
         "customresourcedefinitions.apiextensions.k8s.io",
         "mutatingwebhookconfigurations.admissionregistration.k8s.io",
         "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
         "endpointslices.discovery.k8s.io",
         "resourceslices.resource.k8s.io",
         "deviceclasses.resource.k8s.io",
@@ -112,6 +115,10 @@ class ApiRules:
                 new["metadata"] = dict(old["metadata"])
             elif resource is PODS:
                 new["status"] = podadmission.completed_status(new.get("status") or {})
+            elif resource is RESOURCECLAIMS:
+                causes = list(deviceclaims.check_status(new, old))
+                if causes:
+                    raise invalid(resource, old["metadata"]["name"], causes)
             return
         if resource is PODS and subresource:
             podadmission.keep_to_part(new, old, subresource)

@@ -236,6 +236,21 @@ VALIDATINGWEBHOOKCONFIGURATIONS = _row(
     cluster=True,
     categories="api-extensions",
 )
+VALIDATINGADMISSIONPOLICIES = _row(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+    cluster=True,
+    sub="status",
+    categories="api-extensions",
+)
+VALIDATINGADMISSIONPOLICYBINDINGS = _row(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    cluster=True,
+    categories="api-extensions",
+)
 HORIZONTALPODAUTOSCALERS = _row(
     "autoscaling/v2",
     "HorizontalPodAutoscaler",

@@ -16,7 +16,7 @@ from scheduler.sandbox.api.status import (
     not_supported,
     required,
 )
-from scheduler.sandbox.kinds import podchecks
+from scheduler.sandbox.kinds import deviceclaims, deviceslices, podchecks
 from scheduler.sandbox.kinds.kinds import Resource
 from scheduler.sandbox.store.collection import field
 
@@ -239,4 +239,8 @@ _CHECKS: Final[dict[str, Check]] = {
     "persistentvolumeclaims": _claim,
     "rolebindings.rbac.authorization.k8s.io": _role_binding,
     "clusterrolebindings.rbac.authorization.k8s.io": _role_binding,
+    "deviceclasses.resource.k8s.io": deviceclaims.check_class,
+    "resourceclaims.resource.k8s.io": deviceclaims.check_claim,
+    "resourceclaimtemplates.resource.k8s.io": deviceclaims.check_template,
+    "resourceslices.resource.k8s.io": deviceslices.check_slice,
 }

@@ -215,7 +215,10 @@ def _device_claim(obj: Object) -> None:
 
 
 def _device_claim_template(obj: Object) -> None:
-    _device_requests((obj.get("spec") or {}).get("spec") or {})
+    spec = obj.get("spec") or {}
+    if spec:
+        spec.setdefault("metadata", {})
+    _device_requests(spec.get("spec") or {})
 
 
 def _device_requests(spec: Object) -> None:
@@ -225,6 +228,8 @@ def _device_requests(spec: Object) -> None:
                 exact.setdefault("allocationMode", "ExactCount")
                 if exact["allocationMode"] == "ExactCount":
                     exact.setdefault("count", 1)
+                for toleration in exact.get("tolerations") or ():
+                    toleration.setdefault("operator", "Equal")
 
 
 def _network_policy(obj: Object) -> None:

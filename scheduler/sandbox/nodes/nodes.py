@@ -1,4 +1,4 @@
-"""The simulated machines: a record per Node object, its Lease, and its Ready condition.
+"""The simulated machines: a record per Node object, its Lease, its Ready condition, its extended resources.
 
 Every Node in the store gets one, also those that a person created, as soon as it appears. Leases are renewed in slots: a slot
 holds the nodes with the same number modulo `_SLOTS`, so ten thousand nodes need a few timers and no burst.
@@ -7,6 +7,7 @@ holds the nodes with the same number modulo `_SLOTS`, so ten thousand nodes need
     trellis.dev/simulate-ready: "false"     the kubelet reports NotReady
 """
 
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from scheduler.base.clock import Clock, rfc3339_micro
@@ -88,6 +89,8 @@ class Nodes:
         self._interval_s = renew_interval_s
         self._slots: list[set[str]] = [set() for _ in range(_SLOTS)]
         self._next_number = 0
+        # Extended resources whose capacity was changed and not yet answered, by node.
+        self._advertised: dict[str, set[str]] = {}
 
     def interests(self) -> list[Interest]:
         """Nodes only."""
@@ -107,13 +110,18 @@ class Nodes:
         if change.type == DELETED:
             if machine is not None:
                 del self.machines[name]
+                self._advertised.pop(name, None)
                 self._slots[machine.number % _SLOTS].discard(name)
             return
         if machine is None:
             machine = self._add(name, node)
             self.work_queue.add(name)
-        elif change.previous is not None and _notes(change.previous.obj) != _notes(node):
-            self.work_queue.add(name)
+        elif change.previous is not None:
+            advertised = _advertised(change.previous.obj, node)
+            if advertised:
+                self._advertised.setdefault(name, set()).update(advertised)
+            if advertised or _notes(change.previous.obj) != _notes(node):
+                self.work_queue.add(name)
         machine.alive = _notes(node).get(STOPPED) != "true"
 
     def _add(self, name: str, node: Object) -> Machine:
@@ -134,7 +142,11 @@ class Nodes:
         if stored is None or machine is None or not machine.alive:
             return
         self._write_lease(name, stored.uid, rfc3339_micro(now))
-        status = _reported_status(stored.obj, machine, self._store.now())
+        node = stored.obj
+        allocatable = _allocatable(node, self._advertised.pop(name, ()))
+        status = _reported_status(node, machine, self._store.now())
+        if allocatable is not None:
+            status = {**(status or node["status"]), "allocatable": allocatable}
         if status is not None:
             self._store.update(NODES, {**stored.obj, "status": status}, subresource="status")
 
@@ -172,6 +184,32 @@ class Nodes:
             },
         }
         self._store.create(LEASES, lease, LEASE_NAMESPACE)
+
+
+def _advertised(old: Object, new: Object) -> set[str]:
+    """Return the extended resources whose capacity alone was changed, as by a PATCH of the status."""
+    before, after = old.get("status") or {}, new.get("status") or {}
+    found = set()
+    for name in {*(before.get("capacity") or {}), *(after.get("capacity") or {})}:
+        changes = [
+            (before.get(key) or {}).get(name) != (after.get(key) or {}).get(name)
+            for key in ("capacity", "allocatable")
+        ]
+        if "/" in name and "kubernetes.io/" not in name and changes == [True, False]:
+            found.add(name)
+    return found
+
+
+def _allocatable(node: Object, advertised: Iterable[str]) -> Object | None:
+    """Return what a kubelet makes of capacities that were advertised; None when it stands there already.
+
+    It holds nothing back of extended resources, and forgets those that are gone.
+    """
+    status = node.get("status") or {}
+    held, capacity = status.get("allocatable") or {}, status.get("capacity") or {}
+    found = {name: amount for name, amount in held.items() if name not in advertised}
+    found |= {name: capacity[name] for name in advertised if name in capacity}
+    return found if found != held else None
 
 
 def _notes(node: Object) -> dict[str, str]:

@@ -15,6 +15,7 @@ import yaml
 from scheduler.base.errors import InputError
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds.amounts import canonical
+from scheduler.sandbox.nodes.shapedevices import Devices, slices_of
 
 RACK_LABEL: Final = "topology.trellis.dev/rack"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
@@ -61,6 +62,7 @@ class Group(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     annotations: dict[str, str] = {}
     taints: list[Taint] = []
     images: list[Image] = []
+    devices: list[Devices] = []
     unschedulable: bool = False
 
 
@@ -129,6 +131,19 @@ def nodes_of(shape: Shape, now: str) -> Iterator[Object]:
             yield node
 
 
+def device_slices(shape: Shape) -> Iterator[tuple[str, Object]]:
+    """The ResourceSlices of a shape's devices, each with the name of its node."""
+    for group in shape.nodes:
+        if not group.devices:
+            continue
+        for position in range(group.count):
+            words = _words(group, position)
+            name = group.name.format(**words)
+            for devices in group.devices:
+                for made in slices_of(devices, name, words):
+                    yield name, made
+
+
 def ready_conditions(now: str) -> list[Object]:
     """The conditions of a healthy node, as its kubelet reports them."""
     return [
@@ -163,6 +178,7 @@ def _check(group: Group, path: str, where: str) -> None:
             canonical(amount)
         except ValueError as fault:
             raise InputError(f"{fault} - at `$.{path}.{name}`", where=where) from fault
+    _check_devices(group, path, where)
     words = {"index": 0, "zone": "", "rack": 0, "region": ""}
     for text in (group.name, group.rack, *group.labels.values(), *group.annotations.values()):
         try:
@@ -173,15 +189,28 @@ def _check(group: Group, path: str, where: str) -> None:
             raise InputError(f"{message} - at `$.{path}`", where=where) from fault
 
 
-def _node(group: Group, position: int, number: int, now: str) -> Object:
+def _check_devices(group: Group, path: str, where: str) -> None:
+    """Publish what the group's first node would, to see that drivers may."""
+    for number, devices in enumerate(group.devices):
+        try:
+            list(slices_of(devices, "node", _words(group, 0)))
+        except (InputError, KeyError, IndexError, ValueError) as fault:
+            raise InputError(f"{fault} - at `$.{path}.devices[{number}]`", where=where) from fault
+
+
+def _words(group: Group, position: int) -> dict[str, Any]:
+    """What texts of a group may refer to, for one of its nodes."""
     rack = position // group.nodes_per_rack
-    zone = group.zones[rack % len(group.zones)]
-    words: dict[str, Any] = {
+    return {
         "index": group.first_index + position,
-        "zone": zone,
+        "zone": group.zones[rack % len(group.zones)],
         "rack": rack,
         "region": group.region,
     }
+
+
+def _node(group: Group, position: int, number: int, now: str) -> Object:
+    words = _words(group, position)
     name = group.name.format(**words)
     labels = {
         "beta.kubernetes.io/arch": "amd64",
@@ -190,7 +219,7 @@ def _node(group: Group, position: int, number: int, now: str) -> Object:
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         REGION_LABEL: group.region,
-        ZONE_LABEL: zone,
+        ZONE_LABEL: words["zone"],
         RACK_LABEL: group.rack.format(**words),
     }
     labels |= {key: text.format(**words) for key, text in group.labels.items()}

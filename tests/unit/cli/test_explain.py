@@ -65,12 +65,12 @@ def test_explain_one_node(cluster, capsys):
 
 
 def test_explain_what_is_not_there(cluster, capsys):
-    """Exit code 2 and a guess at what was meant."""
-    assert 2 == run(["explain", "shop/pp", "--snapshot", cluster])
+    """Exit code 1, for the question was well put, and a guess at what was meant."""
+    assert 1 == run(["explain", "shop/pp", "--snapshot", cluster])
     assert (
         'error: shop/pp: no such pod is bound or waiting (did you mean "shop/p"?)\n'
     ) == capsys.readouterr().err
-    assert 2 == run(["explain", "p", "-n", "shop", "--snapshot", cluster, "--node", "larg"])
+    assert 1 == run(["explain", "p", "-n", "shop", "--snapshot", cluster, "--node", "larg"])
     assert 'error: larg: no such node (did you mean "large"?)\n' == capsys.readouterr().err
 
 

@@ -47,6 +47,12 @@ def test_a_file_of_kube_scheduler_does_not_take_its_place():
     ] == notices(f"{HEAD}leaderElection: {{leaderElect: true}}\nprofiles:\n- plugins: {{}}\n")
 
 
+def test_a_file_that_says_nothing_of_an_election_is_told_nothing_of_it():
+    """Who writes a configuration for us has no other Lease in mind."""
+    text = f"{HEAD}profiles:\n- schedulerName: mine\n"
+    assert [] == [notice for notice in notices(text) if "Lease" in notice]
+
+
 def test_names_that_are_written_out_are_kept():
     """Also the default scheduler's, with a warning about its Lease."""
     text = f"""{HEAD}

@@ -6,8 +6,11 @@ from scheduler.engine.attempt import failure
 from scheduler.engine.queue.queues import QueuedPod
 from scheduler.framework.status import unschedulable
 from scheduler.objects.pod import PodCondition
+from scheduler.state.podindex import Placed, place
+from scheduler.state.shapes import Shapes
 from tests.property.making import make_pod, with_meta, with_status
 
+ROOM = "P makes room for the pod default/boss of priority 7"
 NOW = 1_767_225_600.0
 NOW_TEXT = "2026-01-01T00:00:00Z"
 LATER_TEXT = "2026-01-01T00:00:09Z"
@@ -24,6 +27,12 @@ def queued_with(condition: PodCondition | None = None, nominated: str = "") -> Q
 def scheduled(status: str, reason: str = "Unschedulable", message: str = "m") -> PodCondition:
     """Return a PodScheduled condition that has stood for a while."""
     return PodCondition("PodScheduled", status, reason, message, 3, "2025-05-05T05:05:05Z")
+
+
+def placed(name: str, node: str = "n0", *, assumed: bool = False) -> Placed:
+    """Return the record of a pod on a node."""
+    pod = make_pod(name, node=node)
+    return place(pod, Shapes().of(pod), node, assumed=assumed)
 
 
 class TestCondition:
@@ -136,16 +145,46 @@ class TestEvents:
         assert "Successfully assigned default/p to n0" == record.note
 
     @pytest.mark.parametrize(
-        ("assumed", "end"), [(False, "on node n0"), (True, "n0 (in kube-scheduler memory).")]
+        ("victim", "group", "note"),
+        [
+            (placed("p"), "", f"n0: {ROOM}"),
+            (
+                placed("p", assumed=True),
+                "",
+                f"n0 (in kube-scheduler memory): {ROOM}",
+            ),
+            (
+                placed("p", "n1"),
+                "",
+                f"n1: {ROOM} on node n0, and all pods of this group go together",
+            ),
+            (
+                placed("p", "n1"),
+                "default/g",
+                "n1: P makes room for the group default/g, pod default/boss of priority 7",
+            ),
+        ],
     )
-    def test_preempted(self, assumed: bool, end: str):
-        """About the victim, related to the preemptor."""
-        boss = make_pod("boss")
-        record = failure.preempted_event(make_pod("p"), boss, "n0", assumed=assumed, now=NOW)
+    def test_preempted(self, victim: Placed, group: str, note: str):
+        """About the victim and its own node, related to the preemptor."""
+        by = failure.Preemption(make_pod("boss", priority=7), "n0", "P", group)
+        record = failure.preempted_event(victim, by, NOW)
 
-        assert record.note.startswith("Preempted by pod uid-boss on node n0")
-        assert record.note.endswith(end)
+        assert f"Preempted by pod uid-boss on node {note}" == record.note
+        assert ("p", "uid-p", "trellis") == (record.name, record.uid, record.scheduler_name)
         assert ("default", "boss", "uid-boss") == record.related
+
+    def test_preempting(self):
+        """The preemptor hears who goes for it; of a crowd it hears the first and the number."""
+        by = failure.Preemption(make_pod("boss"), "n0", "P")
+        one = failure.preempting_event(by, [placed("p")], NOW)
+        many = failure.preempting_event(by, [placed(f"p{n}", "n1") for n in range(20)], NOW)
+
+        text = "P makes room for it on node n0 by evicting"
+        assert f"{text} 1 pod of lower priority: default/p on node n0" == one.note
+        assert many.note.startswith(f"{text} 20 pods of lower priority: default/p0 on node n1, ")
+        assert many.note.endswith("default/p7 on node n1, 12 more")
+        assert ("Preempting", "boss") == (many.reason, many.name)
 
 
 def test_rejected_after_a_node_was_chosen():

@@ -42,6 +42,15 @@ class Floor:
         for number in range(size):
             self.hear(Watched("Pod", "ADDED", make_pod(f"g-{number}", labels=LABELS)))
 
+    def another(self, name: str, size: int) -> None:
+        """Add a second group of so many members."""
+        data = {"name": name, "size": str(size), "constraints": json.dumps({})}
+        meta = ObjectMeta(name=name, namespace="default", uid=name, labels={GROUP_KEY: ""})
+        self.hear(Watched("GroupConfigMap", "ADDED", ConfigMap(meta, data)))
+        for number in range(size):
+            labels = {"sakkara.group.name": name}
+            self.hear(Watched("Pod", "ADDED", make_pod(f"{name}-{number}", labels=labels)))
+
     def hear(self, event: object) -> None:
         self.engine.handle(event, self.now)  # type: ignore[arg-type]
 
@@ -76,6 +85,53 @@ def test_other_pods_go_on_while_the_solver_works():
     assert {"s"} == bound(meanwhile)
     floor.solve(question)
     assert {f"g-{n}" for n in range(6)} == bound(floor.run())
+
+
+def test_groups_are_planned_one_after_the_other():
+    """The second is asked about once the first is placed, so that no answer comes too late."""
+    floor = Floor(nodes=4, size=6)
+    floor.another("h", 6)
+    first = the_solve(floor.run())
+
+    assert [] == [one for one in floor.run() if isinstance(one, Solve)]
+    floor.solve(first)
+    effects = floor.run()
+    floor.solve(the_solve(effects))
+    effects += floor.run()
+    assert {f"{name}-{n}" for name in "gh" for n in range(6)} == bound(effects)
+
+
+def test_a_group_in_the_line_is_put_back_with_a_lost_lease():
+    """Whoever leads next finds all members of both groups waiting."""
+    floor = Floor(nodes=4, size=6)
+    floor.another("h", 6)
+    floor.run()
+    floor.hear(Leading(active=False))
+    waiting = [floor.engine.queues.get(f"uid-{name}-{n}") for name in "gh" for n in range(6)]
+    assert all(one is not None and one.where is not Where.IN_FLIGHT for one in waiting)
+
+    floor.hear(Leading(active=True))
+    effects = floor.run()
+    for _ in range(2):
+        floor.solve(the_solve(effects))
+        effects = floor.run()
+        floor.effects += effects
+    assert 12 == len(bound(floor.effects))
+
+
+def test_a_member_that_goes_while_its_group_is_in_the_line_takes_nobody_along():
+    """Its siblings go back to the queue, and are not asked about without it."""
+    floor = Floor(nodes=4, size=6)
+    floor.another("h", 6)
+    first = the_solve(floor.run())
+    gone = make_pod("h-5", labels={"sakkara.group.name": "h"})
+    floor.hear(Watched("Pod", "DELETED", gone))
+    floor.solve(first)
+
+    effects = floor.run() + floor.run()
+
+    assert [] == [one for one in effects if isinstance(one, Solve)]
+    assert {f"g-{n}" for n in range(6)} == bound(effects)
 
 
 def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,11 @@ def test_a_bound_victim_is_evicted_and_the_preemptor_waits():
     (patch,) = effects(rig, SetStatus)
     assert ("boss", "n0") == (patch.name, patch.nominated_node)
     (record,) = [r for r in effects(rig, Record) if r.reason == "Preempted"]
-    assert "Preempted by pod uid-boss on node n0" == record.note
+    note = "Preempted by pod uid-boss on node n0: Evictor makes room for the pod default/boss"
+    assert f"{note} of priority 10" == record.note
+    (told,) = [r for r in effects(rig, Record) if r.reason == "Preempting"]
+    assert ("uid-boss", "default/low on node n0") == (told.uid, told.note.rpartition(": ")[2])
+    assert rig.wire.index(record) < rig.wire.index(evict)
     assert ("default", "boss", "uid-boss") == record.related
     assert "n0" == rig.engine.nominations.node_of("uid-boss")
 
@@ -100,7 +104,7 @@ def test_a_victim_that_was_not_bound_yet_goes_at_once():
     assert [] == effects(rig, Evict)
     assert Where.UNSCHEDULABLE is rig.where("low")
     (record,) = [r for r in effects(rig, Record) if r.reason == "Preempted"]
-    assert record.note.endswith("on node n0 (in kube-scheduler memory).")
+    assert "on node n0 (in kube-scheduler memory): Evictor makes room" in record.note
     assert Where.BACKOFF is rig.where("boss")
     rig.run()
     assert ["boss"] == [effect.name for effect in effects(rig, Bind)]

@@ -12,12 +12,13 @@ import yaml
 
 from scheduler.base.clock import ManualClock, RealClock
 from scheduler.base.errors import ConfigError
-from scheduler.kube import credentials
+from scheduler.kube import authplugins, credentials
 from scheduler.kube.access import Access, Accesses
 from scheduler.kube.authplugins import AuthPlugin
 from scheduler.kube.credentials import CHECK_EVERY_S, Credentials
 from scheduler.kube.kubeconfig import KubeconfigSource
 from scheduler.sandbox.access.certificates import make_certificates
+from tests.unit.kube.waiting import wait_until
 
 PLUGIN = """#!/bin/sh
 echo x >> {folder}/runs
@@ -166,6 +167,45 @@ async def test_a_source_that_breaks_leaves_the_old_access(tmp_path: Path):
 
     assert not await found.refresh()
     assert "Bearer secret" == found.access.authorization
+
+
+HANGING = """#!/bin/sh
+if [ -e {folder}/hangs ]; then echo $$ > {folder}/pid; exec sleep 1000; fi
+echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+"status": {{"token": "good"}}}}'
+"""
+
+
+@pytest.mark.allow_blocking("a thread of its own, with a loop of its own, runs the plugin")
+async def test_a_plugin_that_hangs_is_waited_for_a_little_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Nobody waits for it for long, readiness learns of it, and it does not run for ever."""
+    monkeypatch.setattr(credentials, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(authplugins, "PLUGIN_LIMIT_S", 1.5)
+    plugin = tmp_path / "plugin"
+    plugin.write_text(HANGING.format(folder=tmp_path))
+    plugin.chmod(0o700)
+    program = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}
+    user = {"exec": {**program, "interactiveMode": "Never"}}
+    clock = ManualClock()
+    found = await Credentials.load(clock, str(kubeconfig(tmp_path, user)), "")
+    (tmp_path / "hangs").touch()
+
+    changed = await found.refresh(force=True)
+    told_soon = found.problem
+    await wait_until(lambda: found.problem != told_soon)
+    pid = int((tmp_path / "pid").read_text())
+    (tmp_path / "hangs").unlink()
+    clock.advance(10)
+    await found.refresh(force=True)
+    await wait_until(lambda: found.problem is None)
+
+    assert not changed
+    assert "new credentials are asked for, and do not come" == told_soon
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert "Bearer good" == found.access.authorization
 
 
 @pytest.mark.allow_blocking("a thread of its own, with a loop of its own, runs the plugin")

@@ -412,6 +412,30 @@ async def test_a_victim_is_marked_and_then_deleted():
     assert run.api.get(f"{PODS}/a") is None
 
 
+async def test_a_victim_is_told_before_it_goes():
+    """While the event about it cannot be written, it is neither marked nor deleted."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(*[refused(503)] * 5, on="POST")
+        told = Record("default", "a", uid, "1", "t", "Normal", "Preempted", "b", "n", 1.0)
+        await run.carry_out(told, Evict(1, "default", "a", uid, "m"), time_s=60)
+        sent = [request.method for request in run.api.seen if request.method != "GET"]
+
+    assert ["POST", "PATCH", "DELETE"] == sent
+    assert {1: 200} == run.codes()
+
+
+async def test_an_event_that_is_refused_for_good_holds_no_eviction_up():
+    """Nobody waits for ever for a receipt that the API server does not take; the mark tells as well."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(refused(403), on="POST")
+        told = Record("default", "a", uid, "1", "t", "Normal", "Preempted", "b", "n", 1.0)
+        await run.carry_out(told, Evict(1, "default", "a", uid, "m"))
+
+    assert {1: 200} == run.codes()
+
+
 async def test_evicting_again_marks_only_once():
     """A victim that carries the mark is deleted without another patch; a gone one is no error."""
     async with running() as run:

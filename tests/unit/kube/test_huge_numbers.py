@@ -87,7 +87,7 @@ def test_a_huge_number_harms_nobody(place: str, number: str):
     effects = [*engine.run(1.0, 8), *engine.run(30.0, 8)]
 
     assert "good" in [effect.name for effect in effects if isinstance(effect, Bind)]
-    step = decode_step(encode_step(1.0, events, 8, tuple(effects)))
+    step: Any = decode_step(encode_step(1.0, events, 8, tuple(effects)))
     assert [event.object.metadata.name for event in step.events] == [
         event.object.metadata.name for event in events
     ]

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import structlog
 
 from scheduler.base.meters import Meters
 from scheduler.kube.api import Response
@@ -107,6 +108,21 @@ async def test_a_standby_waits_and_takes_over():
     assert [] == waited
     assert 1 == len(leaders)
     assert 1 == transitions
+
+
+async def test_a_standby_says_once_for_whom_it_waits():
+    """Whoever looks at the log of a process that does nothing learns that this is as it should be."""
+    api = MemoryApi()
+    first = Candidate("first", api)
+    await asyncio.sleep(1)
+    with structlog.testing.capture_logs() as logged:
+        second = Candidate("second", api, seed=2)
+        await asyncio.sleep(100)
+    await first.stop()
+    await second.stop()
+
+    said = [line["leader"] for line in logged if line["event"] == "standing by"]
+    assert ["first"] == said
 
 
 @pytest.mark.parametrize("offset_s", [-3600.0, 3600.0])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.appgroup.order import ALGORITHMS, Order, graph_of, order_of
+from scheduler.objects.grouporder import ALGORITHMS, Order, graph_of, order_of
 from scheduler.objects.groups import Dependency, Workload, WorkloadRef
 
 NAMES = [f"w{number}" for number in range(8)]

@@ -23,14 +23,17 @@ from scheduler.objects.groups import (
 )
 from scheduler.objects.network import (
     REGION_LABEL,
+    NetworkTopology,
     NetworkTopologySpec,
     NetworkTopologyStatus,
     Statistics,
 )
+from scheduler.objects.networkways import Ways
 from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS
 from scheduler.sandbox.start import new_store
 from tests.unit.operators.shop import CRDS
+from tests.unit.plugins.networkworld import topology
 
 Json = dict[str, Any]
 VALUES = {REGION_LABEL: ("east", "west")}
@@ -226,8 +229,10 @@ def test_ten_thousand_workloads_take_hardly_longer_than_one_thousand():
 nodes = st.sampled_from(["n1", "n2", "n3", "m1", "m2", "lost"])
 AT = Places(
     {"n1": ("r", "a"), "n2": ("r", "a"), "n3": ("r", "b"), "m1": ("s", "c"), "m2": ("", "")},
-    {("r", "s"): 40},
-    {("a", "b"): 7},
+    Ways(
+        msgspec.convert(topology([("r", "s", 40)], [("a", "b", 7)], both=False), NetworkTopology),
+        "UserDefined",
+    ),
 )
 
 

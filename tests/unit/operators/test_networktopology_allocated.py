@@ -10,7 +10,7 @@ from operators.networktopology.allocated import Link, booked, with_bookings, wit
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
 from scheduler.plugins.network.links import REGION
-from tests.property.test_network import Year
+from tests.property.test_network import LISTS, Year
 from tests.unit.plugins.networkworld import app_group, topology
 
 
@@ -20,19 +20,17 @@ def test_it_is_what_the_plugin_books(seed):
     year = Year(seed)
     for _ in range(300):
         year.step()
-    groups = {
-        name: msgspec.convert(raw, AppGroup).spec.members for name, raw in year.groups.items()
-    }
-    pods: dict[str, Any] = defaultdict(lambda: defaultdict(Counter))
+    groups = {key: msgspec.convert(raw, AppGroup).spec.members for key, raw in year.groups.items()}
+    pods: dict[Any, Any] = defaultdict(lambda: defaultdict(Counter))
     for raw in year.pods.values():
-        group, workload = raw["metadata"]["labels"].values()
+        _, workload = raw["metadata"]["labels"].values()
         if raw["spec"]["nodeName"] in year.nodes:
-            pods[group][workload][year.nodes[raw["spec"]["nodeName"]]] += 1
+            pods[year.group_of(raw, LISTS[0])][workload][year.nodes[raw["spec"]["nodeName"]]] += 1
 
     keys = {REGION_LABEL: REGION, ZONE_LABEL: "zone"}
     found = {(keys[link[0]], *link[1:]): bits for link, bits in booked(groups, pods).items()}
     assert year.expected() == found
-    assert found == {tuple(k): bits for k, bits in year.tracker.bookings.totals().items()}
+    assert found == year.bookings()
 
 
 def test_bookings_stand_at_the_ways_that_are_listed():
@@ -63,4 +61,4 @@ def test_a_group_without_pods_books_nothing():
     """Nor one without dependencies."""
     group = msgspec.convert(app_group({"a": {"b": (5, "1G")}, "b": {}}), AppGroup)
 
-    assert {} == booked({"app": group.spec.members}, {})
+    assert {} == booked({("default", "app"): group.spec.members}, {})

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from scheduler.framework.answers import States
-from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.dryrun import Attempted
 from scheduler.framework.status import Code
 from scheduler.objects.plain import read_pod
 from scheduler.state import rowcounts
@@ -96,7 +96,7 @@ def assert_hypotheticals_hold(town: Town, pod: Manifest, move: Move) -> None:
     one = read_pod(raw)
     row = scene.cluster.table.rows[node_name]
     moved = [(place(one, scene.cluster.shapes.of(one), node_name), row)]
-    what_if = Hypothetical(scene.runner, cycle, nodes, states)
+    what_if = Attempted(scene.runner, cycle, nodes, states)
     passed, _ = what_if.filter(
         np.array([row]),
         removed=moved if move.raw is None else (),

@@ -278,6 +278,30 @@ def test_a_claim_is_made_for_extended_resources():
     assert ["DELETE"] == [call.method for call in undo if call.method == "DELETE"]
 
 
+def test_counters_are_shared_by_devices_of_different_nodes():
+    """What one node's device takes of them is missing for the other node's."""
+
+    def partition(node, amount):
+        consumed = [{"counterSet": "card", "counters": {"memory": {"value": amount}}}]
+        made = local_slice(node, {"name": f"part-{node}", "consumesCounters": consumed})
+        made["spec"]["pool"] = {"name": "fabric", "generation": 1, "resourceSliceCount": 3}
+        return made
+
+    counters = local_slice("n1", name="counters")
+    counters["spec"]["pool"] = {"name": "fabric", "generation": 1, "resourceSliceCount": 3}
+    del counters["spec"]["devices"]
+    counters["spec"]["sharedCounters"] = [
+        {"name": "card", "counters": {"memory": {"value": "40Gi"}}}
+    ]
+    taken = claim("t", status=allocated("part-n1", node="fabric"))
+    for amount, fits in (("10Gi", True), ("20Gi", False)):
+        objects = [gpu_class(), counters, partition("n1", "30Gi"), partition("n2", amount)]
+        objects += [taken, claim("c")]
+        got = evaluate(DynamicResources, nodes=FIELD, objects=objects, pod=claiming("p", "c"))
+        assert fits == got.filter["n2"].is_success
+        assert not got.filter["n1"].is_success
+
+
 def test_what_wakes_a_pod():
     """Devices that come free, slices, classes, the pod's own claims; not those of others."""
     scene = Scene(DynamicResources)

@@ -21,7 +21,6 @@ def test_the_design_texts_examples_are_read() -> None:
     spec = from_config_map("default", GROUP, "ConfigMap default/group-a")
 
     assert ("rack", "node") == topology.levels
-    assert ("cpu", "memory", "nvidia.com/gpu") == topology.resources
     assert (("rack-0",), "node-0") == topology.leaves[0]
     assert 6 == len(topology.leaves)
     assert ("default/group-a", 8, 0) == (spec.key, spec.size, spec.priority)

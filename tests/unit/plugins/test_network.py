@@ -158,9 +158,13 @@ def test_missing_objects_treat_all_nodes_alike(objects):
 
 
 def test_the_pods_own_namespace_comes_first():
-    """Of two AppGroups of one name, that of the pod's namespace counts (D8)."""
+    """Of two AppGroups of one name, that of the pod's namespace counts, with the pods there."""
     here = app_group({"front": {"store": 5}, "store": {}}, namespace="shop")
-    placed = [member("s1", "store", "a2x"), member("c1", "cart", "b1x")]
+    placed = [
+        member("s1", "store", "a2x", namespace="shop"),
+        member("c1", "cart", "b1x", namespace="shop"),
+        *(member(f"s{number}", "store", "b1x") for number in range(2, 5)),
+    ]
     mine = member("new", "front", namespace="shop")
     got = evaluate(
         "NetworkOverhead",
@@ -171,6 +175,36 @@ def test_the_pods_own_namespace_comes_first():
     )
 
     assert 0 == got.raw["a2x"]
+    assert got.filter["a2x"].is_success
+    assert not got.filter["b1x"].is_success
+
+
+def test_groups_of_other_namespaces_are_found_by_the_argument():
+    """Pods of several namespaces share a group of the configured one, unless they have their own."""
+    args = {"namespaces": ["platform"]}
+    ours = app_group({"front": {"store": 5}, "store": {}}, namespace="platform")
+    theirs = app_group({"store": {}}, namespace="other")
+    placed = [
+        member("s1", "store", "a2x", namespace="shop"),
+        member("s2", "store", "a2x", namespace="platform"),
+        member("s3", "store", "b1x", namespace="other"),
+    ]
+    got = evaluate(
+        "NetworkOverhead",
+        args=args,
+        nodes=nodes(),
+        objects=[
+            ours,
+            theirs,
+            costs() | {"metadata": {"name": "nt-default", "namespace": "platform"}},
+        ],
+        existing_pods=placed,
+        pod=member("new", "front", namespace="third"),
+    )
+
+    assert 0 == got.raw["a2x"]
+    assert 2 * got.raw["a1x"] == 2 * 2 * 5
+    assert not got.filter["b1x"].is_success
 
 
 def test_the_first_pods_of_an_application_go_near_to_one_another():

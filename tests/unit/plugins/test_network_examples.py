@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from operators.appgroup.order import order_of
+from scheduler.objects.grouporder import order_of
 from scheduler.objects.groups import Dependency, Workload, WorkloadRef
 from scheduler.testing import evaluate, less, node, pod
 from tests.unit.plugins.networkworld import app_group, member, placed_node, topology

@@ -69,6 +69,29 @@ def pod(name="p", *containers, init=(), guaranteed=True, **spec):
     }
 
 
+def test_the_words_of_the_design_text_are_understood():
+    """`SingleNumaNode`, zones without `available`: aligned container by container, by what is allocatable."""
+    zones = [zone(number, cpu="8", memory="32Gi") for number in range(2)]
+    for one in zones:
+        for resource in one["resources"]:
+            del resource["available"]
+    old = {
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": "n"},
+        "topologyPolicies": ["SingleNumaNode"],
+        "zones": zones,
+    }
+
+    def asked(*cpus):
+        found = [{"cpu": cpu, "memory": "1Gi"} for cpu in cpus]
+        got = evaluate(NAME, nodes=[node("n")], objects=[old], pod=pod("p", *found))
+        return got.filter["n"]
+
+    assert asked("8").is_success
+    assert asked("6", "6").is_success
+    assert ("cannot align container",) == asked("9").reasons
+
+
 def wants(cpu, memory="1Gi", **more):
     return {"cpu": str(cpu), "memory": memory, **more}
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.dryrun import Attempted
 from scheduler.framework.postfilter import FitFailure
-from scheduler.framework.promised import NOBODY, PromisedMoves
+from scheduler.framework.rowpods import NOBODY, Nominated, row_pods
 from scheduler.framework.status import SUCCESS
 from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from scheduler.objects.pod import (
@@ -30,12 +30,18 @@ from scheduler.objects.policy import (
 )
 from scheduler.plugins.preemption import DefaultPreemptionArgs
 from scheduler.plugins.preemption.dryrun import Block, Walk
-from scheduler.state.podindex import place
+from scheduler.state.podindex import Placed, place
 from tests.property.making import make_node, make_pod, with_meta, with_status
 from tests.unit.plugins.slowpreemption import Situation, Table, slow_best, slow_candidates
 
 GPU = "example.com/gpu"
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
+
+def nominated_pods(moves: Sequence[tuple[Placed, int]]) -> Nominated:
+    """Return nominated pods with their rows."""
+    rows = np.array(sorted({row for _, row in moves}), dtype=np.intp)
+    return Nominated(rows, lambda some: row_pods(some, moves))
 
 
 def failure_of(table: Table, situation: Situation) -> FitFailure:
@@ -45,13 +51,13 @@ def failure_of(table: Table, situation: Situation) -> FitFailure:
         if pod.priority >= situation.preemptor.priority:
             placed = place(pod, table.cluster.shapes.of(pod), node)
             nominated.append((placed, table.cluster.table.rows[node]))
-    what_if = Hypothetical(table.runner, table.cycle, table.nodes, table.states)
+    what_if = Attempted(table.runner, table.cycle, table.nodes, table.states)
     return FitFailure(
         table.nodes.exists,
         (),
         SUCCESS,
         what_if,
-        PromisedMoves(nominated),
+        nominated_pods(nominated),
         lambda rows: int(rows[0]),
     )
 
@@ -170,7 +176,7 @@ def test_victims_are_those_that_cannot_be_spared(seed: int):
     table = Table(situation, situation.pods)
     candidates, reasons = slow_candidates(situation)
     failure = failure_of(table, situation)
-    found = table.plugin.candidates(table.cycle, failure)
+    found = table.plugin.candidates(table.cycle, table.nodes, failure)
     got = {
         table.nodes.name(int(block.pods.rows[place])): (
             [placed.pod.metadata.name for placed in block.victims(place)],
@@ -192,7 +198,9 @@ def test_victims_are_those_that_cannot_be_spared(seed: int):
     texts = [text for name in reasons for text in reasons[name]]
     parts = sorted(f"{texts.count(text)} {text}" for text in set(texts))
     head = f"preemption: 0/{len(situation.nodes)} nodes are available:"
-    assert (f"{head} {', '.join(parts)}.", "") == (chosen.text, chosen.nominated_node)
+    # Where nobody has to leave any node, no node has a reason.
+    text = f"{head} {', '.join(parts)}." if parts else head
+    assert (text, "") == (chosen.text, chosen.nominated_node)
 
 
 def block_of(violations: Sequence[int | None]) -> Block:
@@ -343,7 +351,7 @@ def test_a_hopeless_nominated_node_holds_nobody_back():
     table = Table(situation, pods)
     failure = failure_of(table, situation)
     candidates = table.nodes.rows_named(["n1"])
-    failure = FitFailure(candidates, (), SUCCESS, failure.hypothetical, NOBODY, failure.break_tie)
+    failure = FitFailure(candidates, (), SUCCESS, failure.attempted, NOBODY, failure.break_tie)
 
     assert "n1" == table.plugin.post_filter(table.cycle, table.nodes, failure).nominated_node
 
@@ -366,7 +374,7 @@ def test_nodes_that_cannot_be_helped_are_counted():
     table = Table(situation, pods)
     failure = failure_of(table, situation)
     failure = FitFailure(
-        table.nodes.rows_named([]), (), SUCCESS, failure.hypothetical, NOBODY, failure.break_tie
+        table.nodes.rows_named([]), (), SUCCESS, failure.attempted, NOBODY, failure.break_tie
     )
 
     answer = table.plugin.post_filter(table.cycle, table.nodes, failure)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.handle import EngineHandle
+from scheduler.framework.nodes import Nodes
 from scheduler.objects.meta import LabelSelector, ObjectMeta
 from scheduler.objects.pod import Pod, PodStatus
 from scheduler.objects.policy import (
@@ -18,6 +19,7 @@ from scheduler.objects.policy import (
 from scheduler.plugins.preemption import budgets
 from scheduler.plugins.preemption.budgets import BudgetIndex
 from scheduler.plugins.preemption.importance import PodsByImportance
+from scheduler.plugins.preemption.units import UnitIndex
 from scheduler.plugins.preemption.victims import Victims
 from scheduler.state import rowlists
 from scheduler.state.change import Change
@@ -50,10 +52,15 @@ class Kept:
         index.rebuild(self.cluster)
         return ranks, index
 
+    def victims(self, ranks: PodsByImportance, rows: Any, priority: int) -> Victims:
+        """Return who is below a priority on some rows."""
+        nodes = Nodes(self.cluster.table, self.cluster.pods)
+        return Victims(ranks, UnitIndex(self.handle), nodes, rows, priority)
 
-def look(ranks: PodsByImportance, index: BudgetIndex, rows: Any, priority: int) -> Any:
+
+def look(kept: Kept, ranks: PodsByImportance, index: BudgetIndex, rows: Any, priority: int) -> Any:
     """Return everything that a preemptor would learn of these rows."""
-    victims = Victims(ranks, rows, priority)
+    victims = kept.victims(ranks, rows, priority)
     pods = [victims.pod(number).pod for number in range(len(victims))]
     return (
         victims.rows.tolist(),
@@ -61,8 +68,8 @@ def look(ranks: PodsByImportance, index: BudgetIndex, rows: Any, priority: int) 
         [(pod.key, pod.status.start_time, pod.is_terminating) for pod in pods],
         [victims.priority.tolist(), victims.start.tolist(), victims.shape_ids.tolist()],
         [victims.amounts(name).tolist() for name in ("cpu", "memory", "example.com/gpu")],
-        [victims.scored(name).tolist() for name in ("cpu", "memory")],
-        index.violating(victims).tolist(),
+        [victims.amounts(name, scored=True).tolist() for name in ("cpu", "memory")],
+        index.violations(victims).tolist(),
     )
 
 
@@ -122,9 +129,9 @@ def test_incremental_is_as_afresh(seed: int):
         ranks, index = kept.anew()
         rows = np.flatnonzero(kept.cluster.table.exists)
         priority = random.choice([0, 1, 9])
-        expected = look(ranks, index, rows[::-1], priority)
+        expected = look(kept, ranks, index, rows[::-1], priority)
 
-        assert expected == look(kept.ranks, kept.budgets, rows[::-1], priority)
+        assert expected == look(kept, kept.ranks, kept.budgets, rows[::-1], priority)
     assert ranks.columns() == kept.ranks.columns() == kept.ranks.copy().columns()
     assert index.columns() == kept.budgets.columns() == kept.budgets.copy().columns()
 
@@ -159,6 +166,6 @@ def test_shapes_that_are_gone_do_not_pile_up(monkeypatch):
     for number in range(10):
         pod = make_pod("a", node="n0", cpu=number, labels={"app": "x" if number % 2 else "y"})
         kept.follow(kept.cluster.put_pod(pod))
-        victims = Victims(kept.ranks, np.array([0]), 1)
+        victims = kept.victims(kept.ranks, np.array([0]), 1)
 
-        assert [bool(number % 2)] == kept.budgets.violating(victims).tolist()
+        assert [number % 2] == kept.budgets.violations(victims).tolist()

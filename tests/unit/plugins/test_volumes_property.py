@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from scheduler.framework.answers import States
-from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.dryrun import Attempted
 from scheduler.plugins.volumes import (
     NodeVolumeLimits,
     VolumeBinding,
@@ -86,7 +86,7 @@ def test_without_its_pods_a_node_is_judged_as_if_they_had_never_been(plugin, ste
                 continue
             if states.skipped:
                 continue
-            what_if = Hypothetical(scene.runner, cycle, nodes, states)
+            what_if = Attempted(scene.runner, cycle, nodes, states)
             rows = np.array([row], dtype=np.intp)
             passed, _ = what_if.filter(rows, removed=[(placed, row) for placed in away])
             after = look(without, without.cycle(pod))

@@ -40,6 +40,41 @@ def ready(obj: Object) -> Any:
     return next(c["status"] for c in obj["status"]["conditions"] if c["type"] == "Ready")
 
 
+BANDWIDTH = "network.aware.com/bandwidth"
+
+
+class TestExtendedResources:
+    """A kubelet makes allocatable what is written into its node's capacity."""
+
+    def offered(self, here: World, changes: Any) -> Any:
+        """Change parts of the node's status; return what can be allocated then."""
+        node = here.get(NODES, "node-0")
+        status = {key: node["status"][key] | changes.get(key, {}) for key in changes}
+        for part in status.values():
+            for name in [name for name, amount in part.items() if amount is None]:
+                del part[name]
+        written = {**node, "status": {**node["status"], **status}}
+        here.store.update(NODES, written, subresource="status")
+        here.settle()
+        return here.get(NODES, "node-0")["status"]["allocatable"]
+
+    def test_an_advertised_capacity_can_be_allocated(self):
+        """The PATCH of the bandwidth component's design text: new, changed and gone."""
+        here = World(nodes=1)
+        for amount in ("10000000000", "5G", None):
+            found = self.offered(here, {"capacity": {BANDWIDTH: amount}})
+            assert amount == found.get(BANDWIDTH)
+
+    def test_what_is_written_as_allocatable_stays(self):
+        """Of native resources a kubelet holds some back; of others whoever writes both knows why."""
+        here = World(nodes=1)
+        before = here.get(NODES, "node-0")["status"]["allocatable"]["cpu"]
+        both = {"capacity": {BANDWIDTH: "9G"}, "allocatable": {BANDWIDTH: "8G"}}
+
+        assert "8G" == self.offered(here, both)[BANDWIDTH]
+        assert before == self.offered(here, {"capacity": {"cpu": "500"}})["cpu"]
+
+
 class TestHealth:
     def test_a_silent_node_is_lost_and_found(self):
         """After the grace period it is Unknown and tainted, its pods unready; it recovers."""

@@ -6,17 +6,23 @@ import pytest
 
 from scheduler.base.errors import InputError
 from scheduler.sandbox.nodes.durations import seconds
-from scheduler.sandbox.nodes.shape import nodes_of, plain_shape, read_shape, shape_of
+from scheduler.sandbox.nodes.shape import (
+    device_slices,
+    nodes_of,
+    plain_shape,
+    read_shape,
+    shape_of,
+)
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "sandbox" / "shape.yaml"
 NOW = "2026-01-01T00:00:00Z"
 
 
 def test_the_example_is_what_it_says():
-    """The documented file gives its seventeen nodes with labels, taints and resources."""
+    """The documented file gives its nineteen nodes with labels, taints and resources."""
     nodes = {node["metadata"]["name"]: node for node in nodes_of(read_shape(EXAMPLE), NOW)}
 
-    assert 17 == len(nodes)
+    assert 19 == len(nodes)
     worker = nodes["worker-05"]
     assert "zone-c" == worker["metadata"]["labels"]["topology.kubernetes.io/zone"]
     assert "rack-2" == worker["metadata"]["labels"]["topology.trellis.dev/rack"]
@@ -28,6 +34,54 @@ def test_the_example_is_what_it_says():
     assert "8" == gpu["status"]["allocatable"]["nvidia.com/gpu"]
     assert [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}] == gpu["spec"]["taints"]
     assert nodes["spare-0"]["spec"]["unschedulable"]
+
+
+def test_nodes_publish_their_devices():
+    """One pool per node; texts are filled in, and may become numbers."""
+    slices = list(device_slices(read_shape(EXAMPLE)))
+
+    assert ["dgx-0", "dgx-1"] == [node for node, _published in slices]
+    spec = slices[1][1]["spec"]
+    assert {"name": "dgx-1", "generation": 1, "resourceSliceCount": 1} == spec["pool"]
+    assert 8 == len(spec["devices"])
+    assert {
+        "name": "gpu-3",
+        "attributes": {
+            "model": {"string": "h100"},
+            "index": {"int": 3},
+            "ecc": {"bool": True},
+            "fabric.example.com/clique": {"string": "clique-1"},
+            "driverVersion": {"version": "570.1.0"},
+        },
+        "capacity": {"memory": {"value": "80Gi"}},
+    } == spec["devices"][3]
+
+
+def test_many_devices_take_several_slices():
+    """A slice holds 128; the pool says how many there are."""
+    devices = {"driver": "nic.example.com", "count": 300, "name": "vf-{device}"}
+    slices = [s for _n, s in device_slices(shape_of({"nodes": [{"devices": [devices]}]}))]
+
+    assert [128, 128, 44] == [len(s["spec"]["devices"]) for s in slices]
+    assert {3} == {s["spec"]["pool"]["resourceSliceCount"] for s in slices}
+    assert "vf-299" == slices[2]["spec"]["devices"][-1]["name"]
+
+
+@pytest.mark.parametrize(
+    ("devices", "complaint"),
+    [
+        ({"driver": "GPU_"}, "spec.driver"),
+        ({"driver": "d", "name": "gpu"} | {"count": 2}, "Duplicate value"),
+        ({"driver": "d", "name": "{nope}"}, "nope"),
+        ({"driver": "d", "versions": {"v": "1.2"}}, "semver.org"),
+    ],
+)
+def test_devices_that_no_driver_may_publish(devices, complaint):
+    """The message is the API server's, with the place in the file."""
+    with pytest.raises(InputError, match=complaint) as refused:
+        shape_of({"nodes": [{"devices": [devices]}]}, where="shape.yaml")
+
+    assert "$.nodes[0].devices[0]" in str(refused.value)
 
 
 def test_plain_nodes_are_spread_over_zones_and_racks():

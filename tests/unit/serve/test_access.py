@@ -5,9 +5,13 @@ import json
 from typing import Any
 
 import pytest
+import structlog
 from aiohttp import ClientSession, TCPConnector
 
-from scheduler.serve.access import CACHE_SIZE, TTL_S
+from scheduler.base.clock import ManualClock
+from scheduler.base.errors import ApiError
+from scheduler.base.meters import Meters
+from scheduler.serve.access import CACHE_SIZE, TTL_S, Access, Request
 from scheduler.serve.rules import IN_FLIGHT
 from tests.unit.serve.conftest import PAGES, House
 
@@ -237,3 +241,26 @@ async def test_flood_is_refused_while_health_answers(house: House):
             house.reviewer.gate.set()
         assert {200} == {task.result()[0] for task in waiting}
         await visitor.page("/metrics")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ApiError("token=secret", code=403, reason="Forbidden"), "403 Forbidden: this account may"),
+        (ApiError("token=secret", code=503, reason=""), "the API server answers 503"),
+        (ApiError("token=secret"), "the API server does not answer"),
+        (RuntimeError("token=secret"), "RuntimeError"),
+    ],
+)
+async def test_a_review_that_fails_says_why_and_no_token(error: Exception, said: str):
+    """The log names the cause; what the caller has sent is never in it."""
+
+    async def review(_body: dict[str, Any]) -> dict[str, Any]:
+        raise error
+
+    access = Access(review, ManualClock(), Meters())
+    with structlog.testing.capture_logs() as logged:
+        assert await access.check(Request("get", "/metrics", "Bearer secret")) is not None
+
+    assert said in str(logged)
+    assert "secret" not in str(logged)

@@ -12,7 +12,12 @@ from scheduler.config import load
 from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
 from scheduler.sandbox.start import new_store
-from scheduler.whatif.conversion import convert
+from scheduler.testing import node
+from scheduler.whatif.batch import Batch
+from scheduler.whatif.conversion import convert, convert_all
+from scheduler.whatif.setups import Setups
+from scheduler.whatif.stage import Options
+from tests.unit.whatif.asking import pod
 
 OLDER = Path(__file__).parents[3] / "docs" / "examples" / "network" / "older"
 
@@ -81,6 +86,73 @@ def test_what_comes_out_is_accepted_and_comes_back_as_it_is():
         assert version == kind.version
         if not list(store.list(kind)):
             store.create(kind, done.object, "default")
+
+
+def profile_of(policy, *others):
+    """Return the profile that a policy becomes beside other objects."""
+    given = [(policy, "policy"), *((one, "there") for one in others)]
+    found = convert_all(given)[0].object
+    assert found is not None
+    return found["profiles"][0]
+
+
+def args_of(profile, plugin):
+    return next(one["args"] for one in profile["pluginConfig"] if one["name"] == plugin)
+
+
+def test_what_ran_under_every_policy_still_does():
+    """Taints and cordons were looked at whether a policy listed that or not."""
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+    world = [
+        node("good", cpu="1"),
+        node("cordoned", cpu="8", unschedulable=True),
+        node("gone", cpu="64", taints=[taint]),
+    ]
+    batch = Batch(Setups(Registry(IN_TREE)), Options(), str)
+    for listed in ([], [{"name": "PodFitsResources"}], None):
+        policy = {"kind": "Policy", "priorities": [{"name": "LeastRequestedPriority"}]}
+        policy |= {} if listed is None else {"predicates": listed}
+        config = converted(policy).object
+        case = {"objects": world, "pending": [pod("p")], "config": config}
+        answer = json.loads(batch.answer(json.dumps(case).encode()))
+
+        assert ["good"] == [one["node"] for one in answer["simulation"]["pods"]]
+
+
+def test_a_policy_goes_by_the_topology_beside_it():
+    """Otherwise it is said what to create."""
+    policy = json.loads((OLDER / "policy.json").read_text())
+    _, network = documents("early.yaml")
+    network["metadata"]["namespace"] = "test-namespace"
+    expected = {
+        "namespaces": ["test-namespace"],
+        "networkTopologyName": "net-topology-test",
+        "weightsName": "NetperfCosts",
+    }
+    assert expected == args_of(profile_of(policy, network), "NetworkMinCost")
+
+    alone = converted(policy)
+    usual = {"namespaces": ["default"], "networkTopologyName": "nt-default"}
+    usual["weightsName"] = "UserDefined"
+    assert usual == args_of(alone.object["profiles"][0], "NetworkMinCost")
+    assert any('NetworkTopology "nt-default" in namespace' in one for one in alone.changes)
+    assert any("create it, or name yours" in one for one in alone.changes)
+
+
+def test_a_token_becomes_a_reference_to_a_secret():
+    """The definition has no field for one; the text says what to make, and not the token."""
+    _, network = documents("early.yaml")
+    network["metadata"]["namespace"] = "test-namespace"
+    network["spec"]["metricProvider"] = [{**network["spec"]["metricProvider"], "token": "hush"}]
+    done = converted(network)
+
+    provider = done.object["spec"]["metricProvider"]
+    assert {"name": "net-topology-test-token", "key": "token"} == provider["secretRef"]
+    assert "token" not in provider
+    said = " ".join(done.changes)
+    assert "kubectl create secret generic net-topology-test-token -n test-namespace" in said
+    assert "hush" not in said
+    assert not converted(done.object).changes
 
 
 def test_definitions_of_older_groups_are_left_out():

@@ -11,7 +11,7 @@ from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.stage import Options
-from tests.unit.plugins.networkworld import placed_node
+from tests.unit.plugins.networkworld import app_group, member, placed_node
 
 FOLDER = Path(__file__).parents[3] / "docs/examples/network"
 CLUSTER = [("us-west-1", "z1"), ("us-west-1", "z2"), ("us-east-1", "z3"), ("us-east-1", "z4")]
@@ -104,3 +104,25 @@ def test_bandwidth_is_a_resource_like_others(config, fit, balanced):
         assert nodes[name]["rejectedBy"] == "NodeResourcesFit"
         assert nodes[name]["reasons"] == ["Insufficient network.aware.com/bandwidth"]
     assert scores == {"NodeResourcesFit": fit, "NodeResourcesBalancedAllocation": balanced}
+
+
+def test_manifests_alone_are_placed_in_the_order_of_dependencies():
+    """No operator has written an order into a file: it is that of the spec."""
+    config = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    queueSort: {enabled: [{name: TopologicalSort}], disabled: [{name: "*"}]}
+"""
+    group = app_group({"a": {}, "b": {"a": 1}, "c": {"b": 1}})
+    for algorithm, order in (("KahnSort", "cba"), ("ReverseKahn", "abc"), ("AlternateKahn", "cab")):
+        group["spec"]["topologySortingAlgorithm"] = algorithm
+        waiting = [member(f"{name}-0", name) for name in "bac"]
+        for raw in waiting:
+            del raw["spec"]["nodeName"]
+        line = {"objects": [placed_node("n"), group], "pending": waiting, "config": config}
+        batch = Batch(Setups(Registry(IN_TREE)), Options(), str)
+        answer = json.loads(batch.answer(json.dumps(line).encode()))["simulation"]
+
+        assert [f"default/{name}-0" for name in order] == answer["queueOrder"]

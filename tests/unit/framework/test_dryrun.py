@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.base.errors import PluginError, StateError
-from scheduler.framework.hypothetical import Hypothetical
+from scheduler.framework.dryrun import Attempted
 from scheduler.framework.status import SKIP, Code, Status, reject, unresolvable
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed, place
@@ -22,10 +22,10 @@ def placed(stage: Stage, pod: Pod, node: str) -> Placed:
     return place(pod, stage.cluster.shapes.of(pod), node)
 
 
-def what_if(stage: Stage) -> Hypothetical:
+def what_if(stage: Stage) -> Attempted:
     """Run pre-filter and return the filter runner on changed rows."""
     stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
-    return Hypothetical(stage.runner, stage.cycle, stage.nodes, stage.states)
+    return Attempted(stage.runner, stage.cycle, stage.nodes, stage.states)
 
 
 def test_a_local_plugin_answers_for_all_rows_at_once():
@@ -38,7 +38,6 @@ def test_a_local_plugin_answers_for_all_rows_at_once():
     assert gone is not None
     new = placed(stage, make_pod("new", cpu=2), "n1")
 
-    assert nodes.is_local
     passed, rejections = nodes.filter(ALL_ROWS, removed=[(gone, 0)], added=[(new, 1)])
     assert stage.rows("n0", "n2") == passed.tolist()
     assert [("Fit", stage.rows("n1"))] == [(r.plugin, r.rows.tolist()) for r in rejections]
@@ -64,7 +63,6 @@ def test_a_plugin_brings_its_own_state_up_to_date():
     assert gone is not None
     new = placed(stage, make_pod("new", labels={"apart": "x"}), "n1")
 
-    assert not nodes.is_local
     passed, _ = nodes.filter(ALL_ROWS, removed=[(gone, 0)], added=[(new, 1)])
     assert stage.rows("n0", "n2") == passed.tolist()
     assert [1, 0, 0] == stage.states.by_plugin["Apart"].counts.tolist()

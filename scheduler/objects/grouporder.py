@@ -2,7 +2,8 @@
 
 Pure and deterministic: the same spec gives the same order, whatever the hash seed. A workload is known
 by its selector or its name; listed twice, its dependencies are joined. What a workload depends on but
-the group does not list has no place in the order. `status` asks; nothing here knows of status.
+the group does not list has no place in the order. The operator writes it into the status; as long as nobody
+has, TopologicalSort goes by the spec.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 from scheduler.objects.groups import Workload, WorkloadRef
 
 DEFAULT_ALGORITHM = "KahnSort"
+MOST_WORKLOADS = 1000  # those beyond have no place
 
 Graph = dict[str, tuple[str, ...]]
 

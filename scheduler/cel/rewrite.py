@@ -1,0 +1,26 @@
+"""Selectors with other texts in them: for whoever hides names and must keep what is compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from scheduler.cel.lexer import tokens
+from scheduler.cel.literals import string_value
+from scheduler.cel.problems import Problems
+
+
+def replace_texts(text: str, other: Callable[[str], str]) -> str:
+    """Return a selector with each string literal replaced; CelCompileError if it has no tokens."""
+    problems = Problems(text)
+    found = tokens(text, problems)
+    problems.raise_any()
+    for token in reversed(found):
+        if token.kind != "string":
+            continue
+        old = string_value(token.text)
+        new = other(old)
+        if new != old:
+            end = token.at + len(token.text)
+            text = text[: token.at] + json.dumps(new, ensure_ascii=False) + text[end:]
+    return text

@@ -1,0 +1,329 @@
+"""Asking the filters of an attempt what they would say of rows that pods have left or come to.
+
+`Attempted.filter` moves given pods, `with_nominated` adds the pods that others' nominations put there,
+and `dry_run` lets victims of preemption come back step by step. Local plugins answer for all rows at
+once, any other row by row; one that has `concerns(state, placed)` only where such a pod moved. A plugin
+with `add_pod` and `remove_pod` brings a copy of its state up to date, any other works it out anew. The
+attempt's own states stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from itertools import groupby
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, Rows
+from scheduler.base.errors import PluginError
+from scheduler.framework.answers import Rejection, States
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.narrow import Narrow
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.overlay import Overlay
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.profile import Bound
+from scheduler.framework.rowpods import Nominated, RowPods, row_pods
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import SUCCESS, Code, Reason, Rejected, Status, reject
+from scheduler.state.podindex import Placed
+
+# Which rows pass, and who rejects the others.
+Verdict = tuple[BoolColumn, list[Rejection]]
+Moves = Sequence[tuple[Placed, int]]
+
+
+class Attempted(msgspec.Struct, frozen=True):
+    """An attempt whose filters are asked again; `nodes` is its view of all nodes."""
+
+    runner: Runner
+    cycle: Cycle
+    nodes: Nodes
+    states: States
+
+    @property
+    def filters(self) -> list[Bound]:
+        """Return the filters that have a say."""
+        skipped = self.states.skipped
+        return [bound for bound in self.runner.profile.filter if bound.name not in skipped]
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether all filters of the attempt say the same of a row until something changes there."""
+        kinds = [self.states.kinds.get(bound.name) for bound in self.filters]
+        return all(kind is not None and kind.keeper.is_by_row for kind in kinds)
+
+    def filter(self, rows: Rows, *, removed: Moves = (), added: Moves = ()) -> Verdict:
+        """Return which of `rows` would pass, and who rejects the others, as full columns.
+
+        `removed` and `added` are pods with their rows; pods on rows outside `rows` are left alone.
+        """
+        return self._verdict(Overlay(row_pods(rows, removed), row_pods(rows, added)))
+
+    def with_nominated(self, pods: RowPods) -> Verdict:
+        """Return which rows would pass with nominated pods on them, as `filter` does."""
+        return self._verdict(Overlay(row_pods(pods.rows), pods))
+
+    def dry_run(self, victims: RowPods, nominated: Nominated) -> DryRun:
+        """Return the rows of `victims` without them, who can come back step by step.
+
+        A row passes if the pod fits both with and without the pods that are nominated to it.
+        """
+        coming = nominated.on(victims.rows)
+        return DryRun(self, Overlay(victims, coming, is_coming=False), both=coming.counts > 0)
+
+    def _verdict(self, overlay: Overlay) -> Verdict:
+        nodes, rows = self.nodes, overlay.rows
+
+        def full(few: BoolColumn) -> BoolColumn:
+            column = np.zeros(nodes.size, dtype=np.bool_)
+            column[rows] = few
+            return column
+
+        passed, rejections = DryRun(self, overlay).verdict(nodes.exists[rows])
+        return full(passed), [_by_column(each, full) for each in rejections]
+
+
+class _Section(msgspec.Struct, frozen=True):
+    """Local filters that run together (`plugin` None), or one other; `states` skips all else."""
+
+    states: States
+    plugin: Plugin[Any] | None
+
+
+class DryRun:
+    """Asks filters about the rows of an overlay; all columns have one entry per such row.
+
+    `both` are rows that must pass also without the pods that come; None says that these always count.
+    """
+
+    def __init__(
+        self, attempted: Attempted, overlay: Overlay, *, both: BoolColumn | None = None
+    ) -> None:
+        self._attempted = attempted
+        self._overlay = overlay
+        self._both = both
+        self._view = attempted.nodes.over(overlay)
+        self._offered: Rows = np.zeros(0, dtype=np.intp)
+        # Copies of the states of plugins that follow pods, by row and whether the coming ones count.
+        self._copies: dict[tuple[int, bool], dict[str, tuple[Any, Any]]] = {}
+        self._concerning: dict[str, tuple[BoolColumn, BoolColumn]] = {}
+        self._all = list(self._sections(attempted.filters))
+        self._minding = list(self._sections(b for b in attempted.filters if _minds_pods(b.plugin)))
+
+    @property
+    def gone(self) -> BoolColumn:
+        """Return which of the pods that left are gone now."""
+        return self._overlay.gone
+
+    def offer(self, step: int) -> None:
+        """Let the victim number `step` of each row come back on trial."""
+        victims = self._overlay.leaving
+        self._offered = victims.starts[np.flatnonzero(victims.counts > step)] + step
+        self._overlay.bring_back(self._offered)
+        self._follow(self._offered, back=True)
+
+    def keep(self, rows: BoolColumn) -> None:
+        """End the trial: victims on these rows stay, the others leave again."""
+        leaving = self._offered[~rows[self._overlay.leaving.index[self._offered]]]
+        self._overlay.take_away(leaving)
+        self._follow(leaving, back=False)
+
+    def verdict(self, among: BoolColumn, *, again: bool = False) -> Verdict:
+        """Return which rows of `among` pass all filters, and who rejects the others.
+
+        `again` says that these rows passed before and that only pods have moved since: filters that
+        do not look at pods are not asked.
+        """
+        sections = self._minding if again else self._all
+        rejections: list[Rejection] = []
+        if self._both is not None and np.count_nonzero(among & self._both):
+            self._overlay.is_coming = True
+            fits, rejections = self._filter(among & self._both, sections)
+            self._overlay.is_coming = False
+            among = among & (fits | ~self._both)
+        fits, more = self._filter(among, sections)
+        return fits, rejections + more
+
+    def _filter(self, among: BoolColumn, sections: Sequence[_Section]) -> Verdict:
+        rejections: list[Rejection] = []
+        for section in sections:
+            if not np.count_nonzero(among):
+                break
+            if section.plugin is None:
+                among, rejected = self._run(self._view, section.states, among)
+            else:
+                among, rejected = self._one_by_one(section.plugin, section.states, among)
+            rejections += rejected
+        return among, rejections
+
+    def _run(self, view: Nodes, states: States, among: BoolColumn) -> Verdict:
+        return self._attempted.runner.filter(self._attempted.cycle, view, states, among)
+
+    def _one_by_one(self, plugin: Plugin[Any], states: States, among: BoolColumn) -> Verdict:
+        """Ask a plugin whose verdict on a row depends on pods of other rows as well."""
+        rejections: list[Rejection] = []
+        passed = np.zeros_like(among)
+        concerned = self._concerned(plugin)
+        if np.count_nonzero(among & ~concerned):
+            passed, rejections = self._run(self._view, states, among & ~concerned)
+        for place in np.flatnonzero(among & concerned).tolist():
+            passed[place], rejected = self._alone(plugin, states, place)
+            rejections += rejected
+        return passed, rejections
+
+    def _alone(
+        self, plugin: Plugin[Any], states: States, place: int
+    ) -> tuple[bool, list[Rejection]]:
+        """Ask a plugin about one row."""
+        own = States()
+        own.skipped = set(states.skipped)
+        if self._follows(plugin):
+            own.by_plugin[plugin.name] = self._copy(plugin, place)
+            if hasattr(plugin, "concerns"):
+                view = self._view.only(np.array([place], dtype=np.intp))
+                fits, rejected = self._run(view, own, np.ones(1, dtype=np.bool_))
+                return bool(fits[0]), self._spread(rejected, 0, place)
+        row = int(self._overlay.rows[place])
+        away = [placed for placed, _ in self._overlay.away(place)]
+        come = [(placed, row) for placed in self._overlay.come(place)]
+        whole = self._attempted.nodes.hypothetical(away, come)
+        here = np.zeros(whole.size, dtype=np.bool_)
+        here[row] = True
+        status = SUCCESS
+        prepares = any(b.name == plugin.name for b in self._attempted.runner.profile.pre_filter)
+        if prepares and plugin.takes_state and plugin.name not in own.by_plugin:
+            status = recompute(plugin, self._attempted.cycle, whole, own)
+        if not status.is_success:
+            final = status.code is not Code.UNSCHEDULABLE
+            rejection = Rejection(plugin.name, here, reject(here, status.message, final=final))
+            return False, self._spread([rejection], row, place)
+        fits, rejected = self._run(whole, own, here)
+        return bool(fits[row]), self._spread(rejected, row, place)
+
+    def _concerned(self, plugin: Any) -> BoolColumn:
+        """Return the rows on which a pod moved that may concern the plugin."""
+        overlay = self._overlay
+        if not hasattr(plugin, "concerns") or not self._follows(plugin):
+            return np.ones(len(overlay.rows), dtype=np.bool_)
+        found = self._concerning.get(plugin.name)
+        if found is None:
+            found = (self._flags(plugin, overlay.leaving), self._flags(plugin, overlay.coming))
+            self._concerning[plugin.name] = found
+        rows = np.zeros(len(overlay.rows), dtype=np.bool_)
+        rows[overlay.leaving.index[found[0] & overlay.gone]] = True
+        if overlay.is_coming:
+            rows[overlay.coming.index[found[1]]] = True
+        return rows
+
+    def _flags(self, plugin: Any, pods: RowPods) -> BoolColumn:
+        state = self._attempted.states.by_plugin[plugin.name]
+        with _named(plugin, "Concerns"):
+            flags = (plugin.concerns(state, pods.pod(pod)) for pod in range(len(pods)))
+            found = np.fromiter(flags, dtype=np.bool_, count=len(pods))
+            for pod in pods.parties:
+                found[pod] = any(plugin.concerns(state, one) for one, _ in pods.moves(pod))
+            return found
+
+    def _sections(self, bounds: Iterable[Bound]) -> Iterator[_Section]:
+        """Split filters, in order, into runs of local ones and single others."""
+        names = {bound.name for bound in self._attempted.runner.profile.filter}
+        for is_local, run in groupby(bounds, key=lambda bound: bound.plugin.local):
+            for part in [list(run)] if is_local else [[bound] for bound in run]:
+                states = States()
+                states.by_plugin = self._attempted.states.by_plugin
+                states.skipped = names - {bound.name for bound in part}
+                yield _Section(states, None if is_local else part[0].plugin)
+
+    def _spread(self, rejections: Sequence[Rejection], row: int, place: int) -> list[Rejection]:
+        """Return rejections of one row as columns over the rows of the overlay."""
+
+        def column(flags: BoolColumn) -> BoolColumn:
+            full = np.zeros(len(self._overlay.rows), dtype=np.bool_)
+            full[place] = flags[row]
+            return full
+
+        return [_by_column(each, column) for each in rejections]
+
+    # States of plugins that follow pods.
+
+    def _follows(self, plugin: Any) -> bool:
+        return (
+            hasattr(plugin, "add_pod")
+            and hasattr(plugin, "remove_pod")
+            and plugin.name in self._attempted.states.by_plugin
+        )
+
+    def _copy(self, plugin: Any, place: int) -> Any:
+        """Return the state of a plugin that follows pods, as it is now on the row at `place`."""
+        overlay = self._overlay
+        copies = self._copies.setdefault((place, overlay.is_coming), {})
+        if plugin.name not in copies:
+            state = _copied(self._attempted.states.by_plugin[plugin.name])
+            with _named(plugin, "RemovePod"):
+                for placed, row in overlay.away(place):
+                    plugin.remove_pod(state, placed, row)
+            with _named(plugin, "AddPod"):
+                for placed in overlay.come(place):
+                    plugin.add_pod(state, placed, int(overlay.rows[place]))
+            copies[plugin.name] = (plugin, state)
+        return copies[plugin.name][1]
+
+    def _follow(self, numbers: Rows, *, back: bool) -> None:
+        """Bring the copies up to date with victims that came back, or left again."""
+        victims = self._overlay.leaving
+        for number in numbers.tolist() if self._copies else ():
+            for is_coming in (False, True):
+                copies = self._copies.get((int(victims.index[number]), is_coming), {})
+                for plugin, state in copies.values():
+                    with _named(plugin, "AddPod" if back else "RemovePod"):
+                        move = plugin.add_pod if back else plugin.remove_pod
+                        for placed, row in victims.moves(number):
+                            move(state, placed, row)
+
+
+def recompute(plugin: Any, cycle: Cycle, view: Nodes, states: States) -> Status:
+    """Run a plugin's pre-filter on a changed view and keep its state in `states`."""
+    with _named(plugin, "PreFilter"):
+        answer = plugin.pre_filter(cycle, view)
+    if not isinstance(answer, Status):
+        states.by_plugin[plugin.name] = answer.state if isinstance(answer, Narrow) else answer
+        return SUCCESS
+    if answer.code is Code.ERROR:
+        raise PluginError(plugin.name, "PreFilter", answer.message)
+    if answer.code is Code.SKIP:
+        states.skipped.add(plugin.name)
+        return SUCCESS
+    return answer
+
+
+@contextmanager
+def _named(plugin: Any, point: str) -> Iterator[None]:
+    """Name plugin and point in whatever a plugin raises."""
+    try:
+        yield
+    except Exception as error:
+        raise PluginError(plugin.name, point, str(error)) from error
+
+
+def _copied(state: Any) -> Any:
+    # A plain container's own copy would share what it holds.
+    own_copy = hasattr(state, "copy") and not isinstance(state, dict | list | set)
+    return state.copy() if own_copy else deepcopy(state)
+
+
+def _by_column(rejection: Rejection, column: Callable[[BoolColumn], BoolColumn]) -> Rejection:
+    """Return a rejection with each of its columns turned into another."""
+    rejected = rejection.rejected
+    reasons = tuple(Reason(column(reason.rows), reason.text) for reason in rejected.reasons)
+    turned = Rejected(column(rejected.rows), column(rejected.final), reasons)
+    return Rejection(rejection.plugin, column(rejection.rows), turned)
+
+
+def _minds_pods(plugin: Plugin[Any]) -> bool:
+    """Whether a plugin looks at pods on nodes; one that declares nothing may look at anything."""
+    return not plugin.reads or any(fact.startswith("pod.") for fact in plugin.reads)

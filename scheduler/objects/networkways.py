@@ -1,0 +1,97 @@
+"""`Ways`: what one table of a NetworkTopology says of the ways between regions and between zones.
+
+A way listed in one direction serves both; listed in both, each is its own. Listed twice, the first entry
+counts. The plugins decide by it, the operators report by it: the rule is written here alone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scheduler.base.errors import ObjectError
+from scheduler.objects.network import (
+    REGION_LABEL,
+    ZONE_LABEL,
+    NetworkTopology,
+    Quantity,
+    Weights,
+)
+from scheduler.objects.quantity import quantity
+
+REGION, ZONE = "region", "zone"
+DEAREST = 10**12  # beyond any sense; keeps sums over many pods inside 64 bits
+_LEVELS = {REGION_LABEL: REGION, ZONE_LABEL: ZONE}
+
+Way = tuple[str, str]
+
+
+class Link(NamedTuple):
+    """The way from one zone (region) to another; the first end is the dependent's."""
+
+    level: str
+    origin: str
+    destination: str
+
+    @property
+    def back(self) -> Link:
+        """Return the way back."""
+        return Link(self.level, self.destination, self.origin)
+
+
+class Ways:
+    """The costs and capacities (bit/s) of the table `weights_name`, from spec or else from status."""
+
+    def __init__(self, topology: NetworkTopology, weights_name: str) -> None:
+        self.costs: dict[str, dict[Way, int]] = {REGION: {}, ZONE: {}}
+        self.capacities: dict[Link, int] = {}
+        self._listed: set[Link] = set()
+        for weights in chosen(topology, weights_name):
+            self._read(weights)
+
+    def is_same(self, other: Ways) -> bool:
+        """Whether another table lists the same costs and capacities."""
+        return (
+            self.costs == other.costs
+            and self.capacities == other.capacities
+            and self._listed == other._listed
+        )
+
+    def cost(self, level: str, origin: str, destination: str) -> int | None:
+        """Return the cost of a way, None if it is not known."""
+        found = self.costs[level].get((origin, destination))
+        return self.costs[level].get((destination, origin)) if found is None else found
+
+    def is_shared(self, link: Link) -> bool:
+        """Whether the capacity of a listed way is for both directions together."""
+        return link.back not in self._listed
+
+    def _read(self, weights: Weights) -> None:
+        for level_costs in weights.levels:
+            level = _LEVELS.get(level_costs.topology_key)
+            if level is None:
+                continue
+            costs = self.costs[level]
+            for origin in level_costs.origins:
+                for way in origin.ways:
+                    ends = (origin.origin, way.destination)
+                    self._listed.add(Link(level, *ends))
+                    if way.network_cost is not None and way.network_cost >= 0:
+                        costs.setdefault(ends, min(way.network_cost, DEAREST))
+                    capacity = _bits(way.bandwidth_capacity)
+                    if capacity is not None:
+                        self.capacities.setdefault(Link(level, *ends), capacity)
+
+
+def chosen(topology: NetworkTopology, name: str) -> list[Weights]:
+    """Return the tables of that name in the user's spec, or else those that were calculated."""
+    in_spec = [weights for weights in topology.spec.weights if weights.name == name]
+    return in_spec or [weights for weights in topology.status.weights if weights.name == name]
+
+
+def _bits(capacity: Quantity | None) -> int | None:
+    if capacity is None:
+        return None
+    try:
+        return max(quantity(capacity), 0)
+    except ObjectError:
+        return None  # the NetworkTopology's condition names the field

@@ -1,0 +1,110 @@
+"""`UnitIndex`: which pods on nodes belong to which group, for a preemptor that looks at nodes.
+
+Groups come from the plugin that decides them (`framework.groups.Unit`); here they are found by node.
+Only groups that changed are looked at again, and `touched` is the log of the rows where that may
+change what a dry run says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from scheduler.framework.disruption import Mode, Unit
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.state.podindex import Placed
+from scheduler.state.rowlists import start_of
+from scheduler.state.touched import Touched
+
+
+class Gang(msgspec.Struct, frozen=True):
+    """A group, and when its first member started, in seconds since the epoch or `NOT_STARTED`."""
+
+    unit: Unit
+    start: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its pods go together or not at all."""
+        return self.unit.mode is Mode.ALL
+
+
+class UnitIndex:
+    """The groups by the nodes of their pods."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._mark = 0
+        self._gangs: dict[str, Gang] = {}
+        # Per node the groups of its pods, by uid.
+        self._on: dict[str, dict[str, Gang]] = {}
+        self.touched = Touched()
+
+    def catch_up(self, nodes: Nodes) -> None:
+        """Take in what changed since this was last called; `nodes` are all nodes."""
+        news = self._handle.disruption_units(self._mark)
+        if news.is_all:
+            self._gangs, self._on, self.touched = {}, {}, Touched()
+        self._mark = news.mark
+        changed = [
+            (key, unit)
+            for key, unit in news.changed.items()
+            if (known := self._gangs.get(key)) is None or not _is_same(known.unit, unit)
+        ]
+        # A pod may have gone from one group to another: it leaves the one before it joins the other.
+        for key, _ in changed:
+            before = self._gangs.pop(key, None)
+            if before is not None:
+                self._drop(before, nodes)
+        for key, unit in changed:
+            if unit.members:
+                gang = Gang(unit, min(map(start_of, unit.members)))
+                self._gangs[key] = gang
+                self._put(gang, nodes)
+
+    def on(self, name: str) -> Mapping[str, Gang]:
+        """Return the groups of the pods on a node, by uid; pods without a group are left out."""
+        return self._on.get(name, {})
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether no pod on any node belongs to a group."""
+        return not self._on
+
+    def with_their_groups(self, victims: Sequence[Placed]) -> tuple[Placed, ...]:
+        """Return `victims` with everybody who has to go with them, each once."""
+        found: dict[str, Placed] = {}
+        for victim in victims:
+            uid = victim.pod.metadata.uid
+            gang = self.on(victim.node).get(uid)
+            together = gang.unit.members if gang is not None and gang.is_whole else (victim,)
+            found |= {one.pod.metadata.uid: one for one in together}
+        return tuple(found.values())
+
+    def _put(self, gang: Gang, nodes: Nodes) -> None:
+        for member in gang.unit.members:
+            self._on.setdefault(member.node, {})[member.pod.metadata.uid] = gang
+            self._touch(member.node, nodes)
+
+    def _drop(self, gang: Gang, nodes: Nodes) -> None:
+        for member in gang.unit.members:
+            self._touch(member.node, nodes)
+            on_node = self._on.get(member.node, {})
+            on_node.pop(member.pod.metadata.uid, None)
+            if not on_node:
+                self._on.pop(member.node, None)
+
+    def _touch(self, node: str, nodes: Nodes) -> None:
+        row = nodes.row(node)
+        if row is not None:
+            self.touched.add(row)
+
+
+def _is_same(one: Unit, other: Unit) -> bool:
+    """Whether nothing changed that matters; records of pods are new ones whenever a pod changes."""
+    return (
+        (one.mode, one.priority, len(one.members)) == (other.mode, other.priority, len(other.members))
+        and all(a is b for a, b in zip(one.members, other.members, strict=True))
+    )  # fmt: skip

@@ -1,0 +1,232 @@
+"""ResourceClaims: those that pods want made from templates, and what is to be taken back when pods are done.
+
+Made claims are owned by their pod and named in its status. A pod that is gone, replaced or finished loses its
+reservation; a claim that nobody holds any more gives its devices back, and goes if it was made for a pod. As
+kube-controller-manager's controller of the same name.
+"""
+
+from typing import Final
+
+from scheduler.sandbox.api.status import Object, StatusError
+from scheduler.sandbox.controllers.events import WARNING, record
+from scheduler.sandbox.controllers.ownership import controller_of, is_deleted, reference_to
+from scheduler.sandbox.controllers.pods import is_ended
+from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
+from scheduler.sandbox.kinds.kinds import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from scheduler.sandbox.store.collection import DELETED, Change, Stored
+from scheduler.sandbox.store.store import Deletion, Store
+
+ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+_COMPONENT: Final = "resource_claim"
+_LONGEST_BASE: Final = 57
+_POD: Final = "pod:"
+_CLAIM: Final = "claim:"
+
+
+class ResourceClaims:
+    """The actor for ResourceClaims of pods."""
+
+    def __init__(self, store: Store) -> None:
+        self.work_queue = WorkQueue()
+        self._store = store
+        self._waiting: dict[str, set[str]] = {}  # template -> pods that it was missing for
+
+    def interests(self) -> list[Interest]:
+        """Pods with claims, the claims, and templates that were missing."""
+        return [
+            (PODS, self._hear_pod),
+            (RESOURCECLAIMS, self._hear_claim),
+            (RESOURCECLAIMTEMPLATES, self._hear_template),
+        ]
+
+    def act(self, key: str, now: float) -> None:
+        """Make the claims of a pod, or take back what a claim's users no longer need."""
+        del now
+        kind, _, name = key.partition(":")
+        namespace, _, name = name.partition("/")
+        resource = PODS if f"{kind}:" == _POD else RESOURCECLAIMS
+        stored = self._store.find(resource, namespace, name)
+        if stored is None:
+            return
+        if resource is PODS:
+            self._tend_pod(stored)
+        else:
+            self._tend_claim(stored)
+
+    def _hear_pod(self, change: Change) -> None:
+        pod, old = change.stored.obj, change.previous
+        status = pod.get("status") or {}
+        extended = status.get("extendedResourceClaimStatus") or {}
+        if not pod["spec"].get("resourceClaims") and not extended:
+            return
+        if change.type == DELETED or _is_done(pod):
+            for name in (*_claim_names(pod), extended.get("resourceClaimName")):
+                if name:
+                    self.work_queue.add(f"{_CLAIM}{change.stored.namespace}/{name}")
+        elif old is None or old.obj.get("status") != status:
+            self.work_queue.add(f"{_POD}{change.stored.key}")
+
+    def _hear_claim(self, change: Change) -> None:
+        if change.type != DELETED:
+            self.work_queue.add(f"{_CLAIM}{change.stored.key}")
+            return
+        owner = controller_of(change.stored.obj)
+        if owner is not None and owner["kind"] == PODS.kind:
+            self.work_queue.add(f"{_POD}{change.stored.namespace}/{owner['name']}")
+
+    def _hear_template(self, change: Change) -> None:
+        if change.type != DELETED:
+            for pod in sorted(self._waiting.pop(change.stored.key, ())):
+                self.work_queue.add(f"{_POD}{pod}")
+
+    def _tend_pod(self, stored: Stored) -> None:
+        pod = stored.obj
+        if is_deleted(pod) or is_ended(pod):
+            return
+        status = pod.get("status") or {}
+        known = {e["name"]: e for e in status.get("resourceClaimStatuses") or ()}
+        made: list[Object] = []
+        for wanted in pod["spec"].get("resourceClaims") or ():
+            template = wanted.get("resourceClaimTemplateName")
+            entry = known.get(wanted["name"])
+            if template is None or (entry is not None and self._is_settled(stored, entry)):
+                continue
+            claim = self._found(stored, wanted["name"]) or self._make(stored, wanted, template)
+            if claim is None:
+                return
+            made.append({"name": wanted["name"], "resourceClaimName": claim.name})
+        if not made:
+            return
+        names = {entry["name"] for entry in made}
+        entries = [*(e for e in known.values() if e["name"] not in names), *made]
+        status = {**status, "resourceClaimStatuses": entries}
+        self._store.update(PODS, {**pod, "status": status}, subresource="status")
+
+    def _is_settled(self, pod: Stored, entry: Object) -> bool:
+        """Whether a pod needs no claim there, or has one that is its own."""
+        name = entry.get("resourceClaimName")
+        if not name:
+            return True
+        claim = self._store.find(RESOURCECLAIMS, pod.namespace, name)
+        return claim is not None and _is_owned(claim.obj, pod)
+
+    def _found(self, pod: Stored, name: str) -> Stored | None:
+        """Return a claim that was made for the pod and not yet written to its status."""
+        for claim in self._store.list(RESOURCECLAIMS, pod.namespace):
+            notes = claim.obj["metadata"].get("annotations") or {}
+            if notes.get(ANNOTATION) == name and _is_owned(claim.obj, pod):
+                return claim
+        return None
+
+    def _make(self, pod: Stored, wanted: Object, template_name: str) -> Stored | None:
+        name = wanted["name"]
+        template = self._store.find(RESOURCECLAIMTEMPLATES, pod.namespace, template_name)
+        if template is None:
+            self._waiting.setdefault(f"{pod.namespace}/{template_name}", set()).add(pod.key)
+            missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
+            self._failed(pod, name, f'resource claim template "{template_name}": {missing}')
+            return None
+        spec = template.obj["spec"]
+        meta = spec.get("metadata") or {}
+        reference = {**reference_to(PODS, pod.obj)}
+        del reference["blockOwnerDeletion"]
+        claim = {
+            "metadata": {
+                "generateName": _base(pod.name, name),
+                "ownerReferences": [reference],
+                "annotations": {**(meta.get("annotations") or {}), ANNOTATION: name},
+            },
+            "spec": spec["spec"],
+        }
+        if meta.get("labels"):
+            claim["metadata"]["labels"] = dict(meta["labels"])
+        try:
+            return self._store.create(RESOURCECLAIMS, claim, pod.namespace)
+        except StatusError as refused:
+            self._failed(pod, name, f"create ResourceClaim : {refused}")
+            return None
+
+    def _failed(self, pod: Stored, name: str, reason: str) -> None:
+        message = f"PodResourceClaim {name}: {reason}"
+        shown = {"apiVersion": PODS.api_version, "kind": PODS.kind, **pod.obj}
+        record(self._store, shown, _COMPONENT, "FailedResourceClaimCreation", message, WARNING)
+
+    def _tend_claim(self, stored: Stored) -> None:
+        claim = stored.obj
+        status = claim.get("status") or {}
+        users = status.get("reservedFor") or []
+        remaining = [user for user in users if self._still_needs(stored.namespace, user)]
+        protected = FINALIZER in (claim["metadata"].get("finalizers") or ())
+        if len(remaining) < len(users):
+            stored = self._release(stored, remaining, deallocate=protected and not remaining)
+        elif protected and is_deleted(claim) and not remaining:
+            stored = self._release(stored, [], deallocate=True)
+        if not remaining:
+            self._delete_unneeded(stored)
+
+    def _still_needs(self, namespace: str, user: Object) -> bool:
+        """Whether somebody holds a reservation rightly; others than pods are left alone."""
+        if user.get("apiGroup") or user.get("resource") != PODS.plural:
+            return True
+        pod = self._store.find(PODS, namespace, user["name"])
+        return pod is not None and pod.uid == user["uid"] and not _is_done(pod.obj)
+
+    def _release(self, stored: Stored, remaining: list[Object], *, deallocate: bool) -> Stored:
+        """Write who still holds a claim; without holders its devices are free, and it may go."""
+        claim = stored.obj
+        status = {**(claim.get("status") or {}), "reservedFor": remaining}
+        if not remaining:
+            del status["reservedFor"]
+        if deallocate:
+            for part in ("allocation", "devices"):
+                status.pop(part, None)
+        if status != (claim.get("status") or {}):
+            stored = self._store.update(
+                RESOURCECLAIMS, {**claim, "status": status}, subresource="status"
+            )
+        meta = stored.obj["metadata"]
+        finalizers = meta.get("finalizers") or []
+        if status.get("allocation") is not None or FINALIZER not in finalizers:
+            return stored
+        kept = {**meta, "finalizers": [name for name in finalizers if name != FINALIZER]}
+        if not kept["finalizers"]:
+            del kept["finalizers"]
+        return self._store.update(RESOURCECLAIMS, {**stored.obj, "metadata": kept})
+
+    def _delete_unneeded(self, stored: Stored) -> None:
+        """Delete a claim that was made for a pod which will not run any more."""
+        owner = controller_of(stored.obj)
+        held = self._store.find(RESOURCECLAIMS, stored.namespace, stored.name)
+        if owner is None or owner["kind"] != PODS.kind or held is None or is_deleted(held.obj):
+            return
+        pod = self._store.find(PODS, stored.namespace, owner["name"])
+        if pod is not None and (pod.uid != owner["uid"] or _is_done(pod.obj)):
+            self._store.delete(RESOURCECLAIMS, stored.namespace, stored.name, Deletion())
+
+
+def _is_done(pod: Object) -> bool:
+    """Whether a pod will not run any more."""
+    return is_ended(pod) or (is_deleted(pod) and not pod["spec"].get("nodeName"))
+
+
+def _is_owned(claim: Object, pod: Stored) -> bool:
+    owner = controller_of(claim)
+    return owner is not None and bool(owner["uid"] == pod.uid)
+
+
+def _claim_names(pod: Object) -> list[str]:
+    entries = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    made = {entry["name"]: entry.get("resourceClaimName") for entry in entries}
+    wanted = pod["spec"].get("resourceClaims") or ()
+    names = [claim.get("resourceClaimName") or made.get(claim["name"]) for claim in wanted]
+    return [name for name in names if name]
+
+
+def _base(pod: str, claim: str) -> str:
+    """Return what a claim's name begins with; both parts are shortened alike."""
+    base = f"{pod}-{claim}-"
+    if len(base) <= _LONGEST_BASE:
+        return base
+    share = _LONGEST_BASE / len(base)
+    return f"{pod[: int(len(pod) * share)]}-{claim[: int(len(claim) * share)]}"

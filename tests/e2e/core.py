@@ -1,0 +1,147 @@
+"""What takes the rights that every scheduler needs: victims, volumes that wait for a node, a Lease that is gone."""
+
+from typing import Any
+
+from scheduler.testing import node
+from tests.e2e.chartworld import NAMESPACE, PODS, RELEASE, Json, Server, waiting
+
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+VOLUMES = "/api/v1/persistentvolumes"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+HERE = {"core": "here"}
+SELECTED = "volume.kubernetes.io/selected-node"
+
+
+async def evicting(server: Server) -> None:
+    """A pod of high priority takes the place of one of low priority on the only node for both."""
+    raw = node("core", cpu="1", labels=HERE)
+    raw["status"]["capacity"] = raw["status"]["allocatable"]
+    await server.post("/api/v1/nodes", raw)
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    await server.post(classes, {"metadata": {"name": "urgent"}, "value": 1000})
+    low, high = waiting("low"), waiting("high")
+    for one in (low, high):
+        one["spec"] |= {"nodeSelector": HERE, "terminationGracePeriodSeconds": 0}
+        one["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    high["spec"]["priorityClassName"] = "urgent"
+    await server.post(PODS, low)
+    await server.bound("low")
+    await server.post(PODS, high)
+    await server.bound("high")
+    listed = await server.get(PODS)
+    assert "low" not in [one["metadata"]["name"] for one in listed["items"]]
+
+
+async def waiting_in_vain(server: Server) -> None:
+    """A pod that fits nowhere is tried again when a node comes; told the same twice, its event is a series."""
+    stuck = waiting("stuck")
+    stuck["spec"]["nodeSelector"] = {"stuck": "here"}
+    await server.post(PODS, stuck)
+    events = "/apis/events.k8s.io/v1/namespaces/default/events"
+
+    raw = node("odd", labels={"stuck": "here"}, taints=[{"key": "core", "effect": "NoSchedule"}])
+    raw["status"]["capacity"] = raw["status"]["allocatable"]
+
+    def times(found: Json) -> int:
+        own = [one for one in found["items"] if one["regarding"]["name"] == "stuck"]
+        return sum(one.get("series", {"count": 1})["count"] for one in own)
+
+    # The first ones are about other versions of the pod, whose condition is written in between.
+    for number in range(1, 5):
+        await server.until(events, lambda found, least=number: times(found) >= least)
+        if number > 1:
+            await server.delete("/api/v1/nodes/odd")
+        await server.post("/api/v1/nodes", raw)
+    await server.until(events, lambda found: "lastObservedTime" in str(found))
+
+
+async def storing(server: Server) -> None:
+    """A volume that is there is reserved, and one that is not is asked for; the rest is its controller's."""
+    for name, provisioner in (("kept", "kubernetes.io/no-provisioner"), ("made", "example.com/x")):
+        body = {
+            "metadata": {"name": name},
+            "provisioner": provisioner,
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+        await server.post(CLASSES, body)
+        await server.post(CLAIMS, _claim(name))
+    await server.post(VOLUMES, _volume("kept"))
+    await server.patch(f"{VOLUMES}/kept/status", {"status": {"phase": "Available"}})
+    for name in ("kept", "made"):
+        pod = waiting(f"with-{name}")
+        pod["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
+        await server.post(PODS, pod)
+    await server.until(f"{VOLUMES}/kept", lambda found: found["spec"].get("claimRef"))
+    await _bind(server, "kept")
+    claim = await server.until(f"{CLAIMS}/made", lambda found: SELECTED in _notes(found))
+    volume = _volume("made")
+    meta = claim["metadata"]
+    volume["spec"]["claimRef"] = {
+        "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        **{key: meta[key] for key in ("namespace", "name", "uid")},
+    }
+    await server.post(VOLUMES, volume)
+    await _bind(server, "made")
+    await server.bound("with-kept", "with-made")
+
+
+async def leading(server: Server) -> None:
+    """A Lease that somebody deletes is there again, and events tell who leads."""
+    held = await server.until(f"{LEASE}/{RELEASE}", _is_held)
+    await server.delete(f"{LEASE}/{RELEASE}")
+    uid = held["metadata"]["uid"]
+
+    def is_new(found: Json) -> bool:
+        return any(one["metadata"]["uid"] != uid and _is_held(one) for one in found["items"])
+
+    await server.until(LEASE, is_new)
+
+
+async def asked_for_metrics(server: Server) -> None:
+    """Whoever asks for metrics is asked about, and so is what they may."""
+    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+    await server.post(accounts, {"metadata": {"name": "curious"}})
+    token = await server.post(f"{accounts}/curious/token", {"spec": {}})
+    assert 403 == await server.metrics_for(token["status"]["token"])
+
+
+def _is_held(lease: Json) -> Any:
+    return lease.get("spec", {}).get("holderIdentity")
+
+
+def _notes(found: Json) -> Json:
+    notes: Json = found["metadata"].get("annotations") or {}
+    return notes
+
+
+def _claim(name: str) -> Json:
+    spec = {
+        "storageClassName": name,
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def _volume(name: str) -> Json:
+    spec = {
+        "storageClassName": name,
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "hostPath": {"path": f"/data/{name}"},
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+async def _bind(server: Server, name: str) -> None:
+    """Do what the controller of volumes does."""
+    done = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    await server.patch(f"{CLAIMS}/{name}", {"metadata": done, "spec": {"volumeName": name}})
+    await server.patch(f"{CLAIMS}/{name}/status", {"status": {"phase": "Bound"}})
+    await server.patch(f"{VOLUMES}/{name}/status", {"status": {"phase": "Bound"}})
+
+
+# What any profile does; the Lease last, for a while nobody leads.
+CORE = (evicting, waiting_in_vain, storing, asked_for_metrics, leading)

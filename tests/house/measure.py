@@ -1,0 +1,216 @@
+"""What the house costs its readers: python -m tests.house.measure [--fast]
+
+Counts what a plan for the code wants few of: files entered by an attempt, mechanisms that keep answers,
+declarations of a plugin, rules written twice. From imports, from traces of a plain pod, and from a run
+of the engine with and without what it keeps; `--fast` leaves out the run and mypy.
+"""
+
+import ast
+import gc
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from time import process_time
+from types import CodeType, FrameType
+from typing import Any
+
+import msgspec
+
+from scheduler.engine.engine import Engine
+from scheduler.framework import memo
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.runner import Runner
+from scheduler.objects.pod import Pod
+from scheduler.plugins.intree import IN_TREE
+from tests.perf import decisions
+from tests.perf.workload import CreatePods
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("engine", "framework", "state", "plugins", "objects", "base")
+# Classes that keep an answer for the next pod; a new one belongs in here.
+KEEPERS = {
+    "framework/memo.py": "Memo",
+    "framework/rowcache.py": "RowCache",
+    "framework/pershape.py": "PerShape, PerSpec, PerPod",
+    "plugins/numa/kept.py": "Kept",
+    "plugins/preemption/remembered.py": "Remembered",
+}
+HYPOTHETICAL = (
+    "framework/delta.py", "framework/thinning.py", "framework/crowd.py", "framework/rehearsal.py",
+    "framework/rowstates.py", "framework/hypothetical.py", "framework/promised.py",
+    "framework/overlay.py", "framework/dryrun.py", "engine/binding/nominated.py",
+    "state/rowlists.py",
+)  # fmt: skip
+# (kinds in turn, whether they are spread over zones)
+LOADS = ((1, False), (20, False), (20, True))
+NODES, PODS, WARM_UP = 5000, 1500, 400
+
+
+def lines_of(files: Sequence[str]) -> int:
+    """Return the lines of these files below `scheduler/`, those that are there."""
+    paths = [ROOT / "scheduler" / file for file in files]
+    return sum(len(path.read_text().splitlines()) for path in paths if path.exists())
+
+
+def pods(count: int, prefix: str, kinds: int, *, spread: bool) -> Iterator[Pod]:
+    """Yield plain pods of so many kinds in turn, as the engine gets them."""
+    for number, manifest in enumerate(CreatePods(count=count).manifests(decisions.SCHEDULER)):
+        kind = number % kinds
+        name = f"{prefix}-{number:05d}"
+        manifest["metadata"] |= {
+            "name": name,
+            "namespace": "bench",
+            "uid": f"{name}-0000-0000",
+            "resourceVersion": str(number + 1),
+            "labels": {"app": f"app-{kind}"},
+        }
+        spec = manifest["spec"]
+        asked = {"cpu": f"{50 + 10 * kind}m", "memory": f"{64 + 8 * kind}Mi"}
+        spec["containers"][0]["resources"] = {"requests": asked}
+        if spread:
+            spec["topologySpreadConstraints"] = [
+                {
+                    "maxSkew": 5,
+                    "topologyKey": "topology.kubernetes.io/zone",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": {"matchLabels": {"app": f"app-{kind}"}},
+                }
+            ]
+        yield msgspec.convert(manifest, Pod)
+
+
+def entered(number: int) -> set[CodeType]:
+    """Return the functions of ours that `Engine.run` enters for the pod with this number of its kind."""
+    drive = decisions.Drive(50)
+    *before, last = pods(number, "trace", 1, spread=False)
+    for pod in before:
+        drive.play([pod])
+    found: set[CodeType] = set()
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and "/scheduler/" in frame.f_code.co_filename:
+            found.add(frame.f_code)
+
+    run = drive.engine.run
+
+    def traced(now: float, cycles: int) -> Any:
+        sys.setprofile(note)
+        try:
+            return run(now, cycles)
+        finally:
+            sys.setprofile(None)
+
+    drive.engine.run = traced  # type: ignore[method-assign] # only around this one pod
+    drive.play([last])
+    return found
+
+
+def room_of(code: CodeType) -> str:
+    """Return the file of a function below `scheduler/`."""
+    return code.co_filename.rpartition("/scheduler/")[2]
+
+
+def late_bindings() -> int:
+    """Return how often `Engine` sets something on a part that is made already."""
+    tree = ast.parse(Path(inspect.getfile(Engine)).read_text())
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    targets = [one for node in assigned for one in node.targets if isinstance(one, ast.Attribute)]
+    return sum(not (isinstance(t.value, ast.Name) and t.value.id == "self") for t in targets)
+
+
+def declarations() -> list[str]:
+    """Return what a plugin author may declare beside points and arguments."""
+    given = {"args_type", "has_key", "takes_state", "takes_score_state", "points", "serves"}
+    found = {name for name in (*vars(Plugin), *Plugin.__annotations__) if not name.startswith("_")}
+    found |= {"filter_cells", "score_cells", "concerns", "add_pod", "remove_pod"}
+    return sorted(n for n in found - given if n == "key" or not callable(getattr(Plugin, n, None)))
+
+
+def twice_written() -> list[str]:
+    """Return the rules that plugins write a second time, for single rows."""
+    return [
+        f"{cls.name}.{cells}"
+        for cls in IN_TREE
+        for cells in ("filter_cells", "score_cells")
+        if cls.serves(cells)
+    ]
+
+
+def microseconds(kinds: int, *, spread: bool, change: Callable[[Engine], None]) -> float:
+    """Return the CPU time of `Engine.run` per pod."""
+    drive = decisions.Drive(NODES)
+    change(drive.engine)
+    drive.play(list(pods(WARM_UP, "warm", kinds, spread=spread)))
+    drive.reset()
+    wanted = list(pods(PODS, "pod", kinds, spread=spread))
+    gc.collect()
+    gc.freeze()
+    drive.play(wanted)
+    gc.unfreeze()
+    return 1e6 * drive.seconds["run"] / PODS
+
+
+def without_memo(engine: Engine) -> None:
+    """Let the engine ask every plugin about every pod."""
+    runners: dict[str, Any] = engine._runners
+    for name, profile in engine.profiles.items():
+        runners[name] = Runner(profile, engine.observation.for_profile(name), keeps=False)
+
+
+def mypy_errors() -> int:
+    """Return how many errors mypy has for the plugin in which every signature is wrong."""
+    words = ["-m", "mypy", "--strict", "--config-file", "/dev/null"]
+    file = "tests/unit/framework/wrongplugin.py"
+    done = subprocess.run(
+        [sys.executable, *words, file], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout.count("[override]")
+
+
+def rows(*, fast: bool) -> Iterator[tuple[str, str]]:
+    """Yield what is counted, and the count."""
+    first, fourth = entered(1), entered(4)
+    way = {room_of(code) for code in fourth if room_of(code).startswith(("engine/", "framework/"))}
+    yield (
+        "engine and framework files that an attempt enters",
+        f"{len(way)}, {lines_of([*way])} lines",
+    )
+    for name, codes in (("first", first), ("fourth", fourth)):
+        files = {room_of(code) for code in codes}
+        yield (
+            f"functions for a plain pod, the {name} of its kind",
+            f"{len(codes)} in {len(files)} files",
+        )
+    kept = [names for file, names in KEEPERS.items() if (ROOT / "scheduler" / file).exists()]
+    yield "mechanisms that keep an answer for the next pod", f"{len(kept)}: {'; '.join(kept)}"
+    yield "hypothetical stack", f"{lines_of(HYPOTHETICAL)} lines"
+    yield "declarations of a plugin", f"{len(declarations())}: {', '.join(declarations())}"
+    yield "late bindings in the engine", str(late_bindings())
+    yield "rules written twice", f"{len(twice_written())}: {', '.join(twice_written())}"
+    if fast:
+        return
+    yield "mypy --strict on a plugin with 22 wrong signatures", f"{mypy_errors()} errors"
+    vars(decisions)["perf_s"] = process_time  # of a busy machine no other tells anything
+    few = memo.FEW
+    for title, change, cells in (
+        ("as it is", lambda _engine: None, few),
+        ("without cells", lambda _engine: None, 0),
+        ("without memo", without_memo, few),
+    ):
+        memo.FEW = cells
+        times = [f"{microseconds(k, spread=s, change=change):.0f}" for k, s in LOADS]
+        yield f"us of engine.run per pod, 1 / 20 kinds / 20 + spread, {title}", " / ".join(times)
+    memo.FEW = few
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the table."""
+    for name, count in rows(fast="--fast" in arguments):
+        print(f"{name:66} {count}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,102 @@
+"""`simulate` names the victims that `run` takes, in clusters with groups, for pods and gangs.
+
+Every eviction of the running engine stands under the law of receipts, which the rig checks.
+"""
+
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.config import default_config
+from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.engine import Engine, EngineSettings
+from scheduler.framework.registry import Registry
+from scheduler.objects.pod import Pod
+from scheduler.plugins.intree import IN_TREE
+from tests.property import unitworld
+from tests.property.making import make_pod
+from tests.property.rig import START, Rig
+from tests.property.unitworld import CONFIG_MAP_LABEL, World, describe, objects_of
+from tests.unit.whatif.asking import place
+
+REGISTRY = Registry(IN_TREE)
+PROFILES = default_config(REGISTRY).profiles
+VERSIONS = {"GroupConfigMap": ("v1", "ConfigMap"), "PodGroup": ("scheduling.x-k8s.io/v1alpha1", "")}
+
+Victims = dict[str, set[str]]
+
+
+def waiting(random: Random, world: World) -> tuple[list[Pod], list[tuple[str, Any]]]:
+    """Return the pods that want a place: an ordinary one, or a gang.
+
+    One of both: while a running engine waits for the solver's answer it goes on with other pods, and
+    who comes first is a question of milliseconds.
+    """
+    if random.random() < 0.6:
+        return [world.preemptor], []
+    labels = {CONFIG_MAP_LABEL: "gang"}
+    size = random.randint(1, 3)
+    gang = [make_pod(f"gang-{n}", priority=15, labels=labels) for n in range(size)]
+    described = "GroupConfigMap", describe("GroupConfigMap", "gang", size, 15)
+    return gang, [described]
+
+
+def run(world: World, pods: list[Pod], more: list[tuple[str, Any]]) -> Victims:
+    """Return whom an engine evicts for whom, as its receipts say, until nothing moves."""
+    settings = EngineSettings(ties=Ties.NAME)
+    rig = Rig(lambda: Engine(PROFILES, REGISTRY, settings=settings))
+    for kind, obj in (*objects_of(world), *more, *(("Pod", pod) for pod in pods)):
+        rig.api.put(kind, obj)
+    for kind in rig.position:
+        rig.watch(kind)
+    rig.settle()
+    assert [] == rig.faults
+    found: Victims = {}
+    for record in rig.api.records:
+        if record.reason == "Preempted":
+            assert record.related is not None
+            found.setdefault(record.related[1], set()).add(record.name)
+    return found
+
+
+def simulated(world: World, pods: list[Pod], more: list[tuple[str, Any]]) -> Victims:
+    """Return whom `simulate` names."""
+    objects = [plain(*one) for one in (*objects_of(world), *more, *(("Pod", p) for p in pods))]
+    answer = place(*objects, now=START)
+    found = {one.name: {victim.name for victim in one.victims} for one in answer.pods}
+    return {name: victims for name, victims in found.items() if victims}
+
+
+def plain(kind: str, obj: Any) -> dict[str, Any]:
+    """Return an object as it stands in a file."""
+    version, name = VERSIONS.get(kind, ("v1", kind))
+    fields: dict[str, Any] = msgspec.to_builtins(obj)
+    return {"apiVersion": version, "kind": name or kind} | fields
+
+
+def check(seed: int) -> int:
+    """Compare both for one cluster; return how many had to go."""
+    random = Random(seed)
+    world = unitworld.world_of(random, budgets=False, leaving=False)
+    pods, more = waiting(random, world)
+    taken = run(world, pods, more)
+    assert taken == simulated(world, pods, more), seed
+    return sum(map(len, taken.values()))
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_what_is_simulated_is_what_is_done(seed: int):
+    """The same victims for the same preemptors, the rest of their groups included."""
+    check(seed)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_what_is_simulated_is_what_is_done_ten_thousand_times():
+    """The same, often enough to have seen groups of every kind in one another's way."""
+    assert sum(check(seed) for seed in range(10_000)) > 5_000

@@ -1,0 +1,288 @@
+"""Small clusters with groups, and who has to go for a pod in them, found by trying every choice.
+
+Nothing of the product is used for the answer. The rules that count here have in common that taking
+pods away only helps: cpu, host ports, and anti-affinity of the preemptor by host and zone.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import product
+from random import Random
+from typing import Any, NamedTuple
+
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap
+from scheduler.objects.meta import AnnotatedMeta, LabelSelector, ObjectMeta
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, PodStatus
+from scheduler.objects.podgroup import PodGroup, PodGroupSpec
+from scheduler.objects.policy import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
+from tests.property.making import make_node, make_pod, with_meta
+
+HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+CONFIG_MAP_LABEL, POD_GROUP_LABEL = "sakkara.group.name", "scheduling.x-k8s.io/pod-group"
+# How a group is described; a label alone describes none.
+KINDS = ("GroupConfigMap", "PodGroup", "")
+NEVER = float("inf")
+# More victims always weigh more, as in kube-scheduler.
+ABOVE_ZERO = 2**31
+
+
+class World(NamedTuple):
+    """All there is: `described` are groups by key with the priority their objects give."""
+
+    nodes: Sequence[Node]
+    pods: Sequence[Pod]
+    descriptions: Sequence[tuple[str, Any]]
+    described: dict[str, int | None]
+    budgets: Sequence[PodDisruptionBudget]
+    preemptor: Pod
+
+
+class Unit(NamedTuple):
+    """Pods that go together; `key` is empty for a pod of no group."""
+
+    key: str
+    priority: int
+    pods: tuple[Pod, ...]
+
+    @property
+    def start(self) -> float:
+        """Return when the first of its pods started."""
+        return min(map(start_of, self.pods))
+
+
+class Choice(NamedTuple):
+    """Who leaves a node, and how much harm it does: less is better."""
+
+    victims: frozenset[str]
+    harm: tuple[float, ...]
+
+
+def world_of(random: Random, *, budgets: bool = True, leaving: bool = True) -> World:
+    """Return a cluster in which somebody may have to go; `leaving` lets some go already."""
+    nodes = [
+        make_node(f"n{n}", cpu=random.choice([1, 2, 3]), labels={HOSTNAME: f"n{n}", ZONE: zone})
+        for n, zone in enumerate(random.choices("ab", k=random.randint(1, 4)))
+    ]
+    names = [node.metadata.name for node in nodes]
+    groups = [(f"g{n}", random.choice(KINDS)) for n in range(random.randint(1, 3))]
+    pods = []
+    descriptions: list[tuple[str, Any]] = []
+    described: dict[str, int | None] = {}
+    for name, kind in groups:
+        size = random.randint(1, 4)
+        label = POD_GROUP_LABEL if kind == "PodGroup" else CONFIG_MAP_LABEL
+        base = random.choice([-5, 0, 5, 10])
+        for number in range(size):
+            priority = base if random.random() < 0.8 else random.choice([0, 5, 20])
+            pods.append(_pod(random, f"{name}-{number}", random.choice(names), priority, label))
+        if kind:
+            said = None if kind == "PodGroup" else random.choice([base, base, 0, 20])
+            described[f"default/{name}"] = said
+            descriptions.append((kind, describe(kind, name, size, said)))
+    for number in range(random.randint(0, 5)):
+        priority = random.choice([-5, 0, 0, 5, 20])
+        pods.append(_pod(random, f"e{number}", random.choice(names), priority))
+    random.shuffle(pods)
+    if leaving:
+        gone = [random.random() < 0.05 for _ in pods]
+        pods = [
+            with_meta(pod, deletion_timestamp="x") if goes else pod
+            for pod, goes in zip(pods, gone, strict=True)
+        ]
+    covered = [_budget(f"b{n}", random) for n in range(random.choice([0, 1, 2]) if budgets else 0)]
+    return World(nodes, pods, descriptions, described, covered, _preemptor(random))
+
+
+def describe(kind: str, name: str, size: int, priority: int | None) -> Any:
+    """Return the object that describes a group."""
+    if kind == "PodGroup":
+        return PodGroup(AnnotatedMeta(name=name, namespace="default"), PodGroupSpec(size))
+    meta = ObjectMeta(name=name, namespace="default", uid=f"cm-{name}", labels={GROUP_KEY: ""})
+    data = {"name": name, "size": str(size), "priority": str(priority), "constraints": "{}"}
+    return ConfigMap(meta, data)
+
+
+def start_of(pod: Pod) -> float:
+    """Return when a pod started, infinity if it has not."""
+    text = pod.status.start_time
+    return datetime.fromisoformat(text).timestamp() if text else NEVER
+
+
+def units_of(world: World) -> list[Unit]:
+    """Return all units: described groups without those of them that leave, and single pods."""
+    found: dict[str, list[Pod]] = {}
+    for pod in world.pods:
+        key = group_of(pod)
+        is_whole = key in world.described and not pod.is_terminating
+        found.setdefault(key if is_whole else f"pod {pod.key}", []).append(pod)
+    units = []
+    for key, pods in found.items():
+        said = world.described.get(key)
+        lowest = min(pod.priority for pod in pods)
+        units.append(Unit(key, lowest if said is None else min(lowest, said), tuple(pods)))
+    return units
+
+
+def group_of(pod: Pod) -> str:
+    """Return the key of a pod's group, if its labels name one."""
+    labels = pod.metadata.labels
+    name = labels.get(CONFIG_MAP_LABEL) or labels.get(POD_GROUP_LABEL)
+    return f"default/{name}" if name else ""
+
+
+def fits(world: World, node: Node, gone: frozenset[str]) -> bool:
+    """Whether the preemptor fits a node without these pods."""
+    pod, name = world.preemptor, node.metadata.name
+    left = [other for other in world.pods if other.metadata.name not in gone]
+    here = [other for other in left if other.spec.node_name == name]
+    if sum(map(cpu_of, here)) + cpu_of(pod) > 1000 * int(node.status.allocatable["cpu"]):
+        return False
+    if _ports(pod) and any(_ports(other) for other in here):
+        return False
+    where = {one.metadata.name: one.metadata.labels for one in world.nodes}
+    affinity = pod.spec.affinity
+    terms = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
+    for term in terms:
+        assert term.label_selector is not None
+        app = term.label_selector.match_labels["app"]
+        domain = node.metadata.labels[term.topology_key]
+        for other in left:
+            is_meant = other.metadata.labels.get("app") == app
+            if is_meant and where[other.spec.node_name][term.topology_key] == domain:
+                return False
+    return True
+
+
+def choices(world: World) -> dict[str, Choice]:
+    """Return by node who has to leave it: every set of units is tried.
+
+    Of the sets that make room the one is taken that spares the most important unit if any does, then
+    the next, and so on; units that violate a budget are spared first.
+    """
+    found = {}
+    for node in world.nodes:
+        ranked, violating = _ranked(world, node.metadata.name)
+        order = sorted(ranked, key=lambda unit: violating[unit.key] == 0)
+        best = None
+        # The first that makes room spares the most, in order.
+        for spared in product((True, False), repeat=len(order)):
+            gone = [unit for unit, is_spared in zip(order, spared, strict=True) if not is_spared]
+            names = frozenset(pod.metadata.name for unit in gone for pod in unit.pods)
+            if fits(world, node, names):
+                best = gone, names
+                break
+        if best is not None and best[0]:
+            found[node.metadata.name] = Choice(best[1], _harm(best[0], violating))
+    return found
+
+
+def cpu_of(pod: Pod) -> int:
+    """Return the cpu that a pod requests, in milli."""
+    return 1000 * int(pod.spec.containers[0].resources.requests["cpu"])
+
+
+def _ranked(world: World, name: str) -> tuple[list[Unit], dict[str, int]]:
+    """Return a node's units of lower priority, the most important first, and whom budgets protect."""
+    own = [pod for pod in world.pods if pod.spec.node_name == name]
+    # By themselves: priority, then the start; of those that have not started the last that came.
+    came = {pod.metadata.name: at for at, pod in enumerate(own)}
+
+    def alone(pod: Pod) -> tuple[float, ...]:
+        at = came[pod.metadata.name]
+        return -pod.priority, start_of(pod), -at if start_of(pod) == NEVER else at
+
+    place = {pod.metadata.name: at for at, pod in enumerate(sorted(own, key=alone))}
+
+    def rank(unit: Unit) -> tuple[float, ...]:
+        first = min(place[p.metadata.name] for p in unit.pods if p.metadata.name in place)
+        in_group = any(group_of(p) and not p.is_terminating for p in unit.pods)
+        size, start = (-len(unit.pods), unit.start) if in_group else (0, 0)
+        return -unit.priority, not in_group, size, start, first
+
+    here = [
+        unit
+        for unit in units_of(world)
+        if unit.priority < world.preemptor.priority
+        and any(pod.spec.node_name == name for pod in unit.pods)
+    ]
+    ranked = sorted(here, key=rank)
+    left = {one.metadata.name: one.status.disruptions_allowed for one in world.budgets}
+    violating = {}
+    for unit in ranked:
+        violating[unit.key] = sum(_violates(pod, world.budgets, left) for pod in unit.pods)
+    return ranked, violating
+
+
+def _violates(pod: Pod, budgets: Sequence[PodDisruptionBudget], left: dict[str, int]) -> bool:
+    found = False
+    for budget in budgets:
+        assert budget.spec.selector is not None
+        app = budget.spec.selector.match_labels["app"]
+        if pod.metadata.labels.get("app") == app:
+            left[budget.metadata.name] -= 1
+            found = found or left[budget.metadata.name] < 0
+    return found
+
+
+def _harm(gone: Sequence[Unit], violating: dict[str, int]) -> tuple[float, ...]:
+    highest = max(unit.priority for unit in gone)
+    return (
+        sum(violating[unit.key] for unit in gone),
+        highest,
+        sum(len(unit.pods) * (unit.priority + ABOVE_ZERO) for unit in gone),
+        sum(len(unit.pods) for unit in gone),
+        sum(not unit.key.startswith("pod ") for unit in gone),
+        -min(unit.start for unit in gone if unit.priority == highest),
+    )
+
+
+def _ports(pod: Pod) -> bool:
+    return any(port.host_port for one in pod.spec.containers for port in one.ports)
+
+
+def _pod(random: Random, name: str, node: str, priority: int, label: str = "") -> Pod:
+    labels = dict(random.choice([{}, {"app": "x"}, {"app": "y"}]))
+    if label:
+        labels[label] = name.partition("-")[0]
+    start = random.choice([None, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"])
+    return make_pod(
+        name,
+        node=node,
+        cpu=random.choice([0, 1, 1, 2]),
+        priority=priority,
+        labels=labels,
+        host_port=80 if random.random() < 0.1 else 0,
+        scheduler="another",
+        status=PodStatus(start_time=start),
+    )
+
+
+def _preemptor(random: Random) -> Pod:
+    spec: dict[str, Any] = {}
+    if random.random() < 0.4:
+        selector = LabelSelector({"app": random.choice("xy")})
+        term = PodAffinityTerm(random.choice([HOSTNAME, ZONE]), selector)
+        spec["affinity"] = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+    port = 80 if random.random() < 0.2 else 0
+    return make_pod("boss", cpu=random.choice([1, 1, 2]), priority=10, host_port=port, **spec)
+
+
+def _budget(name: str, random: Random) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        ObjectMeta(name=name, namespace="default"),
+        PodDisruptionBudgetSpec(LabelSelector({"app": random.choice("xy")})),
+        PodDisruptionBudgetStatus(random.randint(0, 2)),
+    )
+
+
+def objects_of(world: World) -> Iterator[tuple[str, Any]]:
+    """Yield everything but the preemptor, by kind."""
+    yield from (("Node", node) for node in world.nodes)
+    yield from world.descriptions
+    yield from (("Pod", pod) for pod in world.pods)
+    yield from (("PodDisruptionBudget", budget) for budget in world.budgets)

@@ -1,0 +1,177 @@
+"""Groups whose members have rules among themselves: spread beside others, victims, sizes, odd trees."""
+
+import json
+
+import pytest
+
+from scheduler.testing import node
+from tests.unit.plugins.groupsworld import config_map, group, member, members, tree
+from tests.unit.whatif.asking import place, pod, results
+
+ZONE = "topology.kubernetes.io/zone"
+LIKE_G = {"matchLabels": {"app": "g"}}
+APART = {
+    "affinity": {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": LIKE_G, "topologyKey": "kubernetes.io/hostname"}
+            ]
+        }
+    }
+}
+SPREAD = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": ZONE,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": LIKE_G,
+        }
+    ]
+}
+PORT = [{"containerPort": 29500, "hostPort": 29500}]
+
+
+def zoned(name, zone, cpu=4):
+    """Return a node in a zone."""
+    labels = {"kubernetes.io/hostname": name, ZONE: zone}
+    return node(name, cpu=str(cpu), memory="64Gi", pods="110", labels=labels)
+
+
+def alike(name, spec, *, priority=0, group_name="g", ports=()):
+    """Return a pod that the rules count; a member of the group unless its name is empty."""
+    labels = {"app": "g"} | ({"sakkara.group.name": group_name} if group_name else {})
+    made = pod(name, labels=labels, requests={"cpu": "1"}, spec={"priority": priority} | spec)
+    if ports:
+        made["spec"]["containers"][0]["ports"] = list(ports)
+    return made
+
+
+def report(simulation):
+    """Return what is said of the only group."""
+    (found,) = simulation.groups
+    return found
+
+
+def test_members_fill_up_the_domains_that_are_too_empty_for_one_of_them():
+    """One old pod in z1: alone a member may go to z2 only, four of them go two and two, or one and three."""
+    done = place(
+        zoned("n1", "z1"),
+        zoned("n2", "z2"),
+        group("g", 4),
+        alike("old", {"nodeName": "n1"}, group_name=""),
+        *(alike(f"g-{at}", SPREAD) for at in range(4)),
+    )
+
+    assert "Bound" == report(done).status
+    assert report(done).optimal
+    found = list(results(done).values())
+    assert abs(found.count("n1") + 1 - found.count("n2")) <= 1
+
+
+def test_a_domain_that_only_others_may_use_is_not_the_least_of_all():
+    """With nodeTaintsPolicy Honor a tainted zone does not count."""
+    tainted = zoned("n3", "z3")
+    tainted["spec"] = {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}
+    spread = {**SPREAD["topologySpreadConstraints"][0], "nodeTaintsPolicy": "Honor"}
+    done = place(
+        zoned("n1", "z1"),
+        zoned("n2", "z2"),
+        tainted,
+        group("g", 4),
+        *(alike(f"g-{at}", {"topologySpreadConstraints": [spread]}) for at in range(4)),
+    )
+
+    assert [2, 2] == [list(results(done).values()).count(name) for name in ("n1", "n2")]
+
+
+@pytest.mark.parametrize("rule", ["apart", "port", "spread"])
+def test_a_group_with_rules_between_members_evicts_what_they_need(rule):
+    """Two full nodes: one victim on each, though one node alone would have room for both."""
+    spec = {"apart": APART, "port": {}, "spread": SPREAD}[rule]
+    busy = [
+        member(f"a{at}{n}", on=f"n{at}", priority=1, spec={"schedulerName": "other"})
+        for at in (0, 1)
+        for n in (0, 1)
+    ]
+    done = place(
+        zoned("n0", "z0", 2),
+        zoned("n1", "z1", 2),
+        group("g", 2, priority=50),
+        *busy,
+        *(
+            alike(f"g-{at}", spec, priority=50, ports=PORT if rule == "port" else ())
+            for at in range(2)
+        ),
+    )
+
+    assert {"n0", "n1"} == {results(done)[name] for name in ("g-0", "g-1")}
+    assert {"a0", "a1"} == {victim["name"][:2] for victim in report(done).victims}
+    assert 2 == len(report(done).victims)
+
+
+def test_who_holds_the_port_is_evicted_and_nobody_else():
+    """There is room on the node, but not beside the pod that listens on the members' port."""
+    holder = alike("holder", {"nodeName": "n0"}, priority=1, group_name="", ports=PORT)
+    done = place(
+        zoned("n0", "z0"),
+        group("g", 1, priority=50),
+        holder,
+        member("other", on="n0", priority=0),
+        alike("g-0", {}, priority=50, ports=PORT),
+    )
+
+    assert ["holder"] == [victim["name"] for victim in report(done).victims]
+    assert "n0" == results(done)["g-0"]
+
+
+def test_a_larger_size_that_would_fit_is_named():
+    """Three pods by fours: what is above the group's own size is looked at as well."""
+    done = place(
+        *tree({"r0": {"n0": 4}, "r1": {"n1": 8}}),
+        group("g", 3, {"node": {"factor": 4}}),
+        *members("g", 3),
+    )
+
+    assert "a group of 4 would fit" in done.pods[0].message
+
+
+def test_a_tree_without_a_live_node_says_so():
+    """Not that no node has room: the nodes are there, the tree names others."""
+    done = place(
+        zoned("big", "z0", 64),
+        config_map("topo", "sakkara.topology", {"level-names": '["node"]', "tree": '{"n0": {}}'}),
+        group("g", 2),
+        *members("g", 2),
+    )
+
+    text = done.pods[0].message
+    assert "the topology (ConfigMap default/topo) names no node of this cluster: n0" in text
+
+
+def test_room_outside_of_the_tree_is_named():
+    """The tree's node is full, another one is not in the tree."""
+    names = {"level-names": '["node"]', "tree": json.dumps({"n0": {}})}
+    done = place(
+        zoned("n0", "z0", 0),
+        zoned("big", "z0", 64),
+        config_map("topo", "sakkara.topology", names),
+        group("g", 2),
+        *members("g", 2),
+    )
+
+    assert "only nodes that the topology (ConfigMap default/topo) does not name have room: big" in (
+        done.pods[0].message
+    )
+
+
+def test_nodes_right_under_one_parent_are_two_units():
+    """Two racks are asked for; two nodes that stand in none are a unit each."""
+    units = {"z0": {"n0": 1, "n1": 1, "r0": {"n2": 0}}}
+    done = place(
+        *tree(units, "zone", "rack", "node"),
+        group("g", 2, {"rack": {"partitions": 2}}),
+        *members("g", 2),
+    )
+
+    assert {"n0", "n1"} == set(results(done).values())

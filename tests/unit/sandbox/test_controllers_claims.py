@@ -1,0 +1,194 @@
+"""ResourceClaims of pods: made from templates, held while a pod needs them, given back afterwards."""
+
+from scheduler.sandbox.controllers.resourceclaims import ANNOTATION, FINALIZER, ResourceClaims
+from scheduler.sandbox.kinds.kinds import EVENTS, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from scheduler.sandbox.store.store import Deletion
+from tests.unit.sandbox.world import Object, World
+
+TEMPLATE = """
+metadata: {name: gpu}
+spec:
+  metadata: {labels: {team: a}, annotations: {note: b}}
+  spec:
+    devices:
+      requests: [{name: r, exactly: {deviceClassName: gpu}}]
+"""
+CLAIM = """
+metadata: {name: shared}
+spec:
+  devices:
+    requests: [{name: r, exactly: {deviceClassName: gpu}}]
+"""
+POD = """
+metadata: {name: NAME, annotations: {trellis.dev/simulate-run-for: RUN}}
+spec:
+  restartPolicy: Never
+  containers: [{name: main, image: "train:1"}]
+  resourceClaims: [{name: gpu, SOURCE}]
+"""
+FROM_TEMPLATE = "resourceClaimTemplateName: gpu"
+SHARED = "resourceClaimName: shared"
+
+
+def world(*, bind: bool = False) -> World:
+    return World(actors=[ResourceClaims], bind=bind)
+
+
+def pod(here: World, source: str, name: str = "p", run: str = "10s") -> Object:
+    text = POD.replace("NAME", name).replace("SOURCE", source).replace("RUN", run)
+    return here.apply(PODS, text)
+
+
+def claims(here: World) -> list[Object]:
+    return [stored.obj for stored in here.store.list(RESOURCECLAIMS, "default")]
+
+
+def allocate(here: World, name: str, *pods: Object) -> None:
+    """Write what a scheduler writes: the finalizer, an allocation, and who it is for."""
+    stored = here.store.get(RESOURCECLAIMS, "default", name)
+    meta = {**stored.obj["metadata"], "finalizers": [FINALIZER]}
+    stored = here.store.update(RESOURCECLAIMS, {**stored.obj, "metadata": meta})
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "node-0", "device": "gpu-0"}
+    users = [
+        {"resource": "pods", "name": p["metadata"]["name"], "uid": p["metadata"]["uid"]}
+        for p in pods
+    ]
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": users}
+    here.store.update(RESOURCECLAIMS, {**stored.obj, "status": status}, subresource="status")
+    here.settle()
+
+
+class TestTemplates:
+    def test_a_pod_gets_its_claim(self):
+        """It is owned by the pod, has the template's labels and notes, and stands in the pod's status."""
+        here = world()
+        here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
+        made = pod(here, FROM_TEMPLATE)
+
+        (claim,) = claims(here)
+        meta = claim["metadata"]
+        assert meta["name"].startswith("p-gpu-")
+        assert {"team": "a"} == meta["labels"]
+        assert {"note": "b", ANNOTATION: "gpu"} == meta["annotations"]
+        (owner,) = meta["ownerReferences"]
+        assert (made["metadata"]["uid"], True) == (owner["uid"], owner["controller"])
+        assert 1 == claim["spec"]["devices"]["requests"][0]["exactly"]["count"]
+        statuses = here.get(PODS, "p")["status"]["resourceClaimStatuses"]
+        assert [{"name": "gpu", "resourceClaimName": meta["name"]}] == statuses
+
+    def test_names_are_shortened_on_both_sides(self):
+        """Pod and claim both stay recognizable in a name that would be too long."""
+        here = world()
+        here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
+        pod(here, FROM_TEMPLATE, name="x" * 80)
+
+        name = claims(here)[0]["metadata"]["name"]
+        assert len(name) <= 63
+        assert "xxx-g" in name
+
+    def test_a_missing_template_is_told_and_waited_for(self):
+        """A warning on the pod; the claim comes with the template."""
+        here = world()
+        pod(here, FROM_TEMPLATE)
+
+        assert not claims(here)
+        (event,) = [s.obj for s in here.store.list(EVENTS, "default")]
+        assert ("Warning", "FailedResourceClaimCreation") == (event["type"], event["reason"])
+        assert (
+            'PodResourceClaim gpu: resource claim template "gpu": '
+            'resourceclaimtemplate.resource.k8s.io "gpu" not found' == event["message"]
+        )
+        here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
+        assert 1 == len(claims(here))
+
+    def test_a_claim_that_was_deleted_comes_again(self):
+        """The pod's status names the new one."""
+        here = world()
+        here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
+        pod(here, FROM_TEMPLATE)
+        first = claims(here)[0]["metadata"]["name"]
+        here.store.delete(RESOURCECLAIMS, "default", first, Deletion())
+        here.settle()
+
+        (claim,) = claims(here)
+        assert first != claim["metadata"]["name"]
+        (status,) = here.get(PODS, "p")["status"]["resourceClaimStatuses"]
+        assert claim["metadata"]["name"] == status["resourceClaimName"]
+
+    def test_it_goes_with_its_pod(self):
+        """A deleted pod's claim is collected, devices and all."""
+        here = world()
+        here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
+        made = pod(here, FROM_TEMPLATE)
+        allocate(here, claims(here)[0]["metadata"]["name"], made)
+        here.store.delete(PODS, "default", "p", Deletion(grace_period_s=0))
+        here.tick(60)
+
+        assert not claims(here)
+
+    def test_it_goes_when_its_pod_has_finished(self):
+        """The pod stays, its claim does not."""
+        here = world(bind=True)
+        here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
+        made = pod(here, FROM_TEMPLATE)
+        allocate(here, claims(here)[0]["metadata"]["name"], made)
+        here.tick(60)
+
+        assert "Succeeded" == here.get(PODS, "p")["status"]["phase"]
+        assert not claims(here)
+
+
+class TestReservations:
+    def test_a_finished_pod_gives_way(self):
+        """The others keep the claim; with the last one the devices are free again."""
+        here = world(bind=True)
+        here.apply(RESOURCECLAIMS, CLAIM)
+        short, long = pod(here, SHARED, "a", "10s"), pod(here, SHARED, "b", "100s")
+        allocate(here, "shared", short, long)
+        here.tick(50)
+
+        status = here.get(RESOURCECLAIMS, "shared")["status"]
+        assert ["b"] == [user["name"] for user in status["reservedFor"]]
+        assert status["allocation"]
+        here.tick(100)
+        claim = here.get(RESOURCECLAIMS, "shared")
+        assert {} == claim["status"]
+        assert "finalizers" not in claim["metadata"]
+
+    def test_a_pod_of_the_same_name_is_another(self):
+        """A reservation is for a uid."""
+        here = world()
+        here.apply(RESOURCECLAIMS, CLAIM)
+        first = pod(here, SHARED)
+        here.store.delete(PODS, "default", "p", Deletion(grace_period_s=0))
+        pod(here, SHARED)
+        allocate(here, "shared", first)
+
+        assert {} == here.get(RESOURCECLAIMS, "shared")["status"]
+
+    def test_other_users_than_pods_are_left_alone(self):
+        """Nobody here knows what becomes of them."""
+        here = world()
+        here.apply(RESOURCECLAIMS, CLAIM)
+        allocate(here, "shared")
+        stored = here.store.get(RESOURCECLAIMS, "default", "shared")
+        user = {"apiGroup": "example.com", "resource": "jobs", "name": "j", "uid": "1"}
+        status = {**stored.obj["status"], "reservedFor": [user]}
+        here.store.update(RESOURCECLAIMS, {**stored.obj, "status": status}, subresource="status")
+        here.settle()
+
+        assert [user] == here.get(RESOURCECLAIMS, "shared")["status"]["reservedFor"]
+
+    def test_a_deleted_claim_waits_for_its_users(self):
+        """It goes when nobody holds it any more."""
+        here = world()
+        here.apply(RESOURCECLAIMS, CLAIM)
+        made = pod(here, SHARED)
+        allocate(here, "shared", made)
+        here.store.delete(RESOURCECLAIMS, "default", "shared", Deletion())
+        here.settle()
+        assert claims(here)
+
+        here.store.delete(PODS, "default", "p", Deletion(grace_period_s=0))
+        here.settle()
+        assert not claims(here)
