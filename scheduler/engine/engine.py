@@ -360,6 +360,7 @@ class Engine:
         self._handle.waiting = waiting
         self._handle.on_node_warning = node_warning
         self._handle.on_missing = missing
+        self._handle.on_now = lambda: self._now
         self._handle.on_is_preempting = self.preemptions.is_running
         self._handle.on_group_members = self.groups.present
         self._handle.on_disruption_units = self.groups.disruption_units

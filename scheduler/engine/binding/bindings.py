@@ -16,7 +16,13 @@ import msgspec
 
 from scheduler.base.errors import PluginError
 from scheduler.base.text import go_duration
-from scheduler.engine.attempt.failure import WAITING, nomination_patch, status_patch, waiting_event
+from scheduler.engine.attempt.failure import (
+    WAITING,
+    nomination_patch,
+    plain_event,
+    status_patch,
+    waiting_event,
+)
 from scheduler.engine.attempt.suspended import GRACE_S
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.permit import WaitingPods
@@ -25,7 +31,7 @@ from scheduler.engine.effects import Answer, AskExtender, Bind, Call, Look, Seen
 from scheduler.engine.extender.extenders import Extender, bound_through
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.hints import PREEMPTED
-from scheduler.framework.calls import ApiCall, BindPod, CallResult, WaitUntil
+from scheduler.framework.calls import ApiCall, BindPod, CallResult, PodEvent, WaitUntil
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
 
@@ -277,6 +283,9 @@ class Bindings:
             pod.deadline = min(pod.ends_at, now + TELL_AFTER_S)
             self._until[pod.uid] = asked
             self._ask_predicate(pod, asked, now)
+        elif isinstance(asked, PodEvent):
+            self._outbox.put(plain_event(pod.queued.pod, asked, now))
+            self._advance(pod, CallResult(200), now)
         else:
             self._advance(pod, TypeError(f"yielded a {type(asked).__name__}"), now)
 
