@@ -87,12 +87,25 @@ def events() -> Iterator[Told]:
     )
     released = failure.released_event(_POD, "GROUP", "MESSAGE", 0.0)
     yield _told(released, "it is deleted, as its group cannot become whole")
+    yield from _of_groups()
     for text in ("became leader", "stopped leading"):
         yield Told(LEADER_ELECTION, "Lease, Normal", f"REPLICA {text}", "the Lease changes hands")
     yield Told(RELOADED, "Lease, Normal", "REPLICA says: TEXT", "a changed file is in use")
     yield Told(
         NOT_RELOADED, "Lease, Warning", "REPLICA says: TEXT", "a changed file cannot be used"
     )
+
+
+def _of_groups() -> Iterator[Told]:
+    """Yield the events about the object that describes a group, whichever kind it is."""
+    about = "ConfigMap or PodGroup"
+    bound = "COUNT pods of the group are bound to COUNT nodes"
+    yield Told("Scheduled", f"{about}, Normal", bound, "a PodGroup has its minimum")
+    yield Told("FailedScheduling", f"{about}, Warning", "TEXT", "a PodGroup does not fit, and why")
+    gone = "Pods of the group are evicted for the group GROUP: PODS"
+    yield Told("GroupPreempted", f"{about}, Warning", gone, "before they are")
+    left = "The bound members PODS go: the group was never whole, and TEXT"
+    yield Told("GroupReleased", f"{about}, Warning", left, "before they go")
 
 
 def conditions() -> Iterator[Told]:
@@ -119,6 +132,12 @@ def conditions() -> Iterator[Told]:
         "PodScheduled",
         "",
         "written by the API server: the pod has scheduling gates",
+    )
+    yield Told(
+        "Scheduled, Unschedulable, SchedulerError",
+        "PodGroupScheduled or PodGroupInitiallyScheduled, of a PodGroup of scheduling.k8s.io",
+        "TEXT",
+        "True when its minimum is bound, and then for good; False with what its pods say",
     )
     yield Told(
         "PreemptionByScheduler",

@@ -76,6 +76,12 @@ VERBS: Final = (
         "The tree with placements and costs.",
     ),
     Verb(
+        "groups",
+        "scheduler.cli.commands.groups",
+        "groups",
+        "Groups: members, placement, proof, conflict.",
+    ),
+    Verb(
         "replay", "scheduler.cli.commands.replay", "replay", "Run a decision log again and compare."
     ),
     Verb(

@@ -162,7 +162,9 @@ class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     """A group in the results of `simulate`; `placement` is a tree of names, pods are its leaves.
 
     `objective` are the values that were minimised, in order, and `bound` what is proven of each.
-    `conflict` names the rules that exclude one another.
+    `conflict` names the rules that exclude one another. `source` is the kind of object that describes it;
+    between `minimum` and `maximum` members may be placed, None stands for no limit. `message` says why
+    it waits.
     """
 
     namespace: str
@@ -176,6 +178,10 @@ class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     solver_seconds: float = 0.0
     victims: tuple[dict[str, str], ...] = ()
     conflict: tuple[str, ...] = ()
+    source: str = ""
+    minimum: int = 0
+    maximum: int | None = None
+    message: str = ""
 
 
 class GroupPlanner(Protocol):

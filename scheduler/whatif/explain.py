@@ -21,7 +21,7 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.queues import Where
-from scheduler.framework.groups import GroupReport
+from scheduler.framework.groups import GroupReport, title
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.objects.pod import Pod
@@ -196,11 +196,13 @@ def _with_group(
     """Let the whole group be planned, with all that waits before it, and say what comes of it."""
     done = simulate(snapshot, setup, options)
     reports = {f"{one.namespace}/{one.name}": one for one in done.groups}
-    explanation = replace(explanation, group=reports.get(key))
+    explanation = replace(explanation, group=reports.get(title(key)))
     own = (explanation.namespace, explanation.name)
     found = next((pod for pod in done.pods if (pod.namespace, pod.name) == own), None)
-    if found is None:  # it is placed already
-        return explanation
+    if found is None:  # it is placed already, where its group's plan put it
+        here = explanation.current_node
+        nodes = _of_plan(explanation.nodes, here)
+        return replace(explanation, result=Result.SCHEDULED, node=here, nodes=nodes)
     return replace(
         explanation,
         result=found.result,
@@ -208,6 +210,19 @@ def _with_group(
         reason=found.reason,
         message=found.message,
         victims=found.victims,
+        nodes=_of_plan(explanation.nodes, found.node),
+    )
+
+
+def _of_plan(nodes: tuple[NodeExplanation, ...], chosen: str | None) -> tuple[NodeExplanation, ...]:
+    """Say of each node what it is to a plan for a whole group: scores of one pod decide nothing there."""
+    return tuple(
+        replace(one, why="chosen by the plan for the group")
+        if one.name == chosen
+        else replace(one, why=ELSEWHERE)
+        if one.feasible
+        else one
+        for one in nodes
     )
 
 
@@ -290,6 +305,7 @@ def _why(node: NodeVerdict, best: NodeVerdict | None, ties: Ties) -> str:
     return f"{lead}: {', '.join(_differences(node, best))}"
 
 
+ELSEWHERE = "takes one such pod; the group is placed as a whole"
 _TIE_WORDS = {
     Ties.NAME: "whose name comes first",
     Ties.UID: "which the pod's uid picks",

@@ -138,10 +138,12 @@ def explanation_line(explanation: Explanation) -> str:
             gone = _names(explanation.victims)
             text += f" in place of {gone})" if gone else ")"
         return text
+    group = explanation.group
+    if here == explanation.node and group is not None:
+        return f"{name} is on {here}, with the group {group.namespace}/{group.name}"
     if here == explanation.node:
         return f"{name} is on {here}, and would go there again"
     text = f"{name} {where}would {'now ' if here else ''}go to {explanation.node}"
-    group = explanation.group
     if group is not None and not here:
         proof = ", and no placement of them is better" if group.optimal else ""
         text += f" with the {group.size} pods of the group {group.namespace}/{group.name}{proof}"

@@ -47,6 +47,7 @@ GROUPS = {
     "resourceclaims": "/apis/resource.k8s.io/v1",
     "resourceclaimtemplates": "/apis/resource.k8s.io/v1",
     "resourceslices": "/apis/resource.k8s.io/v1",
+    "podgroups": "/apis/scheduling.k8s.io/v1alpha2",
     "widgets": "/apis/example.com/v1",
 }
 CLUSTER = {

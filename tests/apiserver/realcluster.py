@@ -36,6 +36,13 @@ KEPT_LOGS = Path(__file__).parents[2] / "build" / "test-logs"
 
 Json = dict[str, Any]
 
+GROUP_GATES = (
+    "GenericWorkload",
+    "GangScheduling",
+    "TopologyAwareWorkloadScheduling",
+    "WorkloadAwarePreemption",
+)
+
 
 @dataclass(frozen=True)
 class RealCluster:
@@ -252,6 +259,9 @@ def _apiserver_command(binaries: Path, folder: Path, etcd_port: int, secure_port
         "--authorization-mode=RBAC",
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
         "--allow-privileged=true",
+        # Kubernetes' own groups of pods, which are off by default.
+        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+        f"--feature-gates={','.join(f'{gate}=true' for gate in GROUP_GATES)}",
         "--max-requests-inflight=3000",
         "--max-mutating-requests-inflight=1500",
     ]

@@ -119,3 +119,64 @@ async def test_the_designs_example(cluster: Cluster):
     assert {"name", "size", "constraints", "schedTotalTimeMilli", "schedSolverTimeMilli"} <= set(
         data
     )
+
+
+GANGS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+
+
+def told_of(gang: Json) -> Json:
+    found = (gang.get("status") or {}).get("conditions") or ()
+    return next((one for one in found if one["type"] == "PodGroupScheduled"), {})
+
+
+async def add_nodes(cluster: Cluster, racks: list[str]) -> None:
+    """Create nodes of four CPUs in these racks."""
+    for number, rack in enumerate(racks):
+        one = node(number)
+        one["metadata"]["labels"] = {"topology.trellis.dev/rack": rack}
+        made = await cluster.send("POST", "/api/v1/nodes", one)
+        made["status"] |= one["status"]
+        await cluster.send("PUT", f"/api/v1/nodes/node-{number}/status", made)
+
+
+async def test_a_gang_in_kubernetes_own_words(cluster: Cluster):
+    """Nothing while the rack is too small; then all in one rack, told by condition and event."""
+    await add_nodes(cluster, ["a", "b"])
+    gang, job = yaml.safe_load_all((EXAMPLES / "gang.yaml").read_text())
+    gang["spec"]["schedulingPolicy"]["gang"]["minCount"] = 6
+    await cluster.send("POST", GANGS, gang)
+    template = job["spec"]["template"]
+    for number in range(6):
+        body = {"metadata": {"labels": {}}, "spec": template["spec"]}
+        await cluster.send("POST", PODS, member(number, body))
+    path = f"{GANGS}/training"
+    waits = await asked(
+        lambda: cluster.send("GET", path), lambda one: told_of(one).get("status") == "False", path
+    )
+    early = (await cluster.send("GET", PODS))["items"]
+    one = node(2)
+    one["metadata"]["labels"] = {"topology.trellis.dev/rack": "b"}
+    made = await cluster.send("POST", "/api/v1/nodes", one)
+    await cluster.send(
+        "PUT", "/api/v1/nodes/node-2/status", made | {"status": made["status"] | one["status"]}
+    )
+    await asked(
+        lambda: cluster.send("GET", path), lambda one: told_of(one).get("status") == "True", path
+    )
+    pods = (await cluster.send("GET", PODS))["items"]
+    events = await asked(
+        lambda: cluster.send("GET", EVENTS),
+        lambda found: {"FailedScheduling", "Scheduled"} <= reasons_about(found, "PodGroup"),
+        EVENTS,
+    )
+
+    assert "Unschedulable" == told_of(waits)["reason"]
+    assert "does not fit" in told_of(waits)["message"]
+    assert {None} == {pod["spec"].get("nodeName") for pod in early}
+    assert {"node-1", "node-2"} == {pod["spec"]["nodeName"] for pod in pods}
+    assert {"PodGroup", "Pod"} <= {one["regarding"]["kind"] for one in events["items"]}
+
+
+def reasons_about(events: Json, kind: str) -> set[str]:
+    return {one["reason"] for one in events["items"] if one["regarding"]["kind"] == kind}

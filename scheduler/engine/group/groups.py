@@ -306,6 +306,7 @@ class Groups:
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
             self._refuse(run.key, run.members, status, now)
+            # The group is told first, then each of those that go.
             self._writing.tell(run.planner, run.key, Stage.DISSOLVED, now)
             self._doors.dissolve(outcome.bound, run.key, outcome.message, now)
         elif outcome.victims:

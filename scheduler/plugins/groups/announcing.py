@@ -33,10 +33,11 @@ class News(msgspec.Struct, frozen=True):
     now: float
 
     @property
-    def is_whole(self) -> bool:
-        """Whether its minimum is bound, as the API server says."""
+    def is_bound(self) -> bool:
+        """Whether it is news that the group's minimum is bound, as the API server says."""
         bound = sum(not one.assumed for one in self.standing)
-        return self.size > 0 and bound >= self.size
+        is_whole = self.size > 0 and bound >= self.size
+        return is_whole and self.stage in (Stage.BOUND, Stage.CHANGED)
 
 
 def event(
@@ -59,7 +60,8 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
     else:
         calls += _condition(workload.BY_KIND[kind], obj, news)
     reporter = news.record.reporter
-    if news.stage is Stage.BOUND and news.is_whole and calls:
+    is_first = kind != coscheduling.KIND or obj.status.phase in coscheduling.BEFORE_SCHEDULED
+    if news.is_bound and calls and is_first:
         count, nodes = len(news.standing), len({one.node for one in news.standing})
         note = f"{count} pods of the group are bound to {nodes} nodes"
         calls.append(event(kind, obj, reporter, "Scheduled", "Binding", note, warns=False))
@@ -70,7 +72,7 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
 
 
 def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[Told]:
-    if news.is_whole and news.stage in (Stage.BOUND, Stage.CHANGED):
+    if news.is_bound:
         status, reason, message = "True", "Scheduled", ""
     elif news.stage in WAITS or (news.stage is Stage.HELD and news.record.message):
         status, message = "False", news.record.message[:LONGEST_MESSAGE]
@@ -86,7 +88,7 @@ def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[To
 
 def _phase(obj: Any, news: News) -> list[Told]:
     source, phase = coscheduling.SOURCE, obj.status.phase
-    if news.is_whole and news.stage in (Stage.BOUND, Stage.CHANGED):
+    if news.is_bound:
         running = sum(one.pod.status.phase == "Running" for one in news.standing)
         if phase in coscheduling.BEFORE_SCHEDULED:
             return [*source.status(obj, phase=coscheduling.SCHEDULED, scheduled=len(news.standing))]

@@ -17,7 +17,8 @@ class ClusterTopologyPlacementGroupArgs(Args):
     """Where the tree comes from, and what a solve may cost.
 
     `topology_labels` are node labels from the top level down to the one above the nodes; they count
-    when there is no topology ConfigMap. `preemption` lets groups evict pods of lower priority, `pdb`
+    when there is no topology ConfigMap. One of the words region, zone, block and rack stands for the first
+    label known for that level which all nodes carry. `preemption` lets groups evict pods of lower priority, `pdb`
     says whether disruption budgets forbid that or are violated as little as possible. No solve gets more
     time or workers than `solver` of the TrellisConfiguration allows; 0 `solver_workers` are as many.
     """

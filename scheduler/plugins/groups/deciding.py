@@ -37,6 +37,7 @@ from scheduler.plugins.groups.task import Steps, Task, solution_of
 from scheduler.plugins.groups.thinning import LeafRows
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Limits
+from scheduler.solver.mixed import MixedAnswer
 from scheduler.solver.questions import Evict, Place, Solution
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
@@ -64,7 +65,7 @@ class Decider:
         self._described = described
         self._records = records
         self._trees = trees
-        self._mixer = Mixer(solution_of)
+        self._mixer = Mixer(solution_of, self._remember_mixed)
         self._leaf_rows = LeafRows()
 
     def leaving(self, key: str) -> bool:
@@ -88,7 +89,7 @@ class Decider:
             if spec is None:
                 return unresolvable(sources.missing(key))
             tree = self._described.tree_for(spec, room.nodes)
-            check_levels(spec, tree.levels)
+            check_levels(spec, tree.levels, tree.source)
             requests = planning.requests(room.members)
         except ObjectError as error:
             self.hold(key, error.message)
@@ -251,6 +252,11 @@ class Decider:
                 f"{one.level}: {one.rule} {one.value}" if one.level else f"{one.rule} {one.value}"
                 for one in advice.conflict
             )
+
+    def _remember_mixed(self, key: str, mixed: MixedAnswer) -> None:
+        record = self._records[key]
+        record.solver_s, record.optimal = mixed.seconds, mixed.optimal
+        record.objective = record.bound = ()
 
     def _may_evict(self, task: Task, record: Record) -> bool:
         """Whether members may evict: not while the last victims are leaving, not with policy Never.

@@ -131,14 +131,15 @@ class Descriptions:
         return maps[min(ours)] if ours else None
 
     def _without(self, nodes: Nodes) -> Topology:
-        labels = self._labels
-        levels = (*(label.rpartition("/")[2] for label in labels), "node")
-        if not labels:
-            rack = nodes.label_ids(topology.RACK_LABEL)[nodes.exists]
-            if not len(rack) or int(rack.min()) < 0:
-                return topology.flat(name for _, name in _named(nodes))
-            labels, levels = (topology.RACK_LABEL,), topology.DEFAULT_LEVELS
-        return self._by_labels(nodes, labels, levels, "node labels")
+        """Return the tree of the labels that are configured, else of racks, else of all nodes."""
+        if self._labels:
+            levels = (*(label.rpartition("/")[2] for label in self._labels), "node")
+            labels = [_preset(nodes, label) or label for label in self._labels]
+            return self._by_labels(nodes, labels, levels, "node labels")
+        rack = _preset(nodes, topology.DEFAULT_LEVELS[0])
+        if not rack:
+            return topology.flat(name for _, name in _named(nodes))
+        return self._by_labels(nodes, (rack,), topology.DEFAULT_LEVELS, "node labels")
 
     def _by_labels(
         self, nodes: Nodes, labels: Sequence[str], levels: tuple[str, ...], source: str
@@ -165,3 +166,12 @@ class Descriptions:
 def _named(nodes: Nodes) -> Iterator[tuple[int, str]]:
     for row in np.flatnonzero(nodes.exists).tolist():
         yield row, nodes.name(row)
+
+
+def _preset(nodes: Nodes, level: str) -> str:
+    """Return the first label known for a level that all nodes carry, or an empty text."""
+    for label in topology.PRESETS.get(level, ()):
+        found = nodes.label_ids(label)[nodes.exists]
+        if len(found) and int(found.min()) >= 0:
+            return label
+    return ""

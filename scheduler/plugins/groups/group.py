@@ -73,9 +73,21 @@ def constraints(levels: Mapping[str, Any], where: str) -> dict[str, Constraint]:
     return {level: _constraint(rule, f"{where}.{level}") for level, rule in levels.items()}
 
 
-def check_levels(spec: GroupSpec, levels: tuple[str, ...]) -> None:
-    """Check that every level with a rule is one of the topology's; ObjectError names the first."""
-    known(spec.constraints, levels, "data.constraints")
+def check_levels(spec: GroupSpec, levels: tuple[str, ...], tree: str = "") -> None:
+    """Check that every level with a rule is one of the topology's; ObjectError names the first.
+
+    `tree` says where the topology comes from.
+    """
+    try:
+        known(spec.constraints, levels, "data.constraints")
+    except ObjectError as error:
+        origin = f" of the tree by {tree}" if tree else ""
+        text = (
+            f"{error.message}{origin}; levels come from a ConfigMap with the label sakkara.topology, or "
+            "from node labels by the argument topologyLabels of ClusterTopologyPlacementGroup, "
+            "for example [zone, rack]"
+        )
+        raise ObjectError(text) from error
 
 
 def _constraint(rule: Any, where: str) -> Constraint:

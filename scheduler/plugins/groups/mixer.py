@@ -25,10 +25,18 @@ Victims = tuple[tuple[Placed, ...], dict[str, str]]
 
 
 class Mixer:
-    """Plans groups of unlike members; `read` makes a solution of an answer, None of a bad one."""
+    """Plans groups of unlike members.
 
-    def __init__(self, read: Callable[[CallResult], Solution | None]) -> None:
+    `read` makes a solution of an answer, None of a bad one; `remember` keeps what is proven of a group.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[CallResult], Solution | None],
+        remember: Callable[[str, MixedAnswer], None],
+    ) -> None:
         self._read = read
+        self._remember = remember
 
     def placed(
         self, task: Task, limits: Limits, is_unchanged: Callable[[], bool]
@@ -46,6 +54,7 @@ class Mixer:
             mixed = self._mixed(answer)
             if mixed is None:
                 return unschedulable(f"the group {task.name} waits: no answer came from the solver")
+            self._remember(task.key, mixed)
             if mixed.outcome != "placed":
                 return self._refusal(task, mixed, why)
             nodes = mixing.assign(found, task.kinds, mixed.counts)

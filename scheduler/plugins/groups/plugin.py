@@ -84,7 +84,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._decider = Decider(
             args, handle, self._members, self._described, self._records, self._trees
         )
-        self._teller = Teller(self._members, self._records, self._trees, self._described.size_of)
+        self._teller = Teller(self._members, self._records, self._trees, self._described.spec_of)
 
     # In the queue
 
@@ -141,10 +141,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Say whether a change can help this member's group."""
         key = group_of(pod)
         if change.kind in sources.BY_KIND:
-            return any(
-                obj is not None and obj.metadata.namespace == pod.metadata.namespace
-                for obj in (change.old, change.new)
-            )
+            return sources.is_news(change.kind, change.old, change.new, pod.metadata.namespace)
         if change.kind == "Pod" and change.old is not None and group_of(change.old) == key:
             return True
         record = self._records.get(key)
@@ -203,6 +200,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return Units(mark, {key: self._unit(key) for key in keys}, is_all)
 
     def _unit(self, key: str) -> Unit:
+        """Return a group as a unit of disruption, as its description says."""
         members = tuple(self._members.standing(key))
         if not members:
             return Unit(key, Mode.SINGLE, 0, ())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from scheduler.framework.groups import GroupReport, Stage, Told, title
 from scheduler.plugins.groups import past
 from scheduler.plugins.groups.announcing import News, announce, event
+from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.life import (
     BOUND,
     FAILED,
@@ -22,10 +23,12 @@ from scheduler.plugins.groups.life import (
     status_patch,
 )
 from scheduler.plugins.groups.members import GroupMembers, group_of
-from scheduler.plugins.groups.placement import tree_of
+from scheduler.plugins.groups.placement import Seat, tree_of
 from scheduler.plugins.groups.planning import seats
 from scheduler.plugins.groups.sources import configmap
+from scheduler.plugins.groups.sources.registry import BY_KIND
 from scheduler.plugins.groups.topology import Topology
+from scheduler.state.podindex import Placed
 
 
 class Teller:
@@ -36,10 +39,10 @@ class Teller:
         members: GroupMembers,
         records: dict[str, Record],
         trees: Mapping[str, Topology],
-        sizes: Callable[[str], int],
+        specs: Callable[[str], GroupSpec | None],
     ) -> None:
         self._members = members
-        self._sizes = sizes
+        self._specs = specs
         self._records = records
         self._trees = trees
 
@@ -114,6 +117,10 @@ class Teller:
         # A member was replaced: the times of the group's first placement stay.
         return self._write(key, {name: told[name] for name in ("placement", "rank")})
 
+    def _sizes(self, key: str) -> int:
+        spec = self._specs(key)
+        return 0 if spec is None else spec.size
+
     def status(self, key: str, size: int) -> str:
         """Return a group's status: bound when all are there, else what became of its last attempt."""
         if size and len(self._members.standing(key)) >= size:
@@ -126,13 +133,16 @@ class Teller:
         record = self._records.get(key, Record())
         standing = self._members.standing(key)
         tree = self._trees.get(key)
-        namespace, _, name = key.partition("/")
+        namespace, _, name = title(key).partition("/")
+        spec = self._specs(key)
+        found = self._members.described_by(key)
+        is_waiting = self.status(key, size) != BOUND
         return GroupReport(
             namespace,
             name,
             self.status(key, size),
             size,
-            tree_of(seats(tree, standing)) if tree is not None and standing else {"root": {}},
+            tree_of(_seated(tree, standing)),
             record.optimal,
             record.objective,
             record.bound,
@@ -142,6 +152,10 @@ class Teller:
                 for one in record.victims
             ),
             record.conflict,
+            BY_KIND[found[0][0]].label if found else "",
+            size,
+            None if spec is None or spec.is_minimum else size,
+            record.message if is_waiting else "",
         )
 
     def _bound(self, key: str, record: Record, now: float) -> list[Told]:
@@ -197,7 +211,9 @@ class Teller:
             self._records.setdefault(victim, Record()).status = PREEMPTED
             note = f"Pods of the group are evicted for the group {title(key)}: {', '.join(pods)}"
             for kind, obj in self._members.described_by(victim)[:1]:
-                calls.append(event(kind, obj, record.reporter, "Preempted", "Preempting", note))
+                calls.append(
+                    event(kind, obj, record.reporter, "GroupPreempted", "Preempting", note)
+                )
             calls += self._write(victim, {"status": PREEMPTED, "preemptor": title(key)})
         return calls
 
@@ -210,3 +226,10 @@ class Teller:
         for config_map in self._members.config_maps(key)[:1]:
             calls += status_patch(config_map, short)
         return calls
+
+
+def _seated(tree: Topology | None, standing: list[Placed]) -> list[Seat]:
+    """Return the members' seats; of a group that was never planned here only the nodes are known."""
+    if tree is not None:
+        return seats(tree, standing)
+    return [Seat(one.pod.metadata.name, one.node, ()) for one in standing]

@@ -1,7 +1,7 @@
 """The tree of racks and nodes that groups are placed in, and where it comes from.
 
-In this order: the topology ConfigMap, node labels (one per level, by default `sakkara.topology.rack`
-when all nodes carry it), or a flat tree of all nodes. Units are known by their path, so two racks may
+In this order: the topology ConfigMap, node labels (one per level, by default the first of those known
+for racks that all nodes carry), or a flat tree of all nodes. Units are known by their path, so two racks may
 share a name. Pure; called by the plugin when one of these inputs has changed.
 """
 
@@ -23,6 +23,27 @@ ROOT = "root"
 DEFAULT_TREE = "default-tree"
 DEFAULT_LEVELS = ("rack", "node")
 RACK_LABEL = "sakkara.topology.rack"
+# What node labels may stand for a level that is named in one word; the first that all nodes carry
+# counts. Ours, Kubernetes' own, those of Kueue's examples, of topograph, and of the clouds.
+PRESETS: Mapping[str, tuple[str, ...]] = {
+    "region": ("topology.kubernetes.io/region",),
+    "zone": ("topology.kubernetes.io/zone",),
+    "block": (
+        "topology.trellis.dev/block",
+        "cloud.provider.com/topology-block",
+        "network.topology.nvidia.com/spine",
+        "cloud.google.com/gce-topology-block",
+        "topology.k8s.aws/network-node-layer-2",
+    ),
+    "rack": (
+        RACK_LABEL,
+        "topology.trellis.dev/rack",
+        "cloud.provider.com/topology-rack",
+        "network.topology.nvidia.com/leaf",
+        "cloud.google.com/gce-topology-subblock",
+        "topology.k8s.aws/network-node-layer-3",
+    ),
+}
 DEEPEST = 16
 MOST_UNITS = 200_000
 NAMED = 3  # how many nodes a message names

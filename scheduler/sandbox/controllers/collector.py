@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 _EMPTIED: Final = frozenset({NAMESPACES.storage, CUSTOMRESOURCEDEFINITIONS.storage})
 _VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 _CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
-_OURS: Final = frozenset({FOREGROUND, ORPHAN, _VOLUME_PROTECTION, _CLAIM_PROTECTION})
+_GROUP_PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
+_OURS: Final = frozenset(
+    {FOREGROUND, ORPHAN, _VOLUME_PROTECTION, _CLAIM_PROTECTION, _GROUP_PROTECTION}
+)
+_ENDED: Final = ("Succeeded", "Failed")
 
 
 class Collector:
@@ -160,11 +164,21 @@ class Collector:
             self._drop_finalizer(resource, owner, _CLAIM_PROTECTION)
         elif _VOLUME_PROTECTION in held and owner.obj.get("status", {}).get("phase") != "Bound":
             self._drop_finalizer(resource, owner, _VOLUME_PROTECTION)
+        elif _GROUP_PROTECTION in held and not self._has_pods(owner):
+            self._drop_finalizer(resource, owner, _GROUP_PROTECTION)
+
+    def _has_pods(self, group: Stored) -> bool:
+        """Whether a pod that has not ended names the PodGroup."""
+        return any(
+            (stored.obj["spec"].get("schedulingGroup") or {}).get("podGroupName") == group.name
+            for stored in self._store.list(PODS, group.namespace)
+            if (stored.obj.get("status") or {}).get("phase") not in _ENDED
+        )
 
     def _is_claim_used(self, claim: Stored) -> bool:
         """Whether a pod that has not ended mounts the claim."""
         for stored in self._store.list(PODS, claim.namespace):
-            if (stored.obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            if (stored.obj.get("status") or {}).get("phase") in _ENDED:
                 continue
             for volume in stored.obj["spec"].get("volumes") or ():
                 if (volume.get("persistentVolumeClaim") or {}).get("claimName") == claim.name:

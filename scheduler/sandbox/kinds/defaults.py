@@ -22,6 +22,7 @@ from scheduler.sandbox.kinds.kinds import (
     JOBS,
     NAMESPACES,
     PERSISTENTVOLUMES,
+    PODGROUPS,
     PODS,
     RESOURCECLAIMS,
     SERVICES,
@@ -65,6 +66,7 @@ _PROTECTED: Final = {
     "persistentvolumes": "kubernetes.io/pv-protection",
     "persistentvolumeclaims": "kubernetes.io/pvc-protection",
 }
+POD_GROUP_PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
 _KEPT_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
 
 
@@ -100,6 +102,11 @@ class ApiRules:
         elif resource.storage == SERVICES.storage:
             self._addresses.assign(store, obj)
             obj["status"] = {"loadBalancer": {}}
+        elif resource.storage == PODGROUPS.storage:
+            held = obj["metadata"].get("finalizers") or []
+            obj["metadata"]["finalizers"] = [*held, POD_GROUP_PROTECTION]
+            podadmission.apply_group_priority(store, obj)
+            obj["status"] = {}
         self._check(resource, obj, None, "")
 
     def prepare_update(

@@ -161,6 +161,7 @@ VOLUMEATTACHMENTS = _row(
 PRIORITYCLASSES = _row(
     "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", cluster=True
 )
+PODGROUPS = _row("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups", sub="status")
 LEASES = _row("coordination.k8s.io/v1", "Lease", "leases")
 EVENTS_V1 = _row("events.k8s.io/v1", "Event", "events", "ev", storage=EVENTS.storage)
 ENDPOINTSLICES = _row("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")

@@ -16,7 +16,7 @@ from scheduler.sandbox.api.status import (
     not_supported,
     required,
 )
-from scheduler.sandbox.kinds import deviceclaims, deviceslices, podchecks
+from scheduler.sandbox.kinds import deviceclaims, deviceslices, podchecks, podgroups
 from scheduler.sandbox.kinds.kinds import Resource
 from scheduler.sandbox.store.collection import field
 
@@ -233,6 +233,7 @@ _CHECKS: Final[dict[str, Check]] = {
     "secrets": _config,
     "nodes": _node,
     "priorityclasses.scheduling.k8s.io": _priority_class,
+    "podgroups.scheduling.k8s.io": podgroups.check,
     "storageclasses.storage.k8s.io": _storage_class,
     "poddisruptionbudgets.policy": _budget,
     "leases.coordination.k8s.io": _lease,

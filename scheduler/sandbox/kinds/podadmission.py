@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.sandbox.api.status import Object, forbidden
 from scheduler.sandbox.kinds.amounts import value
-from scheduler.sandbox.kinds.kinds import LIMITRANGES, NODES, PODS, PRIORITYCLASSES, RUNTIMECLASSES
+from scheduler.sandbox.kinds.kinds import (
+    LIMITRANGES,
+    NODES,
+    PODGROUPS,
+    PODS,
+    PRIORITYCLASSES,
+    RUNTIMECLASSES,
+)
 
 if TYPE_CHECKING:
     from scheduler.sandbox.store.store import Store
@@ -148,6 +155,32 @@ def _apply_priority(store: "Store", pod: Object) -> None:
             "PriorityClass name",
         )
     spec["preemptionPolicy"] = policy
+
+
+def apply_group_priority(store: "Store", group: Object) -> None:
+    """Resolve the priority class of a PodGroup; a number that differs from its class is refused."""
+    spec, name = group["spec"], group["metadata"].get("name", "")
+    wanted, chosen = 0, spec.get("priorityClassName")
+    found: Object | None = None
+    if chosen:
+        stored = store.find(PRIORITYCLASSES, "", chosen)
+        if stored is None:
+            raise forbidden(PODGROUPS, name, f"no PriorityClass with name {chosen} was found")
+        found = stored.obj
+    else:
+        found = _default_class(store)
+        if found is not None:
+            spec["priorityClassName"] = found["metadata"]["name"]
+    if found is not None:
+        wanted = found.get("value", 0)
+    sent = spec.get("priority")
+    if sent is not None and sent != wanted:
+        text = (
+            f"the integer value of priority ({sent}) must not be provided in pod group spec; "
+            f"priority admission controller computed {wanted} from the given PriorityClass name"
+        )
+        raise forbidden(PODGROUPS, name, text)
+    spec["priority"] = wanted
 
 
 def _default_class(store: "Store") -> Object | None:

@@ -61,6 +61,10 @@ def check_spec(spec: Object, path: str) -> list[Cause]:
         if gate.get("name") in gates:
             causes.append(Cause("FieldValueDuplicate", where, f'Duplicate value: "{gate["name"]}"'))
         gates.add(gate.get("name", ""))
+    group = spec.get("schedulingGroup")
+    if group is not None and not group.get("podGroupName"):
+        where = f"{path}.schedulingGroup.podGroupName"
+        causes.append(invalid_value(where, None, "must specify one of: `podGroupName`"))
     if spec.get("nodeName") and gates:
         causes.append(
             forbidden_field(

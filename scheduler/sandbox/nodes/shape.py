@@ -79,8 +79,9 @@ class Shape(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
         return sum(group.count for group in self.nodes)
 
 
-def plain_shape(count: int, *, zones: int = 3, nodes_per_rack: int = 16) -> Shape:
-    """`count` equal nodes over `zones` zones, in racks."""
+def plain_shape(count: int, *, zones: int = 3, largest_rack: int = 16) -> Shape:
+    """`count` equal nodes in racks of at most `largest_rack`, so small that every zone has one."""
+    nodes_per_rack = max(1, min(largest_rack, -(-count // zones)))
     width = len(str(max(count - 1, 0)))
     names = [f"zone-{chr(ord('a') + number)}" for number in range(zones)]
     group = Group(

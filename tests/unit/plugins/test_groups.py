@@ -351,3 +351,40 @@ def test_two_config_maps_for_one_group_hold_it():
     done = place(*tree(TWO_RACKS), group("g", 2), twin, *members("g", 2))
 
     assert "describe the same group" in done.pods[0].message
+
+
+@pytest.mark.parametrize("label", ["sakkara.topology.rack", "topology.trellis.dev/rack"])
+def test_racks_work_without_a_word_of_configuration(label):
+    """The sandbox's label makes racks like Sakkara's own."""
+    nodes = tree({"r0": {"a": 1, "b": 1}, "r1": {"c": 2, "d": 2}})[:-1]
+    for one, rack in zip(nodes, ("r0", "r0", "r1", "r1"), strict=True):
+        one["metadata"]["labels"] = {label: rack}
+    done = place(*nodes, group("g", 4, {"rack": {"type": "pack", "hard": True}}), *members("g", 4))
+
+    assert {"c": 2, "d": 2} == counts(done)
+
+
+def test_a_level_that_the_tree_lacks_is_told_with_what_to_set():
+    """Which levels there are, and the argument that makes others."""
+    nodes = tree({"r0": {"a": 1, "b": 1}})[:-1]
+    done = place(*nodes, group("g", 2, {"rack": {"type": "pack"}}), *members("g", 2))
+
+    message = done.pods[0].message
+    assert "(known: node)" in message
+    assert "topologyLabels" in message
+    assert "sakkara.topology" in message
+
+
+def test_levels_may_be_named_by_a_word():
+    """zone and rack stand for the labels that all nodes carry for them."""
+    nodes = tree({"r0": {"a": 1}, "r1": {"b": 1}, "r2": {"c": 1}, "r3": {"d": 1}})[:-1]
+    for number, one in enumerate(nodes):
+        one["metadata"]["labels"] = {
+            "topology.kubernetes.io/zone": "z0" if number < 1 else "z1",
+            "cloud.provider.com/topology-rack": f"r{number}",
+        }
+    named = DESIGN.replace("topologyConfigMapNameSpace: %s", "topologyLabels: [zone, rack]")
+    rules = {"zone": {"type": "pack", "hard": True}, "rack": {"max": 1, "min": 1}}
+    done = place(*nodes, group("g", 3, rules), *members("g", 3), using=setup(config=named))
+
+    assert {"b": 1, "c": 1, "d": 1} == counts(done)

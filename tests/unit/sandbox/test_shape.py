@@ -98,6 +98,14 @@ def test_plain_nodes_are_spread_over_zones_and_racks():
     assert 100 == len(addresses)
 
 
+@pytest.mark.parametrize(("count", "zones"), [(1, 1), (2, 2), (3, 3), (7, 3), (30, 3)])
+def test_few_plain_nodes_are_spread_over_the_zones_as_well(count, zones):
+    """Racks are small enough for every zone to have one."""
+    labels = [node["metadata"]["labels"] for node in nodes_of(plain_shape(count), NOW)]
+
+    assert zones == len({each["topology.kubernetes.io/zone"] for each in labels})
+
+
 @pytest.mark.parametrize(
     ("group", "complaint"),
     [

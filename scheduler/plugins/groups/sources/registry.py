@@ -73,6 +73,19 @@ def read(kind: str, obj: Any) -> GroupSpec | ObjectError:
         return ObjectError(f"{source.served_as} {meta.namespace}/{meta.name}: {error.message}")
 
 
+def is_news(kind: str, old: Any, new: Any, namespace: str) -> bool:
+    """Whether a change of an object says anything new of a group in `namespace`.
+
+    What is written about a group asks for nothing else: it must not wake those that wait.
+    """
+    if all(obj is None or obj.metadata.namespace != namespace for obj in (old, new)):
+        return False
+    if old is None or new is None or BY_KIND[kind].key(old) != BY_KIND[kind].key(new):
+        return True
+    before, after = read(kind, old), read(kind, new)
+    return isinstance(before, ObjectError) or isinstance(after, ObjectError) or before != after
+
+
 def missing(key: str) -> str:
     """Return what to say of a group that no object describes."""
     if key.startswith(workload.PREFIX):

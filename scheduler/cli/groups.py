@@ -1,0 +1,109 @@
+"""`trellis groups`: every group with its members, where they are, and the proof or what it waits for.
+
+What waits is planned here, by the daemon's own engine on what the user may read in the cluster or on a
+snapshot's files. Nothing is written to the cluster. With `-w` the table is printed again when it changes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler.cli.asking import be_quick, options, read_files, setups, tell
+from scheduler.cli.flags import Output
+from scheduler.cli.live import Access, look, seconds
+from scheduler.cli.printing import Column, show
+from scheduler.engine.attempt.choose import Ties
+from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.simulate import simulate
+from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader
+
+AGAIN_S = 2.0
+
+
+def groups(
+    config: str,
+    watch: bool,
+    snapshot: list[str] | None,
+    now: str,
+    kubeconfig: str,
+    context: str,
+    request_timeout: str,
+    output: Output,
+) -> int:
+    """List the groups with members, placement, proof or conflict."""
+    be_quick()
+    setup = setups(config).default
+    wanted = options(now, Ties.NAME, None, details=False)
+
+    def listed() -> dict[str, Any]:
+        if snapshot:
+            world = read_files(snapshot, None)
+        else:
+            world = _read_live(Access(kubeconfig, context, seconds(request_timeout)))
+        found = simulate(world, setup, wanted).groups
+        return {"kind": "GroupList", "items": [msgspec.to_builtins(one) for one in found]}
+
+    last: dict[str, Any] | None = None
+    while True:
+        document = listed()
+        told = {"items": [{**one, "solverSeconds": 0} for one in document["items"]]}
+        if told != last:
+            last = told
+            show(document, _COLUMNS, output)
+        if not watch or snapshot:
+            return 0
+        time.sleep(AGAIN_S)
+
+
+def _read_live(access: Access) -> Snapshot:
+    reader = SnapshotReader()
+
+    def take(page: Source) -> None:
+        reader.read(items_of(page))
+
+    seen = look(access, READ, take)
+    tell(f"notice: {notice}" for notice in seen.notices)
+    return reader.snapshot()
+
+
+def _pods(item: Mapping[str, Any]) -> str:
+    """Return how many members have a place, of how many that are needed."""
+    placed = sum(1 for _ in _leaves(item["placement"].get("root") or {}))
+    return f"{placed}/{item['minimum']}{'' if item['maximum'] else '+'}"
+
+
+def _where(item: Mapping[str, Any]) -> str:
+    """Return the topmost units that hold members, with how many are in each."""
+    units = item["placement"].get("root") or {}
+    return " ".join(f"{name}:{sum(1 for _ in _leaves(below))}" for name, below in units.items())
+
+
+def _leaves(units: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the pods of a placement, its innermost names."""
+    for name, below in units.items():
+        if below:
+            yield from _leaves(below)
+        else:
+            yield name
+
+
+def _proof(item: Mapping[str, Any]) -> str:
+    if item["conflict"]:
+        return "conflict: " + ", ".join(item["conflict"])
+    return "optimal" if item["optimal"] else ""
+
+
+_COLUMNS = (
+    Column("namespace", lambda item: item["namespace"]),
+    Column("name", lambda item: item["name"]),
+    Column("source", lambda item: item["source"]),
+    Column("status", lambda item: item["status"]),
+    Column("pods", _pods),
+    Column("where", _where),
+    Column("proof", _proof),
+    Column("message", lambda item: item["message"]),
+)

@@ -1,0 +1,92 @@
+"""PodGroups of scheduling.k8s.io: what is filled in and refused, what may not change, and how they end."""
+
+from typing import Any
+
+import pytest
+
+from tests.apiserver.api import STRATEGIC_PATCH, Api
+from tests.apiserver.manifests import container
+
+GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+BASIC: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
+WHERE = "podgroups"
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "gang": GANG,
+    "basic": BASIC,
+    "rack": {**GANG, "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]}},
+    "whole": {**GANG, "disruptionMode": "PodGroup"},
+}
+REFUSED: dict[str, dict[str, Any]] = {
+    "no-policy": {},
+    "both-policies": {"schedulingPolicy": {"basic": {}, "gang": {"minCount": 1}}},
+    "no-number": {"schedulingPolicy": {"gang": {"minCount": 0}}},
+    "two-keys": {**GANG, "schedulingConstraints": {"topology": [{"key": "a"}, {"key": "b"}]}},
+    "no-key": {**GANG, "schedulingConstraints": {"topology": [{"key": ""}]}},
+    "mode": {**GANG, "disruptionMode": "All"},
+}
+
+
+def group(spec: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": "g"}, "spec": spec}
+
+
+def member() -> dict[str, Any]:
+    spec = {"schedulingGroup": {"podGroupName": "g"}, "containers": [container()]}
+    return {"metadata": {"name": "p"}, "spec": spec}
+
+
+def said(status: str, reason: str) -> dict[str, Any]:
+    condition = {
+        "type": "PodGroupScheduled",
+        "status": status,
+        "reason": reason,
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    return {"status": {"conditions": [condition]}}
+
+
+@pytest.mark.parametrize("what", ACCEPTED)
+async def test_a_group_is_completed(api: Api, what: str):
+    """Mode and priority are filled in, and a finalizer protects it."""
+    assert 201 == (await api.post(WHERE, group(ACCEPTED[what]))).code
+
+
+@pytest.mark.parametrize("what", REFUSED)
+async def test_an_invalid_group_is_refused(api: Api, what: str):
+    """422 in the server's words."""
+    assert 422 == (await api.post(WHERE, group(REFUSED[what]))).code
+
+
+async def test_a_groups_spec_does_not_change(api: Api):
+    """Not even the number of pods that it needs; its conditions do, by their type."""
+    await api.post(WHERE, group(GANG), record=False)
+    grown = await api.patch(f"{WHERE}/g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}})
+    await api.patch(f"{WHERE}/g/status", said("False", "Unschedulable"), STRATEGIC_PATCH)
+    told = await api.patch(f"{WHERE}/g/status", said("True", "Scheduled"), STRATEGIC_PATCH)
+
+    assert 422 == grown.code
+    (condition,) = told.body["status"]["conditions"]
+    assert "True" == condition["status"]
+
+
+async def test_a_pod_names_its_group(api: Api):
+    """The group need not exist; a reference without a name is refused."""
+    made = await api.post("pods", member(), record=False)
+    nameless = member()
+    nameless["metadata"]["name"] = "q"
+    nameless["spec"]["schedulingGroup"] = {}
+
+    assert {"podGroupName": "g"} == made.body["spec"]["schedulingGroup"]
+    assert 422 == (await api.post("pods", nameless)).code
+
+
+async def test_a_group_with_pods_stays_when_it_is_deleted(api: Api):
+    """It is marked only: a finalizer keeps it for its pods."""
+    await api.post(WHERE, group(GANG), record=False)
+    await api.post("pods", member(), record=False)
+    await api.delete(f"{WHERE}/g", record=False)
+    found = await api.get(f"{WHERE}/g", record=False)
+
+    assert 200 == found.code
+    assert "deletionTimestamp" in found.body["metadata"]

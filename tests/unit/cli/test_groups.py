@@ -1,0 +1,53 @@
+"""`trellis groups`: who is there, where, with what proof, and why the others wait."""
+
+import json
+
+import pytest
+
+from scheduler.cli.main import run
+from tests.unit.plugins.groupsworld import group, member, members, tree
+
+RACKS = {"r0": {"a": 2, "b": 2}, "r1": {"c": 1, "d": 1}}
+
+
+@pytest.fixture
+def cluster(tmp_path) -> str:
+    """A snapshot with a group that fits, one that does not, and one that runs."""
+    objects = [
+        *tree(RACKS),
+        group("fits", 3, {"rack": {"type": "pack", "hard": True}}),
+        *members("fits", 3),
+        group("large", 9),
+        *members("large", 9),
+        group("runs", 1),
+        member("runs-0", "runs", on="c"),
+    ]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return str(file)
+
+
+def test_groups_are_listed(cluster, capsys):
+    """One line each: pods of those needed, units, proof, and what the solver says of a group that waits."""
+    assert 0 == run(["groups", "--snapshot", cluster])
+    lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()}
+
+    assert "ConfigMap   Bound    3/3    r0:3    optimal" in lines["fits"]
+    assert "0/9" in lines["large"]
+    assert "does not fit" in lines["large"]
+    assert "c:1" in lines["runs"]
+
+
+def test_groups_as_a_document(cluster, capsys):
+    """The contract's fields: source, minimum, maximum, placement, proof."""
+    assert 0 == run(["groups", "--snapshot", cluster, "-o", "json"])
+    items = {one["name"]: one for one in json.loads(capsys.readouterr().out)["items"]}
+
+    fits = items["fits"]
+    assert ("ConfigMap", 3, 3, True) == (
+        fits["source"],
+        fits["minimum"],
+        fits["maximum"],
+        fits["optimal"],
+    )
+    assert {"r0"} == set(fits["placement"]["root"])
