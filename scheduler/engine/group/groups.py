@@ -32,7 +32,6 @@ from scheduler.engine.group.membership import GroupMembership
 from scheduler.engine.group.writing import Writing
 from scheduler.engine.queue.queues import QueuedPod, Queues, Where
 from scheduler.framework.calls import CallResult
-from scheduler.framework.disruption import Units
 from scheduler.framework.groups import (
     GroupPlan,
     GroupPlanner,
@@ -253,11 +252,6 @@ class Groups:
             stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
             self._counts.ended(flight.attempt, "error" if flight.is_broken else "scheduled", now)
             self._writing.tell(flight.planner, key, stage, now)
-
-    def disruption_units(self, since: int) -> Units:
-        """Return the groups that changed after a mark; any profile's plugin speaks for all pods."""
-        planner = next(iter(self._planners.values()), None)
-        return Units() if planner is None else planner.disruption_units(since)
 
     # Inside
 
