@@ -146,6 +146,8 @@ class Plugin(Generic[ArgsT]):
         add_pod: Callable[[Any, Placed, int], None]
         remove_pod: Callable[[Any, Placed, int], None]
         concerns: Callable[[Any, Placed], bool]
+        figures: Callable[[Cycle, str], tuple[str, ...]]
+        sort_key: Callable[[Any], Any]
 
     def __init__(self, args: ArgsT, handle: Handle) -> None:
         self.args = args

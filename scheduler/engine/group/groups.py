@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -229,13 +230,8 @@ class Groups:
             return
         self._writing.tell(run.planner, run.key, Stage.STARTED, now)
         self._runs[run.name] = run
-        self._suspended.begin(
-            run.name,
-            run.members[0].profile,
-            self._steps(run),
-            lambda outcome, then: self._conclude(run, outcome, then),
-            now,
-        )
+        name, profile = run.name, run.members[0].profile
+        self._suspended.begin(name, profile, self._steps(run), partial(self._conclude, run), now)
 
     def broken_off(self, key: str, now: float) -> bool:
         """Put the members back of a group whose planning was given up; return False if unknown."""
@@ -404,6 +400,6 @@ def planners(profiles: Mapping[str, Profile]) -> dict[str, GroupPlanner]:
     found: dict[str, Any] = {}
     for name, profile in profiles.items():
         for plugin in profile.plugins.values():
-            if hasattr(plugin, "plan_group"):
+            if plugin.serves("plan_group"):
                 found.setdefault(name, plugin)
     return found
