@@ -7,9 +7,10 @@ that a DeviceClass serves become a claim of their own where a node does not offe
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from itertools import count
 from typing import ClassVar
-from uuid import UUID
+from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 
@@ -40,7 +41,7 @@ from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME, class_of
 from scheduler.plugins.dynamicresources.filtering import NO_DEVICES, Filtering, Group, groups_of
 from scheduler.plugins.dynamicresources.outcomes import Outcomes
-from scheduler.plugins.dynamicresources.podclaims import CLAIM, NotReadyError, claims_of
+from scheduler.plugins.dynamicresources.podclaims import CLAIM, NotReadyError, claims_of, identity
 from scheduler.plugins.dynamicresources.prebind import PreBinding
 from scheduler.plugins.dynamicresources.requests import UnsupportedError
 from scheduler.plugins.dynamicresources.results import allocation_of
@@ -250,7 +251,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
                 found[place],
                 node,
                 self._classes,
-                lambda: str(UUID(int=cycle.random.getrandbits(128), version=4)),
+                _share_ids(cycle, claim),
             )
             extended = group.extended if place == len(devices.unallocated) else None
             self._catalog.reserve(claim, pod.metadata.uid, allocation.devices.results)
@@ -263,6 +264,13 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return None
         alone = devices.nodes.only(np.array([row], dtype=np.intp))
         return next(groups_of(pod, alone, devices), None)
+
+
+def _share_ids(cycle: Cycle, claim: ResourceClaim) -> Callable[[], str]:
+    """Return what gives out ids of shares: no other claim, and no other attempt, has the same."""
+    base = f"{identity(claim)} {cycle.pod.metadata.uid} {cycle.now}"
+    numbers = count()
+    return lambda: str(uuid5(NAMESPACE_OID, f"{base} {next(numbers)}"))
 
 
 def _to_be_made(pod: Pod, spec: ResourceClaimSpec) -> ResourceClaim:

@@ -403,3 +403,18 @@ def test_messages_have_the_text_that_kube_schedulers_have():
     assert f"0/2 nodes are available: {missing}. {no_claims}" == told(claiming("p", "c"))
     absent = '0/2 nodes are available: persistentvolumeclaim "nope" not found. not found'
     assert absent == told(using("nope"))
+
+
+def test_no_two_shares_have_one_id():
+    """Not in one claim, not in two, and not after a restart that repeats all random numbers."""
+    shared = {"name": "s", "allowMultipleAllocations": True, "capacity": {"m": {"value": "9"}}}
+    ask = {"deviceClassName": "gpu", "capacity": {"requests": {"m": "1"}}}
+    requests = [{"name": name, "exactly": ask} for name in ("a", "b")]
+    ids = []
+    for name in ("c", "e"):
+        mine = claim(name, requests=requests, finalizers=[FINALIZER])
+        daemon = world(mine, claiming("p", name), devices=[shared])
+        (write,) = daemon.run()
+        results = write.body["status"]["allocation"]["devices"]["results"]
+        ids += [one["shareID"] for one in results]
+    assert 4 == len(set(ids))
