@@ -28,7 +28,7 @@ SECTIONS: dict[str, tuple[tuple[str, ...], str]] = {
             "Names, labels and buckets are those of kube-scheduler 1.36, so that dashboards carry over. "
             "Of its names these are absent, for nothing here does what they count: `batch_*`, "
             "`get_node_hint_*`, `store_schedule_results_*` (results are not kept from pod to pod), "
-            "`resourceclaim_*`, `dra_*` (no claims are created here), `volume_*` (the binder of volumes "
+            "`volume_*` (the binder of volumes "
             "has no cache of its own) and `*async_api_call*` (its gate is off; see `trellis_effects_*`)."
         ),
     ),

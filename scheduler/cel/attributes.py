@@ -13,8 +13,10 @@ from typing import Any
 
 from scheduler.cel.run import Run, Step
 from scheduler.cel.values import (
+    EMPTY,
     NO_OVERLOAD,
     NONE,
+    DomainMap,
     Fault,
     Optional,
     UInt,
@@ -110,11 +112,18 @@ def _by_names(start: Step, names: tuple[str, ...]) -> Step:
             return value
         if type(value) is Optional:
             return _follow(run, value, tuple(Link(name) for name in names))
-        for name in names:
-            run.pay(1)
-            value, found = find(value, name) if isinstance(value, dict) else (value, False)
-            if not found:
-                return _missing(value, name)
+        for number, name in enumerate(names, 1):
+            kind = type(value)
+            if kind is dict:
+                if name in value:
+                    value = value[name]
+                    continue
+            elif kind is DomainMap:
+                value = value.get(name, EMPTY)
+                continue
+            run.pay(number)
+            return _missing(value, name)
+        run.pay(len(names))
         return value
 
     return resolve

@@ -109,6 +109,7 @@ class _Checker:
         name = node.name.removeprefix(".")
         known = self._scope.get(name)
         if known:
+            node.name = name
             node.slot = known[-1].slot
             return known[-1].type
         named = types.NAMED_TYPES.get(name)
@@ -159,7 +160,7 @@ class _Checker:
             self.check(arg)
         if node.target is None:
             return self._plain_call(node)
-        prefix = qualified_name(node.target)
+        prefix = qualified_name(node.target).removeprefix(".")
         function = FUNCTIONS.get(f"{prefix}.{node.function}") if prefix else None
         if function is not None:
             node.function = function.name

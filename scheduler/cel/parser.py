@@ -6,6 +6,15 @@ After a single token too many the parser goes on, as upstream does, so that mess
 
 from __future__ import annotations
 
+from scheduler.cel.grammar import (
+    CLOSED,
+    CONSTANTS,
+    FUNCTION_OF,
+    PRECEDENCE,
+    RESERVED,
+    STARTS,
+    start_words,
+)
 from scheduler.cel.lexer import Token, tokens
 from scheduler.cel.literals import constant
 from scheduler.cel.macros import RECEIVER_MACROS, MacroError, has
@@ -26,63 +35,6 @@ DEEPEST_NESTING = 110
 DEEPEST_TREE = 200
 LARGEST_TREE = 20_000
 
-_RESERVED = frozenset(
-    [
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "false",
-        "for",
-        "function",
-        "if",
-        "import",
-        "in",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "null",
-        "return",
-        "true",
-        "var",
-        "void",
-        "while",
-    ]
-)
-_PRECEDENCE = {
-    "||": 1,
-    "&&": 2,
-    **dict.fromkeys(("<", "<=", ">=", ">", "==", "!=", "in"), 3),
-    "+": 4,
-    "-": 4,
-    "*": 5,
-    "/": 5,
-    "%": 5,
-}
-_FUNCTION = {"in": "@in", **{sign: f"_{sign}_" for sign in _PRECEDENCE if sign != "in"}}
-_STARTS = frozenset(
-    (
-        "[",
-        "{",
-        "(",
-        ".",
-        "-",
-        "!",
-        "true",
-        "false",
-        "null",
-        "float",
-        "int",
-        "uint",
-        "string",
-        "bytes",
-        "word",
-    )
-)
-_CONSTANTS = {"true": True, "false": False, "null": None}
-
 
 def parse(text: str, problems: Problems) -> Node:
     """Return the tree of a text; CelCompileError with all that was found wrong if there is none."""
@@ -97,8 +49,10 @@ def parse(text: str, problems: Problems) -> Node:
 
 class _Parser:
     def __init__(self, text: str, problems: Problems) -> None:
+        self._text = text
         self._problems = problems
         self._tokens = tokens(text, problems)
+        self._also = ""  # what else than an operand may come next, for messages
         self._at = 0
         self._nesting = 0
 
@@ -136,7 +90,7 @@ class _Parser:
             )
             self._at += 2
             return
-        if kind == ":" and token.kind in _STARTS:
+        if kind == ":" and token.kind in STARTS:
             self._complain(token, f"missing ':' at '{token.text}'")
             return
         if token.kind == "<EOF>" and not among and kind in (")", "]"):
@@ -171,14 +125,14 @@ class _Parser:
         left = self._operand()
         while True:
             kind = self._next.kind
-            precedence = _PRECEDENCE.get(kind, 0)
+            precedence = PRECEDENCE.get(kind, 0)
             if precedence < lowest or precedence == 0:
                 return left
             if precedence <= 2:
                 left = self._logical(left, kind, precedence)
                 continue
             at = self._take().at
-            left = Call(at, _FUNCTION[kind], [left, self._binary(precedence + 1)])
+            left = Call(at, FUNCTION_OF[kind], [left, self._binary(precedence + 1)])
 
     def _logical(self, first: Node, kind: str, precedence: int) -> Node:
         """Return a chain of `&&` or `||` as a tree that is as flat as it can be."""
@@ -187,7 +141,7 @@ class _Parser:
         while self._next.kind == kind:
             operators.append(self._take().at)
             terms.append(self._binary(precedence + 1))
-        return balanced(_FUNCTION[kind], terms, operators, 0, len(operators) - 1)
+        return balanced(FUNCTION_OF[kind], terms, operators, 0, len(operators) - 1)
 
     def _operand(self) -> Node:
         """Return the next operand with its signs, fields, calls and indices."""
@@ -196,6 +150,7 @@ class _Parser:
         if kind in ("!", "-") and not self._negative_number():
             while self._next.kind == kind:
                 signs.append(self._take())
+                self._also = ""
         node = self._primary()
         while (suffix := self._next.kind) in (".", "["):
             node = self._field(node) if suffix == "." else self._index(node)
@@ -208,7 +163,7 @@ class _Parser:
         return self._next.kind == "-" and following in ("int", "float")
 
     def _primary(self) -> Node:
-        token = self._start("")
+        token = self._start()
         kind = token.kind
         if kind == "(":
             node = self.expression()
@@ -220,35 +175,29 @@ class _Parser:
             return self._map(token)
         if kind in ("word", "."):
             return self._name(token)
-        if kind in _CONSTANTS:
-            return Literal(token.at, _CONSTANTS[kind])
+        if kind in CONSTANTS:
+            return Literal(token.at, CONSTANTS[kind])
         return self._number_or_text(token)
 
-    def _start(self, more: str) -> Token:
+    def _start(self) -> Token:
         """Take a token that an operand may start with; pass over one that is too many."""
         token = self._next
-        if token.kind in _STARTS:
+        more, self._also = self._also, ""
+        if token.kind in STARTS:
             return self._take()
         following = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
-        if token.kind != "<EOF>" and following.kind in _STARTS:
-            self._complain(token, f"extraneous input '{token.text}' expecting {_starts(more)}")
+        if token.kind != "<EOF>" and following.kind in STARTS:
+            self._complain(token, f"extraneous input '{token.text}' expecting {start_words(more)}")
             self._at += 2
             return following
-        self._give_up(token, f"mismatched input '{token.text}' expecting {_starts(more)}")
+        self._give_up(token, f"mismatched input '{token.text}' expecting {start_words(more)}")
         raise AssertionError
-
-    def _peek_start(self, more: str) -> None:
-        """Complain already here if no operand starts, naming what else could come."""
-        if self._next.kind not in _STARTS:
-            following = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
-            if self._next.kind == "<EOF>" or following.kind not in _STARTS:
-                self._start(more)
 
     def _list(self, opening: Token) -> Node:
         elements: list[Node] = []
         optional: set[int] = set()
         more = "']'"
-        while self._next.kind in _STARTS or self._next.kind == "?" or not elements:
+        while self._next.kind in STARTS or self._next.kind == "?" or not elements:
             if self._next.kind in ("]", ",", "<EOF>"):
                 break
             if self._skip("?"):
@@ -284,7 +233,14 @@ class _Parser:
         found: list[Node] = []
         if self._skip(")"):
             return found
-        self._peek_start("')'")
+        token = self._next
+        if token.kind not in (*STARTS, "<EOF>") and self._tokens[self._at + 1].kind == ")":
+            self._complain(
+                token, f"extraneous input '{token.text}' expecting {start_words(CLOSED)}"
+            )
+            self._at += 2
+            return found
+        self._also = CLOSED
         found.append(self.expression())
         while self._skip(","):
             found.append(self.expression())
@@ -298,10 +254,10 @@ class _Parser:
             dot = "."
             token = self._take()
             if token.kind != "word":
-                self._give_up(token, f"mismatched input '{token.text}' expecting IDENTIFIER")
+                self._no_field(self._tokens[self._at - 2], token)
         if message := self._message(dot + token.text):
             return message
-        if token.text in _RESERVED:
+        if token.text in RESERVED:
             self._problems.add(token.at, f"reserved identifier: {token.text}")
         if self._next.kind != "(":
             return Ident(token.at, dot + token.text)
@@ -311,7 +267,7 @@ class _Parser:
             try:
                 return has(at, args)
             except MacroError as error:
-                self._problems.add(at, error.message)
+                self._problems.add(error.node.at, error.message)
                 return args[0]
         return Call(at, dot + token.text, args)
 
@@ -344,10 +300,10 @@ class _Parser:
         if token.kind == "escaped":
             self._problems.add(token.at, "unsupported syntax: '`'")
         elif token.kind != "word":
-            if token.kind in _CONSTANTS and not optional:
-                self._give_up(token, f"mismatched input '{token.text}' expecting IDENTIFIER")
-            seen = "." if token.kind == "<EOF>" else f".{token.text}"
-            self._give_up(token, f"no viable alternative at input '{seen}'")
+            if optional:
+                names = "{IDENTIFIER, ESC_IDENTIFIER}"
+                self._give_up(token, f"mismatched input '{token.text}' expecting {names}")
+            self._no_field(dot, token)
         self._take()
         if optional:
             return Call(dot.at, "_?._", [operand, Literal(token.at, token.text)])
@@ -355,6 +311,14 @@ class _Parser:
             return Select(dot.at, operand, token.text)
         at = self._take().at
         return self._method(at, token.text, operand, self._arguments())
+
+    def _no_field(self, dot: Token, token: Token) -> None:
+        """Give up on what follows a dot and is no name."""
+        if token.kind in CONSTANTS:
+            self._give_up(token, f"mismatched input '{token.text}' expecting IDENTIFIER")
+        end = token.at + (0 if token.kind == "<EOF>" else len(token.text))
+        seen = self._text[dot.at : end].rstrip()
+        self._give_up(token, f"no viable alternative at input '{seen}'")
 
     def _method(self, at: int, name: str, target: Node, args: list[Node]) -> Node:
         expand = RECEIVER_MACROS.get((name, len(args)))
@@ -371,7 +335,7 @@ class _Parser:
     def _index(self, operand: Node) -> Node:
         at = self._take().at
         function = "_[?_]" if self._skip("?") else "_[_]"
-        self._peek_start("'?'" if function == "_[_]" else "")
+        self._also = "'?'" if function == "_[_]" else ""
         index = self.expression()
         self._expect("]")
         return Call(at, function, [operand, index])
@@ -387,13 +351,3 @@ class _Parser:
         except ValueError as error:
             self._problems.add(at, str(error))
             return Literal(at, None)
-
-
-def _starts(more: str) -> str:
-    """Return the list of what an operand may start with, as upstream writes it."""
-    closing = "')', " if more == "')'" else ""
-    question = "'?', " if more == "'?'" else ""
-    return (
-        f"{{'[', '{{', '(', {closing}'.', '-', '!', {question}'true', 'false', 'null', "
-        "NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
-    )

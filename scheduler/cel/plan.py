@@ -122,6 +122,11 @@ class _Planner:
         return self._rules[type(node)](node)
 
     def _ident(self, node: Ident) -> Planned:
+        if node.name in ("duration", "timestamp") and node.constant is not None:
+            # Upstream's checker knows these two names, its planner does not.
+            raise CelCompileError(
+                f"program instantiation failed: reference to undefined type: {node.name}"
+            )
         if node.constant is not None:
             return Planned(constant=True, value=node.constant)
         return Planned(chain=Chain(self._variable(node.slot)))

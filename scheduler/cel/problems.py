@@ -58,6 +58,8 @@ class Problems:
         head = f"ERROR: <input>:{line}:{column + 1}: {message}"
         if line < 1:
             return head
+        if not self._text:
+            return f"ERROR: <input>:{line}:0: {message}"
         # Wide characters of the text get wide signs below them, as upstream prints them.
         source = self._text.split("\n")[line - 1].replace("\t", " ")
         dots = "".join("." if ord(rune) < 0x80 else "\uff0e" for rune in source[:column])

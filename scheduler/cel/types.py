@@ -75,7 +75,7 @@ NAMED_TYPES = {
         *(BOOL, BYTES, DOUBLE, DURATION, DYN, INT, NULL, STRING, TIMESTAMP, TYPE, UINT),
         *(LIST, MAP, OPTIONAL, IP, CIDR),
     )
-}
+} | {"duration": DURATION, "timestamp": TIMESTAMP}
 
 _BY_KIND = {
     "any": "any",

@@ -44,28 +44,40 @@ _BY_CLAUSE = {
 
 def validate(tree: Node, problems: Problems) -> None:
     """Report what is wrong with the literals of a tree. Raises CelCompileError."""
-    stack: list[tuple[Node, bool]] = [(tree, False)]
+    found: list[tuple[Node, bool]] = []
+    stack = [(tree, False)]
     while stack:
         node, in_format = stack.pop()
-        if type(node) is Call:
-            _check_call(node, problems)
-            in_format = in_format or node.function == "format"
-        elif not in_format and type(node) is ListLiteral:
-            _check_list(node, problems)
-        elif not in_format and type(node) is MapLiteral:
-            _check_map(node, problems)
+        found.append((node, in_format))
+        in_format = in_format or (type(node) is Call and node.function == "format")
         stack.extend((child, in_format) for child in node.children())
+    found.reverse()  # what lies deeper comes first, then from left to right, as upstream
+    for function in ("duration", "timestamp", "matches"):
+        for node, _in_format in found:
+            if type(node) is Call and node.function == function:
+                _check_literal(node, problems)
+    for node, in_format in found:
+        if type(node) is ListLiteral and not in_format:
+            _check_list(node, problems)
+    for node, in_format in found:
+        if type(node) is MapLiteral and not in_format:
+            _check_map(node, problems)
+    for node, _in_format in found:
+        if type(node) is Call and node.function == "format":
+            _check_template(node, problems)
     problems.raise_any()
 
 
-def _check_call(node: Call, problems: Problems) -> None:
+def _check_literal(node: Call, problems: Problems) -> None:
     first = node.args[0] if node.args else None
-    if node.function in ("duration", "timestamp", "matches") and type(first) is Literal:
-        if not _readable(node.function, first.value):
-            problems.add(first.at, f"invalid {node.function} argument")
-        return
+    if type(first) is Literal and not _readable(node.function, first.value):
+        problems.add(first.at, f"invalid {node.function} argument")
+
+
+def _check_template(node: Call, problems: Problems) -> None:
+    first = node.args[0] if node.args else None
     template = node.target.value if type(node.target) is Literal else None
-    if node.function == "format" and type(first) is ListLiteral and type(template) is str:
+    if type(first) is ListLiteral and type(template) is str:
         _check_format(node, template, first.elements, problems)
 
 

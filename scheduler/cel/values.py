@@ -123,7 +123,7 @@ class GrowingMap(dict[Any, Any]):
     __slots__ = ()
 
 
-_EMPTY: Final[dict[Any, Any]] = {}
+EMPTY: Final[dict[Any, Any]] = {}
 _ABSENT: Final = Fault("absent")
 
 
@@ -147,7 +147,7 @@ def find(mapping: dict[Any, Any], key: Any) -> tuple[Any, bool]:
         return None, False
     if value is not _ABSENT:
         return value, True
-    return (_EMPTY, True) if type(mapping) is DomainMap else (None, False)
+    return (EMPTY, True) if type(mapping) is DomainMap else (None, False)
 
 
 def elements(value: Any) -> Iterator[Any] | None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.answers import Rejection, Scored
+from scheduler.framework.calls import ApiCall
 from scheduler.framework.fitmessage import Histogram, head
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import SUCCESS, Code, Status
@@ -21,6 +22,7 @@ class Decision(msgspec.Struct, frozen=True):
     `narrowed_by`. `scores` is empty when one node alone was feasible. Columns are those of the view
     that the decision was made on. `victims` go for the nominated node, chosen by the plugin
     `preempted_by`, for the pod's `group` if it speaks for one.
+    `calls` go to the API server with the decision.
     """
 
     node: str = ""
@@ -37,6 +39,7 @@ class Decision(msgspec.Struct, frozen=True):
     victims: tuple[Placed, ...] = ()
     preempted_by: str = ""
     group: str = ""
+    calls: tuple[ApiCall, ...] = ()
 
     @property
     def fits(self) -> bool:

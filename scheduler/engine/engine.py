@@ -360,9 +360,11 @@ class Engine:
         self._handle.waiting = waiting
         self._handle.on_node_warning = node_warning
         self._handle.on_missing = missing
+        self._handle.on_now = lambda: self._now
         self._handle.on_is_preempting = self.preemptions.is_running
         self._handle.on_group_members = self.groups.present
-        self._handle.on_disruption_units = self.groups.disruption_units
+        for planner in self.groups.planners[:1]:  # any profile's plugin speaks for all pods
+            self._handle.on_disruption_units = planner.disruption_units
         self._handle.on_allow = lambda uid, plugin: bindings.allow(uid, plugin, self._now)
         self._handle.on_reject = lambda uid, plugin, reason: bindings.reject(
             uid, plugin, reason, self._now

@@ -29,6 +29,7 @@ class EngineHandle:
         self.trackers: dict[TrackerKey, Tracker] = {}
         self._by_name: dict[str, TrackerKey] = {}
         self.waiting: Callable[[], Sequence[Pod]] = tuple
+        self.on_now: Callable[[], float] = float
         self.on_is_preempting: Callable[[str], bool] = _nobody_preempts
         self.on_group_members: Callable[[str, Pod], Sequence[Pod]] = _nobody_else
         self.on_disruption_units: Callable[[int], Units] = _no_groups
@@ -61,6 +62,10 @@ class EngineHandle:
                 f"not a {kind.__module__}.{kind.__qualname__}: one of the two needs another name"
             )
         return tracker
+
+    def now(self) -> float:
+        """Return the time of this turn."""
+        return self.on_now()
 
     def is_preempting(self, uid: str) -> bool:
         """Return whether evictions for this pod are under way."""

@@ -45,7 +45,15 @@ class WaitUntil(msgspec.Struct, frozen=True):
     timeout_s: float
 
 
-BindStep: TypeAlias = ApiCall | BindPod | WaitUntil
+class PodEvent(msgspec.Struct, frozen=True):
+    """Tell the pod's owner something as a normal event; there is no answer to wait for."""
+
+    reason: str
+    action: str
+    note: str
+
+
+BindStep: TypeAlias = ApiCall | BindPod | WaitUntil | PodEvent
 
 
 class Offer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -184,7 +184,7 @@ class DryRun:
         own.skipped = set(states.skipped)
         if self._follows(plugin):
             own.by_plugin[plugin.name] = self._copy(plugin, place)
-            if hasattr(plugin, "concerns"):
+            if plugin.serves("concerns"):
                 view = self._view.only(np.array([place], dtype=np.intp))
                 fits, rejected = self._run(view, own, np.ones(1, dtype=np.bool_))
                 return bool(fits[0]), self._spread(rejected, 0, place)
@@ -208,7 +208,7 @@ class DryRun:
     def _concerned(self, plugin: Any) -> BoolColumn:
         """Return the rows on which a pod moved that may concern the plugin."""
         overlay = self._overlay
-        if not hasattr(plugin, "concerns") or not self._follows(plugin):
+        if not plugin.serves("concerns") or not self._follows(plugin):
             return np.ones(len(overlay.rows), dtype=np.bool_)
         found = self._concerning.get(plugin.name)
         if found is None:
@@ -253,8 +253,8 @@ class DryRun:
 
     def _follows(self, plugin: Any) -> bool:
         return (
-            hasattr(plugin, "add_pod")
-            and hasattr(plugin, "remove_pod")
+            plugin.serves("add_pod")
+            and plugin.serves("remove_pod")
             and plugin.name in self._attempted.states.by_plugin
         )
 

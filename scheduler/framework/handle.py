@@ -42,6 +42,10 @@ class Handle(Protocol):
         """
         ...
 
+    def now(self) -> float:
+        """Return the time of this turn, in seconds since the epoch; for what is dated when written."""
+        ...
+
     def is_preempting(self, uid: str) -> bool:
         """Return whether evictions for this pod are under way; preemption's pre-enqueue asks."""
         ...

@@ -103,7 +103,9 @@ class Plugin(Generic[ArgsT]):
     `(cycle, nodes, raw) -> column`. `on_the_spot` names those of `filter` and `score` that still work
     when a profile disables `pre_filter` or `pre_score`; the framework then makes the state when it is
     needed. `unread` has, by the method that is missing, what is said where they do not.
-    `key_follows`, set by an instance, is what `key` looks at beside the pod.
+    `key_follows`, set by an instance, is what `key` looks at beside the pod. `narrowed` says that
+    `filter` must know which rows the plugins before it have left (`nodes.feasible`): what it raises is
+    about these alone.
     """
 
     name: ClassVar[str] = ""
@@ -112,6 +114,7 @@ class Plugin(Generic[ArgsT]):
     local: ClassVar[bool] = False
     on_the_spot: ClassVar[tuple[str, ...]] = ()
     unread: ClassVar[Mapping[str, str]] = {}
+    narrowed: ClassVar[bool] = False
     normalize: Any = "none"
     key_follows: tuple[Versioned, ...] = ()
 
@@ -135,7 +138,7 @@ class Plugin(Generic[ArgsT]):
         pre_score: Callable[[Cycle, Nodes], Any] | Callable[[Cycle, Nodes, Any], Any]
         score: Callable[[Cycle, Nodes], IntColumn] | Callable[[Cycle, Nodes, Any], IntColumn]
         reserve: Callable[[Cycle, str], Status | None] | Callable[[Cycle, str, Any], Status | None]
-        unreserve: Callable[[Cycle, str], None] | Callable[[Cycle, str, Any], None]
+        unreserve: Callable[[Cycle, str], Any] | Callable[[Cycle, str, Any], Any]
         permit: Callable[[Cycle, str], Status | None]
         pre_bind: Callable[[Cycle, str], Steps] | Callable[[Cycle, str, Any], Steps]
         bind: Callable[[Cycle, str], Steps]
@@ -143,6 +146,8 @@ class Plugin(Generic[ArgsT]):
         add_pod: Callable[[Any, Placed, int], None]
         remove_pod: Callable[[Any, Placed, int], None]
         concerns: Callable[[Any, Placed], bool]
+        figures: Callable[[Cycle, str], tuple[str, ...]]
+        sort_key: Callable[[Any], Any]
 
     def __init__(self, args: ArgsT, handle: Handle) -> None:
         self.args = args

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.base.arrays import BoolColumn, Rows
 from scheduler.framework.answers import Rejection
-from scheduler.framework.calls import Offer
+from scheduler.framework.calls import ApiCall, Offer
 from scheduler.framework.dryrun import Attempted
 from scheduler.framework.rowpods import Nominated
 from scheduler.framework.status import SUCCESS, Status
@@ -44,7 +44,7 @@ class PostFiltered(msgspec.Struct, frozen=True):
     `plugin`. `text` joins the pod's message when nothing was found.
     `offers` are all candidates, where they were wanted, and `choose` returns the node of the best of
     those that are left of them (at least one; their victims may have changed) and everybody who has to
-    go for it.
+    go for it. `calls` are sent in order, and nobody waits for their answers.
     """
 
     status: Status = SUCCESS
@@ -54,3 +54,4 @@ class PostFiltered(msgspec.Struct, frozen=True):
     text: str = ""
     offers: tuple[Offer, ...] = ()
     choose: Callable[[tuple[Offer, ...]], tuple[str, tuple[Placed, ...]]] | None = None
+    calls: tuple[ApiCall, ...] = ()

@@ -15,7 +15,7 @@ import msgspec
 from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.base.errors import PluginError
 from scheduler.framework.answers import PreFiltered, Rejection, Scored, States
-from scheduler.framework.calls import BindStep, CallResult
+from scheduler.framework.calls import ApiCall, BindStep, CallResult
 from scheduler.framework.concern import Concerns
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.measure import Instruments, measured
@@ -117,7 +117,8 @@ class Runner(PointLoop):
 
         def step(bound: Bound) -> bool:
             nonlocal feasible
-            rejected = self._call_filter(bound, cycle, nodes, states)
+            view = nodes.among(feasible) if bound.plugin.narrowed else nodes
+            rejected = self._call_filter(bound, cycle, view, states)
             if rejected is not None:
                 fresh = rejected.rows & feasible
                 if is_any(fresh):
@@ -172,16 +173,21 @@ class Runner(PointLoop):
         bounds = self.profile.reserve if states.asked is None else states.asked.reserve
         return self._until_rejected("reserve", bounds, cycle, node, states)
 
-    def unreserve(self, cycle: Cycle, node: str, states: States) -> None:
-        """Take all reservations back in reverse order; a plugin's exception is raised at the end."""
+    def unreserve(self, cycle: Cycle, node: str, states: States) -> tuple[ApiCall, ...]:
+        """Take all reservations back in reverse order; return the calls that undo what is written.
+
+        A plugin's exception is raised at the end.
+        """
+        calls: list[ApiCall] = []
 
         def step(bound: Bound) -> bool:
             if bound.plugin.serves("unreserve"):
-                bound.plugin.unreserve(cycle, node, *_state(bound, states))
+                calls.extend(bound.plugin.unreserve(cycle, node, *_state(bound, states)) or ())
             return False
 
         bounds = self.profile.reserve if states.asked is None else states.asked.reserve
         self._each("unreserve", bounds[::-1], step, to_the_end=True)
+        return tuple(calls)
 
     def permit(self, cycle: Cycle, node: str) -> tuple[Status, dict[str, float]]:
         """Run permit; return the status and, for each plugin that waits, its timeout in seconds."""

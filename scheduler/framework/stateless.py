@@ -18,5 +18,5 @@ _POINT = {"pre_filter": "PreFilter", "pre_score": "PreScore"}
 
 def without_state(plugin: Any, method: str) -> str:
     """Return why a plugin cannot work without what `method` would have returned."""
-    words: str = getattr(plugin, "unread", {}).get(method, _WORDS[method])
+    words: str = plugin.unread.get(method, _WORDS[method])
     return words.format(f'"{_POINT[method]}{plugin.name}"')

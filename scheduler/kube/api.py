@@ -14,6 +14,7 @@ import msgspec
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 STRATEGIC = "application/strategic-merge-patch+json"
 REQUEST_TIMEOUT_S = 30.0
 
@@ -70,6 +71,8 @@ class Api(Protocol):
         guard: Callable[[], None] | None = None,
     ) -> Response:
         """Send one request and return its outcome; `path` begins with `/` and is percent-encoded.
+
+        The answer is JSON, but for a GET whose `content_type` is PROTOBUF.
 
         `guard` is asked right before the request leaves, however long it waited for a connection;
         what it raises comes through and nothing is sent.

@@ -19,7 +19,7 @@ from yarl import URL
 from scheduler.base.clock import Clock, perf_s
 from scheduler.base.meters import Meters
 from scheduler.kube.access import Access
-from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Response, Stream, failure
+from scheduler.kube.api import JSON, PROTOBUF, REQUEST_TIMEOUT_S, Response, Stream, failure
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.http1 import header
 from scheduler.kube.limits import RateLimit
@@ -202,7 +202,10 @@ class ApiClient:
             entity = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
         else:
             entity = "\r\n" if method == "GET" else "Content-Length: 0\r\n\r\n"
-        head = f"{method} {self._base_path}{path} HTTP/1.1\r\n{self._fixed_head}{entity}"
+        fixed = self._fixed_head
+        if method == "GET" and content_type == PROTOBUF:
+            fixed = fixed.replace(f"Accept: {JSON}", f"Accept: {PROTOBUF}", 1)
+        head = f"{method} {self._base_path}{path} HTTP/1.1\r\n{fixed}{entity}"
         request = head.encode("latin-1") + body
         answer = await self._wire.exchange(request, timeout_s, guard)
         if 200 <= answer.code < 300:
@@ -215,6 +218,8 @@ class ApiClient:
     ) -> Response:
         access = self._credentials.access
         headers = self._headers(access)
+        if method == "GET" and content_type == PROTOBUF:
+            headers["Accept"] = PROTOBUF
         if body:
             headers["Content-Type"] = content_type
         limits = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)

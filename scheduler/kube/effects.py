@@ -29,7 +29,7 @@ from scheduler.engine.effects import (
     Seen,
     SetStatus,
 )
-from scheduler.kube.api import Api, Response
+from scheduler.kube.api import PROTOBUF, Api, Response
 from scheduler.kube.backoff import Backoff
 from scheduler.kube.bodies import binding, pod_path
 from scheduler.kube.eviction import Evictor
@@ -245,7 +245,10 @@ class Executor:
 
     async def _call(self, effect: Call, _submitted_at: float) -> tuple[Answer, Response]:
         """Send a plugin's request; only what was certainly not carried out is sent again."""
-        body = b"" if effect.body is None else _encode(effect.body)
+        if isinstance(effect.body, bytes):
+            body = effect.body
+        else:
+            body = b"" if effect.body is None else _encode(effect.body)
         request = Request("Call", effect.method, effect.path, body, effect.content_type)
         backoff = self._sender.backoff()
         while True:
@@ -255,5 +258,8 @@ class Executor:
             if backoff.failures + 1 >= CALL_TRIES:
                 break
             await self._sender.pause("Call", response, backoff)
-        content = _anything.decode(response.body) if response.ok and response.body else None
+        content = None
+        if response.ok and response.body:
+            is_json = effect.method != "GET" or effect.content_type != PROTOBUF
+            content = _anything.decode(response.body) if is_json else response.body
         return answer(effect.id, response, content), response

@@ -1,19 +1,56 @@
-"""Dynamic resources, as far as they decide anything here: device classes that stand for a resource.
+"""Devices as their drivers publish them: device classes and resource slices (resource.k8s.io/v1).
 
-Claims are known by name alone: pods that use them are held (DynamicResources says so), and a snapshot
-that holds claims can be read.
+Read by the plugin DynamicResources; claims for devices stand in `objects.claims`. Only what allocation
+looks at is decoded, quantities stay as written. What the API server would refuse (a slice with more
+devices than it takes) is refused here as well, so that no object can grow the tables without bound.
 """
 
 from __future__ import annotations
 
-from scheduler.objects.meta import Object, ObjectMeta
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from scheduler.objects.meta import Int64, Object, ObjectMeta
+from scheduler.objects.pod import NodeSelector
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 
+# Limits of the API (resource.k8s.io/v1): devices and counter sets of one slice; entries of any other
+# list, of which the API allows 32 or fewer; characters of an expression.
+MOST_DEVICES = 128
+MOST_COUNTER_SETS = 8
+MOST_ENTRIES = 32
+LONGEST_EXPRESSION = 10 * 1024
+
+_FEW = msgspec.Meta(max_length=MOST_ENTRIES)
+
+AmountText: TypeAlias = str | int | float
+
+
+class CELSelector(Object, frozen=True):
+    """A CEL expression that is true of the devices meant."""
+
+    expression: Annotated[str, msgspec.Meta(max_length=LONGEST_EXPRESSION)] = ""
+
+
+class DeviceSelector(Object, frozen=True):
+    """One selector; without `cel` it is of a kind that is not known here."""
+
+    cel: CELSelector | None = None
+
+
+class DeviceClassConfiguration(Object, frozen=True):
+    """Parameters for one driver, handed on as written."""
+
+    opaque: Any = None
+
 
 class DeviceClassSpec(Object, frozen=True):
-    """The extended resource that the class serves, if it names one."""
+    """What devices of the class have in common, and the extended resource it serves, if any."""
 
+    selectors: Annotated[tuple[DeviceSelector, ...], _FEW] = ()
+    config: Annotated[tuple[DeviceClassConfiguration, ...], _FEW] = ()
     extended_resource_name: str | None = None
 
 
@@ -31,7 +68,119 @@ class DeviceClass(Object, frozen=True):
         return (implicit, named) if named else (implicit,)
 
 
-class ResourceClaim(Object, frozen=True):
-    """A claim for devices."""
+class DeviceAttribute(Object, frozen=True):
+    """A value of one of four types; exactly one field is set."""
+
+    integer: Int64 | None = msgspec.field(name="int", default=None)
+    boolean: bool | None = msgspec.field(name="bool", default=None)
+    string: str | None = None
+    version: str | None = None
+
+    @property
+    def key(self) -> tuple[str, Any] | None:
+        """Return type and value: two attributes are the same if these are; None without a value."""
+        if self.string is not None:
+            return "string", self.string
+        if self.integer is not None:
+            return "int", self.integer
+        if self.boolean is not None:
+            return "bool", self.boolean
+        return None if self.version is None else ("version", self.version)
+
+
+class CapacityRange(Object, frozen=True):
+    """Amounts from `min` in steps, up to `max`."""
+
+    min: AmountText | None = None
+    max: AmountText | None = None
+    step: AmountText | None = None
+
+
+class CapacityPolicy(Object, frozen=True):
+    """Which amounts of a shared device's capacity can be asked for."""
+
+    default: AmountText | None = None
+    valid_values: Annotated[tuple[AmountText, ...], _FEW] = ()
+    valid_range: CapacityRange | None = None
+
+
+class DeviceCapacity(Object, frozen=True):
+    """An amount that a device has of something."""
+
+    value: AmountText = 0
+    request_policy: CapacityPolicy | None = None
+
+
+class Counter(Object, frozen=True):
+    """An amount of a counter."""
+
+    value: AmountText = 0
+
+
+class CounterSet(Object, frozen=True):
+    """Counters that the devices of a pool share."""
+
+    name: str = ""
+    counters: Annotated[dict[str, Counter], _FEW] = {}
+
+
+class CounterConsumption(Object, frozen=True):
+    """What a device takes of a counter set when it is allocated."""
+
+    counter_set: str = ""
+    counters: Annotated[dict[str, Counter], _FEW] = {}
+
+
+class DeviceTaint(Object, frozen=True):
+    """A taint; NoSchedule and NoExecute keep claims away that do not tolerate it."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Device(Object, frozen=True):
+    """One device; where it can be used is said here only if its slice says so."""
+
+    name: str = ""
+    attributes: Annotated[dict[str, DeviceAttribute], _FEW] = {}
+    capacity: Annotated[dict[str, DeviceCapacity], _FEW] = {}
+    consumes_counters: Annotated[tuple[CounterConsumption, ...], _FEW] = ()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool = False
+    taints: Annotated[tuple[DeviceTaint, ...], _FEW] = ()
+    binds_to_node: bool = False
+    binding_conditions: Annotated[tuple[str, ...], _FEW] = ()
+    binding_failure_conditions: Annotated[tuple[str, ...], _FEW] = ()
+    allow_multiple_allocations: bool | None = None
+
+
+class ResourcePool(Object, frozen=True):
+    """The pool of a slice: complete with `resource_slice_count` slices of its newest generation."""
+
+    name: str = ""
+    generation: Int64 = 0
+    resource_slice_count: Int64 = 0
+
+
+class ResourceSliceSpec(Object, frozen=True):
+    """Devices or counters of one driver, and the nodes that can use them."""
+
+    driver: str = ""
+    pool: ResourcePool = ResourcePool()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool = False
+    per_device_node_selection: bool = False
+    devices: Annotated[tuple[Device, ...], msgspec.Meta(max_length=MOST_DEVICES)] = ()
+    shared_counters: Annotated[
+        tuple[CounterSet, ...], msgspec.Meta(max_length=MOST_COUNTER_SETS)
+    ] = ()
+
+
+class ResourceSlice(Object, frozen=True):
+    """What a driver publishes, in parts."""
 
     metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceSliceSpec = ResourceSliceSpec()

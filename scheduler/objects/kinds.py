@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from scheduler.objects.claims import ResourceClaim, ResourceClaimTemplate
 from scheduler.objects.configmap import GROUP_KEY, TOPOLOGY_KEY, ConfigMap
-from scheduler.objects.devices import DeviceClass, ResourceClaim
+from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.network import NetworkTopology, NetworkTopologySlice
 from scheduler.objects.node import Node
@@ -140,6 +141,7 @@ WATCHED: tuple[Kind, ...] = (
     ),
     _optional("resource.k8s.io", "v1", "deviceclasses", DeviceClass, namespaced=False),
     _optional("resource.k8s.io", "v1", "resourceclaims", ResourceClaim),
+    _optional("resource.k8s.io", "v1", "resourceslices", ResourceSlice, namespaced=False),
     _optional(
         "topology.node.k8s.io",
         "v1alpha2",
@@ -156,8 +158,10 @@ WATCHED: tuple[Kind, ...] = (
     _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),
     _optional("trellis.dev", "v1alpha1", "networktopologyslices", NetworkTopologySlice),
 )
-# Fed by our own metric providers or read from a snapshot: no API server has them.
+# Never watched: fed by our own metric providers, or read from a snapshot where a simulation does what
+# a controller of the cluster would.
 FED: tuple[Kind, ...] = (
+    _optional("resource.k8s.io", "v1", "resourceclaimtemplates", ResourceClaimTemplate),
     _optional("trellis.dev", "v1alpha1", "watchermetrics", WatcherMetrics, namespaced=False),
 )
 

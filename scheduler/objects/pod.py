@@ -253,6 +253,13 @@ class ContainerStatus(Object, frozen=True):
     allocated_resources: ResourceList | None = None
 
 
+class PodResourceClaimStatus(Object, frozen=True):
+    """The claim that was made for an entry of `spec.resourceClaims`; no name says none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(Object, frozen=True):
     """The status fields that decide what a pod counts for."""
 
@@ -265,6 +272,7 @@ class PodStatus(Object, frozen=True):
     allocated_resources: ResourceList | None = None
     start_time: str | None = None
     qos_class: str = ""
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
 class PodAnnotations(Object, frozen=True):

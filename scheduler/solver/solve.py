@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 NOTHING = -(1 << 62)  # the bound of a stage of which nothing is known
 # What part of the time the exact program has before CP-SAT needs the rest; after which part of its own
 # it is judged by its pace; how many times too slow it may seem then, for the work is known roughly only.
-EXACT_PART, TRIAL, HOPELESS = 0.6, 0.25, 3.0
+# Beyond its part it goes on only when it is expected to be done within the last one of the whole time.
+EXACT_PART, TRIAL, HOPELESS, LAST_PART = 0.6, 0.25, 3.0, 0.95
 
 
 def solve(instance: Instance, limits: Limits | None = None, solver: Solver = "Auto") -> Answer:
@@ -145,7 +146,9 @@ def _exact(
 
     def late(done: float) -> bool:
         spent = begin - left_s()
-        return spent > allowed or (spent > TRIAL * allowed and spent > HOPELESS * allowed * done)
+        if spent > allowed:  # nearly done, it goes on as long as there is time at all
+            return spent > LAST_PART * limits.total_s * min(1.0, done)
+        return spent > TRIAL * allowed and spent > HOPELESS * allowed * done
 
     counts = exact.program(made, costs.scale_of(made.tree), late)
     if counts is None:

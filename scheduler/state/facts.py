@@ -119,4 +119,6 @@ def waiting_facts(old: Pod, new: Pod, *, shrank: bool) -> frozenset[str]:
         changed.append(SELF_GATES)
     if shrank:
         changed.append(SELF_REQUESTS)
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+        changed.append(SELF_CLAIMS)
     return frozenset(changed)

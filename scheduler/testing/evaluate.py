@@ -120,7 +120,7 @@ def less(
 
 def _line_up(plugin: Any, queued: Iterable[QueuedPod]) -> None:
     """Tell a plugin that keeps groups together who waits, as the queue does."""
-    for one in queued if hasattr(plugin, "enter") else ():
+    for one in queued if plugin.serves("enter") else ():
         plugin.enter(one)
 
 

@@ -167,13 +167,13 @@ def sorts_strictly(trial: Trial) -> Iterator[str]:
         return
     plugin: Any = trial.scene().plugin
     queued = [QueuedPod(pod, number, float(number % 3)) for number, pod in enumerate(trial.pods())]
-    for one in queued if hasattr(plugin, "enter") else ():
+    for one in queued if plugin.serves("enter") else ():
         plugin.enter(one)  # one that keeps groups together goes by who waits
     for first, second in product(queued, repeat=2):
         both = f"{first.pod.key} and {second.pod.key}"
         if plugin.less(first, second) and plugin.less(second, first):
             yield f"{both} are each less than the other"
-        if hasattr(plugin, "sort_key"):
+        if plugin.serves("sort_key"):
             by_key = plugin.sort_key(first) < plugin.sort_key(second)
             if bool(by_key) != bool(plugin.less(first, second)):
                 yield f"less and sort_key disagree on {both}"

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import ConfigError, InputError, TrellisError
+from scheduler.base.nesting import is_too_deep
 from scheduler.whatif.documents import items_of_objects
 from scheduler.whatif.records import Simulation
 from scheduler.whatif.setups import Setups
@@ -74,7 +75,7 @@ class Batch:
         identity = _NULL
         try:
             line.decode()  # what is skipped while decoding would come back as it is
-            case = _case.decode(line)
+            case = _case.decode(_shallow(line))
             identity = case.id
             return _encode(_Answer(identity, self._simulated(case)))
         except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
@@ -110,6 +111,13 @@ class Batch:
         if "\n" in text or ":" in text:
             return self._setups.of(text, file="config")
         return self._setups.of(self._read_file(text), file=text)
+
+
+def _shallow(line: bytes) -> bytes:
+    """Return a line whose nesting is bounded; RecursionError otherwise, on every interpreter."""
+    if is_too_deep(line):
+        raise RecursionError
+    return line
 
 
 def moment(text: str | float) -> float:

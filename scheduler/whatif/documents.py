@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler.base.errors import InputError
+from scheduler.base.nesting import is_too_deep
 from scheduler.whatif import yamltext
 
 MAX_OBJECTS: Final = 2_000_000
@@ -90,8 +91,11 @@ def items_of_objects(objects: Iterable[Any], name: str) -> Iterator[Item]:
 
 
 def _json_items(name: str, data: bytes) -> Iterator[Item]:
+    begin = data.lstrip()[:1]
+    if begin in (b"{", b"[") and is_too_deep(data):
+        raise _too_deep(name)
     try:
-        if data.lstrip()[:1] == b"{":
+        if begin == b"{":
             yield from _opened_json(name, data)
             return
         for index, raw in enumerate(_raw_list.decode(data)):

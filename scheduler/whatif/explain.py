@@ -284,7 +284,7 @@ def _each_alone(decision: Decision, attempt: Attempt) -> dict[str, dict[str, Plu
             status = next(
                 (r.rejected.status(row, r.plugin) for r in rejections if r.rows[row]), Status()
             )
-            knows = getattr(bound.plugin, "figures", None)
+            knows = bound.plugin.figures if bound.plugin.serves("figures") else None
             figures = knows(attempt.cycle, name) if knows is not None else ()
             verdict = PluginVerdict(status.code.value, status.reasons, figures)
             found.setdefault(name, {})[bound.name] = verdict

@@ -6,6 +6,7 @@ Plain data without behaviour; field order is the order in the JSON.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -32,10 +33,18 @@ class PodName(msgspec.Struct, frozen=True):
     name: str
 
 
+class ClaimResult(msgspec.Struct, frozen=True):
+    """What a claim of a pod got: `allocation` as in the claim's status."""
+
+    name: str
+    allocation: Any
+
+
 class PodResult(msgspec.Struct, frozen=True, rename="camel"):
     """A pod that was to be placed; `message` is that of its PodScheduled condition.
 
-    `nodes` is left out unless details were asked for.
+    `nodes` is left out unless details were asked for, `claims` unless the pod uses any and is placed;
+    `extended_resource_claim_status` is what is written to the pod's status.
     """
 
     namespace: str
@@ -48,6 +57,8 @@ class PodResult(msgspec.Struct, frozen=True, rename="camel"):
     nominated_node: str | None = None
     victims: tuple[PodName, ...] = ()
     nodes: tuple[NodeVerdict, ...] | msgspec.UnsetType = msgspec.UNSET
+    claims: tuple[ClaimResult, ...] | msgspec.UnsetType = msgspec.UNSET
+    extended_resource_claim_status: Any = msgspec.UNSET
 
     @property
     def key(self) -> str:

@@ -13,8 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.engine.effects import Answer, Call, Watched
+from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.kinds import WATCHED, Kind
 from scheduler.state.cluster import Cluster
+from scheduler.whatif.deviceclaims import refusal, reported
 from scheduler.whatif.volumes import VolumeController, touched
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -57,6 +59,9 @@ class Rest:
                     "the object has been modified; please apply your changes to the latest version"
                 )
                 return Answer(call.id, 409, "Conflict", text), []
+            text = refusal(obj) if isinstance(obj, ResourceClaim) else ""
+            if text:
+                return Answer(call.id, 422, "Invalid", text), []
             if obj != old:
                 obj = touched(obj, version)
         except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
@@ -86,6 +91,9 @@ class Rest:
     def _written(self, call: Call, kind: Kind, obj: Any, verb: str) -> tuple[Answer, list[Watched]]:
         events = [Watched(kind.kind, verb, obj)] if verb else []
         events += self._volumes.after(kind.kind, obj)
+        report = reported(obj) if isinstance(obj, ResourceClaim) else None
+        if report is not None:
+            events.append(report)
         return Answer(call.id, 200, body=_plain(kind, obj)), events
 
     def _named(self, path: str) -> tuple[Kind, str] | None:
@@ -141,8 +149,12 @@ def _changed(call: Call, old: dict[str, Any]) -> Any:
 def _merged(old: Any, patch: Any, *, by_type: bool, field: str = "") -> Any:
     """Return `old` with a merge patch applied; null takes a field away.
 
-    `by_type` merges conditions by their type, as a strategic patch does; other lists are replaced.
+    `by_type` merges conditions by their type, as a strategic patch does, and takes entries away by uid
+    where it says so; other lists are replaced.
     """
+    if by_type and isinstance(patch, list) and patch and all("$patch" in one for one in patch):
+        gone = {one["uid"] for one in patch}
+        return [one for one in old or () if one.get("uid") not in gone]
     if by_type and field == "conditions" and isinstance(patch, list):
         known = {one["type"]: one for one in old or ()}
         known |= {one["type"]: _merged(known.get(one["type"]), one, by_type=True) for one in patch}

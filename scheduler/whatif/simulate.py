@@ -16,9 +16,11 @@ from scheduler.engine.queue.queues import QueuedPod, Where
 from scheduler.framework.groups import GroupReport
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
+from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME
+from scheduler.plugins.dynamicresources.podclaims import CLAIM, claims_of
 from scheduler.whatif.costs import network_bill
 from scheduler.whatif.gates import gate_text
-from scheduler.whatif.records import PodName, PodResult, Result, Simulation, Summary
+from scheduler.whatif.records import ClaimResult, PodName, PodResult, Result, Simulation, Summary
 from scheduler.whatif.snapshot import Snapshot
 from scheduler.whatif.stage import Options, Setup, Stage, staged, take_apart
 from scheduler.whatif.verdicts import NodeVerdict, verdicts
@@ -180,7 +182,24 @@ class _Run:
             nominated_node=nominated or None,
             victims=tuple(course.victims.values()),
             nodes=course.nodes if self.details else msgspec.UNSET,
+            claims=self._claims(now) if now is not None and is_scheduled else msgspec.UNSET,
+            extended_resource_claim_status=self.world.extended.get(uid, msgspec.UNSET),
         )
+
+    def _claims(self, pod: Pod) -> tuple[ClaimResult, ...] | msgspec.UnsetType:
+        """Return what the claims of a placed pod got, the one for extended resources last."""
+        extended = self.world.extended.get(pod.metadata.uid, {}).get("resourceClaimName")
+        if not pod.spec.resource_claims and extended is None:
+            return msgspec.UNSET
+        claims = self.engine.cluster.store.of(CLAIM)
+        found = [
+            ClaimResult(claim.metadata.name, claim.status.allocation)
+            for claim in claims_of(pod, claims)
+        ]
+        if extended is not None:
+            made = claims[f"{pod.metadata.namespace}/{extended}"]
+            found.append(ClaimResult(IN_MEMORY_NAME, made.status.allocation))
+        return tuple(found)
 
     def _outcome(self, uid: str, now: Pod | None, course: _Course) -> tuple[Result, str, str]:
         """Return a pod's result, and the reason and message of its condition."""

@@ -6,6 +6,7 @@ it of every object, as a watch would. Nothing is scheduled yet.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from scheduler.engine.engine import Engine, EngineSettings
 from scheduler.engine.queue.backoff import Backoff
 from scheduler.framework.registry import Registry
 from scheduler.objects.pod import Pod
+from scheduler.whatif.deviceclaims import CLAIM, TEMPLATE, claims_made
 from scheduler.whatif.extenders import unasked
 from scheduler.whatif.snapshot import Snapshot
 
@@ -78,11 +80,27 @@ def staged(snapshot: Snapshot, setup: Setup, options: Options) -> Stage:
     for pod in snapshot.bound:
         tell("Pod", pod, pod.key)
     pending, notices = _pending(snapshot, engine)
+    pending = _with_claims(engine, pending, tell)
     for pod in pending:
         created = parse_rfc3339(pod.metadata.creation_timestamp)
         tell("Pod", pod, pod.key, now if created is None else min(created, now))
     notices += unasked(setup.loaded.scheduler.extenders, pending)
     return Stage(engine, now, snapshot.bound, pending, snapshot.notices + notices)
+
+
+def _with_claims(
+    engine: Engine, pending: tuple[Pod, ...], tell: Callable[[str, Any, str], None]
+) -> tuple[Pod, ...]:
+    """Make the claims that pods name templates for, as the claim controller would; return the pods."""
+    templates = engine.cluster.store.of(TEMPLATE)
+    if not templates:
+        return pending
+    found = []
+    for pod, claims in claims_made(pending, templates):
+        for claim in claims:
+            tell(CLAIM, claim, claim.key)
+        found.append(pod)
+    return tuple(found)
 
 
 def take_apart(stage: Stage) -> None:

@@ -36,7 +36,15 @@ from scheduler.solver.questions import answer, read
 from scheduler.state.resources import counted, pod_requests
 from tests.property.making import with_meta, with_spec, with_status
 
-KINDS = ("Node", "Pod", "Service", "GroupConfigMap", "PodGroup")
+KINDS = (
+    "Node",
+    "Pod",
+    "Service",
+    "GroupConfigMap",
+    "PodGroup",
+    "PodGroup.v1alpha2",
+    "PodGroup.v1beta1",
+)
 DISRUPTED = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
 BOUND = PodCondition(type="PodScheduled", status="True")
 

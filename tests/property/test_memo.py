@@ -136,7 +136,9 @@ def random_change(random: Random, step: int, held: list[Pod]) -> Watched:
         labels = {"team": random.choice("xy")}
         return Watched("Namespace", "MODIFIED", Namespace(ObjectMeta("default", labels=labels)))
     if chance < 0.25:
-        made = DeviceClass(ObjectMeta("gpus"), DeviceClassSpec("example.com/gpu"))
+        made = DeviceClass(
+            ObjectMeta("gpus"), DeviceClassSpec(extended_resource_name="example.com/gpu")
+        )
         return Watched("DeviceClass", random.choice(["ADDED", "DELETED"]), made)
     if chance < 0.3:
         selector = SelectorSpec(LabelSelector({"app": random.choice("ab")}))

@@ -110,8 +110,8 @@ def test_a_pod_on_its_own_goes_before_a_group_of_three(kind: str):
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
-@example(seed=5)  # a member elsewhere keeps the preemptor away from this node's zone
-@example(seed=544)  # several members of a group are under one budget
+@example(seed=311)  # a member elsewhere keeps the preemptor away from this node's zone
+@example(seed=542)  # several members of a group are under one budget
 def test_who_goes_does_the_least_harm_of_all(seed: int):
     """Victims and node are those that trying everything finds, and groups go whole."""
     check(seed)

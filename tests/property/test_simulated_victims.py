@@ -20,12 +20,17 @@ from scheduler.plugins.intree import IN_TREE
 from tests.property import unitworld
 from tests.property.making import make_pod
 from tests.property.rig import START, Rig
-from tests.property.unitworld import CONFIG_MAP_LABEL, World, describe, objects_of
+from tests.property.unitworld import ALL, CONFIG_MAP_LABEL, SINGLE, World, describe, objects_of
 from tests.unit.whatif.asking import place
 
 REGISTRY = Registry(IN_TREE)
 PROFILES = default_config(REGISTRY).profiles
-VERSIONS = {"GroupConfigMap": ("v1", "ConfigMap"), "PodGroup": ("scheduling.x-k8s.io/v1alpha1", "")}
+VERSIONS = {
+    "GroupConfigMap": ("v1", "ConfigMap"),
+    "PodGroup": ("scheduling.x-k8s.io/v1alpha1", ""),
+    SINGLE: ("scheduling.k8s.io/v1alpha2", "PodGroup"),
+    ALL: ("scheduling.k8s.io/v1beta1", "PodGroup"),
+}
 
 Victims = dict[str, set[str]]
 
@@ -57,7 +62,7 @@ def run(world: World, pods: list[Pod], more: list[tuple[str, Any]]) -> Victims:
     assert [] == rig.faults
     found: Victims = {}
     for record in rig.api.records:
-        if record.reason == "Preempted":
+        if record.reason == "Preempted" and record.kind == "Pod":
             assert record.related is not None
             found.setdefault(record.related[1], set()).add(record.name)
     return found

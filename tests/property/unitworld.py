@@ -14,25 +14,39 @@ from scheduler.objects.configmap import GROUP_KEY, ConfigMap
 from scheduler.objects.meta import AnnotatedMeta, LabelSelector, ObjectMeta
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, PodStatus
-from scheduler.objects.podgroup import PodGroup, PodGroupSpec
+from scheduler.objects.podgroup import (
+    GangPolicy,
+    PodGroup,
+    PodGroupSpec,
+    SchedulingGroup,
+    SchedulingPolicy,
+    WorkloadGroup,
+    WorkloadGroupSpec,
+)
 from scheduler.objects.policy import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
-from tests.property.making import make_node, make_pod, with_meta
+from tests.property.making import make_node, make_pod, with_meta, with_spec
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 CONFIG_MAP_LABEL, POD_GROUP_LABEL = "sakkara.group.name", "scheduling.x-k8s.io/pod-group"
-# How a group is described; a label alone describes none.
-KINDS = ("GroupConfigMap", "PodGroup", "")
+# How a group is described; a label alone describes none. The last two are Kubernetes' own PodGroups,
+# by their mode.
+SINGLE, ALL = "PodGroup.v1alpha2", "PodGroup.v1beta1"
+KINDS = ("GroupConfigMap", "PodGroup", "", SINGLE, ALL)
+OWN = "own "
 NEVER = float("inf")
 # More victims always weigh more, as in kube-scheduler.
 ABOVE_ZERO = 2**31
 
 
 class World(NamedTuple):
-    """All there is: `described` are groups by key with the priority their objects give."""
+    """All there is: `described` are the groups that go whole, with the priority their objects give.
+
+    Such a priority counts up to that of the pods; that of Kubernetes' own groups counts by itself.
+    """
 
     nodes: Sequence[Node]
     pods: Sequence[Pod]
@@ -75,15 +89,20 @@ def world_of(random: Random, *, budgets: bool = True, leaving: bool = True) -> W
     described: dict[str, int | None] = {}
     for name, kind in groups:
         size = random.randint(1, 4)
-        label = POD_GROUP_LABEL if kind == "PodGroup" else CONFIG_MAP_LABEL
+        label = {"PodGroup": POD_GROUP_LABEL, SINGLE: "", ALL: ""}.get(kind, CONFIG_MAP_LABEL)
         base = random.choice([-5, 0, 5, 10])
         for number in range(size):
             priority = base if random.random() < 0.8 else random.choice([0, 5, 20])
-            pods.append(_pod(random, f"{name}-{number}", random.choice(names), priority, label))
-        if kind:
-            said = None if kind == "PodGroup" else random.choice([base, base, 0, 20])
-            described[f"default/{name}"] = said
-            descriptions.append((kind, describe(kind, name, size, said)))
+            pod = _pod(random, f"{name}-{number}", random.choice(names), priority, label)
+            if kind in (SINGLE, ALL):
+                pod = with_spec(pod, scheduling_group=SchedulingGroup(name))
+            pods.append(pod)
+        if not kind:
+            continue
+        said = None if kind == "PodGroup" else random.choice([base, base, 0, 20])
+        descriptions.append((kind, describe(kind, name, size, said)))
+        if kind != SINGLE:
+            described[_key(kind, name)] = said
     for number in range(random.randint(0, 5)):
         priority = random.choice([-5, 0, 0, 5, 20])
         pods.append(_pod(random, f"e{number}", random.choice(names), priority))
@@ -102,6 +121,11 @@ def describe(kind: str, name: str, size: int, priority: int | None) -> Any:
     """Return the object that describes a group."""
     if kind == "PodGroup":
         return PodGroup(AnnotatedMeta(name=name, namespace="default"), PodGroupSpec(size))
+    if kind in (SINGLE, ALL):
+        mode = "Pod" if kind == SINGLE else {"all": {}}
+        gang = SchedulingPolicy(gang=GangPolicy(size))
+        spec = WorkloadGroupSpec(gang, disruption_mode=mode, priority=priority)
+        return WorkloadGroup(ObjectMeta(name=name, namespace="default"), spec)
     meta = ObjectMeta(name=name, namespace="default", uid=f"cm-{name}", labels={GROUP_KEY: ""})
     data = {"name": name, "size": str(size), "priority": str(priority), "constraints": "{}"}
     return ConfigMap(meta, data)
@@ -124,13 +148,17 @@ def units_of(world: World) -> list[Unit]:
     for key, pods in found.items():
         said = world.described.get(key)
         lowest = min(pod.priority for pod in pods)
-        units.append(Unit(key, lowest if said is None else min(lowest, said), tuple(pods)))
+        if said is not None:
+            lowest = said if key.startswith(OWN) else min(lowest, said)
+        units.append(Unit(key, lowest, tuple(pods)))
     return units
 
 
 def group_of(pod: Pod) -> str:
     """Return the key of a pod's group, if its labels name one."""
-    labels = pod.metadata.labels
+    labels, own = pod.metadata.labels, pod.spec.scheduling_group
+    if own is not None:
+        return _key(ALL, own.pod_group_name)
     name = labels.get(CONFIG_MAP_LABEL) or labels.get(POD_GROUP_LABEL)
     return f"default/{name}" if name else ""
 
@@ -239,6 +267,10 @@ def _harm(gone: Sequence[Unit], violating: dict[str, int]) -> tuple[float, ...]:
         sum(not unit.key.startswith("pod ") for unit in gone),
         -min(unit.start for unit in gone if unit.priority == highest),
     )
+
+
+def _key(kind: str, name: str) -> str:
+    return f"{OWN if kind in (SINGLE, ALL) else ''}default/{name}"
 
 
 def _ports(pod: Pod) -> bool:

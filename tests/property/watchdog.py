@@ -213,4 +213,6 @@ def _asking(engine: Engine) -> set[str]:
         for member in run.members:
             if engine.queues.get(member.uid) is member:
                 found.add(member.uid)
+    for run in engine.groups._line:  # waits until the group before it is decided
+        found.update(one.uid for one in run.members if engine.queues.get(one.uid) is one)
     return found

@@ -52,15 +52,15 @@ async def test_a_lease_is_not_given_back_over_a_bind_on_its_way():
 
 
 async def test_a_quiet_world_is_silent():
-    """Nothing happens: in ten minutes nothing is written but the lease."""
+    """Nothing happens: in minutes nothing is written but the lease."""
     world = World(1)
     for number in range(3):
         world.node(f"n{number}")
     async with world.running():
         world.gang("g")
-        await world.pass_time(480)
+        await world.pass_time(380)
         before = {kind: world.writes.get(kind, 0) for kind in ("Pod", "Node", "PodGroup", "Event")}
-        await world.pass_time(600)
+        await world.pass_time(200)
         after = {kind: world.writes.get(kind, 0) for kind in before}
 
     assert before == after

@@ -157,6 +157,24 @@ class KubernetesRows:
         "How long deciding where a group goes took, the wait for the solver included.",
     )
 
+    # -- devices
+    resourceclaim_creates = counters(
+        "scheduler_resourceclaim_creates_total",
+        "status",
+        "Claims that the scheduler made for extended resources; status is success or failure.",
+    )
+    binding_conditions_allocations = counters(
+        "scheduler_dra_bindingconditions_allocations_total",
+        "profile driver status",
+        "Devices that had to be made ready before a pod was bound, by how that ended: success, timeout, failed.",
+    )
+    binding_conditions_wait = histograms(
+        "scheduler_dra_bindingconditions_wait_duration_seconds",
+        "profile driver status",
+        exp(0.1, 2, 14),
+        "How long a pod waited for its devices to be made ready.",
+    )
+
     # -- memory
     cache_size = gauges(
         "scheduler_cache_size",

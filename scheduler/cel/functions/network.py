@@ -18,7 +18,7 @@ from urllib.parse import unquote_plus
 from scheduler.cel import types
 from scheduler.cel.gotext import quoted
 from scheduler.cel.library import Library
-from scheduler.cel.values import Fault, Opaque
+from scheduler.cel.values import NO_OVERLOAD, Fault, Opaque
 
 Address = IPv4Address | IPv6Address
 
@@ -143,7 +143,8 @@ def _inside(network: Opaque, address: Address) -> bool:
 def _contains_ip(network: Opaque, other: Any) -> Any:
     if type(other) is str:
         other = _ip(other)
-    return other if type(other) is Fault else _inside(network, other.value)
+    # Upstream does not say why a text is no address here.
+    return NO_OVERLOAD if type(other) is Fault else _inside(network, other.value)
 
 
 def _contains_cidr(network: Opaque, other: Any) -> Any:

@@ -6,6 +6,7 @@ things: the pod (condition, event), the queues, whoever waits for room, and the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from scheduler.base.errors import PluginError
@@ -15,10 +16,12 @@ from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Call
 from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.queues import QueuedPod, Queues
+from scheduler.framework.calls import ApiCall
 from scheduler.framework.status import Code, Status
 from scheduler.state.cluster import Cluster
 
@@ -133,6 +136,9 @@ class Conclusions:
                 queued.pod, decision.nominated_node, decision.preempted_by, decision.group
             )
             self.preemptions.begin(by, decision.victims, now)
+        if decision.calls:
+            self._queues.track(queued)  # what they change at once must not go unnoticed
+            self._send(decision.calls)
         self._outbox.put(
             failure.status_patch(queued, reason, message, decision.nominated_node, now)
         )
@@ -146,11 +152,18 @@ class Conclusions:
         else:
             self._queues.failed(queued)
 
+    def _send(self, calls: Iterable[ApiCall]) -> None:
+        """Send calls to the API server whose answers nobody waits for."""
+        for one in calls:
+            self._outbox.put(
+                Call(self._outbox.new_id(), one.method, one.path, one.content_type, one.body)
+            )
+
     def _contained(self, pod: InFlight, point: str) -> None:
         """Run unreserve or post-bind; a plugin's fault there is told and changes nothing."""
         try:
             if point == "unreserve":
-                pod.runner.unreserve(pod.cycle, pod.node, pod.states)
+                self._send(pod.runner.unreserve(pod.cycle, pod.node, pod.states))
             else:
                 pod.runner.post_bind(pod.cycle, pod.node)
         except PluginError as error:

@@ -171,6 +171,8 @@ def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
     """Return `decision` with what the post-filter plugins found, or say why they found nothing."""
     if not found:
         return decision
+    calls = tuple(call for one in found for call in one.calls)
+    decision = replace(decision, calls=calls) if calls else decision
     chosen = next((one for one in found if one.status.is_success), None)
     if chosen is not None:
         nominated, victims = chosen.nominated_node, chosen.victims

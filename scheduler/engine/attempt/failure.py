@@ -9,6 +9,7 @@ import msgspec
 from scheduler.base.clock import rfc3339
 from scheduler.engine.effects import Record, SetStatus
 from scheduler.engine.queue.queues import QueuedPod
+from scheduler.framework.calls import PodEvent
 from scheduler.framework.groups import GroupEvent
 from scheduler.framework.status import Status
 from scheduler.objects.node import Node
@@ -92,6 +93,11 @@ def scheduled_event(pod: Pod, node: str, now: float) -> Record:
     """Return the event that a pod was bound."""
     note = f"Successfully assigned {pod.key} to {node}"
     return _record(pod, "Normal", "Scheduled", "Binding", note, now)
+
+
+def plain_event(pod: Pod, event: PodEvent, now: float) -> Record:
+    """Return what a plugin tells the pod's owner."""
+    return _record(pod, "Normal", event.reason, event.action, event.note, now)
 
 
 def missing_event(pod: Pod, text: str, now: float) -> Record:

@@ -16,7 +16,7 @@ import msgspec
 
 from scheduler.base.errors import PluginError
 from scheduler.base.text import go_duration
-from scheduler.engine.attempt.failure import WAITING, nomination_patch, status_patch, waiting_event
+from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.suspended import GRACE_S
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.permit import WaitingPods
@@ -25,7 +25,7 @@ from scheduler.engine.effects import Answer, AskExtender, Bind, Call, Look, Seen
 from scheduler.engine.extender.extenders import Extender, bound_through
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.hints import PREEMPTED
-from scheduler.framework.calls import ApiCall, BindPod, CallResult, WaitUntil
+from scheduler.framework.calls import ApiCall, BindPod, CallResult, PodEvent, WaitUntil
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
 
@@ -277,6 +277,9 @@ class Bindings:
             pod.deadline = min(pod.ends_at, now + TELL_AFTER_S)
             self._until[pod.uid] = asked
             self._ask_predicate(pod, asked, now)
+        elif isinstance(asked, PodEvent):
+            self._outbox.put(failure.plain_event(pod.queued.pod, asked, now))
+            self._advance(pod, CallResult(200), now)
         else:
             self._advance(pod, TypeError(f"yielded a {type(asked).__name__}"), now)
 
@@ -355,7 +358,7 @@ class Bindings:
         """Show where the pod is heading before anything slow begins."""
         if not pod.tells_nomination:
             pod.tells_nomination = True
-            self._outbox.put(nomination_patch(pod.queued, pod.node))
+            self._outbox.put(failure.nomination_patch(pod.queued, pod.node))
 
     def _tell_wait(self, pod: InFlight, until: WaitUntil, now: float) -> None:
         """Say on the pod what it is waiting for, once it takes long."""
@@ -365,8 +368,8 @@ class Bindings:
             f"node {pod.node} is chosen and its room held; waiting for up to "
             f"{go_duration(until.timeout_s)} until {', '.join(kinds)} are ready"
         )
-        self._outbox.put(status_patch(pod.queued, WAITING, text, None, now))
-        self._outbox.put(waiting_event(pod.queued.pod, text, now))
+        self._outbox.put(failure.status_patch(pod.queued, failure.WAITING, text, None, now))
+        self._outbox.put(failure.waiting_event(pod.queued.pod, text, now))
 
     def _leave_pre_bind(self, pod: InFlight, now: float) -> None:
         self.pre_bind.leave(pod.queued.pod.metadata.namespace, pod.uid, now)

@@ -57,8 +57,10 @@ class NominatedPods:
         """Return the pods nominated to `rows` of at least a priority, but for the number `own`."""
         numbers, counts, fields = self._lists.on(rows)
         kept = np.flatnonzero((fields[PRIORITY] >= priority) & (numbers != own))
-        counts = np.diff(np.searchsorted(kept, counts.cumsum()), prepend=0)
-        pods, places, fields = self._lists.pods, numbers[kept].tolist(), fields[:, kept]
+        if len(kept) < len(numbers):
+            counts = np.diff(np.searchsorted(kept, counts.cumsum()), prepend=0)
+            numbers, fields = numbers[kept], fields[:, kept]
+        pods, places = self._lists.pods, numbers.tolist()
         known = {name: fields[FIRST_AMOUNT + place] for place, name in enumerate(AMOUNTS)}
         return RowPods(rows, counts, lambda pod: pods[places[pod]], known)
 

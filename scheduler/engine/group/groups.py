@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -31,7 +32,6 @@ from scheduler.engine.group.membership import GroupMembership
 from scheduler.engine.group.writing import Writing
 from scheduler.engine.queue.queues import QueuedPod, Queues, Where
 from scheduler.framework.calls import CallResult
-from scheduler.framework.disruption import Units
 from scheduler.framework.groups import (
     GroupPlan,
     GroupPlanner,
@@ -229,13 +229,8 @@ class Groups:
             return
         self._writing.tell(run.planner, run.key, Stage.STARTED, now)
         self._runs[run.name] = run
-        self._suspended.begin(
-            run.name,
-            run.members[0].profile,
-            self._steps(run),
-            lambda outcome, then: self._conclude(run, outcome, then),
-            now,
-        )
+        name, profile = run.name, run.members[0].profile
+        self._suspended.begin(name, profile, self._steps(run), partial(self._conclude, run), now)
 
     def broken_off(self, key: str, now: float) -> bool:
         """Put the members back of a group whose planning was given up; return False if unknown."""
@@ -257,11 +252,6 @@ class Groups:
             stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
             self._counts.ended(flight.attempt, "error" if flight.is_broken else "scheduled", now)
             self._writing.tell(flight.planner, key, stage, now)
-
-    def disruption_units(self, since: int) -> Units:
-        """Return the groups that changed after a mark; any profile's plugin speaks for all pods."""
-        planner = next(iter(self._planners.values()), None)
-        return Units() if planner is None else planner.disruption_units(since)
 
     # Inside
 
@@ -405,6 +395,6 @@ def planners(profiles: Mapping[str, Profile]) -> dict[str, GroupPlanner]:
     found: dict[str, Any] = {}
     for name, profile in profiles.items():
         for plugin in profile.plugins.values():
-            if hasattr(plugin, "plan_group"):
+            if plugin.serves("plan_group"):
                 found.setdefault(name, plugin)
     return found

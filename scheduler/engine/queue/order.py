@@ -22,7 +22,7 @@ def sort_key(profiles: Mapping[str, Profile], complain: Complain) -> SortKey:
     if not sorters:
         return _by_priority
     sorter: Any = sorters[0]
-    if hasattr(sorter, "sort_key"):
+    if sorter.serves("sort_key"):
         key: SortKey = sorter.sort_key
         return key
 
@@ -42,7 +42,7 @@ def grouping(profiles: Mapping[str, Profile]) -> Grouping | None:
     for profile in profiles.values():
         for bound in profile.less:
             sorter: Any = bound.plugin
-            return sorter if hasattr(sorter, "resorted_by") else None
+            return sorter if sorter.serves("resorted_by") else None
     return None
 
 

@@ -33,7 +33,7 @@ from scheduler.plugins.groups.life import FAILED, Record
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.mixer import Mixer
 from scheduler.plugins.groups.sources import registry as sources
-from scheduler.plugins.groups.task import Steps, Task
+from scheduler.plugins.groups.task import Steps, Task, solution_of
 from scheduler.plugins.groups.thinning import LeafRows
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Limits
@@ -65,7 +65,7 @@ class Decider:
         self._described = described
         self._records = records
         self._trees = trees
-        self._mixer = Mixer(_solution, self._remember_mixed)
+        self._mixer = Mixer(solution_of, self._remember_mixed)
         self._leaf_rows = LeafRows()
 
     def leaving(self, key: str) -> bool:
@@ -164,7 +164,7 @@ class Decider:
             answer = yield self._question(site, holds=attempt > 0, advise=not site.is_thin)
             if not self._is_unchanged(key, spec):
                 return unschedulable(f"the group {task.name} changed while it was planned")
-            solution = _solution(answer)
+            solution = solution_of(answer)
             if site.is_thin and solution is not None and solution.placed.outcome == "infeasible":
                 # What would help is a question about all leaves.
                 may_be_thin = False
@@ -326,7 +326,7 @@ class Decider:
         )  # fmt: skip
         limits = self._limits(self._args.preemption_time_limit_seconds)
         answer = yield SolverCall(Evict(lineup.problem, limits), 2 * limits.total_s)
-        solution = _solution(answer)
+        solution = solution_of(answer)
         found = None if solution is None else solution.victims
         if found is None or found.outcome != "placed":
             return None
@@ -387,15 +387,6 @@ def _priority(spec: GroupSpec, members: Sequence[Pod]) -> int:
         return spec.priority
     lowest = min(pod.priority for pod in members)
     return lowest if spec.priority is None else min(spec.priority, lowest)
-
-
-def _solution(answer: CallResult) -> Solution | None:
-    """Return the solver's answer, None when it gave none."""
-    if answer.code != 200:
-        return None
-    if isinstance(answer.body, Solution):
-        return answer.body
-    return msgspec.convert(answer.body, Solution, str_keys=True)
 
 
 def _refusal(name: str, fits: Fits, solution: Solution, *, tried: bool) -> str:

@@ -14,6 +14,7 @@ from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.mixing import Alike
 from scheduler.plugins.groups.placement import in_order
 from scheduler.plugins.groups.topology import Topology
+from scheduler.solver.questions import Solution
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import Amounts
 
@@ -57,3 +58,12 @@ class Task(msgspec.Struct, frozen=True):
         others = len(self.room.members) - len(nodes)
         text = f"the group {self.name} has its minimum; there is no room for {others} more of it"
         return GroupPlan(nodes, message=text if others else "", hold_s=self.spec.hold_s)
+
+
+def solution_of(answer: CallResult) -> Solution | None:
+    """Return the solver's answer, None when it gave none."""
+    if answer.code != 200:
+        return None
+    if isinstance(answer.body, Solution):
+        return answer.body
+    return msgspec.convert(answer.body, Solution, str_keys=True)

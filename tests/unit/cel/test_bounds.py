@@ -43,8 +43,8 @@ HOSTILE = {
     "macros": "[1]" + ".map(x, x)" * 900 + " == []",
     "loops": nested("[1].exists(x, ", "true", ")", 600),
     "optMap doubles its target": "optional.of(1)" + ".optMap(x, x)" * 700 + ".hasValue()",
-    "types double": bound(150, "{{{x}: {x}}}", "{x} == {x}"),
-    "lists double": bound(150, "[{x}, {x}]", "{x} == {x}"),
+    "types double": bound(60, "{{{x}: {x}}}", "{x} == {x}"),
+    "lists double": bound(60, "[{x}, {x}]", "{x} == {x}"),
     "lists double apart": bound(26, "[{x} + [], {x} + []]", "dyn({x}) == dyn({x} + [])"),
     "strings double": "cel.bind(a, dyn('xxxxxxxxxxxxxxxx'), "
     + "cel.bind(a, a + a, " * 60

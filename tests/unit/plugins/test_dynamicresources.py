@@ -1,73 +1,86 @@
-"""DynamicResources: pods that need devices are held, never bound, and messages read as expected."""
+"""DynamicResources: what is rejected, what is written when, and what is taken back."""
 
 import pytest
 
-from scheduler.config import default_config
-from scheduler.engine.effects import Bind, Listed, SetStatus, Watched
-from scheduler.engine.engine import Engine
-from scheduler.framework.answers import States
-from scheduler.framework.registry import Registry
-from scheduler.framework.status import SKIP, SUCCESS, Code
+from scheduler.framework.status import SKIP, Code
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.dynamicresources import DynamicResources, DynamicResourcesArgs
-from scheduler.plugins.intree import IN_TREE
 from scheduler.plugins.noderesourcesfit import NodeResourcesFit
 from scheduler.state.change import Change
 from scheduler.testing import check_plugin, evaluate, node, pod
-from scheduler.testing.scene import NOW, Scene
+from scheduler.testing.scene import Scene
+from tests.unit.plugins.devices import (
+    Daemon,
+    allocated,
+    claim,
+    claiming,
+    gpu_class,
+    local_slice,
+)
 from tests.unit.plugins.storage import device_class, using
 
 GPU = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
 NODES = [node("plain"), node("gpus", allocatable={GPU: 4}), node("busy", allocatable={GPU: 1})]
-CLAIMING = pod("p", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "x"}]})
-HELD = "pod uses resource claims, which are not supported yet: [gpu]"
-ONLY = f"node(s) offer {GPU} only by dynamic resource allocation, which is not supported yet"
+FIELD = [node("n1"), node("n2")]
+FINALIZER = "resource.kubernetes.io/delete-protection"
+
+
+def world(*more, devices=("g0", "g1")):
+    """Return a daemon for two nodes, of which the first has devices."""
+    return Daemon(FIELD, gpu_class(), local_slice("n1", *devices), *more)
 
 
 def test_it_keeps_the_laws():
-    """The laws of all plugins hold."""
-    check_plugin(DynamicResources, pods=[CLAIMING], objects=[device_class("gpu", GPU)])
+    """The laws of all plugins hold, for pods with claims and for those with extended resources."""
+    check_plugin(
+        DynamicResources,
+        pods=[claiming("p", "c"), pod("e", requests={GPU: 1}), claiming("absent", "x")],
+        objects=[gpu_class(extendedResourceName=GPU), local_slice("n1", "g0"), claim("c")],
+    )
 
 
-def test_a_pod_with_claims_is_rejected_for_good():
-    """Before any node is looked at, and again wherever a profile could let it through."""
-    scene = Scene(DynamicResources)
-    cycle = scene.cycle(read_pod(CLAIMING))
-    got = evaluate(DynamicResources, nodes=NODES, pod=CLAIMING)
-
-    assert (Code.UNRESOLVABLE, (HELD,)) == (got.pre_filter.code, got.pre_filter.reasons)
-    assert (HELD,) == scene.runner.reserve(cycle, "plain", States()).reasons
-    with pytest.raises(StopIteration) as end:
-        next(scene.plugin.pre_bind(cycle, "plain", None))
-    assert (Code.ERROR, (HELD,)) == (end.value.value.code, end.value.value.reasons)
-
-
-def test_other_pods_pass_through():
-    """Nothing is reserved, written or scored for them."""
-    scene = Scene(DynamicResources)
-    scene.fill(NODES)
-    cycle = scene.cycle(read_pod(pod()))
-    with pytest.raises(StopIteration) as end:
-        next(scene.plugin.pre_bind(cycle, "plain", None))
-
-    assert SUCCESS == end.value.value
-    assert scene.runner.reserve(cycle, "plain", States()).is_success
+def test_pods_without_claims_pass_through():
+    """Nothing is filtered or scored for them."""
     got = evaluate(DynamicResources, nodes=NODES, pod=pod())
     assert (SKIP, {0}) == (got.pre_filter, set(got.normalized.values()))
 
 
-def test_a_resource_behind_a_class_is_not_offered():
+def test_nodes_without_devices_are_rejected_for_good():
+    """Evicting pods frees no devices."""
+    objects = [gpu_class(), local_slice("n1", "g0"), claim("c")]
+    got = evaluate(DynamicResources, nodes=FIELD, objects=objects, pod=claiming("p", "c"))
+
+    assert got.filter["n1"].is_success
+    assert (Code.UNRESOLVABLE, ("cannot allocate all claims",)) == (
+        got.filter["n2"].code,
+        got.filter["n2"].reasons,
+    )
+
+
+def test_a_profile_without_pre_filter_binds_nobody_blindly():
+    """Reserve and pre-bind refuse a pod whose claims nobody looked at."""
+    scene = Scene(DynamicResources)
+    scene.fill(FIELD, objects=[gpu_class(), claim("c")])
+    cycle = scene.cycle(read_pod(claiming("p", "c")))
+
+    assert not scene.plugin.reserve(cycle, "n1", None).is_success
+    with pytest.raises(StopIteration) as end:
+        next(scene.plugin.pre_bind(cycle, "n1", None))
+    assert end.value.value.code is Code.ERROR
+
+
+def test_a_resource_behind_a_class_needs_devices_where_no_node_names_it():
     """Nodes that offer it by themselves do; without a class NodeResourcesFit has the say."""
     wanting = pod(requests={GPU: 1})
-    behind = [device_class("gpu", GPU)]
+    behind = [gpu_class(extendedResourceName=GPU)]
 
     assert SKIP == evaluate(DynamicResources, nodes=NODES, pod=wanting).pre_filter
     got = evaluate(DynamicResources, nodes=NODES, objects=behind, pod=wanting)
-    assert {"plain": (ONLY,), "gpus": (), "busy": ()} == {
+    lacking = ("cannot allocate all claims",)
+    assert {"plain": lacking, "gpus": (), "busy": ()} == {
         n: s.reasons for n, s in got.filter.items()
     }
-    assert Code.UNRESOLVABLE == got.filter["plain"].code
     by_class = evaluate(
         DynamicResources, nodes=NODES, objects=behind, pod=pod(requests={IMPLICIT: 1})
     )
@@ -93,26 +106,246 @@ def test_the_fit_leaves_such_nodes_alone():
     } == {name: (status.code, status.reasons) for name, status in got.filter.items()}
 
 
-def test_what_wakes_a_pod():
-    """A node that offers the resource by itself; nothing helps a pod with claims."""
-    scene = Scene(DynamicResources)
-    scene.fill(objects=[device_class("gpu", GPU)])
-    wanting = read_pod(pod(requests={GPU: 1}))
+def test_a_claim_is_protected_allocated_and_reserved_in_this_order():
+    """First the finalizer, then allocation with a timestamp and the pod, each with the version seen."""
+    daemon = world(claim("c"), claiming("p", "c"))
+    (first,) = daemon.run()
+    assert ("PATCH", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c") == (
+        first.method,
+        first.path,
+    )
+    assert first.body == {
+        "metadata": {"uid": "uid-c", "resourceVersion": "5", "finalizers": [FINALIZER]}
+    }
 
-    def helps(verb, new, old=None, waiting=wanting):
-        kind = "DeviceClass" if (new or old)["kind"] == "DeviceClass" else "Node"
+    (second,) = daemon.answer(first, body=claim("c", resourceVersion="6", finalizers=[FINALIZER]))
+    assert second.path.endswith("/resourceclaims/c/status")
+    status = second.body["status"]
+    assert "6" == second.body["metadata"]["resourceVersion"]
+    assert [{"resource": "pods", "name": "p", "uid": "uid-p"}] == list(status["reservedFor"])
+    assert status["allocation"]["allocationTimestamp"]
+    assert [] == daemon.bound()
+
+    done = claim("c", status=allocated("g0", users=["p"]), resourceVersion="7")
+    assert [] == daemon.answer(second, body=done)
+    assert ["n1"] == daemon.bound()
+
+
+def test_devices_set_aside_are_nobody_elses():
+    """Before anything is written, while it is, and after the write whether the watch is behind or not."""
+    daemon = world(claim("c"), claim("e"), claiming("p", "c"), devices=["g0"])
+    (first,) = daemon.run()
+    daemon.see(claiming("q", "e"))
+    assert [] == daemon.run()
+    assert "2 cannot allocate all claims" in daemon.messages()[-1]
+    (second,) = daemon.answer(first, body=claim("c", finalizers=[FINALIZER]))
+    done = claim("c", status=allocated("g0", users=["p"]), resourceVersion="7")
+    daemon.answer(second, body=done)
+    catalog = daemon.catalog()
+    device = ("gpu.example.com", "n1", "g0")
+    assert catalog.in_use.has(device)
+    daemon.see(done, "MODIFIED")
+    assert {device: 1} == catalog.in_use.whole
+    daemon.see(claim("c", resourceVersion="8"), "MODIFIED")
+    assert {} == catalog.in_use.whole
+
+
+def test_after_a_conflict_the_claim_is_read_again():
+    """And written on top of what somebody else has changed."""
+    daemon = world(claim("c"), claiming("p", "c"))
+    (first,) = daemon.run()
+    (read,) = daemon.answer(first, 409, message="modified")
+    assert "GET" == read.method
+    (again,) = daemon.answer(read, body=claim("c", resourceVersion="9", finalizers=["other"]))
+    assert {"uid": "uid-c", "resourceVersion": "9", "finalizers": ["other", FINALIZER]} == (
+        again.body["metadata"]
+    )
+
+
+def test_a_claim_that_somebody_else_allocated_is_left_alone():
+    """The pod fails, what was set aside is free again, and nothing is overwritten."""
+    daemon = world(claim("c"), claiming("p", "c"))
+    (first,) = daemon.run()
+    (read,) = daemon.answer(first, 409, message="modified")
+    theirs = claim("c", status=allocated("g1"), resourceVersion="9")
+    assert [] == daemon.answer(read, body=theirs)
+    assert "claim default/c got allocated elsewhere in the meantime" in daemon.messages()[-1]
+    assert not daemon.catalog().in_use.whole
+
+
+def test_a_write_without_an_answer_is_looked_up():
+    """If it happened the pod goes on, with no second write."""
+    daemon = world(claim("c", finalizers=[FINALIZER]), claiming("p", "c"))
+    (write,) = daemon.run()
+    (look,) = daemon.answer(write, 0)
+    assert "GET" == look.method
+    done = claim("c", status=allocated("g0", users=["p"]), resourceVersion="7")
+    assert [] == daemon.answer(look, body=done)
+    assert ["n1"] == daemon.bound()
+
+
+def test_a_pod_that_is_not_bound_leaves_the_claims_it_was_written_to():
+    """Allocations stay, the pod goes from reservedFor; what was not written is free at once."""
+    daemon = world(claim("c", finalizers=[FINALIZER]), claim("e"), claiming("p", "c", "e"))
+    (write,) = daemon.run()
+    done = claim("c", status=allocated("g0", users=["p"]), resourceVersion="7")
+    (second,) = daemon.answer(write, body=done)
+    (undo,) = daemon.answer(second, 403, message="not allowed")
+
+    assert ("PATCH", {"reservedFor": [{"$patch": "delete", "uid": "uid-p"}]}) == (
+        undo.method,
+        undo.body["status"],
+    )
+    assert "add finalizer to claim default/e: not allowed" in daemon.messages()[-1]
+    in_use = daemon.catalog().in_use.whole
+    assert {("gpu.example.com", "n1", "g0"): 1} == in_use
+
+
+def test_a_claim_without_a_timestamp_can_still_be_shared():
+    """Allocations never change: a missing time is left missing."""
+    old = claim("c", status=allocated("g0", timestamp=None), finalizers=[FINALIZER])
+    daemon = world(old, claiming("p", "c"))
+    (write,) = daemon.run()
+    assert {"reservedFor"} == set(write.body["status"])
+
+
+def test_a_claim_in_the_way_is_freed():
+    """Where it is the pod cannot run, and nobody else uses it; one in use is left alone."""
+    away = {"nodeSelector": {"kubernetes.io/hostname": "n2"}}
+    nodes = [node("n1", labels={"kubernetes.io/hostname": "n1"})]
+    nodes.append(node("n2", labels={"kubernetes.io/hostname": "n2"}))
+    for users, wanted in (((), "deallocation of ResourceClaim completed"), (["q"], "still not")):
+        held = claim("c", status=allocated("g0", users=users))
+        daemon = Daemon(nodes, gpu_class(), local_slice("n1", "g0"), held)
+        daemon.see(claiming("p", "c", **away))
+        calls = daemon.run()
+        assert wanted in daemon.messages()[-1]
+        cleared = {"allocation": None, "reservedFor": None, "devices": None}
+        assert ([] if users else [cleared]) == [call.body["status"] for call in calls]
+
+
+def test_a_pod_waits_for_its_devices_to_be_ready():
+    """It is told so, bound when the driver reports, and not bound when the driver gives up."""
+    fabric = {"name": "f0", "bindingConditions": ["ok"], "bindingFailureConditions": ["bad"]}
+    for kind, bound in (("ok", ["n1"]), ("bad", [])):
+        daemon = world(claim("c", finalizers=[FINALIZER]), claiming("p", "c"), devices=[fabric])
+        (write,) = daemon.run()
+        status = allocated("f0", users=["p"], conditions=["ok"], timestamp="2027-01-01T00:00:00Z")
+        status["allocation"]["devices"]["results"][0]["bindingFailureConditions"] = ["bad"]
+        done = claim("c", status=status, resourceVersion="7")
+        daemon.answer(write, body=done)
+        reasons = [getattr(one, "reason", "") for one in daemon.effects]
+        assert "BindingConditionsPending" in reasons
+        daemon.see(done, "MODIFIED")
+        daemon.run()
+        assert [] == daemon.bound()
+        condition = {"type": kind, "status": "True", "reason": "R", "message": "m"}
+        report = {"driver": "gpu.example.com", "pool": "n1", "device": "f0"}
+        status = status | {"devices": [report | {"conditions": [condition]}]}
+        daemon.see(claim("c", status=status, resourceVersion="8"), "MODIFIED")
+        daemon.run()
+        assert bound == daemon.bound()
+        meters = daemon.engine.observation.meters
+        word = "success" if bound else "failed"
+        counted = meters.binding_conditions_allocations.labels("trellis", "gpu.example.com", word)
+        assert 1 == counted.value
+        if not bound:
+            text = 'device binding failed: claim=c, reason=R, message="m"'
+            assert daemon.messages()[-1].endswith(text)
+
+
+def test_a_claim_is_made_for_extended_resources():
+    """Made, protected, allocated; the pod is told which request serves which container."""
+    daemon = Daemon(FIELD, gpu_class(extendedResourceName=GPU), local_slice("n1", "g0"))
+    wanting = pod("p", requests={GPU: 1}, spec={"schedulerName": "trellis"})
+    wanting["metadata"]["uid"] = "uid-p"
+    daemon.see(wanting)
+    (make,) = daemon.run()
+    assert ("POST", "p-extended-resources-") == (make.method, make.body["metadata"]["generateName"])
+    meta = make.body["metadata"] | {"uid": "uid-made", "resourceVersion": "1"}
+    made = make.body | {"metadata": meta}
+    (protect,) = daemon.answer(make, 201, body=made)
+    (allocate,) = daemon.answer(
+        protect, body=made | {"metadata": meta | {"finalizers": [FINALIZER]}}
+    )
+    status = allocate.body["status"]
+    (tell,) = daemon.answer(allocate, body=made | {"status": status})
+    mapping = tell.body["status"]["extendedResourceClaimStatus"]
+    assert meta["name"] == mapping["resourceClaimName"]
+    assert "container-0-request-" in mapping["requestMappings"][0]["requestName"]
+    assert 1 == daemon.engine.observation.meters.resourceclaim_creates.labels("success").value
+    undo = daemon.answer(tell, 403, message="no")
+    assert ["DELETE"] == [call.method for call in undo if call.method == "DELETE"]
+
+
+def test_counters_are_shared_by_devices_of_different_nodes():
+    """What one node's device takes of them is missing for the other node's."""
+
+    def partition(node, amount):
+        consumed = [{"counterSet": "card", "counters": {"memory": {"value": amount}}}]
+        made = local_slice(node, {"name": f"part-{node}", "consumesCounters": consumed})
+        made["spec"]["pool"] = {"name": "fabric", "generation": 1, "resourceSliceCount": 3}
+        return made
+
+    counters = local_slice("n1", name="counters")
+    counters["spec"]["pool"] = {"name": "fabric", "generation": 1, "resourceSliceCount": 3}
+    del counters["spec"]["devices"]
+    counters["spec"]["sharedCounters"] = [
+        {"name": "card", "counters": {"memory": {"value": "40Gi"}}}
+    ]
+    taken = claim("t", status=allocated("part-n1", node="fabric"))
+    for amount, fits in (("10Gi", True), ("20Gi", False)):
+        objects = [gpu_class(), counters, partition("n1", "30Gi"), partition("n2", amount)]
+        objects += [taken, claim("c")]
+        got = evaluate(DynamicResources, nodes=FIELD, objects=objects, pod=claiming("p", "c"))
+        assert fits == got.filter["n2"].is_success
+        assert not got.filter["n1"].is_success
+
+
+def test_what_wakes_a_pod():
+    """Devices that come free, slices, classes, the pod's own claims; not those of others."""
+    scene = Scene(DynamicResources)
+    scene.fill(objects=[claim("c"), claim("e")])
+    waiting = read_pod(claiming("p", "c"))
+
+    def helps(verb, new, old=None):
+        kind = (new or old)["kind"]
         read = read_node if kind == "Node" else lambda raw: read_object(raw)[1]
         before, after = (read(raw) if raw else None for raw in (old, new))
         return scene.plugin.hint(Change(kind, verb, old=before, new=after), waiting)
 
     assert helps("add", NODES[1])
-    assert not helps("add", NODES[0])
-    assert helps("update", NODES[1], node("gpus"))
-    assert not helps("update", NODES[1], NODES[2])
-    assert helps("delete", None, device_class("gpu", GPU))
-    assert helps("update", device_class("gpu"), device_class("gpu", GPU))
-    assert not helps("add", device_class("gpu", GPU))
-    assert not helps("add", NODES[1], waiting=read_pod(CLAIMING))
+    assert helps("add", local_slice("n1", "g0"))
+    assert helps("add", gpu_class())
+    assert helps("add", claim("c"))
+    assert helps("update", claim("e"), claim("e", status=allocated("g0")))
+    assert not helps("add", claim("e"))
+    assert not helps("update", claim("e", status=allocated("g0")), claim("e"))
+    assert not helps("delete", None, claim("c"))
+
+
+def test_the_owner_of_a_held_pod_is_told():
+    """Of a claim that the pod names and nobody has made; then the pod waits for it in silence."""
+    daemon = world(claiming("p", "absent"))
+    daemon.run()
+    notes = [one.note for one in daemon.effects if getattr(one, "reason", "") == "MissingObject"]
+    assert ['could not find ResourceClaim "default/absent"'] == notes
+    daemon.see(claim("absent", finalizers=[FINALIZER]))
+    assert ["PATCH"] == [call.method for call in daemon.run()]
+
+
+def test_a_pod_is_held_until_its_claims_are_there():
+    """In kube-scheduler's words."""
+    scene = Scene(DynamicResources)
+    scene.fill(objects=[claim("c"), claim("gone", deletionTimestamp="2026-01-01T00:00:00Z")])
+
+    def held(*claims):
+        status = scene.plugin.pre_enqueue(read_pod(claiming("p", *claims)))
+        return "" if status is None else status.message
+
+    assert "" == held("c")
+    assert 'could not find ResourceClaim "default/x"' == held("c", "x")
+    assert 'resourceclaim "gone" is being deleted' == held("gone")
 
 
 @pytest.mark.parametrize(
@@ -131,33 +364,57 @@ def test_what_wakes_a_pod():
     ],
 )
 def test_arguments(args, faults):
-    """They are read and checked, though nothing is allocated."""
+    """They are checked as kube-scheduler checks them."""
     assert faults == list(args.validate())
 
 
-def told(waiting, *, existing=()):
-    """Return what an engine with the default profile tells a pod; it must not bind it."""
-    registry = Registry(IN_TREE)
-    engine = Engine(default_config(registry).profiles, registry)
-    engine.handle(Listed("Node", tuple(map(read_node, NODES))), NOW)
-    engine.handle(Listed("Pod", tuple(map(read_pod, existing))), NOW)
-    waiting["spec"]["schedulerName"] = "trellis"
-    engine.handle(Watched("Pod", "ADDED", read_pod(waiting)), NOW)
-    effects = engine.run(NOW, 1)
-    assert not [effect for effect in effects if isinstance(effect, Bind)]
-    (status,) = [effect for effect in effects if isinstance(effect, SetStatus)]
-    assert status.condition is not None
-    return status.condition.message
+def test_a_search_ends():
+    """A claim that asks for a combination nobody can find ends the attempt, not the scheduler."""
+    odd = [
+        {"name": f"g{i}", "attributes": {"i": {"int": i}, "root": {"int": i}}} for i in range(60)
+    ]
+    hard = claim("c")
+    ask = {"deviceClassName": "gpu", "count": 20}
+    hard["spec"]["devices"] = {
+        "requests": [{"name": "a", "exactly": ask}, {"name": "b", "exactly": ask | {"count": 10}}],
+        "constraints": [{"requests": ["b"], "matchAttribute": "gpu.example.com/root"}],
+    }
+    daemon = world(hard, claiming("p", "c"), devices=odd)
+    daemon.run()
+    assert daemon.messages()[-1].endswith("node n1: timed out trying to allocate devices")
 
 
 def test_messages_have_the_text_that_kube_schedulers_have():
     """Nothing to deallocate; or, when an earlier pre-filter rejected the pod, an error's text alone."""
-    unhelpful = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
-    no_claims = f"no new claims to deallocate, {unhelpful}"
+    unhelpful = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 
-    assert f"0/3 nodes are available: 3 Insufficient cpu. {no_claims}" == told(
+    def told(waiting):
+        daemon = world(claim("c", requests=[{"name": "r", "exactly": {"deviceClassName": "no"}}]))
+        waiting["spec"]["schedulerName"] = "trellis"
+        daemon.see(waiting)
+        daemon.run()
+        return daemon.messages()[-1]
+
+    no_claims = f"no new claims to deallocate, {unhelpful}"
+    assert f"0/2 nodes are available: 2 Insufficient cpu. {no_claims}" == told(
         pod(requests={"cpu": "99"})
     )
-    assert f"0/3 nodes are available: {HELD}. {no_claims}" == told(CLAIMING)
-    missing = '0/3 nodes are available: persistentvolumeclaim "nope" not found. not found'
-    assert missing == told(using("nope"))
+    missing = "request r: device class no does not exist"
+    assert f"0/2 nodes are available: {missing}. {no_claims}" == told(claiming("p", "c"))
+    absent = '0/2 nodes are available: persistentvolumeclaim "nope" not found. not found'
+    assert absent == told(using("nope"))
+
+
+def test_no_two_shares_have_one_id():
+    """Not in one claim, not in two, and not after a restart that repeats all random numbers."""
+    shared = {"name": "s", "allowMultipleAllocations": True, "capacity": {"m": {"value": "9"}}}
+    ask = {"deviceClassName": "gpu", "capacity": {"requests": {"m": "1"}}}
+    requests = [{"name": name, "exactly": ask} for name in ("a", "b")]
+    ids = []
+    for name in ("c", "e"):
+        mine = claim(name, requests=requests, finalizers=[FINALIZER])
+        daemon = world(mine, claiming("p", name), devices=[shared])
+        (write,) = daemon.run()
+        results = write.body["status"]["allocation"]["devices"]["results"]
+        ids += [one["shareID"] for one in results]
+    assert 4 == len(set(ids))

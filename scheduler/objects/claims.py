@@ -1,0 +1,203 @@
+"""Claims for devices: resource claims, their templates and what is allocated (resource.k8s.io/v1).
+
+Read by the plugin DynamicResources, which writes `status`. A claim is written back by patches of what
+is changed, never as a whole: parameters of drivers are kept byte for byte by the API server, and these
+structs hold only what allocation looks at.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from scheduler.objects.devices import MOST_ENTRIES, AmountText, DeviceSelector
+from scheduler.objects.meta import AnnotatedMeta, Condition, Int64, Object, ObjectMeta
+from scheduler.objects.pod import NodeSelector
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+EXACT_COUNT = "ExactCount"
+ALL = "All"
+
+# Limits of the API: results of one allocation, pods that one claim is reserved for.
+MOST_RESULTS = 32
+MOST_RESERVED = 256
+
+_FEW = msgspec.Meta(max_length=MOST_ENTRIES)
+
+
+class DeviceToleration(Object, frozen=True):
+    """A toleration of device taints; an empty effect matches all, an empty key needs Exists."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: Int64 | None = None
+
+
+class CapacityRequirements(Object, frozen=True):
+    """Amounts asked of a device's capacities, by name as the device writes it."""
+
+    requests: Annotated[dict[str, AmountText], _FEW] = {}
+
+
+class DeviceAsk(Object, frozen=True):
+    """What is asked for: how many devices, or all, of which class.
+
+    As `exactly` of a request it has no name, as one of `firstAvailable` no admin access.
+    """
+
+    name: str = ""
+    device_class_name: str = ""
+    selectors: Annotated[tuple[DeviceSelector, ...], _FEW] = ()
+    allocation_mode: str = EXACT_COUNT
+    count: Int64 = 1
+    admin_access: bool | None = None
+    tolerations: Annotated[tuple[DeviceToleration, ...], _FEW] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceRequest(Object, frozen=True):
+    """A request for one kind of device, or for the first of several kinds that can be had."""
+
+    name: str = ""
+    exactly: DeviceAsk | None = None
+    first_available: Annotated[tuple[DeviceAsk, ...], _FEW] = ()
+
+
+class DeviceConstraint(Object, frozen=True):
+    """An attribute that the devices of some requests (none named: all) share, or all differ in."""
+
+    requests: Annotated[tuple[str, ...], _FEW] = ()
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+class DeviceClaimConfiguration(Object, frozen=True):
+    """Parameters for the driver of some requests (none named: all), handed on as written."""
+
+    requests: Annotated[tuple[str, ...], _FEW] = ()
+    opaque: Any = None
+
+
+class DeviceClaim(Object, frozen=True):
+    """What a claim asks for."""
+
+    requests: Annotated[tuple[DeviceRequest, ...], _FEW] = ()
+    constraints: Annotated[tuple[DeviceConstraint, ...], _FEW] = ()
+    config: Annotated[tuple[DeviceClaimConfiguration, ...], _FEW] = ()
+
+
+class ResourceClaimSpec(Object, frozen=True):
+    """The spec of a claim; it never changes."""
+
+    devices: DeviceClaim = DeviceClaim()
+
+
+class DeviceResult(Object, frozen=True):
+    """One device that was allocated for a request (`request` or `request/alternative`)."""
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+    consumed_capacity: dict[str, AmountText] = {}
+
+
+class DeviceConfiguration(Object, frozen=True):
+    """Parameters that go with an allocation, and whether they come from the class or the claim."""
+
+    source: str = ""
+    requests: Annotated[tuple[str, ...], _FEW] = ()
+    opaque: Any = None
+
+
+class DeviceAllocation(Object, frozen=True):
+    """The devices of a claim, in the order they were found."""
+
+    results: Annotated[tuple[DeviceResult, ...], _FEW] = ()
+    config: tuple[DeviceConfiguration, ...] = ()
+
+
+class AllocationResult(Object, frozen=True):
+    """What a claim got; without a node selector it can be used everywhere."""
+
+    devices: DeviceAllocation = DeviceAllocation()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
+
+
+class ConsumerReference(Object, frozen=True):
+    """Who a claim is reserved for: a pod, or another object of `api_group`."""
+
+    api_group: str = ""
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class AllocatedDeviceStatus(Object, frozen=True):
+    """What the driver reports about an allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+    conditions: tuple[Condition, ...] = ()
+
+
+class ResourceClaimStatus(Object, frozen=True):
+    """What a claim got, and who uses it."""
+
+    allocation: AllocationResult | None = None
+    reserved_for: tuple[ConsumerReference, ...] = ()
+    devices: tuple[AllocatedDeviceStatus, ...] = ()
+
+
+class ClaimMeta(AnnotatedMeta, frozen=True):
+    """`metadata` of a claim."""
+
+    generate_name: str = ""
+    finalizers: tuple[str, ...] = ()
+
+
+class ResourceClaim(Object, frozen=True):
+    """A claim for devices."""
+
+    metadata: ClaimMeta = ClaimMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+    @property
+    def key(self) -> str:
+        """Return `namespace/name`."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+class TemplateMeta(Object, frozen=True):
+    """`metadata` that a template gives to its claims."""
+
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class ResourceClaimTemplateSpec(Object, frozen=True):
+    """What the claims of a template are made of."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
+class ResourceClaimTemplate(Object, frozen=True):
+    """A template that claims of pods are made from; only a simulation makes them itself."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()

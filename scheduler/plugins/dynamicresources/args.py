@@ -1,0 +1,24 @@
+"""Arguments of DynamicResources, as kube-scheduler's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scheduler.framework.args import Args
+from scheduler.framework.duration import Duration, canonical, seconds
+
+
+class DynamicResourcesArgs(Args):
+    """How long allocation on one node may take (0: for ever), and how long to wait for devices."""
+
+    filter_timeout: Duration = "10s"
+    binding_timeout: Duration = "10m0s"
+
+    def validate(self) -> Iterator[tuple[str, str]]:
+        """Yield what kube-scheduler refuses."""
+        if seconds(self.filter_timeout) < 0:
+            shown = canonical(self.filter_timeout)
+            yield "filterTimeout", f'Invalid value: "{shown}": must be zero or positive'
+        if seconds(self.binding_timeout) < 1:
+            shown = canonical(self.binding_timeout)
+            yield "bindingTimeout", f'Invalid value: "{shown}": must be at least 1 second'

@@ -1,0 +1,151 @@
+"""Which devices of a node an ask may take at all, whatever else the pod takes.
+
+What depends on the device and the ask alone is found out once per search: selectors (in the order in
+which kube-scheduler asks them, and only about devices that it would ask about), taints, and the amounts
+that a share would take. Nothing here knows what the search has chosen so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scheduler.objects.claims import EXACT_COUNT
+from scheduler.plugins.dynamicresources.amounts import amount
+from scheduler.plugins.dynamicresources.capacity import Taken, taken_of
+from scheduler.plugins.dynamicresources.inuse import InUse
+from scheduler.plugins.dynamicresources.pools import PoolView, Slot
+from scheduler.plugins.dynamicresources.requests import Ask
+from scheduler.plugins.dynamicresources.selectors import SelectorError
+
+
+class SearchError(Exception):
+    """What ends the whole attempt, with kube-scheduler's words."""
+
+
+class Candidates:
+    """The devices of a node by place, and what each ask can do with them.
+
+    `slots` are those of all pools that can be taken from; `pool_of` gives the place of a slot's pool.
+    """
+
+    def __init__(self, names: Sequence[str], views: Sequence[PoolView], in_use: InUse) -> None:
+        self._names = names
+        self._views = views
+        self._in_use = in_use
+        self.slots: list[Slot] = []
+        self.pool_of: list[int] = []
+        for place, view in enumerate(views):
+            if not view.fault:
+                self.slots += view.slots
+                self.pool_of += [place] * len(view.slots)
+        self._selectable: dict[tuple[int, int], bool] = {}
+        self._amounts: dict[tuple[int, int], Taken | None] = {}
+        self._shared = {
+            place for place, slot in enumerate(self.slots) if slot.device.allow_multiple_allocations
+        }
+
+    def is_selectable(self, ask: Ask, place: int) -> bool:
+        """Whether the selectors of an ask mean a device that the node can use; SearchError."""
+        found = self._selectable.get((ask.number, place))
+        if found is None:
+            found = self._selectable[ask.number, place] = self._selects(ask, self.slots[place])
+        return found
+
+    def _selects(self, ask: Ask, slot: Slot) -> bool:
+        for words, selector in ask.selectors:
+            try:
+                if not selector.matches(slot.content, slot.device, slot.id[0]):
+                    return False
+            except SelectorError as error:
+                told = words.format(claim=self._names[ask.claim])
+                raise SearchError(f"{told}{error}") from error
+        return slot.is_here
+
+    def is_known(self, ask: Ask, place: int) -> bool:
+        """Whether the selectors have been asked about a device."""
+        return (ask.number, place) in self._selectable
+
+    def is_shared(self, place: int) -> bool:
+        """Whether several claims can have shares of a device."""
+        return place in self._shared
+
+    def amounts(self, ask: Ask, place: int) -> Taken | None:
+        """Return what the ask would take of a device's capacities; None if it cannot be served."""
+        key = (ask.number, place)
+        if key not in self._amounts:
+            capacity = self.slots[place].device.capacity
+            asked = ask.spec.capacity.requests if ask.spec.capacity is not None else {}
+            self._amounts[key] = taken_of(asked, capacity) if asked or capacity else {}
+        return self._amounts[key]
+
+    def fits(self, ask: Ask, place: int) -> bool:
+        """Whether a device could serve the ask if the pod took nothing else of it.
+
+        Asks for capacity, taints and allocated shares; not the selectors.
+        """
+        slot = self.slots[place]
+        if slot.device.taints and not ask.tolerates(slot.device.taints):
+            return False
+        taken = self.amounts(ask, place)
+        return taken is not None and self.has_left(place, [taken])
+
+    def has_left(self, place: int, taken: Sequence[Taken]) -> bool:
+        """Whether a device has these amounts together beside what is allocated of it."""
+        slot = self.slots[place]
+        shares = self._in_use.shared.get(slot.id)
+        if shares is None and len(taken) == 1:
+            return True  # amounts of one ask are never more than there is
+        for name in taken[0]:
+            total = sum(one[name].nanos for one in taken)
+            if shares is not None:
+                total += shares.taken.get(name, 0)
+            if total > _offered(slot, name):
+                return False
+        return True
+
+    def has_shares(self, place: int) -> bool:
+        """Whether somebody has a share of a device."""
+        return self.slots[place].id in self._in_use.shared
+
+    def is_free(self, place: int) -> bool:
+        """Whether nobody has the whole device."""
+        return self.slots[place].id not in self._in_use.whole
+
+    def likeness(self, place: int) -> tuple[object, ...]:
+        """Return what two devices have in common that are as good as each other for any claim."""
+        slot = self.slots[place]
+        return self.pool_of[place], slot.content, slot.is_here, self._in_use.state(slot.id)
+
+    def everything(self, ask: Ask) -> list[int]:
+        """Return the devices that an ask for all means, in order; SearchError."""
+        for view in self._views:
+            if view.fault:
+                name = ask.spec.name or ask.parent
+                pool = f"{view.id[0]}/{view.id[1]}"
+                raise SearchError(
+                    f"claim {self._names[ask.claim]}, request {name}: asks for all devices, "
+                    f"but resource pool {pool} is {view.fault}"
+                )
+        found = []
+        for place in range(len(self.slots)):
+            if self.is_selectable(ask, place):
+                taken = self.amounts(ask, place)
+                if taken is not None and self.has_left(place, [taken]):
+                    found.append(place)
+        return found
+
+    def wanted(self, ask: Ask) -> list[int] | None:
+        """Return what an ask for all means, None for one that names a number; SearchError."""
+        if ask.takes_all:
+            return self.everything(ask)
+        if ask.spec.allocation_mode != EXACT_COUNT:
+            name = ask.spec.name or ask.parent
+            raise SearchError(
+                f"claim {self._names[ask.claim]}, request {name}: "
+                f"unsupported count mode {ask.spec.allocation_mode}"
+            )
+        return None
+
+
+def _offered(slot: Slot, name: str) -> int:
+    return amount(slot.device.capacity[name].value).nanos

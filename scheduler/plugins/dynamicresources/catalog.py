@@ -1,0 +1,277 @@
+"""`DeviceCatalog`: the devices of all nodes, which of them are in use, and what is being allocated.
+
+Fed by every change of a slice, claim or node; DynamicResources asks it, and tells it of allocations
+that it has decided and not written (`pending`). Nodes whose devices look alike and are used alike are in
+one situation, a number: what was found out for one of them holds for all. Pending allocations are not
+derived from the cluster: a copy, or a rebuilt catalog, has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import IdColumn
+from scheduler.base.meters import Meters
+from scheduler.objects.claims import EXTENDED_RESOURCE_CLAIM, DeviceResult, ResourceClaim
+from scheduler.objects.node import Node
+from scheduler.plugins.dynamicresources.contents import Contents
+from scheduler.plugins.dynamicresources.inuse import InUse
+from scheduler.plugins.dynamicresources.podclaims import CLAIM, identity
+from scheduler.plugins.dynamicresources.pools import PoolView
+from scheduler.plugins.dynamicresources.slices import SLICE, NodePools, Slices
+from scheduler.state.change import Change
+
+if TYPE_CHECKING:
+    from scheduler.state.cluster import Cluster
+
+# Situations are numbered anew when there are more: nodes come and go, and each use is another one.
+MOST_SITUATIONS = 65536
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """What a claim will get: `pod` (a uid) is for whom, `results` the devices."""
+
+    claim: str
+    pod: str
+    results: tuple[DeviceResult, ...]
+
+
+class DeviceCatalog:
+    """Pools of nodes, devices in use, and the situation of each row of the node table."""
+
+    kinds: tuple[str, ...] = (SLICE, CLAIM)
+    follows = frozenset((SLICE, CLAIM, "Node"))
+
+    def __init__(self) -> None:
+        self._cluster: Cluster | None = None
+        # Set by `measure`; nobody counts in tests of the plugin alone.
+        self.meters: Meters | None = None
+        self.contents = Contents()
+        self._clear()
+
+    def _clear(self) -> None:
+        self.in_use = InUse()
+        self.slices = Slices(self.contents)
+        self._pending: dict[str, Pending] = {}  # claim uid → allocation
+        self._extended: dict[str, str] = {}  # pod uid → key of its claim for extended resources
+        self._rows: dict[str, int] = {}
+        self._stale: dict[str, None] = {}  # nodes whose situation is to be found out
+        self._situations: dict[Any, int] = {}
+        self._column = np.full(0, -1, dtype=np.int32)
+        # Moves when numbers of situations come to mean something else, or the use of devices that
+        # several nodes share has changed.
+        self.epoch = 0
+
+    def rebuild(self, cluster: Cluster) -> None:
+        """Start afresh from what `cluster` holds; nothing is pending any more."""
+        epoch = self.epoch
+        self._clear()
+        self.epoch = epoch + 1
+        self._cluster = cluster
+        for one in cluster.store.of(SLICE).values():
+            self.slices.replace(None, one)
+        for claim in cluster.store.of(CLAIM).values():
+            self._count(None, claim)
+        self._rows = dict(cluster.table.rows)
+        self._stale = dict.fromkeys(self._rows)
+
+    def apply(self, change: Change) -> None:
+        """Follow one change."""
+        if change.kind == SLICE:
+            self._touch(self.slices.replace(change.old, change.new))
+        elif change.kind == CLAIM:
+            self._count(change.old, change.new)
+        elif change.kind == "Node":
+            self._node(change)
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return devices in use and the pools of all nodes, for laws and dumps."""
+        return {
+            "in use": {"/".join(key): count for key, count in sorted(self.in_use.whole.items())},
+            "shared": {"/".join(key): one.state for key, one in sorted(self.in_use.shared.items())},
+            "nodes": {
+                name: [
+                    ("/".join(view.id), view.fault, len(view.slots)) for view in self.pools(name)
+                ]
+                for name in sorted(self._rows)
+            },
+        }
+
+    def copy(self) -> DeviceCatalog:
+        """Return a catalog of the same cluster without pending allocations; as dear as `rebuild`."""
+        twin = DeviceCatalog()
+        if self._cluster is not None:
+            twin.rebuild(self._cluster)
+        return twin
+
+    def measure(self, meters: Meters) -> None:
+        """Let the plugin count what it does."""
+        self.meters = meters
+
+    # Questions.
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no devices are known at all."""
+        return self.slices.is_empty
+
+    def claim(self, key: str) -> ResourceClaim | None:
+        """Return a claim by `namespace/name`."""
+        found = self._cluster.store.of(CLAIM).get(key) if self._cluster is not None else None
+        return found if isinstance(found, ResourceClaim) else None
+
+    def extended_claim(self, pod_uid: str) -> ResourceClaim | None:
+        """Return the claim that was made for a pod's extended resources, None without one."""
+        key = self._extended.get(pod_uid)
+        return self.claim(key) if key is not None else None
+
+    def pending(self, claim: ResourceClaim) -> Pending | None:
+        """Return what is being allocated to a claim, None for nothing."""
+        return self._pending.get(identity(claim))
+
+    def pools(self, node: str) -> tuple[PoolView, ...]:
+        """Return the pools of a node in the order in which they are tried."""
+        return self._node_pools(node).views
+
+    def situations(self) -> IdColumn:
+        """Return the situation of each row of the node table (or more), -1 for rows without a node."""
+        if self._stale:
+            self._catch_up()
+        if self._cluster is not None:
+            self._grow(self._cluster.table.size)
+        return self._column
+
+    def distinguish(self, attributes: Iterable[str] | None) -> None:
+        """Let devices that differ in these attributes (None: in any) count as unlike each other."""
+        if self.contents.names(attributes):
+            self.slices.renumber()
+            self._situations.clear()
+            self._stale = dict.fromkeys(self._rows)
+            self.epoch += 1
+
+    # Allocations that are decided and not written.
+
+    def reserve(self, claim: ResourceClaim, pod: str, results: tuple[DeviceResult, ...]) -> None:
+        """Count devices as in use by a claim until the API server shows what it got."""
+        self.release(identity(claim))
+        self._pending[identity(claim)] = Pending(claim.key, pod, results)
+        self._use(results)
+
+    def move(self, claim_uid: str, claim: ResourceClaim) -> None:
+        """Let what was set aside under a uid stand for a claim that has been made."""
+        pending = self._pending.get(claim_uid)
+        if pending is not None:
+            self.release(claim_uid)
+            stored = self.claim(claim.key)
+            if stored is None or stored.status.allocation is None:
+                self.reserve(claim, pending.pod, pending.results)
+
+    def release(self, claim_uid: str) -> None:
+        """Forget what was being allocated to a claim; nothing happens if nothing was."""
+        pending = self._pending.pop(claim_uid, None)
+        if pending is not None:
+            self._unuse(pending.results)
+
+    # Following.
+
+    def _count(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        before = _results(old)
+        after = _results(new)
+        if before is not after and before != after:
+            self._unuse(before)
+            self._use(after)
+        if new is None or new.status.allocation is not None:
+            known = new if new is not None else old
+            if known is not None:
+                self.release(identity(known))
+        if old is not None:
+            for uid in _extended_for(old):
+                self._extended.pop(uid, None)
+        if new is not None:
+            self._extended.update((uid, new.key) for uid in _extended_for(new))
+
+    def _use(self, results: Iterable[DeviceResult]) -> None:
+        self.in_use.add(results)
+        self._used(results)
+
+    def _unuse(self, results: Iterable[DeviceResult]) -> None:
+        self.in_use.remove(results)
+        self._used(results)
+
+    def _used(self, results: Iterable[DeviceResult]) -> None:
+        for pool in {(one.driver, one.pool) for one in results}:
+            nodes = self.slices.users(pool)
+            if nodes is None:
+                self.epoch += 1
+            else:
+                self._touch(nodes)
+
+    def _touch(self, nodes: Iterable[str] | None) -> None:
+        """Look at nodes again whose slices have changed; None stands for all of them."""
+        if nodes is None:
+            self._stale = dict.fromkeys(self._rows)
+            self.epoch += 1
+        else:
+            self._stale.update(dict.fromkeys(n for n in nodes if n in self._rows))
+
+    def _node(self, change: Change) -> None:
+        name = change.node.metadata.name
+        if change.verb == "delete":
+            row = self._rows.pop(name, None)
+            self._stale.pop(name, None)
+            self.slices.forget(name)
+            if row is not None and row < len(self._column):
+                self._column[row] = -1
+        elif self._cluster is not None:
+            is_new = name not in self._rows
+            self._rows[name] = self._cluster.table.rows[name]
+            if is_new or (self.slices.has_selectors and _labels(change.old) != _labels(change.new)):
+                self.slices.forget(name)
+                self._stale[name] = None
+
+    def _node_pools(self, name: str) -> NodePools:
+        row = self._rows.get(name)
+        node = None
+        if row is not None and self._cluster is not None:
+            node = self._cluster.table.nodes[row]
+        return self.slices.of(name, node)
+
+    def _catch_up(self) -> None:
+        if len(self._situations) > MOST_SITUATIONS:
+            self._situations.clear()
+            self._stale = dict.fromkeys(self._rows)
+            self.epoch += 1
+        stale, self._stale = self._stale, {}
+        if stale:
+            self._grow(1 + max(self._rows[name] for name in stale))
+        in_use = self.in_use
+        for name in stale:
+            pools = self._node_pools(name)
+            key = (pools.layout, *pools.usage(in_use))
+            self._column[self._rows[name]] = self._situations.setdefault(key, len(self._situations))
+
+    def _grow(self, size: int) -> None:
+        if len(self._column) < size:
+            grown = np.full(max(size, 2 * len(self._column)), -1, dtype=np.int32)
+            grown[: len(self._column)] = self._column
+            self._column = grown
+
+
+def _results(claim: ResourceClaim | None) -> tuple[DeviceResult, ...]:
+    allocation = claim.status.allocation if claim is not None else None
+    return allocation.devices.results if allocation is not None else ()
+
+
+def _extended_for(claim: ResourceClaim) -> list[str]:
+    """Return the pods (at most one) for whose extended resources a claim was made."""
+    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return []
+    return [owner.uid for owner in claim.metadata.owner_references if owner.controller]
+
+
+def _labels(node: Node | None) -> Mapping[str, str] | None:
+    return node.metadata.labels if node is not None else None

@@ -1,0 +1,49 @@
+"""Which changes may help a pod that DynamicResources rejected or holds back; kube-scheduler's rules.
+
+Wider in three places where upstream overlooks a change that can help: a slice that goes away may make
+its pool whole, a pod that never got bound gives back what was set aside for it, and a claim that
+becomes allocated ends the wait for its being allocated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scheduler.objects.claims import ResourceClaim
+from scheduler.objects.pod import Pod
+from scheduler.plugins.deviceclasses import DEVICE_CLASS
+from scheduler.plugins.dynamicresources.podclaims import CLAIM, NotReadyError, claims_of
+from scheduler.state import facts
+from scheduler.state.change import Change
+
+
+def helps(change: Change, pod: Pod, claims: Mapping[str, ResourceClaim]) -> bool:
+    """Whether the pod should be tried again after the change."""
+    if change.kind == "Pod":
+        if facts.SELF_CLAIMS in change.facts:
+            return _is_ready(change.pod, claims)
+        if facts.POD_DELETED in change.facts:
+            return change.before is not None and change.before.assumed
+        return True  # the pod itself asks for less
+    if change.kind == CLAIM:
+        return change.new is not None and _claim_helps(change.old, change.new, pod, claims)
+    return change.kind != DEVICE_CLASS or change.new is not None
+
+
+def _claim_helps(
+    old: ResourceClaim | None, new: ResourceClaim, pod: Pod, claims: Mapping[str, ResourceClaim]
+) -> bool:
+    try:
+        is_used = any(one.metadata.uid == new.metadata.uid for one in claims_of(pod, claims))
+    except NotReadyError:
+        return False
+    if old is not None and old.status.allocation is not None and new.status.allocation is None:
+        return True  # its devices are free
+    return is_used and (old is None or old.status != new.status)
+
+
+def _is_ready(pod: Pod, claims: Mapping[str, ResourceClaim]) -> bool:
+    try:
+        return all(True for _ in claims_of(pod, claims))
+    except NotReadyError:
+        return False

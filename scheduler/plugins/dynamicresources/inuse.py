@@ -1,0 +1,86 @@
+"""Which devices are in use, and how much of those that are shared: what all allocations add up to.
+
+`InUse` follows claims one by one; the search reads it. A result with admin access takes nothing, one
+with a share id takes its amounts, any other takes the whole device. Pure bookkeeping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from scheduler.objects.claims import DeviceResult
+from scheduler.plugins.dynamicresources.amounts import amount
+from scheduler.plugins.dynamicresources.pools import DeviceId
+
+
+class Shares:
+    """What the shares of one device take together: their number and amounts in 10**-9 by name."""
+
+    __slots__ = ("count", "taken")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.taken: dict[str, int] = {}
+
+    @property
+    def state(self) -> tuple[tuple[str, int], ...]:
+        """Return the amounts as a value that can be compared."""
+        return tuple(sorted(self.taken.items()))
+
+
+class InUse:
+    """Devices in use by id: whole ones with the number of claims that have them, and shared ones."""
+
+    def __init__(self) -> None:
+        self.whole: dict[DeviceId, int] = {}
+        self.shared: dict[DeviceId, Shares] = {}
+
+    def has(self, device: DeviceId) -> bool:
+        """Whether a device is allocated, as a whole or in part."""
+        return device in self.whole or device in self.shared
+
+    def state(self, device: DeviceId) -> object:
+        """Return what tells a device's use from other uses: None for a free one."""
+        if device in self.whole:
+            return True
+        shares = self.shared.get(device)
+        return None if shares is None else shares.state
+
+    def add(self, results: Iterable[DeviceResult]) -> None:
+        """Count what a claim got."""
+        for device, consumed in _uses(results):
+            if consumed is None:
+                self.whole[device] = self.whole.get(device, 0) + 1
+                continue
+            shares = self.shared.setdefault(device, Shares())
+            shares.count += 1
+            for name, nanos in consumed.items():
+                shares.taken[name] = shares.taken.get(name, 0) + nanos
+
+    def remove(self, results: Iterable[DeviceResult]) -> None:
+        """Stop counting what was added before."""
+        for device, consumed in _uses(results):
+            if consumed is None:
+                self.whole[device] -= 1
+                if not self.whole[device]:
+                    del self.whole[device]
+                continue
+            shares = self.shared[device]
+            shares.count -= 1
+            for name, nanos in consumed.items():
+                shares.taken[name] -= nanos
+            if not shares.count:
+                del self.shared[device]
+
+
+def _uses(
+    results: Iterable[DeviceResult],
+) -> Iterator[tuple[DeviceId, Mapping[str, int] | None]]:
+    for one in results:
+        if one.admin_access:
+            continue
+        device = (one.driver, one.pool, one.device)
+        if one.share_id is None:
+            yield device, None
+        else:
+            yield device, {name: amount(text).nanos for name, text in one.consumed_capacity.items()}

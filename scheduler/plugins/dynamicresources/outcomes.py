@@ -1,0 +1,218 @@
+"""What searches found out, kept for pods that ask for the same: by kind of claims and situation of nodes.
+
+Pods of one kind have claims of equal specs. For each kind there is a column over situations (see
+`DeviceCatalog`), so a node is searched only when no node in its situation has been. Kinds are kept in
+the order of use and bounded; what they know is dropped when the catalog's epoch or a class moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.objects.claims import ResourceClaimSpec
+from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
+from scheduler.plugins.dynamicresources.requests import Plan, plan_of
+from scheduler.plugins.dynamicresources.search import (
+    Chosen,
+    OutOfStepsError,
+    Search,
+    SearchError,
+    Steps,
+)
+from scheduler.plugins.dynamicresources.selectors import Selectors, attributes_named
+from scheduler.state.store import Objects
+
+UNKNOWN, FITS, LACKING, INVALID, FAILED, TIMED_OUT = range(6)
+
+MOST_KINDS: Final = 64
+# An alternative scores the more the earlier it is: the first this many, the last 1.
+MOST_ALTERNATIVES: Final = 8
+# One attempt may take as long as this many searches that time out.
+MOST_TIMEOUTS: Final = 5
+
+
+class Kind:
+    """Claims of equal specs: their plan, and by situation the outcome and the score."""
+
+    __slots__ = ("epoch", "outcomes", "plan", "scores")
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.epoch = -1
+        self.outcomes: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
+        self.scores: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    def look_at(self, epoch: int, situations: int) -> None:
+        """Forget what was said in another epoch, and make room for all situations."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.outcomes = np.zeros(0, dtype=np.int8)
+        if situations > len(self.outcomes):
+            size = max(situations, 2 * len(self.outcomes), 64)
+            for name, values in (("outcomes", self.outcomes), ("scores", self.scores)):
+                grown = np.zeros(size, dtype=values.dtype)
+                grown[: min(len(values), size)] = values[:size]
+                setattr(self, name, grown)
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Outcomes and scores by row; `error` says what ended the attempt, if something did."""
+
+    outcomes: NDArray[np.int8]
+    scores: IntColumn
+    error: str = ""
+
+
+class Outcomes:
+    """Kinds of claims, and the searches for them."""
+
+    def __init__(self, catalog: DeviceCatalog, classes: Objects, most_steps: int | None) -> None:
+        self._catalog = catalog
+        self._classes = classes
+        self._most_steps = most_steps
+        self._selectors = Selectors()
+        self._kinds: dict[bytes, Kind] = {}
+        self._classes_version = -1
+        self._contents_version = -1
+
+    def kind_of(self, specs: Sequence[ResourceClaimSpec]) -> Kind:
+        """Return the kind of claims whose classes are there; UnsupportedError for what is not known."""
+        self._renew()
+        key = b"\n".join(msgspec.json.encode(spec) for spec in specs)
+        kind = self._kinds.pop(key, None)
+        if kind is None:
+            plan = plan_of(specs, self._classes, self._selectors)
+            self._distinguish(plan)
+            while len(self._kinds) >= MOST_KINDS:
+                del self._kinds[next(iter(self._kinds))]
+            kind = Kind(plan)
+        self._kinds[key] = kind
+        return kind
+
+    def on(
+        self,
+        kind: Kind,
+        names: Sequence[str],
+        among: BoolColumn,
+        name_of: Callable[[int], str],
+        column: NDArray[np.int32],
+    ) -> Found:
+        """Return what becomes of claims (`names` are theirs) on the rows of `among`.
+
+        `column` holds the rows' situations, `name_of` gives a row's node.
+        """
+        last = int(column.max(initial=-1))
+        kind.look_at(self._catalog.epoch, last + 1)
+        outcomes = kind.outcomes[column]
+        unknown = np.flatnonzero(among & (outcomes == UNKNOWN))
+        if len(unknown):
+            self._explore(kind, names, unknown, name_of, column)
+            outcomes = kind.outcomes[column]
+        bad = np.flatnonzero(among & (outcomes >= FAILED))
+        error = ""
+        if len(bad):
+            row = int(bad[0])
+            error = self._error(kind, names, name_of(row), int(outcomes[row]))
+        return Found(outcomes, kind.scores[column], error)
+
+    def search(self, kind: Kind, names: Sequence[str], node: str) -> list[list[Chosen]] | None:
+        """Return the devices for the claims on a node, None if they cannot be had; SearchError."""
+        search = self._search(kind, names, node, self._most_steps)
+        try:
+            return search.results if search.run() else None
+        except OutOfStepsError:
+            raise SearchError(_timed_out(node)) from None
+
+    def _explore(
+        self,
+        kind: Kind,
+        names: Sequence[str],
+        rows: NDArray[np.intp],
+        name_of: Callable[[int], str],
+        column: NDArray[np.int32],
+    ) -> None:
+        """Search one node for each situation that is not known yet."""
+        situations, first = np.unique(column[rows], return_index=True)
+        left = None if self._most_steps is None else self._most_steps * MOST_TIMEOUTS
+        # In the order of rows, so that what ends an attempt is the same each time.
+        for place in np.argsort(first, kind="stable").tolist():
+            situation, row = int(situations[place]), int(rows[first[place]])
+            limit = (
+                self._most_steps
+                if left is None or self._most_steps is None
+                else min(self._most_steps, left)
+            )
+            search = self._search(kind, names, name_of(row), limit)
+            outcome, score = FITS, 0
+            try:
+                if search.run():
+                    score = score_of(search.results)
+                else:
+                    outcome = INVALID if search.saw_invalid_pool else LACKING
+            except SearchError:
+                outcome = FAILED
+            except OutOfStepsError:
+                outcome = TIMED_OUT
+            kind.outcomes[situation], kind.scores[situation] = outcome, score
+            if left is not None:
+                left -= search.steps_taken
+                if left <= 0:
+                    return
+            if outcome >= FAILED:
+                return  # the attempt ends here
+
+    def _error(self, kind: Kind, names: Sequence[str], node: str, outcome: int) -> str:
+        if outcome == TIMED_OUT:
+            return _timed_out(node)
+        try:
+            self._search(kind, names, node, self._most_steps).run()
+        except SearchError as error:
+            return str(error)
+        except OutOfStepsError:
+            pass
+        return _timed_out(node)
+
+    def _search(
+        self, kind: Kind, names: Sequence[str], node: str, most_steps: int | None
+    ) -> Search:
+        views = self._catalog.pools(node)
+        return Search(kind.plan, names, views, self._catalog.in_use, Steps(most_steps))
+
+    def _renew(self) -> None:
+        """Drop what was made from classes, or with numbers of contents, that are no more."""
+        versions = self._classes.version, self._catalog.contents.version
+        if versions != (self._classes_version, self._contents_version):
+            self._kinds.clear()
+            if versions[1] != self._contents_version:
+                self._selectors.forget_verdicts()
+            self._classes_version, self._contents_version = versions
+
+    def _distinguish(self, plan: Plan) -> None:
+        """Let the attributes that a plan's selectors and constraints name make devices unlike."""
+        names: set[str] | None = {name.rpartition("/")[2] for name in plan.attributes}
+        for text in plan.expressions:
+            more = attributes_named(text)
+            names = None if more is None or names is None else names | more
+        version = self._catalog.contents.version
+        self._catalog.distinguish(names)
+        if self._catalog.contents.version != version:
+            # Verdicts so far were about other numbers; those of this plan are still to come.
+            self._kinds.clear()
+            self._selectors.forget_verdicts()
+            self._contents_version = self._catalog.contents.version
+
+
+def score_of(results: Sequence[Sequence[Chosen]]) -> int:
+    """Return what the alternatives that were taken are worth."""
+    taken = {(one.ask.claim, one.ask.request): one.ask for claim in results for one in claim}
+    return sum(MOST_ALTERNATIVES - ask.index for ask in taken.values() if ask.is_alternative)
+
+
+def _timed_out(node: str) -> str:
+    return f"node {node}: timed out trying to allocate devices"

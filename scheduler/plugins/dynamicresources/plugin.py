@@ -1,0 +1,280 @@
+"""DynamicResources: a pod goes where its claims for devices are, or can be, served.
+
+Claims that have their devices restrict the nodes; for the others a node must have devices that fit.
+What is found for the chosen node is set aside at reserve and written at pre-bind. Extended resources
+that a DeviceClass serves become a claim of their own where a node does not offer them itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from itertools import count
+from typing import ClassVar
+from uuid import NAMESPACE_OID, uuid5
+
+import numpy as np
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.calls import ApiCall, BindStep, CallResult
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.duration import seconds
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import EACH_POD, Plugin
+from scheduler.framework.postfilter import FitFailure, PostFiltered
+from scheduler.framework.status import (
+    SKIP,
+    SUCCESS,
+    Code,
+    Rejected,
+    Status,
+    unresolvable,
+    unschedulable,
+)
+from scheduler.objects.claims import ClaimMeta, ResourceClaim, ResourceClaimSpec
+from scheduler.objects.devices import DeviceClass
+from scheduler.objects.pod import Pod
+from scheduler.plugins.deviceclasses import DEVICE_CLASS
+from scheduler.plugins.dynamicresources import hints, writing
+from scheduler.plugins.dynamicresources.args import DynamicResourcesArgs
+from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
+from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME, class_of
+from scheduler.plugins.dynamicresources.filtering import NO_DEVICES, Filtering, Group, groups_of
+from scheduler.plugins.dynamicresources.outcomes import Outcomes
+from scheduler.plugins.dynamicresources.podclaims import CLAIM, NotReadyError, claims_of, identity
+from scheduler.plugins.dynamicresources.prebind import PreBinding
+from scheduler.plugins.dynamicresources.requests import UnsupportedError
+from scheduler.plugins.dynamicresources.results import allocation_of
+from scheduler.plugins.dynamicresources.search import STEPS_PER_S, SearchError
+from scheduler.plugins.dynamicresources.slices import SLICE
+from scheduler.plugins.dynamicresources.state import Allocated, PodDevices
+from scheduler.state.change import Change
+from scheduler.state.resources import counted, pod_requests
+
+NO_CLAIMS = "no new claims to deallocate"
+NOT_REACHED = "not found"
+DEALLOCATED = "deallocation of ResourceClaim completed"
+DELETED = "deletion of ResourceClaim completed"
+HOPELESS = "still not schedulable"
+UNPREPARED = "pod has resource claims, and its profile disables the pre-filter that looks at them"
+
+
+class DynamicResources(Plugin[DynamicResourcesArgs]):
+    """Reject nodes that cannot give the pod its devices; allocate them before the pod is bound."""
+
+    reads = (
+        "node.allocatable",
+        "node.labels",
+        "pod.deleted",
+        "self.claims",
+        "self.requests",
+        CLAIM,
+        SLICE,
+        DEVICE_CLASS,
+    )
+    local = True
+    narrowed = True
+    normalize = "max"
+    unread: ClassVar[Mapping[str, str]] = {"pre_filter": "not found"}
+
+    def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._classes = handle.objects(DEVICE_CLASS)
+        self._claims = handle.objects(CLAIM)
+        self._catalog = handle.tracker(DeviceCatalog)
+        limit_s = seconds(args.filter_timeout)
+        self._outcomes = Outcomes(
+            self._catalog, self._classes, int(limit_s * STEPS_PER_S) if limit_s else None
+        )
+        timeout_s = seconds(args.binding_timeout)
+        self._filtering = Filtering(self._catalog, self._outcomes, timeout_s)
+        self._pre_binding = PreBinding(self._catalog, handle, timeout_s)
+        self.key_follows = (self._classes,)
+        self._serving = (-1, class_of({}))
+
+    def key(self, pod: Pod) -> Hashable:
+        """Return one key for all pods that need no devices: every node is as good for them."""
+        if pod.spec.resource_claims or self._served(counted(pod_requests(pod))):
+            return EACH_POD
+        return ()
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold a pod back until its claims are there."""
+        if not pod.spec.resource_claims:
+            return None
+        try:
+            for _ in claims_of(pod, self._claims):
+                pass
+        except NotReadyError as fault:
+            if fault.missing:
+                self.handle.missing(pod, self.name, CLAIM, str(fault))
+            return unresolvable(str(fault))
+        return None
+
+    def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | PodDevices:
+        """Return the pod's claims, Skip without any; claims that cannot be had now reject it."""
+        pod = cycle.pod
+        served = self._served(cycle.shape.requests)
+        if not pod.spec.resource_claims and not served:
+            return SKIP
+        try:
+            claims = tuple(claims_of(pod, self._claims))
+        except NotReadyError as fault:
+            return unresolvable(str(fault))
+        leftover = self._catalog.extended_claim(pod.metadata.uid) if served else None
+        devices = PodDevices(claims, served, leftover, nodes)
+        if not claims and not served:
+            return SKIP
+        for claim in devices.unallocated:
+            pending = self._catalog.pending(claim)
+            if pending is not None and pending.pod != pod.metadata.uid:
+                text = f"resource claim {claim.key} is in the process of being allocated"
+                return unresolvable(text)
+            fault_text = self._fault(claim)
+            if fault_text:
+                return unresolvable(fault_text)
+        return devices
+
+    def filter(self, cycle: Cycle, nodes: Nodes, devices: PodDevices) -> Rejected | None:
+        """Reject the nodes without devices for the pod, and those where its devices cannot be used."""
+        try:
+            return self._filtering.rejected(cycle, nodes, devices)
+        except UnsupportedError as fault:
+            names = [claim.key for claim in devices.unallocated]
+            raise ValueError(str(fault).format(claim=names[fault.claim])) from fault
+
+    def post_filter(self, cycle: Cycle, _nodes: Nodes, failure: FitFailure) -> PostFiltered:
+        """Free a claim that stands in the way where it is and that nobody else uses."""
+        if self.name not in failure.prefiltered_by:
+            return PostFiltered(Status(Code.ERROR, (NOT_REACHED,)), text=NOT_REACHED)
+        devices = failure.attempted.states.by_plugin.get(self.name)
+        if not isinstance(devices, PodDevices):
+            return PostFiltered(unschedulable(NO_CLAIMS), text=NO_CLAIMS)
+        uid = cycle.pod.metadata.uid
+        blocking = [devices.claims[place] for place in sorted(devices.unavailable)]
+        free = [
+            claim
+            for claim in blocking
+            if len(claim.status.reserved_for) <= 1
+            and all(one.uid == uid for one in claim.status.reserved_for)
+        ]
+        text, calls = HOPELESS, tuple[ApiCall, ...]()
+        if free:
+            # kube-scheduler: there is no better way to pick one.
+            one = free[cycle.random.randrange(len(free))]
+            text, calls = DEALLOCATED, (writing.deallocate_call(one),)
+        elif devices.leftover is not None:
+            text, calls = DELETED, writing.delete_calls(devices.leftover)
+        return PostFiltered(unschedulable(text), text=text, calls=calls)
+
+    def score(self, cycle: Cycle, nodes: Nodes, devices: PodDevices | None) -> IntColumn:
+        """Return what the alternatives are worth that a node could give; 0 without any."""
+        if devices is None:
+            return nodes.constant(0)
+        return self._filtering.scores(cycle, nodes, devices)
+
+    def reserve(self, cycle: Cycle, node: str, devices: PodDevices | None) -> Status | None:
+        """Set devices aside for the pod's claims."""
+        if devices is None:
+            return self._unprepared(cycle.pod)
+        try:
+            return self._reserve(cycle, node, devices)
+        except SearchError as fault:
+            return Status(Code.ERROR, (str(fault),))
+
+    def unreserve(
+        self, cycle: Cycle, _node: str, devices: PodDevices | None
+    ) -> tuple[ApiCall, ...] | None:
+        """Give back what was set aside; return the calls that undo what is written."""
+        return None if devices is None else self._pre_binding.undo(cycle.pod, devices)
+
+    def pre_bind(
+        self, cycle: Cycle, node: str, devices: PodDevices | None
+    ) -> Generator[BindStep, CallResult, Status]:
+        """Write the allocations and wait until devices are ready."""
+        if devices is None:
+            refusal = self._unprepared(cycle.pod)
+            return SUCCESS if refusal is None else Status(Code.ERROR, refusal.reasons)
+        return (yield from self._pre_binding.steps(cycle, node, devices))
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Whether the change may give the pod's claims devices, or its devices a node."""
+        return hints.helps(change, pod, self._claims)
+
+    def _unprepared(self, pod: Pod) -> Status | None:
+        """Return why a pod with claims goes nowhere if a profile disables the pre-filter."""
+        try:
+            needs_none = not any(True for _ in claims_of(pod, self._claims))
+        except NotReadyError as fault:
+            return unresolvable(str(fault))
+        return None if needs_none else unresolvable(UNPREPARED)
+
+    def _served(self, requests: Iterable[str]) -> dict[str, DeviceClass]:
+        """Return those of some resources that device classes serve."""
+        if not self._classes:
+            return {}
+        version, serving = self._serving
+        if version != self._classes.version:
+            serving = class_of(self._classes)
+            self._serving = (self._classes.version, serving)
+        return {name: serving[name] for name in requests if name in serving}
+
+    def _fault(self, claim: ResourceClaim) -> str:
+        """Return why a claim cannot be allocated anywhere, an empty text if nothing speaks against it."""
+        for request in claim.spec.devices.requests:
+            asks = request.first_available or ((request.exactly,) if request.exactly else ())
+            if not asks:
+                return f"resource claim {claim.key}, request {request.name}: unknown request type"
+            for ask in asks:
+                path = f"{request.name}/{ask.name}" if request.first_available else request.name
+                if ask.device_class_name not in self._classes:
+                    return f"request {path}: device class {ask.device_class_name} does not exist"
+        return ""
+
+    def _reserve(self, cycle: Cycle, node: str, devices: PodDevices) -> Status | None:
+        """Find the devices again, on the node alone, and set them aside."""
+        pod = cycle.pod
+        group = self._group_of(pod, node, devices)
+        if group is None or not group.specs:
+            return None
+        kind = self._filtering.kind_of(group)
+        found = self._outcomes.search(kind, group.names, node)
+        if found is None:
+            return unresolvable(NO_DEVICES)
+        claims = list(devices.unallocated)
+        if group.extended is not None:
+            claims.append(_to_be_made(pod, group.extended.spec))
+        for place, claim in enumerate(claims):
+            allocation = allocation_of(
+                claim.spec,
+                kind.plan.claims[place],
+                found[place],
+                node,
+                self._classes,
+                _share_ids(cycle, claim),
+            )
+            extended = group.extended if place == len(devices.unallocated) else None
+            self._catalog.reserve(claim, pod.metadata.uid, allocation.devices.results)
+            devices.allocated.append(Allocated(claim, allocation, extended))
+        return None
+
+    def _group_of(self, pod: Pod, node: str, devices: PodDevices) -> Group | None:
+        row = devices.nodes.row(node)
+        if row is None:
+            return None
+        alone = devices.nodes.only(np.array([row], dtype=np.intp))
+        return next(groups_of(pod, alone, devices), None)
+
+
+def _share_ids(cycle: Cycle, claim: ResourceClaim) -> Callable[[], str]:
+    """Return what gives out ids of shares: no other claim, and no other attempt, has the same."""
+    base = f"{identity(claim)} {cycle.pod.metadata.uid} {cycle.now}"
+    numbers = count()
+    return lambda: str(uuid5(NAMESPACE_OID, f"{base} {next(numbers)}"))
+
+
+def _to_be_made(pod: Pod, spec: ResourceClaimSpec) -> ResourceClaim:
+    """Return what stands for a claim until it is made; no other has its name or uid."""
+    meta = pod.metadata
+    uid = f"{IN_MEMORY_NAME} {meta.uid}"
+    return ResourceClaim(ClaimMeta(IN_MEMORY_NAME, meta.namespace, uid), spec)

@@ -1,0 +1,172 @@
+"""Pre-bind of DynamicResources: writes what was set aside, waits for devices, and undoes both.
+
+What is set aside counts until the API server shows it as written. A write that nobody knows the end of
+stays set aside, for the pod to try again: the claim's version tells the two apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final
+
+from scheduler.base.clock import rfc3339
+from scheduler.framework.calls import ApiCall, BindStep, CallResult, PodEvent, WaitUntil
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.handle import Handle
+from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.objects.claims import ResourceClaim
+from scheduler.objects.pod import Pod
+from scheduler.plugins.dynamicresources import writing
+from scheduler.plugins.dynamicresources.binding import (
+    BindingError,
+    BindingTimeoutError,
+    awaits_devices,
+    has_timed_out,
+    is_ready,
+)
+from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
+from scheduler.plugins.dynamicresources.podclaims import CLAIM, identity, is_reserved_for
+from scheduler.plugins.dynamicresources.results import stamped
+from scheduler.plugins.dynamicresources.state import Allocated, PodDevices
+from scheduler.plugins.dynamicresources.writing import WriteError
+
+PENDING_REASON: Final = "BindingConditionsPending"
+# What Kubernetes makes generated names of, and how long.
+SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
+SUFFIX_LENGTH: Final = 5
+
+
+class PreBinding:
+    """Carries out, and takes back, what was decided about claims."""
+
+    def __init__(self, catalog: DeviceCatalog, handle: Handle, binding_timeout_s: float) -> None:
+        self._catalog = catalog
+        self._handle = handle
+        self._timeout_s = binding_timeout_s
+
+    def steps(
+        self, cycle: Cycle, node: str, devices: PodDevices
+    ) -> Generator[BindStep, CallResult, Status]:
+        """Write all claims in order, then wait for devices that must be made ready."""
+        pod = cycle.pod
+        found = {identity(one.claim): one for one in devices.allocated}
+        try:
+            for claim in (*devices.claims, *(o.claim for o in devices.allocated if o.extended)):
+                if not is_reserved_for(pod, claim):
+                    allocated = found.get(identity(claim))
+                    yield from self._write(cycle, claim, allocated, devices)
+        except WriteError as fault:
+            return Status(Code.ERROR, (str(fault),))
+        waiting = [
+            claim
+            for claim in (*devices.claims, *devices.written.values())
+            if awaits_devices(devices.written.get(identity(claim), claim))
+        ]
+        if not waiting:
+            return SUCCESS
+        text = f"waiting for binding conditions for device on node {node}"
+        yield PodEvent(PENDING_REASON, "Scheduling", text)
+        since = self._handle.now()
+        keys = {devices.written.get(identity(one), one).key for one in waiting}
+        status, word = yield from self._wait(keys)
+        self._count_waited(cycle.profile, keys, word, self._handle.now() - since)
+        return status
+
+    def undo(self, pod: Pod, devices: PodDevices) -> tuple[ApiCall, ...]:
+        """Give back what was set aside; return the calls that take back what was written."""
+        calls: list[ApiCall] = []
+        for one in devices.allocated:
+            uid = identity(one.claim)
+            written = devices.written.get(uid)
+            if one.extended is not None:
+                self._catalog.release(uid)
+                if written is not None:
+                    self._catalog.release(identity(written))
+                    calls += writing.delete_calls(written)
+            elif written is None and uid not in devices.doubtful:
+                self._catalog.release(uid)
+            # What is written counts until the watch shows it, and after.
+        for claim in devices.claims:
+            written = devices.written.get(identity(claim), claim)
+            if written.status.allocation is not None and is_reserved_for(pod, written):
+                calls.append(writing.unreserve_call(written, pod))
+        devices.allocated, devices.written = [], {}
+        return tuple(calls)
+
+    def _write(
+        self, cycle: Cycle, claim: ResourceClaim, allocated: Allocated | None, devices: PodDevices
+    ) -> Generator[BindStep, CallResult, None]:
+        pod, uid = cycle.pod, identity(claim)
+        extended = allocated.extended if allocated is not None else None
+        if extended is not None:
+            try:
+                claim = yield from writing.make(pod, extended, lambda: _suffix(cycle))
+            except WriteError:
+                self._count_made("failure")
+                raise
+            self._count_made("success")
+            devices.written[uid] = claim
+            self._catalog.move(uid, claim)
+        allocation = None
+        if allocated is not None:
+            allocation = stamped(allocated.allocation, rfc3339(self._handle.now()))
+        try:
+            written = yield from writing.write(claim, allocation, pod)
+        except WriteError as fault:
+            if fault.is_doubtful:
+                devices.doubtful.add(uid)
+            raise
+        devices.written[uid] = written
+        if extended is not None:
+            yield from writing.tell_pod(pod, written, extended)
+
+    def _wait(self, keys: set[str]) -> Generator[BindStep, CallResult, tuple[Status, str]]:
+        """Wait until all devices of these claims are ready; return the status, and in one word why."""
+
+        def are_ready() -> bool:
+            for key in sorted(keys):
+                claim = self._catalog.claim(key)
+                if claim is None:
+                    raise BindingError(f'could not find ResourceClaim "{key}"')
+                if not is_ready(claim):
+                    if has_timed_out(claim, self._handle.now(), self._timeout_s):
+                        raise BindingTimeoutError(_timed_out(claim.metadata.name))
+                    return False
+            return True
+
+        try:
+            answer = yield WaitUntil(are_ready, (CLAIM,), self._timeout_s)
+        except BindingTimeoutError as fault:
+            return Status(Code.ERROR, (str(fault),)), "timeout"
+        except BindingError as fault:
+            return Status(Code.ERROR, (str(fault),)), "failed"
+        if answer.ok:
+            return SUCCESS, "success"
+        first = min(keys).partition("/")[2]
+        return Status(Code.ERROR, (_timed_out(first),)), "timeout"
+
+    def _count_made(self, status: str) -> None:
+        meters = self._catalog.meters
+        if meters is not None:
+            meters.resourceclaim_creates.labels(status).inc()
+
+    def _count_waited(self, profile: str, keys: set[str], word: str, waited_s: float) -> None:
+        """Count the devices that were waited for, and how long, by driver."""
+        meters = self._catalog.meters
+        claims = [self._catalog.claim(key) for key in keys] if meters is not None else []
+        for claim in claims:
+            allocation = claim.status.allocation if claim is not None else None
+            if meters is None or allocation is None:
+                continue
+            for one in allocation.devices.results:
+                meters.binding_conditions_wait.labels(profile, one.driver, word).observe(waited_s)
+                if one.binding_conditions:
+                    meters.binding_conditions_allocations.labels(profile, one.driver, word).inc()
+
+
+def _timed_out(claim: str) -> str:
+    return f"device binding timeout: claim={claim}"
+
+
+def _suffix(cycle: Cycle) -> str:
+    return "".join(cycle.random.choice(SUFFIX) for _ in range(SUFFIX_LENGTH))

@@ -1,0 +1,197 @@
+"""Claims as the search works on them: requests with their classes and selectors, and constraints.
+
+A `Plan` is made once for claims of equal specs and holds nothing of nodes, devices or names of claims,
+so all pods whose claims ask for the same share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from scheduler.objects.claims import ALL, DeviceAsk, DeviceConstraint, ResourceClaimSpec
+from scheduler.objects.devices import DeviceClass, DeviceTaint
+from scheduler.plugins.dynamicresources.selectors import Selector, Selectors
+
+_BLOCKING = ("NoSchedule", "NoExecute")
+
+
+class UnsupportedError(Exception):
+    """A claim that asks in a way that is not known here; `claim` is its place among the pod's."""
+
+    def __init__(self, claim: int, text: str) -> None:
+        super().__init__(text)
+        self.claim = claim
+
+
+class Ask(msgspec.Struct, frozen=True, eq=False):
+    """One request, or one alternative of a list; `path` names it in results, `index` its alternative.
+
+    `number` tells the asks of a plan apart.
+
+    `selectors` are with the class's first; each has the words that an error of it begins with, in which
+    `{claim}` stands for the claim.
+    """
+
+    number: int
+    claim: int
+    request: int
+    index: int
+    path: str
+    parent: str
+    spec: DeviceAsk
+    class_name: str
+    selectors: tuple[tuple[str, Selector], ...]
+    is_alternative: bool
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether every device that matches is wanted."""
+        return self.spec.allocation_mode == ALL
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether devices are wanted whoever uses them."""
+        return bool(self.spec.admin_access)
+
+    def tolerates(self, taints: Sequence[DeviceTaint]) -> bool:
+        """Whether none of these taints keeps the request away."""
+        return all(t.effect not in _BLOCKING or self._tolerates(t) for t in taints)
+
+    def _tolerates(self, taint: DeviceTaint) -> bool:
+        for one in self.spec.tolerations:
+            if one.effect not in ("", taint.effect) or one.key not in ("", taint.key):
+                continue
+            if one.operator == "Exists":
+                return True
+            if one.operator in ("", "Equal") and one.value == taint.value:
+                return True
+        return False
+
+
+class Constraint(msgspec.Struct, frozen=True, eq=False):
+    """An attribute that devices share (or all differ in), for the asks that it applies to."""
+
+    attribute: str
+    is_distinct: bool
+    paths: frozenset[str]
+
+    def applies_to(self, ask: Ask) -> bool:
+        """Whether devices for this ask count; a request's name covers its alternatives."""
+        return not self.paths or ask.parent in self.paths or ask.path in self.paths
+
+
+class ClaimPlan(msgspec.Struct, frozen=True, eq=False):
+    """One claim: for each request its alternatives (an ordinary request has one), and constraints.
+
+    `constraints_of` gives for each ask's number the constraints that apply.
+    """
+
+    requests: tuple[tuple[Ask, ...], ...]
+    constraints: tuple[Constraint, ...]
+    constraints_of: Mapping[int, tuple[int, ...]]
+
+
+class Plan(msgspec.Struct, frozen=True, eq=False):
+    """The claims of a pod that are to be allocated, in order; `size` is the number of asks."""
+
+    claims: tuple[ClaimPlan, ...]
+    size: int
+
+    @property
+    def expressions(self) -> frozenset[str]:
+        """Return the texts of all selectors."""
+        asks = [ask for claim in self.claims for asks in claim.requests for ask in asks]
+        return frozenset(selector.text for ask in asks for _, selector in ask.selectors)
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """Return the attributes that constraints compare."""
+        return frozenset(one.attribute for claim in self.claims for one in claim.constraints)
+
+
+def plan_of(
+    specs: Sequence[ResourceClaimSpec], classes: Mapping[str, DeviceClass], selectors: Selectors
+) -> Plan:
+    """Return the plan of claims whose classes are there; UnsupportedError for what is not known here."""
+    maker = _Maker(classes, selectors)
+    claims = tuple(maker.claim(index, spec) for index, spec in enumerate(specs))
+    return Plan(claims, maker.size)
+
+
+class _Maker:
+    """Makes the asks of a plan, numbering them."""
+
+    def __init__(self, classes: Mapping[str, DeviceClass], selectors: Selectors) -> None:
+        self._classes = classes
+        self._selectors = selectors
+        self.size = 0
+
+    def claim(self, index: int, spec: ResourceClaimSpec) -> ClaimPlan:
+        """Return the plan of one claim."""
+        requests: list[tuple[Ask, ...]] = []
+        for place, request in enumerate(spec.devices.requests):
+            alternatives = request.first_available
+            if not alternatives and request.exactly is None:
+                text = f"request {request.name}: unknown request type"
+                raise UnsupportedError(index, f"resource claim {{claim}}, {escaped(text)}")
+            asks = [
+                self._ask((index, place, i), f"{request.name}/{one.name}", request.name, one)
+                for i, one in enumerate(alternatives)
+            ]
+            if request.exactly is not None and not asks:
+                asks = [self._ask((index, place, -1), request.name, request.name, request.exactly)]
+            requests.append(tuple(asks))
+        constraints = tuple(
+            _constraint(index, i, one) for i, one in enumerate(spec.devices.constraints)
+        )
+        applying = {
+            ask.number: tuple(i for i, one in enumerate(constraints) if one.applies_to(ask))
+            for asks in requests
+            for ask in asks
+        }
+        return ClaimPlan(tuple(requests), constraints, applying)
+
+    def _ask(self, where: tuple[int, int, int], path: str, parent: str, spec: DeviceAsk) -> Ask:
+        claim, request, index = where
+        one = self._classes[spec.device_class_name]
+        number, self.size = self.size, self.size + 1
+        found: list[tuple[str, Selector]] = []
+        origins = (
+            (f"class {escaped(one.metadata.name)}", one.spec.selectors),
+            ("claim {claim}", spec.selectors),
+        )
+        for origin, selectors in origins:
+            for i, selector in enumerate(selectors):
+                if selector.cel is None:
+                    text = f"request {spec.name or parent}, selector #{i}: CEL expression empty "
+                    text += "(unsupported selector type?)"
+                    raise UnsupportedError(claim, f"claim {{claim}}, {escaped(text)}")
+                program = self._selectors.of(selector.cel.expression)
+                found.append((f"{origin}: selector #{i}: ", program))
+        return Ask(
+            number,
+            claim,
+            request,
+            max(index, 0),
+            path,
+            parent,
+            spec,
+            one.metadata.name,
+            tuple(found),
+            index >= 0,
+        )
+
+
+def escaped(text: str) -> str:
+    """Return text that `format` leaves as it is."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _constraint(claim: int, index: int, spec: DeviceConstraint) -> Constraint:
+    name = spec.match_attribute or spec.distinct_attribute
+    if name is None:
+        text = f"constraint #{index}: empty constraint (unsupported constraint type?)"
+        raise UnsupportedError(claim, f"claim {{claim}}, {text}")
+    return Constraint(name, spec.match_attribute is None, frozenset(spec.requests))

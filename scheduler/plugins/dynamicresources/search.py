@@ -1,0 +1,343 @@
+"""The exact search for devices on one node: depth first, the first solution wins.
+
+Claims in order, requests in order, devices in the pools' order; each next device of a request is looked
+for behind the one before, so combinations are tried and not permutations. What is left out cannot
+change the answer: of devices that are alike only the first is tried in vain, and a request is not begun
+for which too few devices are left. It ends with an error where kube-scheduler's does, and after a
+number of steps. Pure: reads what is in use, changes nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from scheduler.objects.claims import MOST_RESULTS
+from scheduler.plugins.dynamicresources.candidates import Candidates, SearchError
+from scheduler.plugins.dynamicresources.capacity import Taken
+from scheduler.plugins.dynamicresources.inuse import InUse
+from scheduler.plugins.dynamicresources.limits import PoolCounters, Values
+from scheduler.plugins.dynamicresources.pools import INVALID, PoolView, Slot
+from scheduler.plugins.dynamicresources.requests import Ask, ClaimPlan, Plan
+
+__all__ = ["Chosen", "OutOfStepsError", "Search", "SearchError"]
+
+# How many devices are tried until a search counts as timed out, per second of kube-scheduler's limit.
+STEPS_PER_S: Final = 20_000
+
+
+class OutOfStepsError(Exception):
+    """The search took more steps than it may."""
+
+
+class Steps:
+    """How many devices have been tried, and may be at most; None is no limit."""
+
+    __slots__ = ("most", "taken")
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most = most
+        self.taken = 0
+
+    def count(self) -> None:
+        """Count one; OutOfStepsError behind the last."""
+        self.taken += 1
+        if self.most is not None and self.taken > self.most:
+            raise OutOfStepsError
+
+
+class Chosen:
+    """A device for an ask; `taken` are the amounts of a share, None for the whole device."""
+
+    __slots__ = ("ask", "slot", "taken")
+
+    def __init__(self, ask: Ask, slot: Slot, taken: Taken | None) -> None:
+        self.ask = ask
+        self.slot = slot
+        self.taken = taken
+
+
+class Search:
+    """One search: claims of a pod (`names` are theirs) on one node."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        names: Sequence[str],
+        views: Sequence[PoolView],
+        in_use: InUse,
+        steps: Steps | None = None,
+    ) -> None:
+        self._plan = plan
+        self._names = names
+        self._views = views
+        self._in_use = in_use
+        self._steps = steps or Steps()
+        self._devices = Candidates(names, views, in_use)
+        self._wanted: list[list[int] | None] = [None] * plan.size
+        self._least_after: list[list[int]] = []
+        self._counters: dict[int, PoolCounters] = {}
+        # By place of the device: claims of this attempt that have it, and shares of this attempt.
+        self._taken: dict[int, set[int]] = {}
+        self._shares: dict[int, list[Taken]] = {}
+        self._values = [
+            [Values(one.attribute, is_distinct=one.is_distinct) for one in claim.constraints]
+            for claim in plan.claims
+        ]
+        self._eligible: dict[int, list[int]] = {}
+        self.results: list[list[Chosen]] = [[] for _ in plan.claims]
+
+    def run(self) -> bool:
+        """Return whether all claims can be had, `results` then says how; SearchError, OutOfStepsError."""
+        for index, claim in enumerate(self._plan.claims):
+            self._prepare(index, claim)
+        frame = self._enter(0, 0)
+        frames: list[_Frame] = [] if frame is None else [frame]
+        while frames:
+            following = self._advance(frames[-1])
+            if following is False:
+                frames.pop()
+            elif following is True:
+                return True
+            else:
+                frames.append(following)
+        return frame is None
+
+    @property
+    def steps_taken(self) -> int:
+        """Return how many devices were tried."""
+        return self._steps.taken
+
+    @property
+    def saw_invalid_pool(self) -> bool:
+        """Whether a pool of the node cannot be used for what is wrong with it."""
+        return any(view.fault == INVALID for view in self._views)
+
+    def _prepare(self, index: int, claim: ClaimPlan) -> None:
+        """Find out how many devices are wanted; SearchError where that is an error."""
+        least = []
+        for asks in claim.requests:
+            for ask in asks:
+                self._wanted[ask.number] = self._devices.wanted(ask)
+            least.append(min(self._number(ask) for ask in asks))
+        total = sum(least)
+        if total > MOST_RESULTS:
+            raise SearchError(
+                f"claim {self._names[index]}: number of requested devices {total} "
+                f"exceeds the claim limit of {MOST_RESULTS}"
+            )
+        self._least_after.append([sum(least[place + 1 :]) for place in range(len(least))])
+
+    def _number(self, ask: Ask) -> int:
+        wanted = self._wanted[ask.number]
+        return ask.spec.count if wanted is None else len(wanted)
+
+    def _enter(self, claim: int, request: int) -> _Frame | None:
+        """Return where the search goes on at a request; None behind the last one."""
+        claims = self._plan.claims
+        while claim < len(claims) and request >= len(claims[claim].requests):
+            claim, request = claim + 1, 0
+        if claim == len(claims):
+            return None
+        asks = claims[claim].requests[request]
+        return _Alternatives(asks) if asks[0].is_alternative else _Device(asks[0], 0, 0)
+
+    def _advance(self, frame: _Frame) -> _Frame | bool:
+        """Try the next choice of a frame: what follows, True for a solution, False without one."""
+        if isinstance(frame, _Alternatives):
+            if frame.tried == len(frame.asks):
+                return False
+            frame.tried += 1
+            return _Device(frame.asks[frame.tried - 1], 0, 0)
+        if frame.placed >= 0:
+            self._undo(frame)
+        ask = frame.ask
+        number = self._number(ask)
+        if not frame.index and not self._can_begin(ask, number):
+            return False
+        place = self._all_next(frame) if ask.takes_all else self._next(frame, number)
+        if place < 0:
+            return False
+        if frame.index + 1 < number:
+            return _Device(ask, frame.index + 1, place + 1)
+        following = self._enter(ask.claim, ask.request + 1)
+        return True if following is None else following
+
+    def _can_begin(self, ask: Ask, number: int) -> bool:
+        """Whether an ask wants something, and leaves room for the rest of its claim."""
+        after = self._least_after[ask.claim][ask.request]
+        return 0 < number <= MOST_RESULTS - after - len(self.results[ask.claim])
+
+    def _all_next(self, frame: _Device) -> int:
+        """Take the one device that an ask for all has next; -1 if it cannot be had."""
+        wanted = self._wanted[frame.ask.number] or []
+        if frame.cursor < 0:
+            return -1
+        frame.cursor = -1  # there is no other choice
+        self._steps.count()
+        place = wanted[frame.index]
+        if not self._is_free(frame.ask, place):
+            return -1
+        return place if self._place(frame, place, must=True) else -1
+
+    def _next(self, frame: _Device, number: int) -> int:
+        """Take the next device that can be had; -1 if there is none."""
+        ask, devices = frame.ask, self._devices
+        missing = number - frame.index
+        for place in range(frame.cursor, len(devices.slots)):
+            if not self._has_enough(ask, place, missing):
+                return -1
+            self._steps.count()
+            if not self._is_free(ask, place) or not devices.is_selectable(ask, place):
+                continue
+            likeness = None
+            if place not in self._shares and place not in self._taken:
+                likeness = devices.likeness(place)
+                if likeness in frame.failed:
+                    continue
+            if devices.fits(ask, place) and self._place(frame, place, must=False):
+                frame.cursor, frame.likeness = place + 1, likeness
+                return place
+            frame.failed.add(likeness)
+        self._count_eligible(ask)
+        return -1
+
+    def _is_free(self, ask: Ask, place: int) -> bool:
+        claims = self._taken.get(place)
+        if ask.is_admin:
+            return not claims or ask.claim not in claims
+        return not claims and self._devices.is_free(place)
+
+    def _has_enough(self, ask: Ask, place: int, missing: int) -> bool:
+        """Whether enough devices follow that could serve the ask; True as long as nobody knows."""
+        known = self._eligible.get(ask.number)
+        return known is None or len(known) - bisect_left(known, place) >= missing
+
+    def _count_eligible(self, ask: Ask) -> None:
+        """Remember which devices could serve an ask, once its selectors have seen all of them."""
+        if ask.number in self._eligible:
+            return
+        devices = self._devices
+        free = [
+            place for place in range(len(devices.slots)) if ask.is_admin or devices.is_free(place)
+        ]
+        # One that was not asked about may fail; whoever gets to it must hear of that.
+        if all(devices.is_known(ask, place) for place in free):
+            self._eligible[ask.number] = [
+                place
+                for place in free
+                if devices.is_selectable(ask, place) and devices.fits(ask, place)
+            ]
+
+    def _place(self, frame: _Device, place: int, *, must: bool) -> bool:
+        """Take a device if counters, constraints and what is left of it allow that.
+
+        SearchError if a device that the claim `must` have violates a constraint of the claim.
+        """
+        ask, slot = frame.ask, self._devices.slots[place]
+        is_shared = self._devices.is_shared(place)
+        # The second share of a device takes no counters: the first has them.
+        counters = None
+        if slot.taken and not (
+            is_shared and (place in self._shares or self._devices.has_shares(place))
+        ):
+            counters = self._counters_of(place)
+            if not counters.take(slot.taken):
+                return False
+        if must and slot.device.taints and not ask.tolerates(slot.device.taints):
+            self._give_back(counters, slot)
+            return False
+        values = self._values[ask.claim]
+        added: list[Values] = []
+        for index in self._plan.claims[ask.claim].constraints_of[ask.number]:
+            if not values[index].add(slot):
+                for one in added:
+                    one.remove(slot)
+                self._give_back(counters, slot)
+                if must:
+                    raise self._against_constraint(ask, slot)
+                return False
+            added.append(values[index])
+        taken = self._devices.amounts(ask, place)
+        before = self._shares.get(place, ())
+        if taken is None or not self._devices.has_left(place, [taken, *before]):
+            for one in added:
+                one.remove(slot)
+            self._give_back(counters, slot)
+            return False
+        if is_shared:
+            self._shares.setdefault(place, []).append(taken)
+        else:
+            self._taken.setdefault(place, set()).add(ask.claim)
+        self.results[ask.claim].append(Chosen(ask, slot, taken if is_shared else None))
+        frame.placed, frame.counters = place, counters
+        return True
+
+    def _undo(self, frame: _Device) -> None:
+        """Take back the device of a frame: what followed from it failed."""
+        place, ask = frame.placed, frame.ask
+        slot = self._devices.slots[place]
+        self.results[ask.claim].pop()
+        if self._devices.is_shared(place):
+            self._shares[place].pop()
+            if not self._shares[place]:
+                del self._shares[place]
+        else:
+            self._taken[place].discard(ask.claim)
+            if not self._taken[place]:
+                del self._taken[place]
+        for index in self._plan.claims[ask.claim].constraints_of[ask.number]:
+            self._values[ask.claim][index].remove(slot)
+        self._give_back(frame.counters, slot)
+        frame.placed = -1
+        if frame.likeness is not None:
+            frame.failed.add(frame.likeness)
+
+    def _counters_of(self, place: int) -> PoolCounters:
+        pool = self._devices.pool_of[place]
+        found = self._counters.get(pool)
+        if found is None:
+            found = self._counters[pool] = PoolCounters(self._views[pool], self._in_use)
+        return found
+
+    def _give_back(self, counters: PoolCounters | None, slot: Slot) -> None:
+        if counters is not None and slot.taken:
+            counters.give_back(slot.taken)
+
+    def _against_constraint(self, ask: Ask, slot: Slot) -> SearchError:
+        return SearchError(
+            f"claim {self._names[ask.claim]}, request {ask.spec.name or ask.parent}: cannot add "
+            f"device {'/'.join(slot.id)} because a claim constraint would not be satisfied"
+        )
+
+
+class _Alternatives:
+    """A list of alternatives, of which `tried` have been tried."""
+
+    __slots__ = ("asks", "tried")
+
+    def __init__(self, asks: Sequence[Ask]) -> None:
+        self.asks = asks
+        self.tried = 0
+
+
+class _Device:
+    """The device number `index` of an ask: what it is now, and where to look for the next one.
+
+    `failed` are likenesses of devices that led nowhere.
+    """
+
+    __slots__ = ("ask", "counters", "cursor", "failed", "index", "likeness", "placed")
+
+    def __init__(self, ask: Ask, index: int, cursor: int) -> None:
+        self.ask = ask
+        self.index = index
+        self.cursor = cursor
+        self.placed = -1
+        self.counters: PoolCounters | None = None
+        self.likeness: object = None
+        self.failed: set[object] = set()
+
+
+_Frame: TypeAlias = _Alternatives | _Device

@@ -1,0 +1,222 @@
+"""Resource slices by pool and node, and the pools of each node made of them.
+
+A pool whose devices are each on one named node is looked at for these nodes alone; one with devices for
+several nodes ("wide") for all nodes, and what nodes see of it alike is one object. Counters are seen by
+every node: where those of a pool elsewhere are faulty, that is kept aside. Used by the catalog only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from scheduler.objects.devices import ResourceSlice
+from scheduler.objects.node import Node
+from scheduler.plugins.dynamicresources.contents import Contents
+from scheduler.plugins.dynamicresources.inuse import InUse
+from scheduler.plugins.dynamicresources.pools import (
+    PoolId,
+    PoolView,
+    is_relevant,
+    ordered,
+    places_of,
+    view_of,
+)
+
+SLICE = "ResourceSlice"
+
+
+class Pool:
+    """All slices of one pool; `nodes` are those that its devices are on, `is_wide` says on others, too."""
+
+    __slots__ = ("id", "is_wide", "nodes", "slices", "views")
+
+    def __init__(self, id_: PoolId) -> None:
+        self.id = id_
+        self.slices: dict[str, ResourceSlice] = {}
+        self.nodes: frozenset[str] = frozenset()
+        self.is_wide = False
+        # What nodes see of a wide pool, by relevant slices and where each device is.
+        self.views: dict[Any, PoolView | None] = {}
+
+
+class NodePools:
+    """The pools of one node; `layout` is equal for nodes whose devices are alike.
+
+    `own` are the pools whose use is a matter of this node (or of few); that of wide ones moves the
+    catalog's epoch instead.
+    """
+
+    __slots__ = ("_own", "layout", "views")
+
+    def __init__(self, views: tuple[PoolView, ...], own: tuple[PoolView, ...], layout: int) -> None:
+        self.views = views
+        self.layout = layout
+        self._own = own
+
+    def usage(self, in_use: InUse) -> Iterator[Any]:
+        """Yield how the devices of the node's own pools are used."""
+        for view in self._own:
+            states = [in_use.state(slot.id) for slot in view.slots]
+            yield tuple(states) if any(state is not None for state in states) else None
+            if view.elsewhere:
+                yield tuple(in_use.has(device) for device, _ in view.elsewhere)
+
+
+class Slices:
+    """Slices by pool, pools by node."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
+        self._pools: dict[PoolId, Pool] = {}
+        self._by_node: dict[str, dict[PoolId, None]] = {}
+        self._wide: dict[PoolId, None] = {}
+        self._faulty: dict[PoolId, PoolView] = {}
+        self._of: dict[str, NodePools] = {}
+        self._layouts: dict[Any, int] = {}
+        self._next_layout = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no slice."""
+        return not self._pools
+
+    @property
+    def has_selectors(self) -> bool:
+        """Whether which node sees which pool may depend on labels."""
+        return bool(self._wide)
+
+    def replace(
+        self, old: ResourceSlice | None, new: ResourceSlice | None
+    ) -> frozenset[str] | None:
+        """Take in a change of a slice; return the nodes that it matters to, None for all of them."""
+        touched: frozenset[str] | None = frozenset()
+        for one, is_there in ((old, False), (new, True)):
+            if one is not None:
+                nodes = self._changed(one, is_there=is_there)
+                touched = None if nodes is None or touched is None else touched | nodes
+        if touched is None:
+            self._of.clear()
+        else:
+            for name in touched:
+                self._of.pop(name, None)
+        return touched
+
+    def users(self, pool_id: PoolId) -> frozenset[str] | None:
+        """Return the nodes that have devices of a pool; None if they may be any."""
+        pool = self._pools.get(pool_id)
+        if pool is None:
+            return frozenset()
+        return None if pool.is_wide else pool.nodes
+
+    def forget(self, node: str) -> None:
+        """Look at a node's pools anew."""
+        self._of.pop(node, None)
+
+    def renumber(self) -> None:
+        """Look at all pools anew: devices are alike in other ways."""
+        self._of.clear()
+        self._layouts.clear()
+        for pool in self._pools.values():
+            pool.views.clear()
+
+    def of(self, name: str, node: Node | None) -> NodePools:
+        """Return the pools of a node."""
+        found = self._of.get(name)
+        if found is None:
+            found = self._of[name] = self._gathered(name, node)
+        return found
+
+    def _gathered(self, name: str, node: Node | None) -> NodePools:
+        if node is None:
+            return NodePools((), (), -1)
+        own_ids = self._by_node.get(name, {})
+        own = [view for key in own_ids if (view := self._own(self._pools[key], node)) is not None]
+        wide = [
+            view for key in self._wide if (view := self._seen(self._pools[key], node)) is not None
+        ]
+        faulty = [view for key, view in self._faulty.items() if key not in own_ids]
+        views = ordered([*own, *wide, *faulty])
+        # In the order of all pools, whichever of them came first.
+        mine = tuple(view for view in views if view.id in own_ids)
+        return NodePools(views, mine, self._number(tuple(view.layout for view in views)))
+
+    def _own(self, pool: Pool, node: Node) -> PoolView | None:
+        relevant = [one for one in pool.slices.values() if is_relevant(one, node)]
+        view = view_of(pool.id, relevant, pool.slices.values(), node, self._contents.content_of)
+        # Equal layouts are kept once, as numbers.
+        return None if view is None else replace(view, layout=self._number(view.layout))
+
+    def _seen(self, pool: Pool, node: Node) -> PoolView | None:
+        relevant = [one for one in pool.slices.values() if is_relevant(one, node)]
+        if not relevant:
+            return None
+        key = tuple((one.metadata.name, places_of(one, node)) for one in relevant)
+        if key in pool.views:
+            return pool.views[key]
+        view = view_of(pool.id, relevant, pool.slices.values(), node, self._contents.content_of)
+        if view is not None:
+            # Its devices are the same ones for all that see it: no other view is like it.
+            view = replace(view, layout=self._new_layout())
+        pool.views[key] = view
+        return view
+
+    def _number(self, layout: Any) -> int:
+        found = self._layouts.get(layout)
+        if found is None:
+            found = self._layouts[layout] = self._new_layout()
+        return found
+
+    def _new_layout(self) -> int:
+        self._next_layout += 1
+        return self._next_layout
+
+    def _changed(self, one: ResourceSlice, *, is_there: bool) -> frozenset[str] | None:
+        key = (one.spec.driver, one.spec.pool.name)
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = Pool(key)
+        before, was_wide, fault_before = pool.nodes, pool.is_wide, self._fault(key)
+        if is_there:
+            pool.slices[one.metadata.name] = one
+        else:
+            pool.slices.pop(one.metadata.name, None)
+        self._sort(pool)
+        if was_wide or pool.is_wide or fault_before != self._fault(key):
+            return None
+        return before | pool.nodes
+
+    def _fault(self, key: PoolId) -> str:
+        view = self._faulty.get(key)
+        return "" if view is None else view.fault
+
+    def _sort(self, pool: Pool) -> None:
+        """Find out whose a pool is now."""
+        key, slices = pool.id, pool.slices.values()
+        pool.views.clear()
+        self._wide.pop(key, None)
+        self._faulty.pop(key, None)
+        nodes = frozenset(
+            one.spec.node_name
+            for one in slices
+            if one.spec.node_name and not one.spec.shared_counters
+        )
+        pool.is_wide = any(not (one.spec.node_name or one.spec.shared_counters) for one in slices)
+        mine = frozenset() if pool.is_wide else nodes
+        for name in pool.nodes - mine:
+            del self._by_node[name][key]
+            if not self._by_node[name]:
+                del self._by_node[name]
+        for name in mine - pool.nodes:
+            self._by_node.setdefault(name, {})[key] = None
+        pool.nodes = mine
+        if not slices:
+            del self._pools[key]
+        elif pool.is_wide:
+            self._wide[key] = None
+        elif counters := [one for one in slices if one.spec.shared_counters]:
+            view = view_of(key, counters, slices, None, self._contents.content_of)
+            if view is not None and view.fault:
+                self._faulty[key] = replace(view, layout=self._number(view.layout))

@@ -1,0 +1,61 @@
+"""What DynamicResources knows of one pod in one attempt: from pre-filter to pre-bind."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.framework.nodes import Nodes
+from scheduler.objects.claims import AllocationResult, ResourceClaim
+from scheduler.objects.devices import DeviceClass
+from scheduler.plugins.dynamicresources.extended import ExtendedClaim
+
+
+class Allocated(msgspec.Struct):
+    """A claim that got devices in this attempt; `extended` is what it is made of if it is to be made."""
+
+    claim: ResourceClaim
+    allocation: AllocationResult
+    extended: ExtendedClaim | None = None
+
+
+class PodDevices:
+    """The claims of a pod, and what was decided about them.
+
+    `claims` are those of its spec. `served` are its extended resources that device classes serve where
+    nodes do not, `leftover` the claim for them that an earlier attempt made. `unavailable` are places
+    of claims that some node was refused for; `allocated` is decided at reserve, `written` are claims as
+    pre-bind has written them (by the uid they were decided under), `doubtful` those of which nobody
+    knows.
+    """
+
+    __slots__ = (
+        "allocated",
+        "claims",
+        "doubtful",
+        "leftover",
+        "nodes",
+        "served",
+        "unavailable",
+        "written",
+    )
+
+    def __init__(
+        self,
+        claims: tuple[ResourceClaim, ...],
+        served: dict[str, DeviceClass],
+        leftover: ResourceClaim | None,
+        nodes: Nodes,
+    ) -> None:
+        self.nodes = nodes
+        self.claims = claims
+        self.served = served
+        self.leftover = leftover
+        self.unavailable: set[int] = set()
+        self.allocated: list[Allocated] = []
+        self.written: dict[str, ResourceClaim] = {}
+        self.doubtful: set[str] = set()
+
+    @property
+    def unallocated(self) -> tuple[ResourceClaim, ...]:
+        """Return the claims of the pod's spec that are still to be allocated."""
+        return tuple(claim for claim in self.claims if claim.status.allocation is None)

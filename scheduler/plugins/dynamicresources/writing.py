@@ -1,0 +1,283 @@
+"""What DynamicResources writes before a pod is bound: allocations, reservations, claims it makes.
+
+Generators that `pre_bind` hands on; the engine answers. Claims are changed by patches that carry the
+version they were decided on: the API server refuses one when somebody else was faster, and then the
+claim is read again. A write whose answer is lost is looked up, never guessed: a device that may have
+been given away stays given away.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable, Generator
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.framework.calls import ApiCall, BindStep, CallResult, WaitUntil
+from scheduler.objects.claims import (
+    EXTENDED_RESOURCE_CLAIM,
+    FINALIZER,
+    AllocationResult,
+    ConsumerReference,
+    ResourceClaim,
+)
+from scheduler.objects.pod import Pod
+from scheduler.plugins.dynamicresources.extended import ExtendedClaim
+from scheduler.plugins.dynamicresources.podclaims import is_reserved_for
+from scheduler.plugins.dynamicresources.protobuf import PROTOBUF, with_finalizer
+
+# As kube-scheduler tries again after a conflict.
+TRIES: Final = 5
+# How often, and how long apart, a write without an answer is looked up.
+LOOKS: Final = 5
+LOOK_AGAIN_S: Final = 1.0
+MERGE: Final = "application/merge-patch+json"
+IMMUTABLE: Final = "field is immutable"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+NAME_PREFIX_LENGTH: Final = 58
+
+Steps = Generator[BindStep, CallResult, ResourceClaim]
+
+
+class WriteError(Exception):
+    """Why a claim could not be written; with `is_doubtful` nobody knows whether it was."""
+
+    def __init__(self, text: str, *, is_doubtful: bool = False) -> None:
+        super().__init__(text)
+        self.is_doubtful = is_doubtful
+
+
+class _ConflictError(Exception):
+    """Somebody else has changed the claim."""
+
+
+def path_of(claim: ResourceClaim) -> str:
+    """Return the URL path of a claim."""
+    return f"{collection(claim.metadata.namespace)}/{claim.metadata.name}"
+
+
+def collection(namespace: str) -> str:
+    """Return the URL path of the claims of a namespace."""
+    return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+
+
+def write(claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> Steps:
+    """Write what a claim got (None: it has it already) and that the pod uses it; WriteError."""
+    current: ResourceClaim | None = claim
+    last = ""
+    for _ in range(TRIES):
+        if current is None:
+            current = yield from _read(claim)
+            if _is_done(current, allocation, pod):
+                return current
+        try:
+            return (yield from _write_once(current, allocation, pod))
+        except _ConflictError as conflict:
+            last = str(conflict)
+            current = None
+    raise WriteError(last)
+
+
+def make(
+    pod: Pod, extended: ExtendedClaim, new_name: Callable[[], str]
+) -> Generator[BindStep, CallResult, ResourceClaim]:
+    """Make the claim for a pod's extended resources; WriteError."""
+    meta = pod.metadata
+    prefix = f"{meta.name[: NAME_PREFIX_LENGTH - len('-extended-resources-')]}-extended-resources-"
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": meta.name,
+        "uid": meta.uid,
+        "controller": True,
+    }
+    # With a name of our own, a claim whose answer is lost can be found again.
+    name = prefix + new_name()
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": name,
+            "generateName": prefix,
+            "namespace": meta.namespace,
+            "annotations": {EXTENDED_RESOURCE_CLAIM: "true"},
+            "ownerReferences": [owner],
+        },
+        "spec": msgspec.to_builtins(extended.spec),
+    }
+    words = f"create claim for extended resources {meta.namespace}/{name}: "
+    answer = yield ApiCall("POST", collection(meta.namespace), body)
+    if answer.ok:
+        return _claim(answer)
+    if answer.code and answer.code < 500:
+        raise WriteError(words + _said(answer))
+    found = yield from _looked_up(f"{collection(meta.namespace)}/{name}")
+    if found is None:
+        raise WriteError(words + _said(answer))
+    return found
+
+
+def tell_pod(
+    pod: Pod, claim: ResourceClaim, extended: ExtendedClaim
+) -> Generator[BindStep, CallResult, None]:
+    """Write to a pod which requests of a claim serve its extended resources; WriteError."""
+    status = {
+        "resourceClaimName": claim.metadata.name,
+        "requestMappings": [msgspec.to_builtins(one) for one in extended.mappings],
+    }
+    meta = pod.metadata
+    path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/status"
+    body = {"metadata": {"uid": meta.uid}, "status": {"extendedResourceClaimStatus": status}}
+    answer = yield ApiCall("PATCH", path, body, STRATEGIC)
+    if not answer.ok:
+        raise WriteError(f"update pod {pod.key} ExtendedResourceClaimStatus: {_said(answer)}")
+
+
+def unreserve_call(claim: ResourceClaim, pod: Pod) -> ApiCall:
+    """Return the call that takes a pod out of a claim's users, whatever else became of the claim."""
+    body = {
+        "metadata": {"uid": claim.metadata.uid},
+        "status": {"reservedFor": [{"$patch": "delete", "uid": pod.metadata.uid}]},
+    }
+    return ApiCall("PATCH", f"{path_of(claim)}/status", body, STRATEGIC)
+
+
+def deallocate_call(claim: ResourceClaim) -> ApiCall:
+    """Return the call that frees a claim's devices, if it is still as it was seen."""
+    status = {"allocation": None, "reservedFor": None, "devices": None}
+    return ApiCall("PATCH", f"{path_of(claim)}/status", _patch(claim, status=status), MERGE)
+
+
+def delete_calls(claim: ResourceClaim) -> tuple[ApiCall, ...]:
+    """Return the calls that take a claim away that was made for extended resources."""
+    kept = [name for name in claim.metadata.finalizers if name != FINALIZER]
+    unprotected = {"metadata": {"uid": claim.metadata.uid, "finalizers": kept}}
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": claim.metadata.uid},
+    }
+    calls = [ApiCall("DELETE", path_of(claim), options)]
+    if len(kept) < len(claim.metadata.finalizers):
+        calls.insert(0, ApiCall("PATCH", path_of(claim), unprotected, MERGE))
+    return tuple(calls)
+
+
+def _write_once(claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> Steps:
+    key = claim.key
+    if claim.metadata.deletion_timestamp is not None:
+        raise WriteError(f"claim {key} got deleted in the meantime")
+    doing = f"add reservation to claim {key}: "
+    status: dict[str, Any] = {}
+    if allocation is not None:
+        if claim.status.allocation is not None:
+            raise WriteError(f"claim {key} got allocated elsewhere in the meantime")
+        if FINALIZER not in claim.metadata.finalizers:
+            claim = yield from _protect(claim)
+            if claim.status.allocation is not None:
+                raise WriteError(f"claim {key} got allocated elsewhere in the meantime")
+        doing = f"add allocation and reservation to claim {key}: "
+        status["allocation"] = msgspec.to_builtins(allocation)
+    elif claim.status.allocation is None:
+        raise WriteError(f"claim {key} got deallocated elsewhere in the meantime")
+    user = ConsumerReference("", "pods", pod.metadata.name, pod.metadata.uid)
+    status["reservedFor"] = msgspec.to_builtins((*claim.status.reserved_for, user))
+    body = _patch(claim, status=status)
+    return (yield from _patched(ApiCall("PATCH", f"{path_of(claim)}/status", body, MERGE), doing))
+
+
+def _protect(claim: ResourceClaim) -> Steps:
+    """Add the finalizer that keeps a claim from being deleted while it is used."""
+    doing = f"add finalizer to claim {claim.key}: "
+    body = _patch(claim, finalizers=[*claim.metadata.finalizers, FINALIZER])
+    answer = yield ApiCall("PATCH", path_of(claim), body, MERGE)
+    if answer.code != 422 or IMMUTABLE not in answer.message:
+        return _taken(answer, doing)
+    # Its parameters do not survive JSON; see `protobuf`.
+    read = yield ApiCall("GET", path_of(claim), content_type=PROTOBUF)
+    if not read.ok:
+        return _taken(read, doing)
+    # A decision log keeps bytes as text.
+    data = b64decode(read.body) if isinstance(read.body, str) else bytes(read.body or b"")
+    try:
+        whole = with_finalizer(data, FINALIZER)
+    except ValueError as fault:
+        raise WriteError(f"{doing}{fault}") from fault
+    return _taken((yield ApiCall("PUT", path_of(claim), whole, PROTOBUF)), doing)
+
+
+def _patched(call: ApiCall, doing: str) -> Steps:
+    """Carry out a patch; _ConflictError and WriteError as `_taken`."""
+    return _taken((yield call), doing)
+
+
+def _taken(answer: CallResult, doing: str) -> ResourceClaim:
+    """Return the claim of an answer.
+
+    _ConflictError when the claim must be read again, WriteError when that is no use.
+    """
+    if answer.ok:
+        return _claim(answer)
+    if answer.code == 409 or not answer.code or answer.code >= 500:
+        raise _ConflictError(doing + _said(answer))
+    raise WriteError(doing + _said(answer))
+
+
+def _read(claim: ResourceClaim) -> Steps:
+    """Read a claim again; WriteError when it is another one, or nobody tells."""
+    found = yield from _looked_up(path_of(claim))
+    if found is None or (claim.metadata.uid and found.metadata.uid != claim.metadata.uid):
+        raise WriteError(
+            f"get updated claim {claim.key} after conflict: "
+            f'resourceclaims.resource.k8s.io "{claim.metadata.name}" not found'
+        )
+    return found
+
+
+def _looked_up(path: str) -> Generator[BindStep, CallResult, ResourceClaim | None]:
+    """Read a claim, patiently; None when it is not there, WriteError when nobody tells."""
+    answer = CallResult(0)
+    for place in range(LOOKS):
+        if place:
+            yield WaitUntil(_never, (), LOOK_AGAIN_S)
+        answer = yield ApiCall("GET", path)
+        if answer.ok:
+            return _claim(answer)
+        if answer.code == 404:
+            return None
+    raise WriteError(f"{path}: {_said(answer)}", is_doubtful=True)
+
+
+def _is_done(claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> bool:
+    """Whether a write without an answer did happen."""
+    got = claim.status.allocation
+    if got is None or not is_reserved_for(pod, claim):
+        return False
+    return allocation is None or got.devices.results == allocation.devices.results
+
+
+def _patch(
+    claim: ResourceClaim, *, finalizers: list[str] | None = None, status: Any = None
+) -> dict[str, Any]:
+    """Return a patch that holds only for the claim, and the version, that was seen."""
+    meta = claim.metadata
+    metadata: dict[str, Any] = {"uid": meta.uid}
+    if meta.resource_version:
+        metadata["resourceVersion"] = meta.resource_version
+    if finalizers is not None:
+        metadata["finalizers"] = finalizers
+    return {"metadata": metadata} if status is None else {"metadata": metadata, "status": status}
+
+
+def _claim(answer: CallResult) -> ResourceClaim:
+    body = answer.body if isinstance(answer.body, dict) else {}
+    return msgspec.convert(body, ResourceClaim)
+
+
+def _said(answer: CallResult) -> str:
+    return answer.message or answer.reason or "no answer"
+
+
+def _never() -> bool:
+    return False

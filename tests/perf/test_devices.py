@@ -1,0 +1,93 @@
+"""Devices at size: 5,000 nodes of 8, three kinds of them; CPU time of decisions, and memory.
+
+Whole turns of the engine are measured, with everything that a profile does beside devices.
+"""
+
+import gc
+import json
+from pathlib import Path
+from time import process_time
+
+import msgspec
+import pytest
+
+from scheduler.engine.effects import Listed, Watched
+from scheduler.objects.kinds import BY_KIND
+from scheduler.objects.plain import read_node
+from scheduler.testing import node
+from scheduler.testing.scene import NOW
+from tests.unit.plugins.devices import DRIVER, Daemon, claim, claiming, gpu_class
+
+pytestmark = [pytest.mark.perf, pytest.mark.timeout(600)]
+
+NODES = 5000
+MODELS = ("a100", "h100", "l40")
+# Milliseconds of CPU for a decision about a claim with a selector, and MiB for 40,000 devices.
+KNOWN_MS, NEW_MS, MEMORY_MIB = 2.0, 40.0, 120.0
+
+
+def resident_mib():
+    """Return the memory of this process."""
+    gc.collect()
+    text = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in text.splitlines() if "VmRSS" in line) / 1024
+
+
+def slices():
+    """Return the pools of all nodes, read as the watch reads them."""
+    decoder = msgspec.json.Decoder(BY_KIND["ResourceSlice"].struct)
+    for i in range(NODES):
+        devices = [
+            {
+                "name": f"gpu-{j}",
+                "attributes": {
+                    "model": {"string": MODELS[i % 3]},
+                    "index": {"int": j},
+                    "numaNode": {"int": j // 4},
+                    "uuid": {"string": f"GPU-{i:05d}-{j}-0123-4567-89ab"},
+                    "driverVersion": {"version": "550.54.15"},
+                },
+                "capacity": {"memory": {"value": "80Gi"}},
+            }
+            for j in range(8)
+        ]
+        pool = {"name": f"n{i}", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": DRIVER, "nodeName": f"n{i}", "pool": pool, "devices": devices}
+        raw = {"metadata": {"name": f"slice-{i}"}, "spec": spec}
+        yield decoder.decode(json.dumps(raw).encode())
+
+
+def decided_ms(daemon, name, selector, count=1):
+    """Return the CPU time of the turn in which a pod with a claim is decided about."""
+    daemon.see(claim(name, selector=selector, count=count))
+    daemon.see(claiming(name, name))
+    started = process_time()
+    daemon.engine.run(NOW, 1)
+    return (process_time() - started) * 1000
+
+
+def test_decisions_are_fast_and_devices_small(capsys):
+    """Known kinds, new kinds, and what 40,000 devices weigh."""
+    daemon = Daemon([], gpu_class())
+    nodes = [read_node(node(f"n{i}", cpu="64", memory="256Gi")) for i in range(NODES)]
+    daemon.engine.handle(Listed("Node", tuple(nodes)), NOW)
+    before = resident_mib()
+    for one in slices():
+        daemon.engine.handle(Watched("ResourceSlice", "ADDED", one), NOW)
+    model = f'device.attributes["{DRIVER}"].model'
+    first = decided_ms(daemon, "first", f'{model} == "h100"')
+    weight = resident_mib() - before
+    known = sorted(decided_ms(daemon, f"k{i}", f'{model} == "h100"') for i in range(50))
+    new = [
+        decided_ms(daemon, f"new{i}", f'device.attributes["{DRIVER}"].{text}', 2)
+        for i, text in enumerate(("numaNode == 1", "index > 2", 'model != "l40"'))
+    ]
+    unlike = decided_ms(daemon, "u", f'device.attributes["{DRIVER}"].uuid.startsWith("GPU-0")')
+    with capsys.disabled():
+        print(
+            f"\nfirst ever {first:.0f} ms, known {known[25]:.2f} ms (worst {known[-1]:.2f}), "
+            f"new {max(new):.1f} ms, by serial number {unlike:.0f} ms, {weight:.0f} MiB"
+        )
+    assert known[25] <= KNOWN_MS
+    assert max(new) <= NEW_MS
+    assert weight <= MEMORY_MIB

@@ -1,0 +1,160 @@
+"""The world of a recorded case of device allocation, as the peer left it after each pod."""
+
+import re
+from copy import deepcopy
+
+from tests.property.devicereference import BrokenError, Reference
+
+NOT_COMPARED = ("allocationTimestamp", "shareID")
+# What a text says depends on the node that was looked at first.
+VARIES = re.compile(r"(no such key:|cannot add device|resource pool) \S+")
+
+
+class World:
+    """Objects by kind and name; pods that were placed stay, with the claims they changed."""
+
+    def __init__(self, objects):
+        self._objects = {_key(one): one for one in objects}
+
+    def objects(self):
+        """Return all objects."""
+        return list(self._objects.values())
+
+    def of(self, kind):
+        """Return all objects of a kind."""
+        return [one for key, one in self._objects.items() if key[0] == kind]
+
+    def claims_of(self, raw):
+        """Return the claims of a pod that are there, in order."""
+        meta = raw["metadata"]
+        made = raw.get("status", {}).get("resourceClaimStatuses", ())
+        names = {one["name"]: one.get("resourceClaimName") for one in made}
+        found = []
+        for entry in raw["spec"].get("resourceClaims", ()):
+            name = entry.get("resourceClaimName") or names.get(entry["name"])
+            key = "ResourceClaim", f"{meta.get('namespace', 'default')}/{name}"
+            found.append(self._objects.get(key))
+        return [one for one in found if one is not None]
+
+    def pinned(self, raw, node):
+        """Return a pod that goes to one node only."""
+        pod = deepcopy(raw)
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
+        required = {"nodeSelectorTerms": terms}
+        affinity = pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = required
+        return pod
+
+    def follow(self, raw, expected):
+        """Take in what became of a pod."""
+        for one in expected.get("changed", ()):
+            self._objects[_key(one)] = one
+        for victim in expected["victims"]:
+            self._objects.pop(("Pod", victim), None)
+        if expected["result"] == "Scheduled":
+            pod = deepcopy(raw)
+            pod["spec"]["nodeName"] = expected["node"]
+            pod.setdefault("status", {})["startTime"] = expected.get("startTime")
+            self._objects[_key(pod)] = pod
+            return
+        uid = raw["metadata"]["uid"]
+        self._objects = {k: o for k, o in self._objects.items() if not _is_made_for(o, uid)}
+
+
+def was_held_earlier(raw):
+    """Whether a recorded reason is that of the moment before the pod's claims were written down."""
+    return bool(raw.get("status", {}).get("resourceClaimStatuses"))
+
+
+def is_forgetful(world, raw):
+    """Whether a pod asks where the peer is known to forget: distinct values, counters of two drivers."""
+    if any(
+        "distinctAttribute" in one
+        for claim in world.claims_of(raw)
+        for one in claim["spec"]["devices"].get("constraints", ())
+    ):
+        return True
+    drivers: dict[str, set[str]] = {}
+    for one in world.of("ResourceSlice"):
+        spec = one["spec"]
+        if any(device.get("consumesCounters") for device in spec.get("devices", ())):
+            drivers.setdefault(spec["pool"]["name"], set()).add(spec["driver"])
+    return any(len(found) > 1 for found in drivers.values())
+
+
+def check_by_reference(world, raw, got):
+    """Hold what we did to the reference: every device that a node gave, or could not give."""
+    reference = Reference(*(world.of(k) for k in ("ResourceSlice", "DeviceClass", "ResourceClaim")))
+    nodes = {one["metadata"]["name"]: one for one in world.of("Node")}
+    claims = [one for one in world.claims_of(raw) if not one.get("status", {}).get("allocation")]
+    if got["result"] == "Error":
+        assert any(_breaks(reference, node, claims) for node in nodes.values())
+        return
+    if got["result"] == "Scheduled":
+        found = reference.allocate(nodes[got["node"]], claims)
+        names = {one["metadata"]["name"]: place for place, one in enumerate(claims)}
+        for one in got["claims"]:
+            if one["name"] in names:
+                results = one["allocation"]["devices"]["results"]
+                devices = [(r["request"], (r["driver"], r["pool"], r["device"])) for r in results]
+                assert [entry[:2] for entry in found[names[one["name"]]]] == devices
+        return
+    assert got["result"] == "Unschedulable"
+    for node in got["nodes"]:
+        if (
+            node["rejectedBy"] == "DynamicResources"
+            and "cannot allocate all claims" in node["reasons"]
+        ):
+            assert reference.allocate(nodes[node["name"]], claims) is None, node["name"]
+
+
+def _breaks(reference, node, claims):
+    try:
+        reference.allocate(node, claims)
+    except BrokenError:
+        return True
+    return False
+
+
+def plain_claims(claims):
+    """Return claims without what differs from run to run."""
+    return [
+        {
+            "name": one["name"],
+            "results": [_without(result) for result in one["allocation"]["devices"]["results"]],
+            "config": one["allocation"]["devices"].get("config", []),
+            "nodeSelector": _selector(one["allocation"].get("nodeSelector")),
+        }
+        for one in claims
+    ]
+
+
+def plain_error(text):
+    """Return an error without what depends on the order in which nodes were looked at."""
+    return VARIES.sub(r"\1 …", text)
+
+
+def _without(result):
+    kept = {key: value for key, value in result.items() if key not in NOT_COMPARED}
+    return kept | {"tolerations": [_toleration(one) for one in kept.get("tolerations", [])]}
+
+
+def _toleration(one):
+    return {"operator": "Equal"} | one
+
+
+def _selector(selector):
+    """Return a node selector; kube-scheduler collects its requirements in any order."""
+    return selector
+
+
+def _is_made_for(obj, uid):
+    owners = obj["metadata"].get("ownerReferences", ())
+    return obj["kind"] == "ResourceClaim" and any(one["uid"] == uid for one in owners)
+
+
+def _key(obj):
+    meta = obj["metadata"]
+    namespaced = obj["kind"] in ("Pod", "ResourceClaim", "ResourceClaimTemplate")
+    prefix = f"{meta.get('namespace', 'default')}/" if namespaced else ""
+    return obj["kind"], f"{prefix}{meta['name']}"
