@@ -86,6 +86,8 @@ class ModelApi:
         key = _key(kind, obj)
         if kind == "Node" and key in self._ever:
             self.disturbed.add(key)
+        if kind == "Pod" and key not in self.objects["Pod"] and obj.spec.node_name:
+            self.disturbed.add(obj.spec.node_name)  # somebody made it there; the watch tells us later
         self._ever.add(key)
         verb = "MODIFIED" if key in self.objects[kind] else "ADDED"
         if kind == "Pod" and verb == "ADDED" and meta.creation_timestamp is None:

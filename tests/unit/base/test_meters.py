@@ -60,6 +60,13 @@ KUBE_SCHEDULER = {
         exp(0.001, 2, 15),
     ),
     "podgroup_scheduling_algorithm_duration_seconds": ("histogram", "", exp(0.001, 2, 15)),
+    "resourceclaim_creates_total": ("counter", "status", []),
+    "dra_bindingconditions_allocations_total": ("counter", "profile driver status", []),
+    "dra_bindingconditions_wait_duration_seconds": (
+        "histogram",
+        "profile driver status",
+        exp(0.1, 2, 14),
+    ),
 }
 BY_NAME = {spec.name: spec for spec in Meters.table().values()}
 
