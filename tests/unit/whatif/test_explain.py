@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.base.errors import InputError
+from scheduler.base.errors import MissingError
 from scheduler.engine.attempt.choose import Ties
 from scheduler.testing import node
 from scheduler.whatif.explain import explain
@@ -126,7 +126,7 @@ def test_one_node():
 
 def test_unknown_names_are_refused():
     """A mistyped pod or node is named, with what was probably meant."""
-    with pytest.raises(InputError, match=r'default/pp: no such pod .*did you mean "default/p"'):
+    with pytest.raises(MissingError, match=r'default/pp: no such pod .*did you mean "default/p"'):
         ask("pp", node("a"), pod("p"))
-    with pytest.raises(InputError, match=r'nodf: no such node .did you mean "node"'):
+    with pytest.raises(MissingError, match=r'nodf: no such node .did you mean "node"'):
         ask("p", node("node"), pod("p"), only="nodf")
