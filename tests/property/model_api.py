@@ -89,6 +89,11 @@ class ModelApi:
         if kind == "Pod" and key not in self.objects["Pod"] and obj.spec.node_name:
             self.disturbed.add(obj.spec.node_name)  # somebody made it there; the watch tells us later
         self._ever.add(key)
+        if kind == "Pod" and obj.spec.node_name:
+            before = self.objects[kind].get(key)
+            is_ours = obj.metadata.uid in self.bound_by
+            if not is_ours or (before is not None and pod_requests(before) != pod_requests(obj)):
+                self.disturbed.add(obj.spec.node_name)
         verb = "MODIFIED" if key in self.objects[kind] else "ADDED"
         if kind == "Pod" and verb == "ADDED" and meta.creation_timestamp is None:
             obj = with_meta(obj, creation_timestamp=rfc3339(self._clock()))
