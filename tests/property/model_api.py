@@ -86,8 +86,6 @@ class ModelApi:
         key = _key(kind, obj)
         if kind == "Node" and key in self._ever:
             self.disturbed.add(key)
-        if kind == "Pod" and key not in self.objects["Pod"] and obj.spec.node_name:
-            self.disturbed.add(obj.spec.node_name)  # somebody made it there; the watch tells us later
         self._ever.add(key)
         if kind == "Pod" and obj.spec.node_name:
             before = self.objects[kind].get(key)
