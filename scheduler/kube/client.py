@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -342,4 +343,5 @@ def _give_up(opened: aiohttp.ClientResponse) -> None:
 
 
 def _words(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    """Return what went wrong; aiohttp names the TLS context as Python prints it, which says nothing."""
+    return re.sub(r" ssl:(<[^>]*>|\S+)", "", str(error)) or type(error).__name__

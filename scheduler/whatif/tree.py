@@ -12,21 +12,19 @@ from typing import Final
 
 import msgspec
 
+from scheduler.framework.groups import title
 from scheduler.objects.groups import GROUP_LABEL as APP_GROUP_LABEL
-from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
+from scheduler.objects.network import NetworkTopology
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
+from scheduler.plugins.groups.sources.registry import group_of
+from scheduler.plugins.groups.topology import PRESETS
 from scheduler.state.resources import amounts, is_extended, pod_requests
 from scheduler.whatif.snapshot import Snapshot
 
-RACK_LABEL: Final = "topology.trellis.dev/rack"
-BLOCK_LABEL: Final = "topology.trellis.dev/block"
-# From the top; what clouds call their blocks and racks is for `--level` to say.
-LEVELS: Final = (REGION_LABEL, ZONE_LABEL, BLOCK_LABEL, RACK_LABEL)
 # A unit of nodes that do not carry the label of their level.
 NOWHERE: Final = ""
 _ALWAYS_SHOWN: Final = ("cpu", "memory")
-_GROUP_LABELS: Final = ("sakkara.group.name", "scheduling.x-k8s.io/pod-group", APP_GROUP_LABEL)
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -69,9 +67,15 @@ class Way(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def levels_of(nodes: Iterable[Node], wanted: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the labels that divide these nodes, from the top: those `wanted`, else the usual ones."""
+    """Return the labels that divide these nodes, from the top: those `wanted`, else the usual ones.
+
+    The usual ones are the presets by which groups are placed, of each level the first that is carried.
+    """
     carried = {label for node in nodes for label in node.metadata.labels}
-    return tuple(label for label in wanted or LEVELS if label in carried)
+    if wanted:
+        return tuple(label for label in wanted if label in carried)
+    usual = ([one for one in labels if one in carried] for labels in PRESETS.values())
+    return tuple(labels[0] for labels in usual if labels)
 
 
 def tree(snapshot: Snapshot, levels: Sequence[str]) -> Unit:
@@ -172,10 +176,11 @@ def _resources(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _group(pod: Pod) -> str:
-    labels = pod.metadata.labels
-    names = (labels[label] for label in _GROUP_LABELS if labels.get(label))
-    name = next(names, "")
-    return f"{pod.metadata.namespace}/{name}" if name else ""
+    """Return what to call the group that a pod is placed with, else its application, if any."""
+    if group := group_of(pod):
+        return title(group)
+    application = pod.metadata.labels.get(APP_GROUP_LABEL, "")
+    return f"{pod.metadata.namespace}/{application}" if application else ""
 
 
 def _name(node: Node) -> str:
