@@ -1,0 +1,37 @@
+"""Manifests that pages show are whole: they can be applied as they stand."""
+
+import pytest
+
+from scheduler.base.clock import RealClock
+from scheduler.sandbox import manifests
+from scheduler.sandbox.start import new_store
+from tests.docs.pages import ROOT, blocks
+
+PAGES = sorted(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs/howto").glob("*.md"))
+# Files of other programs that happen to be YAML, and configurations, which have a test of their own.
+OTHERS = ("Configuration", "ClusterShape", "Scenario", "Policy")
+SHOWN = [
+    (page, number, block.text)
+    for page in PAGES
+    for number, block in enumerate(blocks(page, "yaml"))
+    if "kind:" in block.text and not any(f"{other}\n" in block.text for other in OTHERS)
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [(page, text) for page, _, text in SHOWN],
+    ids=[f"{page}-{number}" for page, number, _ in SHOWN],
+)
+def test_a_manifest_is_applied(page: str, text: str):
+    """Fields of the server's kinds, spelled as it spells them, and a name."""
+    store = new_store(RealClock())
+    done = [manifests.apply(store, one) for one in manifests.parse(text, page)]
+
+    assert done
+    assert all(line.endswith((" created", " configured")) for line in done)
+
+
+def test_there_are_manifests():
+    """A page for gangs shows at least one of each kind."""
+    assert 3 <= len([page for page, _, _ in SHOWN if page == "howto/gang-scheduling.md"])
