@@ -125,6 +125,11 @@ async def test_the_leader_is_found_and_reached_by_port_forward(world: World, tmp
 
         await world.pod("trellis-0")
         await world.lease("trellis-0_c0ffee")
+        code, _, err = await world.run("explain", "p", "-n", world.ns, "--past", path=str(tmp_path))
+        assert 2 == code
+        assert 'the leader runs on the host "trellis-0" and not in a pod' in err
+
+        await world.pod("trellis-0")
         code, out, err = await world.run(
             "explain", "p", "-n", world.ns, "--past", path=str(tmp_path)
         )
