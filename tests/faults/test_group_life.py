@@ -126,7 +126,15 @@ def test_the_life_is_what_it_is_meant_to_be():
 
 @pytest.mark.parametrize("arrives", [True, False])
 def test_nothing_that_runs_is_deleted_whenever_the_process_dies(arrives):
-    """At every write of the life: the members that were bound stay bound."""
+    """At every write of the life, of which every other one arrives: who was bound stays bound."""
+    for kill_at in range(0 if arrives else 1, WRITES, 2):
+        survivors(whole_life(kill_at, arrives=arrives))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("arrives", [True, False])
+def test_nothing_that_runs_is_deleted_whether_a_write_arrives_or_not(arrives):
+    """At every write of the life, both ways."""
     for kill_at in range(WRITES):
         survivors(whole_life(kill_at, arrives=arrives))
 
