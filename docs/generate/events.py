@@ -12,7 +12,7 @@ from scheduler.cli.installed import registry
 from scheduler.daemon.supervisor import NOT_RELOADED, RELOADED
 from scheduler.engine.attempt import failure
 from scheduler.engine.effects import Record
-from scheduler.engine.group.doors import WAITING_FOR_GROUP
+from scheduler.engine.group.steps import WAITING_FOR_GROUP
 from scheduler.kube.lease import LEADER_ELECTION
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.objects.pod import Pod, PodMeta, PodSpec

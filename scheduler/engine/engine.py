@@ -43,8 +43,8 @@ from scheduler.engine.effects import (
 from scheduler.engine.extender.attempts import ExtenderAttempts
 from scheduler.engine.extender.extenders import Extender
 from scheduler.engine.group.context import ContextTools
-from scheduler.engine.group.doors import Doors
 from scheduler.engine.group.groups import Groups, planners
+from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.handle import EngineHandle
 from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.observation import Observation
@@ -318,7 +318,7 @@ class Engine:
         return intake
 
     def _groups(self, gates: Gates) -> Groups:
-        doors = Doors(
+        steps = GroupSteps(
             self.bindings,
             self.nominations,
             self.preemptions,
@@ -332,9 +332,9 @@ class Engine:
             lambda: self._now,
             self.attempt,
             self.intake.follow,
-            doors.set_aside,
+            steps.set_aside,
         )
-        groups = Groups(planners(self.profiles), tools, self.queues, self.suspended, doors)
+        groups = Groups(planners(self.profiles), tools, self.queues, self.suspended, steps)
         if groups.is_needed:
             gates.on_answer = groups.entered
         return groups

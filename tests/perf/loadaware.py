@@ -138,7 +138,7 @@ def measure() -> dict[str, Any]:
     lines = [report_line(name, 0, random) for name in names]
     events = [decoder.line(line) for line in lines]
     changes = [scene.cluster.put_object("NodeMetric", e.object) for e in events]  # type: ignore[union-attr]
-    ledger = scene.plugin.ledger
+    ledger = scene.plugin.tracker
     following = iter(changes)
     decoding = iter(lines)
     placing = iter(range(NODES))

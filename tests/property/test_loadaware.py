@@ -258,7 +258,7 @@ class Accounts(RuleBasedStateMachine):
     def is_as_built_afresh(self):
         """What followed equals what is counted anew."""
         plugin: Any = self.scene.plugin
-        ledger = plugin.ledger
+        ledger = plugin.tracker
         fresh = type(ledger)(ledger.settings)
         fresh.rebuild(self.scene.cluster)
         assert fresh.columns() == ledger.columns()

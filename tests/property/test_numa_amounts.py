@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.plugins.numa.amounts import level_of, levels_of
-from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.demand import LIMIT
 from scheduler.plugins.numa.filtering import fit, misfits_row
 from scheduler.plugins.numa.leastnuma import Stock, serve
 from scheduler.plugins.numa.settings import KubeletSettings
-from scheduler.plugins.numa.sight import Sight
+from scheduler.plugins.numa.zonecolumns import ZoneColumns
 from scheduler.plugins.numa.zones import UNLISTED, Layout, Zones
+from scheduler.plugins.numa.zoneview import ZoneView
 
 NEAR = [0, 2**24, 2**30 * 1000, 2**53, LIMIT]
 # Round numbers, their neighbours, and any others.
@@ -35,7 +35,7 @@ AMOUNTS = st.one_of(
 @given(held=st.lists(AMOUNTS, min_size=1, max_size=20), asked=AMOUNTS)
 def test_the_quick_comparison_is_exact(held, asked):
     """Every amount is on the side of every other on which it is in whole numbers."""
-    board = Board()
+    board = ZoneColumns()
     layout = Layout(tuple(range(len(held))), (), ())
     zones = Zones(layout, {"cpu": held}, {"cpu": held})
     board.put(1, zones, KubeletSettings())
@@ -106,7 +106,7 @@ NAMES = [
 def test_one_row_is_judged_as_all_are(seed):
     """Where nothing fits is the same in plain numbers as in columns; often an amount is just enough."""
     source = Random(seed)
-    board = Board()
+    board = ZoneColumns()
     layout = Layout((0, 1, 2), (0, 1, 2), ((10,) * 3,) * 3)
     for row in range(40):
         names = [name for name in NAMES[:5] if source.random() < 0.7]
@@ -123,10 +123,10 @@ def test_one_row_is_judged_as_all_are(seed):
         assert alone == everywhere
 
 
-def seen(board: Board, size: int, topologies: Any = None) -> Sight:
+def seen(board: ZoneColumns, size: int, topologies: Any = None) -> ZoneView:
     """Return a board as the view of all nodes sees it."""
     nodes: Any = SimpleNamespace(size=size, is_live=True)
-    return Sight(board, topologies, nodes)
+    return ZoneView(board, topologies, nodes)
 
 
 def _fewest(row, asked):

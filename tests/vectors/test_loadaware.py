@@ -8,10 +8,10 @@ from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.plain import plain_data, read_as, read_node, read_object, read_pod
 from scheduler.objects.quantity import resource_amount
 from scheduler.plugins.loadaware import LoadAwareScheduling
-from scheduler.plugins.loadaware.account import NO_DEADLINE, Account, forced_until
 from scheduler.plugins.loadaware.args import LoadAwareSchedulingArgs, range_faults
 from scheduler.plugins.loadaware.estimate import estimate
 from scheduler.plugins.loadaware.limits import divisor
+from scheduler.plugins.loadaware.nodeload import NO_DEADLINE, NodeLoad, forced_until
 from scheduler.plugins.loadaware.report import read_report
 from scheduler.plugins.loadaware.settings import percentile, settings_of
 from scheduler.testing import evaluate
@@ -214,7 +214,7 @@ def accounting(case, expect):
     plugin = scene.plugin
     assert isinstance(plugin, LoadAwareScheduling)
     # Without a report nothing is computed.
-    account = plugin.ledger.account(name) or Account(len(plugin.settings.resources))
+    account = plugin.tracker.account(name) or NodeLoad(len(plugin.settings.resources))
     account.count_prod(counts=True)
     uids = {placed.pod.metadata.uid: placed.pod.metadata.name for placed in scene.cluster.pods}
     sums = {

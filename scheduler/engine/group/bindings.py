@@ -14,7 +14,7 @@ import msgspec
 
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.group.counts import GroupAttempt
-from scheduler.engine.group.doors import Doors
+from scheduler.engine.group.steps import GroupSteps
 from scheduler.framework.groups import GroupPlanner, Stage, title
 from scheduler.framework.status import unschedulable
 
@@ -60,9 +60,9 @@ class GroupBinding(msgspec.Struct, eq=False):
 class GroupBindings:
     """All groups between decision and bind, by key; `tell` writes about them."""
 
-    def __init__(self, doors: Doors, tell: Tell) -> None:
-        self._doors = doors
-        self._bindings = doors.bindings
+    def __init__(self, steps: GroupSteps, tell: Tell) -> None:
+        self._engine = steps
+        self._bindings = steps.bindings
         self._tell = tell
         self._flights: dict[str, GroupBinding] = {}
         self._key_of: dict[str, str] = {}
@@ -78,7 +78,7 @@ class GroupBindings:
         self._flights[flight.key] = flight
         self._key_of.update(dict.fromkeys(flight.uids, flight.key))
         for member in members:
-            self._doors.enter(member, now)
+            self._engine.enter(member, now)
         own = flight.planner.name
         at_once = any(_books_more(member, own) for member in members)
         self._go_on(flight, len(members) if at_once else AT_A_TIME, now)
@@ -151,7 +151,7 @@ class GroupBindings:
             self._bindings.abandon(uid, now)
         else:
             hold = (flight.planner.name, flight.hold_s)
-            self._doors.carry_out(member, flight.nodes, hold, now)
+            self._engine.carry_out(member, flight.nodes, hold, now)
 
     def _is_complete(self, flight: GroupBinding) -> bool:
         """Whether all members stand at permit and wait for each other alone."""

@@ -27,8 +27,8 @@ from scheduler.engine.effects import Answer
 from scheduler.engine.group.bindings import AT_A_TIME, GroupBinding, GroupBindings
 from scheduler.engine.group.context import ContextTools, GroupContext
 from scheduler.engine.group.counts import GroupAttempt
-from scheduler.engine.group.doors import Doors
 from scheduler.engine.group.membership import GroupMembership
+from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.group.writing import Writing
 from scheduler.engine.queue.queues import QueuedPod, Queues, Where
 from scheduler.framework.calls import CallResult
@@ -68,23 +68,23 @@ class Groups:
         tools: ContextTools,
         queues: Queues,
         suspended: SuspendedCycles,
-        doors: Doors,
+        steps: GroupSteps,
     ) -> None:
         self._planners = planners
         self._tools = tools
         self._queues = queues
         self._suspended = suspended
-        self._doors = doors
+        self._engine = steps
         self._members: dict[str, GroupMembership] = {}
         self._opened: set[str] = set()
         self._held_back: dict[str, tuple[str, str]] = {}
         self._runs: dict[str, _Run] = {}
         self._line: deque[_Run] = deque()  # groups that wait until the one before is decided
         self._refused: deque[tuple[str, QueuedPod, Decision]] = deque()
-        self._counts = doors.observation.groups
+        self._counts = steps.observation.groups
         self._counts.watch(self.planners)
-        self._writing = Writing(self.planners, doors)
-        self._bindings = GroupBindings(doors, self._writing.tell)
+        self._writing = Writing(self.planners, steps)
+        self._bindings = GroupBindings(steps, self._writing.tell)
 
     @property
     def is_needed(self) -> bool:
@@ -142,7 +142,7 @@ class Groups:
         for uid, (key, message) in self._held_back.items():
             queued = self._queues.get(uid)
             if queued is not None and queued.where is Where.GATED:
-                self._doors.explain_wait(queued, message, now)
+                self._engine.explain_wait(queued, message, now)
                 planner = self._planners[queued.profile]
                 if key not in told:
                     told.add(key)
@@ -278,7 +278,7 @@ class Groups:
         self._runs.pop(run.name, None)
         if isinstance(outcome, Exception):
             run.room.release()
-            self._doors.fault(run.planner.name, "PlanGroup", outcome)
+            self._engine.fault(run.planner.name, "PlanGroup", outcome)
             self._refuse(run.key, run.members, Status(Code.ERROR, (str(outcome),)), now)
             self._counts.ended(run.attempt, "error", now)
         elif outcome is None:
@@ -302,14 +302,14 @@ class Groups:
             self._refuse(run.key, run.members, status, now)
             # The group is told first, then each of those that go.
             self._writing.tell(run.planner, run.key, Stage.DISSOLVED, now)
-            self._doors.dissolve(outcome.bound, run.key, outcome.message, now)
+            self._engine.dissolve(outcome.bound, run.key, outcome.message, now)
         elif outcome.victims:
             run.room.release()
             named = [member for member in run.members if member.uid in outcome.nodes]
             nominated = [(member, outcome.nodes[member.uid]) for member in named]
             status = unschedulable(outcome.message)
             status = msgspec.structs.replace(status, plugin=run.planner.name)
-            decisions = self._doors.nominate(run.key, nominated, outcome.victims, status)
+            decisions = self._engine.nominate(run.key, nominated, outcome.victims, status)
             self._refused.extend((run.key, *told) for told in decisions)
             self._refuse_some(now)
             others = [member for member in run.members if member.uid not in outcome.nodes]
@@ -352,13 +352,13 @@ class Groups:
         for _ in range(min(AT_A_TIME, len(self._refused))):
             _, member, decision = self._refused.popleft()
             if self._is_waiting(member):
-                self._doors.refuse(member, decision, now)
+                self._engine.refuse(member, decision, now)
 
     def _key(self, planner: GroupPlanner, pod: Pod) -> str:
         try:
             return planner.group_of(pod)
         except Exception as error:  # noqa: BLE001 - a pod whose group is unknown goes on its own
-            self._doors.fault(planner.name, "GroupOf", error)
+            self._engine.fault(planner.name, "GroupOf", error)
             return ""
 
     def _gated(self, key: str) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Container, Sequence
 
 from scheduler.engine.attempt.failure import group_event
 from scheduler.engine.effects import Answer, Call
-from scheduler.engine.group.doors import Doors
+from scheduler.engine.group.steps import GroupSteps
 from scheduler.framework.groups import GroupEvent, GroupPlanner, Stage
 
 WRITE_AGAIN_S = 5.0
@@ -22,29 +22,29 @@ _FINAL = (403, 404)
 class Writing:
     """The requests about groups that are under way, and the groups that are to be compared."""
 
-    def __init__(self, planners: Sequence[GroupPlanner], doors: Doors) -> None:
+    def __init__(self, planners: Sequence[GroupPlanner], steps: GroupSteps) -> None:
         self._planners = planners
-        self._doors = doors
+        self._engine = steps
         self._known: dict[str, GroupPlanner] = {}
         self._unwritten: dict[str, float] = {}
         self._calls: dict[int, str] = {}
 
     def tell(self, planner: GroupPlanner, key: str, stage: Stage, now: float) -> None:
         """Tell the plugin of a stage, and put out what it wants written."""
-        self._doors.observation.groups.came_to(stage)
+        self._engine.observation.groups.came_to(stage)
         self._known[key] = planner
         try:
             calls = planner.group_told(key, stage, now)
         except Exception as error:  # noqa: BLE001 - what is written about a group changes nothing
-            self._doors.fault(planner.name, "GroupTold", error)
+            self._engine.fault(planner.name, "GroupTold", error)
             return
         for call in calls:
             if isinstance(call, GroupEvent):
-                self._doors.outbox.put(group_event(call, now))
+                self._engine.outbox.put(group_event(call, now))
                 continue
-            effect = self._doors.outbox.new_id()
+            effect = self._engine.outbox.new_id()
             self._calls[effect] = key
-            self._doors.outbox.put(
+            self._engine.outbox.put(
                 Call(effect, call.method, call.path, call.content_type, call.body)
             )
 

@@ -26,7 +26,7 @@ from scheduler.state.resources import PODS
 Candidates: TypeAlias = Sequence[tuple[str, int, tuple[Placed, ...]]]
 
 
-class Lineup(msgspec.Struct, frozen=True):
+class VictimProblem(msgspec.Struct, frozen=True):
     """A problem for the solver, and the pods behind each of its candidates, least important first."""
 
     problem: Preemption
@@ -58,7 +58,7 @@ def lineup(
     forbid: bool,
     conflicts: Conflicts | None = None,
     counted: Mapping[str, Mapping[str, int]] | None = None,
-) -> Lineup:
+) -> VictimProblem:
     """Return the problem of making room in `instance` by evicting some of `candidates`.
 
     A candidate is (group key or "", priority, pods); `names` are the nodes of the leaves, `request`
@@ -87,7 +87,7 @@ def lineup(
         Budget(f"{b.metadata.namespace}/{b.metadata.name}", max(0, b.status.disruptions_allowed))
         for b in known
     )
-    return Lineup(Preemption(problem, tuple(made), allowed, forbid), tuple(pods))
+    return VictimProblem(Preemption(problem, tuple(made), allowed, forbid), tuple(pods))
 
 
 def lower(

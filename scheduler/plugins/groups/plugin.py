@@ -34,8 +34,8 @@ from scheduler.plugins.groups.group import LARGEST_GROUP
 from scheduler.plugins.groups.life import FAILED, Record
 from scheduler.plugins.groups.members import GroupMembers, group_of
 from scheduler.plugins.groups.sources import registry as sources
+from scheduler.plugins.groups.statuswriter import GroupStatusWriter
 from scheduler.plugins.groups.task import Steps
-from scheduler.plugins.groups.telling import Teller
 from scheduler.plugins.groups.topology import Topology
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
 from scheduler.state.change import Change
@@ -84,7 +84,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._decider = Decider(
             args, handle, self._members, self._described, self._records, self._trees
         )
-        self._teller = Teller(self._members, self._records, self._trees, self._described.spec_of)
+        self._writer = GroupStatusWriter(
+            self._members, self._records, self._trees, self._described.spec_of
+        )
 
     # In the queue
 
@@ -217,18 +219,18 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     def group_told(self, key: str, stage: Stage, now: float) -> Sequence[Told]:
         """Keep the group's state, and return what writes it down and tells of it."""
         if stage is Stage.CHANGED:
-            return self._teller.checked(key, self._described.size_of(key), now)
-        return self._teller.told(key, stage, now)
+            return self._writer.checked(key, self._described.size_of(key), now)
+        return self._writer.told(key, stage, now)
 
     def group_statuses(self) -> Mapping[str, int]:
         """Return how many groups that are described or have placed members have each status."""
         keys = self._members.keys()
-        return Counter(self._teller.status(key, self._described.size_of(key)) for key in keys)
+        return Counter(self._writer.status(key, self._described.size_of(key)) for key in keys)
 
     def group_reports(self) -> Sequence[GroupReport]:
         """Return what is to be said of every group that is described or was tried."""
         keys = dict.fromkeys((*self._members.keys(), *self._records))
-        return [self._teller.report(key, self._described.size_of(key)) for key in keys]
+        return [self._writer.report(key, self._described.size_of(key)) for key in keys]
 
     # Points that old configurations enable: a group is decided in one step, before them.
 

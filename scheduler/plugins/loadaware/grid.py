@@ -1,4 +1,4 @@
-"""`Grid`: the columns of a ledger as a few arrays that grow, so that a row is written at one stroke."""
+"""`Grid`: the columns of a tracker as a few arrays that grow, so that a row is written at one stroke."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, FloatColumn, IntMatrix
-from scheduler.plugins.loadaware.account import Weight
 from scheduler.plugins.loadaware.limits import UNLIMITED
+from scheduler.plugins.loadaware.nodeload import Weight
 from scheduler.plugins.loadaware.report import NEVER
 from scheduler.plugins.loadaware.scoring import Numbers
 

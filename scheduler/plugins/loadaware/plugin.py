@@ -1,6 +1,6 @@
 """LoadAwareScheduling: keep pods off nodes that are busy, and off those nobody hears of.
 
-Filter and score compare columns of a `Ledger`, which follows every report and every pod; assuming a
+Filter and score compare columns of a `LoadTracker`, which follows every report and every pod; assuming a
 pod counts at once, so reserve has nothing to do. The plugin judges only how old figures are.
 """
 
@@ -19,9 +19,9 @@ from scheduler.framework.pershape import PerPod
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import Reason, Rejected
 from scheduler.objects.pod import Pod
-from scheduler.plugins.loadaware.account import Weight, weigh
 from scheduler.plugins.loadaware.args import MOST, SOFT, LoadAwareSchedulingArgs, effective
-from scheduler.plugins.loadaware.ledger import KIND, Ledger
+from scheduler.plugins.loadaware.loadtracker import KIND, LoadTracker
+from scheduler.plugins.loadaware.nodeload import Weight, weigh
 from scheduler.plugins.loadaware.scoring import Numbers, usage_scores, weighing_of
 from scheduler.plugins.loadaware.settings import settings_of
 from scheduler.plugins.loadaware.telling import SOURCE_ANNOTATION, silence, tell
@@ -68,7 +68,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         super().__init__(args, handle)
         self.effective = effective(args)
         self.settings = settings_of(args)
-        self.ledger = handle.tracker(Ledger, self.settings)
+        self.tracker = handle.tracker(LoadTracker, self.settings)
         self.expiration_s = float(self.effective.node_metric_expiration_seconds or 0)
         self._waiting = PerPod(self._weigh_waiting)
         self._weighing = weighing_of(
@@ -84,11 +84,11 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         """Return the pod's estimate and class."""
         pod = cycle.pod
         is_daemon = any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
-        return Incoming(self.ledger.weight(cycle.shape, pod), is_daemon)
+        return Incoming(self.tracker.weight(cycle.shape, pod), is_daemon)
 
     def filter(self, cycle: Cycle, nodes: Nodes, incoming: Incoming) -> Rejected | None:
         """Reject nodes whose report has expired or whose usage would break a threshold."""
-        if incoming.is_daemon or not self.ledger.reports:
+        if incoming.is_daemon or not self.tracker.reports:
             return None
         stale = self._stale(cycle, nodes, incoming)
         hit: BoolColumn | None = None
@@ -110,55 +110,55 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
 
     def score(self, cycle: Cycle, nodes: Nodes, incoming: Incoming) -> IntColumn:
         """Return what would be left of each node, 0..100; 0 where nothing recent is known."""
-        if not self.ledger.reports or not self._weighing.total:
+        if not self.tracker.reports or not self._weighing.total:
             return nodes.constant(0)
         weight = incoming.weight
         prod = self.effective.score_according_prod_usage and weight.is_prod
         left: dict[int, IntColumn] = {}
         divisors: dict[int, Numbers] = {}
         for place in self._weighing.counted:
-            free = nodes.part(self.ledger.free(place, prod=prod))
+            free = nodes.part(self.tracker.free(place, prod=prod))
             left[place] = free - weight.estimate[place]
-            divisors[place] = nodes.part(self.ledger.divisor(place))
+            divisors[place] = nodes.part(self.tracker.divisor(place))
         scores = usage_scores(self._weighing, left, divisors)
         if self._is_soft:
             beyond = np.zeros(nodes.size, dtype=np.bool_)
             for reason in self._usage_reasons(nodes, incoming, settled=None):
                 beyond |= reason.rows
             scores = np.where(beyond, scores * _BEYOND // 100, _WITHIN + scores * _WITHIN // 100)
-        known = nodes.part(self.ledger.updated) > cycle.now - self.expiration_s
-        known &= nodes.part(self.ledger.measured)
+        known = nodes.part(self.tracker.updated) > cycle.now - self.expiration_s
+        known &= nodes.part(self.tracker.measured)
         return scores if np.count_nonzero(known) == nodes.size else scores * known
 
     def reserve(self, _cycle: Cycle, _node: str, _incoming: Incoming) -> None:
-        """Let it be: the ledger counts the assumed pod itself."""
+        """Let it be: the tracker counts the assumed pod itself."""
 
     def unreserve(self, _cycle: Cycle, _node: str, _incoming: Incoming) -> None:
-        """Let it be: the ledger sees that the pod is forgotten."""
+        """Let it be: the tracker sees that the pod is forgotten."""
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether the node that a change is about has room now; of reports, if it had none before."""
         weight = self._waiting.of(pod)
         if change.kind == KIND:
             # A report may come earlier after the moment of expiry than its time says.
-            return self.ledger.last_report.may_help(weight, self.expiration_s / 2)
+            return self.tracker.last_report.may_help(weight, self.expiration_s / 2)
         if change.kind == "Node":
-            return self.ledger.fits(change.node.metadata.name, weight)
+            return self.tracker.fits(change.node.metadata.name, weight)
         # A pod that goes may take its estimate along; otherwise it is the waiting pod that changed.
-        return change.before is None or self.ledger.fits(change.before.node, weight)
+        return change.before is None or self.tracker.fits(change.before.node, weight)
 
     def figures(self, cycle: Cycle, node: str) -> tuple[str, ...]:
         """Return what is known of a node, for `explain`."""
-        ledger = self.ledger
+        tracker = self.tracker
         metric = self.handle.objects(KIND).get(node)
         source = "" if metric is None else metric.metadata.annotations.get(SOURCE_ANNOTATION, "")
-        account, limits = ledger.account(node), ledger.limits(node)
+        account, limits = tracker.account(node), tracker.limits(node)
         return tuple(tell(self.settings, account, limits, cycle.now, source))
 
     def ages_s(self, now: float) -> Iterator[tuple[str, float]]:
         """Yield each node that has a report with the age of its figures in seconds."""
-        for name, row in self.ledger.rows():
-            yield name, now - float(self.ledger.updated[row])
+        for name, row in self.tracker.rows():
+            yield name, now - float(self.tracker.updated[row])
 
     def _weigh_waiting(self, pod: Pod) -> Weight:
         weight = weigh(pod, self.settings)
@@ -168,14 +168,14 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
 
     def _stale(self, cycle: Cycle, nodes: Nodes, incoming: Incoming) -> BoolColumn | None:
         """Return the nodes with thresholds whose report has expired; None if there is none."""
-        old = nodes.part(self.ledger.updated) <= cycle.now - self.expiration_s
+        old = nodes.part(self.tracker.updated) <= cycle.now - self.expiration_s
         # Whoever has thresholds at all has some for production pods.
-        old &= nodes.part(self.ledger.checked(prod=True))
+        old &= nodes.part(self.tracker.checked(prod=True))
         if nodes.amounts_touched is not None:  # the cluster as it is, and all of it
             self._warn(cycle, nodes, old)
         if not np.count_nonzero(old):
             return None
-        stale = old & nodes.part(self.ledger.checked(prod=incoming.weight.is_prod))
+        stale = old & nodes.part(self.tracker.checked(prod=incoming.weight.is_prod))
         return stale if np.count_nonzero(stale) else None
 
     def _warn(self, cycle: Cycle, nodes: Nodes, old: BoolColumn) -> None:
@@ -190,7 +190,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         self._warned = warned & old
         for row in np.flatnonzero(old & ~warned)[:_MOST_WARNINGS].tolist():
             self._warned[row] = True
-            text = silence(float(self.ledger.updated[row]), cycle.now)
+            text = silence(float(self.tracker.updated[row]), cycle.now)
             self.handle.node_warning(nodes.name(row), cycle.profile, EVENT_EXPIRED, text)
 
     def _usage_reasons(
@@ -199,7 +199,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         """Yield, per resource in order of name, the nodes whose first broken threshold it is."""
         weight = incoming.weight
         for place, name in enumerate(self.settings.resources):
-            room = nodes.part(self.ledger.room(place, prod=weight.is_prod))
+            room = nodes.part(self.tracker.room(place, prod=weight.is_prod))
             adds = weight.estimate[place] if self.settings.estimates_in_filter else 0
             broken = room <= adds
             if not np.count_nonzero(broken):
@@ -207,7 +207,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
             if settled is not None:
                 broken &= ~settled
             settled = broken if settled is None else settled | broken
-            aggregated = nodes.part(self.ledger.aggregated(prod=weight.is_prod))
+            aggregated = nodes.part(self.tracker.aggregated(prod=weight.is_prod))
             for rows, text in (
                 (broken & ~aggregated, REASON_USAGE),
                 (broken & aggregated, REASON_AGGREGATED),

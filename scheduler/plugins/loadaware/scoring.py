@@ -1,6 +1,6 @@
 """The scores of LoadAwareScheduling, on whole columns, in integers as Koordinator rounds.
 
-Called by the plugin with the columns of a ledger; knows neither reports nor pods.
+Called by the plugin with the columns of a tracker; knows neither reports nor pods.
 """
 
 from __future__ import annotations

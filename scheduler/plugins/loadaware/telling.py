@@ -13,15 +13,15 @@ from scheduler.plugins.loadaware.report import NEVER
 from scheduler.plugins.loadaware.settings import Percentile, Vector
 
 if TYPE_CHECKING:
-    from scheduler.plugins.loadaware.account import Account
     from scheduler.plugins.loadaware.limits import NodeLimits
+    from scheduler.plugins.loadaware.nodeload import NodeLoad
     from scheduler.plugins.loadaware.settings import Settings
 
 SOURCE_ANNOTATION = "trellis.dev/load-source"
 
 
 def tell(
-    settings: Settings, account: Account | None, limits: NodeLimits | None, now: float, source: str
+    settings: Settings, account: NodeLoad | None, limits: NodeLimits | None, now: float, source: str
 ) -> Iterator[str]:
     """Yield what is known of a node, most important first."""
     if account is None or limits is None or account.report is None:

@@ -22,10 +22,10 @@ from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows, is_any
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerShape
 from scheduler.framework.rowpods import RowPods
+from scheduler.plugins.numa.containerzones import Shares, shares_of
 from scheduler.plugins.numa.demand import Demand, Needs
 from scheduler.plugins.numa.reserving import Reserving
-from scheduler.plugins.numa.sight import Sight
-from scheduler.plugins.numa.whereabouts import Shares, shares_of
+from scheduler.plugins.numa.zoneview import ZoneView
 from scheduler.state.podindex import Placed
 
 NOT_POSSIBLE = "eviction simulation in NRT is not possible:"
@@ -36,7 +36,7 @@ TOO_MUCH = f"{NOT_POSSIBLE}a zone would have more than it can allocate"
 class Rehearsed(msgspec.Struct, frozen=True):
     """The zones after the change, and the rows where it cannot be told, by reason."""
 
-    sight: Sight
+    sight: ZoneView
     refused: Mapping[str, BoolColumn]
 
 
@@ -52,7 +52,7 @@ class Evictions:
         self._frees = frees
         self._known: WeakKeyDictionary[RowPods, _Holdings] = WeakKeyDictionary()
 
-    def rehearse(self, sight: Sight, nodes: Nodes) -> Rehearsed | None:
+    def rehearse(self, sight: ZoneView, nodes: Nodes) -> Rehearsed | None:
         """Return the zones as a view has them; None if no pod moves."""
         came: dict[int, list[Placed]] = {}
         for placed, row in nodes.arrivals():
@@ -70,7 +70,7 @@ class Evictions:
         refused = {} if given is None else _give_back(sight, matrices, given)
         return Rehearsed(sight.over(matrices), refused)
 
-    def _given(self, sight: Sight, nodes: Nodes) -> _Given | None:
+    def _given(self, sight: ZoneView, nodes: Nodes) -> _Given | None:
         """Return what the pods that are gone give back; None if there are none."""
         found = nodes.leaving()
         if found is not None:
@@ -94,7 +94,7 @@ class Evictions:
         held = self._holdings(sight, enumerate(placed for placed, _ in here), index)
         return held.given(np.ones(len(here), dtype=np.bool_))
 
-    def _by_everybody(self, sight: Sight, nodes: Nodes, crowd: RowPods) -> _Given | None:
+    def _by_everybody(self, sight: ZoneView, nodes: Nodes, crowd: RowPods) -> _Given | None:
         """Return what a crowd gives back that has all pods of its rows which hold anything.
 
         None for any other. So nobody looks at the pods of rows where the preemptor does not fit without
@@ -117,7 +117,9 @@ class Evictions:
                 given.amounts[name][place, : len(amounts)] = amounts
         return given
 
-    def _holdings(self, sight: Sight, pods: Iterable[tuple[int, Placed]], index: Rows) -> _Holdings:
+    def _holdings(
+        self, sight: ZoneView, pods: Iterable[tuple[int, Placed]], index: Rows
+    ) -> _Holdings:
         """Look the pods up, each with its number; `index` has the row of a number.
 
         Those of a row follow one another. Several pods may have one number: they leave together.
@@ -164,13 +166,13 @@ class _Given(msgspec.Struct, frozen=True):
     amounts: dict[str, IntMatrix]
 
 
-def _nothing(sight: Sight) -> _Given:
+def _nothing(sight: ZoneView) -> _Given:
     told, freed = np.zeros((2, sight.size), dtype=np.bool_)
     return _Given(told, freed, {})
 
 
 def _give_back(
-    sight: Sight, matrices: dict[str, IntMatrix], given: _Given
+    sight: ZoneView, matrices: dict[str, IntMatrix], given: _Given
 ) -> dict[str, BoolColumn]:
     """Add what is given back; return the rows where that cannot be told, by reason."""
     too_much = given.freed & (sight.layout_ids < 0)
@@ -193,7 +195,7 @@ class _Holdings:
     that nobody knows of.
     """
 
-    def __init__(self, sight: Sight, index: Rows) -> None:
+    def __init__(self, sight: ZoneView, index: Rows) -> None:
         self.told: list[int] = []
         self.owners: list[int] = []
         self.cells: list[int] = []
@@ -253,13 +255,13 @@ class _Holdings:
         return rows
 
 
-def _places(sight: Sight) -> dict[int, int]:
+def _places(sight: ZoneView) -> dict[int, int]:
     """Return by row of the table which row of the view stands for it."""
     return {row: place for place, row in enumerate(sight.table_rows().tolist())}
 
 
 def _take(
-    sight: Sight, matrices: dict[str, IntMatrix], place: int, demands: Iterable[Demand]
+    sight: ZoneView, matrices: dict[str, IntMatrix], place: int, demands: Iterable[Demand]
 ) -> None:
     """Deduct pods from every zone of a row."""
     for asked in demands:
@@ -270,7 +272,7 @@ def _take(
                 matrix[place] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
 
 
-def _copied(sight: Sight, matrices: dict[str, IntMatrix], name: str) -> NDArray[np.int64] | None:
+def _copied(sight: ZoneView, matrices: dict[str, IntMatrix], name: str) -> NDArray[np.int64] | None:
     """Return the copy that may be written to of what is free of a resource."""
     if name not in matrices:
         free = sight.free(name)

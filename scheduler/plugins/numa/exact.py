@@ -13,7 +13,7 @@ from scheduler.base.arrays import is_any
 from scheduler.framework.status import Reason, Rejected
 from scheduler.plugins.numa.demand import Demand, Needs, held_by_zones
 from scheduler.plugins.numa.filtering import fit
-from scheduler.plugins.numa.sight import Sight
+from scheduler.plugins.numa.zoneview import ZoneView
 
 MISSED = " (they would fit in other zones, which the kubelet does not try)"
 
@@ -22,7 +22,7 @@ _MOST_ROWS = 64
 _MOST_STEPS = 4096
 
 
-def hidden_splits(sight: Sight, demand: Demand, rejected: Rejected) -> Rejected:
+def hidden_splits(sight: ZoneView, demand: Demand, rejected: Rejected) -> Rejected:
     """Return the rejection with a reason of its own for rows where a split exists."""
     rows = np.flatnonzero(rejected.rows)[:_MOST_ROWS]
     split = np.zeros_like(rejected.rows)
@@ -42,7 +42,7 @@ def hidden_splits(sight: Sight, demand: Demand, rejected: Rejected) -> Rejected:
 class _Search:
     """Tries zone after zone for container after container on one row."""
 
-    def __init__(self, sight: Sight, demand: Demand, row: int) -> None:
+    def __init__(self, sight: ZoneView, demand: Demand, row: int) -> None:
         self._demand = demand
         self._steps = 0
         # Which zones suit a container in an empty moment; amounts are followed from there.

@@ -1,6 +1,6 @@
 """On which nodes a pod, or each of its containers, fits into one NUMA zone.
 
-Column arithmetic over a `Sight`, the zones as one view sees them. The kubelet is assumed to
+Column arithmetic over a `ZoneView`, the zones as one view sees them. The kubelet is assumed to
 take the zone with the lowest number of those that fit, as it does.
 """
 
@@ -20,7 +20,7 @@ from scheduler.plugins.numa.demand import (
     is_affine,
     may_be_host_level,
 )
-from scheduler.plugins.numa.sight import Sight
+from scheduler.plugins.numa.zoneview import ZoneView
 
 CANNOT = "cannot align"
 
@@ -42,7 +42,7 @@ class Fit(msgspec.Struct, frozen=True):
         return none if self.lost is None else none | self.lost
 
 
-def fit(sight: Sight, needs: Needs, *, is_guaranteed: bool, room: Pair = (None, None)) -> Fit:
+def fit(sight: ZoneView, needs: Needs, *, is_guaranteed: bool, room: Pair = (None, None)) -> Fit:
     """Return the zones that hold all of `needs` alone; they lie in `room`, if there is any."""
     zones: ZoneFlags | None = None
     lost: BoolColumn | None = None
@@ -67,7 +67,7 @@ def fit(sight: Sight, needs: Needs, *, is_guaranteed: bool, room: Pair = (None, 
     return Fit(zones, lost)
 
 
-def misfits_row(sight: Sight, needs: Needs, row: int, *, is_guaranteed: bool) -> bool:
+def misfits_row(sight: ZoneView, needs: Needs, row: int, *, is_guaranteed: bool) -> bool:
     """Whether nothing fits on one row of the table: `fit` in plain numbers."""
     zones: list[int] | None = None
     for name, amount in needs:
@@ -88,7 +88,7 @@ def misfits_row(sight: Sight, needs: Needs, row: int, *, is_guaranteed: bool) ->
     return False
 
 
-def unfit_by_container(sight: Sight, demand: Demand, rows: BoolColumn) -> Rejected | None:
+def unfit_by_container(sight: ZoneView, demand: Demand, rows: BoolColumn) -> Rejected | None:
     """Return the rows where some container finds no zone, with the first such container's reason.
 
     Init containers leave no trace; all others take their amounts from the zone they are given.
@@ -111,7 +111,7 @@ def unfit_by_container(sight: Sight, demand: Demand, rows: BoolColumn) -> Reject
 
 
 def _take(
-    sight: Sight, taken: dict[str, IntMatrix], zones: ZoneFlags, demand: Demand, needs: Needs
+    sight: ZoneView, taken: dict[str, IntMatrix], zones: ZoneFlags, demand: Demand, needs: Needs
 ) -> None:
     """Deduct a container from the lowest zone that fits, on every row at once."""
     rows, slots = lowest(zones)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn
 from scheduler.framework.nodes import Nodes
-from scheduler.plugins.numa.sight import Sight
+from scheduler.plugins.numa.zoneview import ZoneView
 from scheduler.state.touched import Touched
 
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -44,15 +44,15 @@ class Kept(Generic[KeyT, ScalarT]):
 
     def __init__(
         self,
-        work: Callable[[Sight, KeyT], NDArray[ScalarT]],
-        alone: Callable[[Sight, KeyT, int], bool] | None = None,
+        work: Callable[[ZoneView, KeyT], NDArray[ScalarT]],
+        alone: Callable[[ZoneView, KeyT, int], bool] | None = None,
     ) -> None:
-        self._work: Callable[[Sight, KeyT], NDArray[ScalarT]] = work
+        self._work: Callable[[ZoneView, KeyT], NDArray[ScalarT]] = work
         self._alone = alone
         self._entries: dict[KeyT, _Entry[ScalarT]] = {}
 
     def column(
-        self, sight: Sight, nodes: Nodes, key: KeyT, among: BoolColumn | None = None
+        self, sight: ZoneView, nodes: Nodes, key: KeyT, among: BoolColumn | None = None
     ) -> NDArray[ScalarT]:
         """Return the column for a key, which the next call may write to.
 
@@ -74,7 +74,7 @@ class Kept(Generic[KeyT, ScalarT]):
             self._entries[key] = _Entry(sight.touched, sight.touched.mark, column)
         return column
 
-    def _catches_up(self, entry: _Entry[ScalarT], sight: Sight, nodes: Nodes, key: KeyT) -> bool:
+    def _catches_up(self, entry: _Entry[ScalarT], sight: ZoneView, nodes: Nodes, key: KeyT) -> bool:
         """Redo the rows that changed; False if everything must be redone."""
         log = sight.touched
         if entry.log is not log or len(entry.column) != sight.size:
@@ -91,7 +91,7 @@ class Kept(Generic[KeyT, ScalarT]):
         entry.mark = log.mark
         return True
 
-    def _few(self, sight: Sight, nodes: Nodes, key: KeyT, among: BoolColumn) -> NDArray[ScalarT]:
+    def _few(self, sight: ZoneView, nodes: Nodes, key: KeyT, among: BoolColumn) -> NDArray[ScalarT]:
         rows = np.flatnonzero(among)
         few = self._work(sight.only(nodes.only(rows)), key)
         column = np.zeros(sight.size, dtype=few.dtype)

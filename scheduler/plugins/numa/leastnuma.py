@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows, is_any
 from scheduler.plugins.numa.amounts import Pair, ZoneFlags, no_zone
 from scheduler.plugins.numa.demand import Demand, Needs
-from scheduler.plugins.numa.sight import Sight
 from scheduler.plugins.numa.zones import UNKNOWN_DISTANCE, UNLISTED, Layout, sets_of
+from scheduler.plugins.numa.zoneview import ZoneView
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 
@@ -59,7 +59,7 @@ class Sets(msgspec.Struct, frozen=True):
     members: NDArray[np.float64]
 
 
-def score_by_count(sight: Sight, demand: Demand, rows: BoolColumn) -> IntColumn:
+def score_by_count(sight: ZoneView, demand: Demand, rows: BoolColumn) -> IntColumn:
     """Return the scores of `rows`, 0 elsewhere."""
     scores = np.zeros(sight.size, dtype=np.int64)
     by_pod = rows & sight.pod_scope
@@ -73,7 +73,7 @@ def score_by_count(sight: Sight, demand: Demand, rows: BoolColumn) -> IntColumn:
     return scores
 
 
-def _by_layout(sight: Sight, rows: Rows) -> Iterator[tuple[int, Rows]]:
+def _by_layout(sight: ZoneView, rows: Rows) -> Iterator[tuple[int, Rows]]:
     """Yield each layout with those of `rows` that have it; as a rule all have the same."""
     ids = sight.layout_ids if len(rows) == sight.size else sight.layout_ids[rows]
     first = int(ids[0])
@@ -88,7 +88,7 @@ def _by_layout(sight: Sight, rows: Rows) -> Iterator[tuple[int, Rows]]:
 class Stock:
     """What is free in the zones of some rows, all of one layout; requests can be taken from it."""
 
-    def __init__(self, sight: Sight, layout: Layout, rows: Rows) -> None:
+    def __init__(self, sight: ZoneView, layout: Layout, rows: Rows) -> None:
         self.layout = layout
         self.size = len(rows)
         self._sight = sight

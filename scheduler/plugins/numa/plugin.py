@@ -36,9 +36,9 @@ from scheduler.plugins.numa.exact import hidden_splits
 from scheduler.plugins.numa.kept import Kept
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.settings import ALL, RESTRICTED, SINGLE
-from scheduler.plugins.numa.sight import Sight
 from scheduler.plugins.numa.states import figures, why_stale
 from scheduler.plugins.numa.tracker import KIND, Topologies, is_same
+from scheduler.plugins.numa.zoneview import ZoneView
 from scheduler.state.change import Change
 
 STALE = "invalid node topology data"
@@ -168,11 +168,11 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         rare = demand.rare
         return not rare or all(topologies.offers(name, nodes.size) is None for name in rare)
 
-    def _sight(self, nodes: Nodes) -> Sight:
+    def _sight(self, nodes: Nodes) -> ZoneView:
         board = self._topologies.latest if self._reserving is None else self._reserving.board
-        return Sight(board, self._topologies, nodes)
+        return ZoneView(board, self._topologies, nodes)
 
-    def _stale(self, sight: Sight, cycle: Cycle) -> BoolColumn | None:
+    def _stale(self, sight: ZoneView, cycle: Cycle) -> BoolColumn | None:
         """Return the rows whose data cannot be relied on; None if there are none."""
         if self.args.discard_reserved_nodes:
             held = self._topologies.held_rows()
@@ -190,13 +190,13 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             self.handle.node_warning(book.name, cycle.profile, STALE_EVENT, why_stale(book))
         return sight.of_table(stale)
 
-    def _checked(self, sight: Sight) -> BoolColumn:
+    def _checked(self, sight: ZoneView) -> BoolColumn:
         rows = np.zeros(sight.size, dtype=np.bool_)
         for policy in self.args.policies:
             rows |= sight.has_policy(policy)
         return rows
 
-    def _unfit(self, sight: Sight, nodes: Nodes, demand: Demand) -> Rejected | None:
+    def _unfit(self, sight: ZoneView, nodes: Nodes, demand: Demand) -> Rejected | None:
         rejected = None
         if SINGLE in self.args.policies:
             rejected = self._unfit_single(sight, nodes, demand)
@@ -207,7 +207,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
                     rejected = _first(rejected, reject(misfits, text))
         return rejected
 
-    def _unfit_single(self, sight: Sight, nodes: Nodes, demand: Demand) -> Rejected | None:
+    def _unfit_single(self, sight: ZoneView, nodes: Nodes, demand: Demand) -> Rejected | None:
         rejected = None
         whole = self._single(sight, by_pod=True)
         if whole is not None:
@@ -224,7 +224,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             found = hidden_splits(sight, demand, found)
         return _first(rejected, found)
 
-    def _single(self, sight: Sight, *, by_pod: bool) -> BoolColumn | None:
+    def _single(self, sight: ZoneView, *, by_pod: bool) -> BoolColumn | None:
         """Return the rows that align by single-numa-node in one of the scopes; None if there are none."""
         rows = sight.aligned(SINGLE, by_pod=by_pod)
         if rows is None or sight.is_whole:
@@ -232,22 +232,28 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         return rows if is_any(rows) else None
 
     def _without_zone(
-        self, sight: Sight, nodes: Nodes, demand: Demand, rows: BoolColumn, needs: Needs, what: str
+        self,
+        sight: ZoneView,
+        nodes: Nodes,
+        demand: Demand,
+        rows: BoolColumn,
+        needs: Needs,
+        what: str,
     ) -> Rejected | None:
         """Return those of `rows` on which no zone holds all of `needs`."""
         misfits = rows & self._misfits.column(sight, nodes, (needs, demand.is_guaranteed))
         return reject(misfits, f"{filtering.CANNOT} {what}") if is_any(misfits) else None
 
-    def _no_zone(self, sight: Sight, key: tuple[Needs, bool]) -> BoolColumn:
+    def _no_zone(self, sight: ZoneView, key: tuple[Needs, bool]) -> BoolColumn:
         needs, is_guaranteed = key
         found = filtering.fit(sight, needs, is_guaranteed=is_guaranteed, room=sight.room)
         return found.misfits(sight.size)
 
-    def _no_zone_on(self, sight: Sight, key: tuple[Needs, bool], row: int) -> bool:
+    def _no_zone_on(self, sight: ZoneView, key: tuple[Needs, bool], row: int) -> bool:
         needs, is_guaranteed = key
         return filtering.misfits_row(sight, needs, row, is_guaranteed=is_guaranteed)
 
-    def _worth(self, sight: Sight, demand: Demand) -> IntColumn:
+    def _worth(self, sight: ZoneView, demand: Demand) -> IntColumn:
         strategy = self.args.scoring_strategy
         if strategy.type == LEAST_NUMA_NODES:
             return leastnuma.score_by_count(sight, demand, sight.known)

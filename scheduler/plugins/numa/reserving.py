@@ -18,9 +18,15 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn, is_any
 from scheduler.framework.pershape import PerShape
 from scheduler.objects.numa import NodeResourceTopology
-from scheduler.plugins.numa.board import Board
-from scheduler.plugins.numa.book import NOTHING_OWED, Book, Everybody, Owed
+from scheduler.plugins.numa.containerzones import (
+    Freed,
+    everybody_on,
+    freed_by,
+    listed_by,
+    says_where,
+)
 from scheduler.plugins.numa.demand import Demand, demand_of, holds_exclusive
+from scheduler.plugins.numa.reservations import NOTHING_OWED, Everybody, Owed, Reservations
 from scheduler.plugins.numa.settings import (
     ALL,
     AUTODETECT,
@@ -29,13 +35,7 @@ from scheduler.plugins.numa.settings import (
     expected_fingerprint,
     kubelet_settings,
 )
-from scheduler.plugins.numa.whereabouts import (
-    Freed,
-    everybody_on,
-    freed_by,
-    listed_by,
-    says_where,
-)
+from scheduler.plugins.numa.zonecolumns import ZoneColumns
 from scheduler.plugins.numa.zones import Zones, read_zones
 from scheduler.state.columns import Column
 from scheduler.state.podindex import Placed
@@ -76,10 +76,10 @@ class Reserving:
         self._reset()
 
     def _reset(self) -> None:
-        self._board = Board(deducts=True)
+        self._board = ZoneColumns(deducts=True)
         # Nodes whose pods changed since their row of the board was written.
         self._left: dict[str, None] = {}
-        self.books: dict[str, Book] = {}
+        self.books: dict[str, Reservations] = {}
         self._rows: dict[str, int] = {}
         self._due: dict[str, None] = {}
         self._next_look = 0.0
@@ -98,14 +98,14 @@ class Reserving:
     # Questions of the plugin.
 
     @property
-    def board(self) -> Board:
+    def board(self) -> ZoneColumns:
         """Return what is left now."""
         if self._left:
             self._deduct()
         return self._board
 
     @property
-    def published(self) -> Board:
+    def published(self) -> ZoneColumns:
         """Return the board as reports made it: right about everything but amounts."""
         return self._board
 
@@ -131,7 +131,7 @@ class Reserving:
         rows: BoolColumn = column.values > 0
         return rows if is_any(rows) else None
 
-    def long_stale(self, now: float) -> Iterator[Book]:
+    def long_stale(self, now: float) -> Iterator[Reservations]:
         """Yield, once each, the nodes that have been stale for so long that somebody should look."""
         if now < self._next_look:
             return
@@ -200,7 +200,7 @@ class Reserving:
             return
         book = self.books.get(name)
         if book is None:
-            book = self.books[name] = Book(name)
+            book = self.books[name] = Reservations(name)
         self._offer(name, book, topology, zones)
 
     def pod(self, before: Placed | None, after: Placed | None) -> None:
@@ -258,7 +258,7 @@ class Reserving:
         if placed.assumed and self._demand.of(placed).is_aligned:
             self._deduct()
 
-    def _moved(self, book: Book) -> None:
+    def _moved(self, book: Reservations) -> None:
         """Note that a node has other pods."""
         if book.waiting is not None:
             self._fall_due(book.name)
@@ -271,7 +271,7 @@ class Reserving:
             self._moves += 1
         self._due[name] = None
 
-    def _owes(self, book: Book, owed: Owed) -> None:
+    def _owes(self, book: Reservations, owed: Owed) -> None:
         """Note that a node owes this now, or no longer."""
         if owed.needs:
             self._leave(book.name)
@@ -279,7 +279,7 @@ class Reserving:
             self._count(book.name, book)
 
     def _offer(
-        self, name: str, book: Book, topology: NodeResourceTopology, zones: Zones | None
+        self, name: str, book: Reservations, topology: NodeResourceTopology, zones: Zones | None
     ) -> None:
         """Take a report if we know which pods it accounts for, or have nothing better."""
         pods = self._cluster.pods.on(name) if self._cluster is not None else {}
@@ -311,7 +311,7 @@ class Reserving:
         if self._following.frees:
             self.everybody(name)
 
-    def _takes_unnamed(self, book: Book, topology: NodeResourceTopology, text: str) -> bool:
+    def _takes_unnamed(self, book: Reservations, topology: NodeResourceTopology, text: str) -> bool:
         """Whether a report is taken though nobody knows which pods it accounts for."""
         if book.taken is None:
             return True
@@ -345,7 +345,7 @@ class Reserving:
                 changed.append((row, book.taken_for(), self._freed(name, book)))
         self._board.deduct(changed)
 
-    def _freed(self, name: str, book: Book) -> Freed | None:
+    def _freed(self, name: str, book: Reservations) -> Freed | None:
         """Return what pods gave back that went since the report, if it says where they ran."""
         if not book.frozen:
             return None
@@ -353,7 +353,7 @@ class Reserving:
         gone = [placed for placed in book.frozen if placed.pod.metadata.uid not in here]
         return freed_by(gone, book, self._demand) if gone else None
 
-    def _count(self, name: str, book: Book | None) -> None:
+    def _count(self, name: str, book: Reservations | None) -> None:
         owed = list(book.owed.values()) if book is not None else []
         row = self._rows[name]
         self._foreign.set(row, sum(one.is_foreign for one in owed))

@@ -20,12 +20,12 @@ from scheduler.plugins.numa.demand import (
     may_be_host_level,
 )
 from scheduler.plugins.numa.filtering import CANNOT
-from scheduler.plugins.numa.sight import Sight
 from scheduler.plugins.numa.zones import sets_of
+from scheduler.plugins.numa.zoneview import ZoneView
 
 
 def unfit(
-    sight: Sight, demand: Demand, rows: BoolColumn, *, by_pod: BoolColumn
+    sight: ZoneView, demand: Demand, rows: BoolColumn, *, by_pod: BoolColumn
 ) -> Iterator[tuple[BoolColumn, str]]:
     """Yield (rows, reason) for the rows among `rows` that are not admitted; `by_pod` tells the scope."""
     whole = rows & by_pod
@@ -47,7 +47,7 @@ def unfit(
 
 
 def _unfit_rows(
-    sight: Sight, needs: Needs, demand: Demand, rows: IntColumn
+    sight: ZoneView, needs: Needs, demand: Demand, rows: IntColumn
 ) -> tuple[IntColumn, dict[int, tuple[int, ...]]]:
     """Return the rows not admitted, and for the others the zones that they would give."""
     wanted: list[tuple[IntMatrix, IntMatrix, int, str]] = []
@@ -116,7 +116,7 @@ def _fewest(most: list[int], amount: int) -> int:
 
 
 def _take(
-    sight: Sight,
+    sight: ZoneView,
     taken: dict[str, IntMatrix],
     demand: Demand,
     needs: Needs,

@@ -20,13 +20,13 @@ from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, IntMatrix,
 from scheduler.plugins.numa.amounts import any_zone
 from scheduler.plugins.numa.args import BALANCED_ALLOCATION, LEAST_ALLOCATED, ZoneScoring
 from scheduler.plugins.numa.demand import Demand, Needs
-from scheduler.plugins.numa.sight import Sight
+from scheduler.plugins.numa.zoneview import ZoneView
 
 HIGHEST = 100
 
 
 def score_by_zone(
-    sight: Sight, demand: Demand, scoring: ZoneScoring, rows: BoolColumn
+    sight: ZoneView, demand: Demand, scoring: ZoneScoring, rows: BoolColumn
 ) -> IntColumn:
     """Return the scores of `rows`, 0 elsewhere: of the whole pod, or the mean over its containers."""
     scores = np.zeros(sight.size, dtype=np.int64)
@@ -46,7 +46,7 @@ def score_by_zone(
     return np.where(rows, scores, 0)
 
 
-def _of_node(sight: Sight, needs: Needs, scoring: ZoneScoring, exists: BoolColumn) -> IntColumn:
+def _of_node(sight: ZoneView, needs: Needs, scoring: ZoneScoring, exists: BoolColumn) -> IntColumn:
     zones = _of_zones(sight, needs, scoring, exists.shape)
     worth = exists & (zones > 0)
     lowest: IntColumn = reduce(np.minimum, np.where(worth, zones, HIGHEST).T)
@@ -54,7 +54,7 @@ def _of_node(sight: Sight, needs: Needs, scoring: ZoneScoring, exists: BoolColum
 
 
 def _of_zones(
-    sight: Sight, needs: Needs, scoring: ZoneScoring, shape: tuple[int, ...]
+    sight: ZoneView, needs: Needs, scoring: ZoneScoring, shape: tuple[int, ...]
 ) -> IntMatrix:
     if scoring.type == BALANCED_ALLOCATION:
         return _balanced(sight, needs, shape)
@@ -63,7 +63,7 @@ def _of_zones(
 
 
 def _weighted(
-    sight: Sight,
+    sight: ZoneView,
     needs: Needs,
     scoring: ZoneScoring,
     shape: tuple[int, ...],
@@ -100,7 +100,7 @@ def most_allocated(units: FloatColumn, asked: int, out: FloatColumn) -> FloatCol
     return np.floor(np.divide(asked * HIGHEST, units, out=out), out=out)
 
 
-def _balanced(sight: Sight, needs: Needs, shape: tuple[int, ...]) -> IntMatrix:
+def _balanced(sight: ZoneView, needs: Needs, shape: tuple[int, ...]) -> IntMatrix:
     """Score by the sample variance of the shares; a single share does not vary."""
     shares = [_share(sight.free(name), amount, shape) for name, amount in needs]
     if not shares:
@@ -124,7 +124,7 @@ def _share(free: IntMatrix | None, amount: int, shape: tuple[int, ...]) -> Float
     return share
 
 
-def _existing(sight: Sight) -> BoolColumn:
+def _existing(sight: ZoneView) -> BoolColumn:
     """Return which slots are zones, [row, slot]."""
     return np.arange(sight.slots) < sight.zone_counts[:, None]
 

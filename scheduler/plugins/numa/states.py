@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.objects.numa import NodeResourceTopology
-from scheduler.plugins.numa.book import Book
+from scheduler.plugins.numa.reservations import Reservations
 from scheduler.plugins.numa.settings import expected_fingerprint, kubelet_settings
 from scheduler.plugins.numa.zones import read_zones
 
@@ -101,7 +101,7 @@ def amount_text(resource: str, thousandths: int) -> str:
     return f"{whole:.4g}"
 
 
-def why_stale(book: Book) -> str:
+def why_stale(book: Reservations) -> str:
     """Say why the figures of a node are invalid, and since when."""
     strangers = sorted(uid for uid, owed in book.owed.items() if owed.is_foreign)
     named = ", ".join(book.names_of(strangers[:3])) + (", ..." if len(strangers) > 3 else "")
@@ -112,7 +112,7 @@ def why_stale(book: Book) -> str:
     )
 
 
-def why_behind(book: Book) -> str:
+def why_behind(book: Reservations) -> str:
     """Say why a report is not in force."""
     report = book.waiting or book.taken
     if report is None:
@@ -125,7 +125,11 @@ def why_behind(book: Book) -> str:
 
 
 def _reported(
-    topologies: Topologies, topology: NodeResourceTopology, name: str, book: Book | None, now: float
+    topologies: Topologies,
+    topology: NodeResourceTopology,
+    name: str,
+    book: Reservations | None,
+    now: float,
 ) -> NodeState:
     state = state_of(topologies, name)
     settings = kubelet_settings(topology)

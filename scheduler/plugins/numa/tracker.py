@@ -19,11 +19,11 @@ from scheduler.base.meters import Meters
 from scheduler.framework.pershape import PerShape
 from scheduler.objects.node import Node
 from scheduler.objects.numa import NodeResourceTopology
-from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.demand import ALWAYS_OFFERED, demand_of
 from scheduler.plugins.numa.reserving import Following, Reserving
 from scheduler.plugins.numa.settings import kubelet_settings
 from scheduler.plugins.numa.states import STATES, state_of
+from scheduler.plugins.numa.zonecolumns import ZoneColumns
 from scheduler.plugins.numa.zones import Zones, read_zones
 from scheduler.state.change import Change
 from scheduler.state.columns import Column
@@ -40,7 +40,7 @@ class Topologies:
     kinds: tuple[str, ...] = (KIND,)
 
     def __init__(self) -> None:
-        self.latest = Board()
+        self.latest = ZoneColumns()
         self.reserving: Reserving | None = None
         # What pods ask for is worked out once for all who want to know.
         self.demand = PerShape(demand_of)
@@ -61,7 +61,7 @@ class Topologies:
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what `cluster` holds."""
-        board = Board()
+        board = ZoneColumns()
         board.version = self.latest.version + 1
         self.latest = board
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""`Board`: the topologies of all nodes as columns, one entry per row of the node table.
+"""`ZoneColumns`: the topologies of all nodes as columns, one entry per row of the node table.
 
 Only the tracker writes here; readers get views that they must not write to.
 """
@@ -22,7 +22,7 @@ _KINDS = 2 * len(POLICIES) + 2
 _BY_POD = -1
 
 
-class Board:
+class ZoneColumns:
     """Topologies as columns; a row without one is not `known`.
 
     With `deducts`, what is available is shown by `deduct`, which must follow each `put`.

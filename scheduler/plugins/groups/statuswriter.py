@@ -31,7 +31,7 @@ from scheduler.plugins.groups.topology import Topology
 from scheduler.state.podindex import Placed
 
 
-class Teller:
+class GroupStatusWriter:
     """Turns stages into statuses and requests."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""`Book`: what is known of the pods of one node beside its published topology.
+"""`Reservations`: what is known of the pods of one node beside its published topology.
 
 Over-reserving rests on one question: for which pods do the published figures account already? An
 agent answers it with a fingerprint of the pods it saw. What it did not see is owed: it is deducted
@@ -47,7 +47,7 @@ class Everybody(msgspec.Struct, frozen=True):
     held: dict[str, IntColumn]
 
 
-class Book:
+class Reservations:
     """One node's pods in the light of its topology.
 
     `taken` is the object that decisions rest on (its zones list `listed`), `waiting` a newer one whose pods we cannot name.

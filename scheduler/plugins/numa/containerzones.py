@@ -13,8 +13,8 @@ import numpy as np
 from scheduler.framework.pershape import PerShape
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.numaplacement import METADATA, VECTOR, Name, zones_of
-from scheduler.plugins.numa.book import Book, Everybody
 from scheduler.plugins.numa.demand import APP, Demand, Needs, exclusive_needs
+from scheduler.plugins.numa.reservations import Everybody, Reservations
 from scheduler.plugins.numa.settings import attribute
 from scheduler.plugins.numa.zones import zone_id
 from scheduler.state.podindex import Placed
@@ -35,7 +35,7 @@ def says_where(topology: NodeResourceTopology) -> bool:
     return bool(attribute(topology.attributes, METADATA))
 
 
-def whereabouts(book: Book, demand: PerShape[Demand]) -> Mapping[Name, int] | None:
+def zones_of_containers(book: Reservations, demand: PerShape[Demand]) -> Mapping[Name, int] | None:
     """Return the zone number of each container of a node; None without data.
 
     The agent lists containers with something of their own, of the pods that its figures account for.
@@ -57,7 +57,7 @@ def whereabouts(book: Book, demand: PerShape[Demand]) -> Mapping[Name, int] | No
     return book.placement or None
 
 
-def freed_by(pods: Iterable[Placed], book: Book, demand: PerShape[Demand]) -> Freed | None:
+def freed_by(pods: Iterable[Placed], book: Reservations, demand: PerShape[Demand]) -> Freed | None:
     """Return by zone what pods hold of their own; None if nobody says where they run."""
     freed: Freed = {}
     for placed in pods:
@@ -72,7 +72,7 @@ def freed_by(pods: Iterable[Placed], book: Book, demand: PerShape[Demand]) -> Fr
 
 
 def everybody_on(
-    pods: Iterable[Placed], book: Book, demand: PerShape[Demand], ids: Sequence[int]
+    pods: Iterable[Placed], book: Reservations, demand: PerShape[Demand], ids: Sequence[int]
 ) -> Everybody:
     """Return what all pods of a node hold of their own together; `ids` are the numbers of its zones."""
     shares = [(placed, shares_of(placed, book, demand)) for placed in pods]
@@ -91,12 +91,12 @@ def everybody_on(
     )
 
 
-def shares_of(placed: Placed, book: Book, demand: PerShape[Demand]) -> Shares | None:
+def shares_of(placed: Placed, book: Reservations, demand: PerShape[Demand]) -> Shares | None:
     """Return what a pod holds of its own; None if nobody says where the node's pods run."""
     uid = placed.pod.metadata.uid
     shares = book.shares.get(uid)
     if shares is None:
-        zone_of = whereabouts(book, demand)
+        zone_of = zones_of_containers(book, demand)
         if zone_of is None:
             return None
         shares = book.shares[uid] = tuple(_shares(placed, demand.of(placed), zone_of, book.listed))

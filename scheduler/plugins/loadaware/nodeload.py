@@ -1,4 +1,4 @@
-"""`Account`: the pods on one node and what they add to the node's last report.
+"""`NodeLoad`: the pods on one node and what they add to the node's last report.
 
 A pod counts with its estimate until a report can have seen it: one that is not reported, or was
 assigned within the interval that the report covers, or for as long as its owner asks. All times are
@@ -75,7 +75,7 @@ def forced_until(pod: Pod, assigned: float, settings: Settings) -> float:
     return assigned + after_scheduled if after_scheduled > 0 else NO_DEADLINE
 
 
-class Account:
+class NodeLoad:
     """The sums of one node, kept with every pod that comes or goes and every report.
 
     `node_delta` is what unseen pods add to the node's usage. With `counts_prod`, `prod_delta` is the

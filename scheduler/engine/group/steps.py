@@ -30,7 +30,7 @@ WAITING_FOR_GROUP = "WaitingForGroup"
 GiveUp = Callable[[QueuedPod, Decision, float, float], None]
 
 
-class Doors(msgspec.Struct, frozen=True):
+class GroupSteps(msgspec.Struct, frozen=True):
     """The engine's rooms that a group passes through."""
 
     bindings: Bindings

@@ -1,4 +1,4 @@
-"""`Sight`: a board as the rows of one view of the nodes see it.
+"""`ZoneView`: a board as the rows of one view of the nodes see it.
 
 The plugin makes one per call. Views of a few rows and hypothetical ones get the part of the columns
 that is theirs; the full view gets them without a copy.
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn, IntMatrix, Rows
 from scheduler.framework.nodes import Nodes
 from scheduler.plugins.numa.amounts import Pair, any_zone, level_of
-from scheduler.plugins.numa.board import Board
 from scheduler.plugins.numa.tracker import Topologies
+from scheduler.plugins.numa.zonecolumns import ZoneColumns
 from scheduler.plugins.numa.zones import Layout
 from scheduler.state.touched import Touched
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 
-class Sight:
+class ZoneView:
     """Columns of a board in the order of the rows of `nodes`; not to be written to.
 
     `changed` are matrices that stand in for what is free of some resources; `is_whole` says that these
@@ -32,7 +32,7 @@ class Sight:
 
     def __init__(
         self,
-        board: Board,
+        board: ZoneColumns,
         topologies: Topologies,
         nodes: Nodes,
         changed: Mapping[str, IntMatrix] | None = None,
@@ -44,14 +44,14 @@ class Sight:
         self.size = nodes.size
         self.is_whole = nodes.is_live
 
-    def over(self, changed: Mapping[str, IntMatrix]) -> Sight:
+    def over(self, changed: Mapping[str, IntMatrix]) -> ZoneView:
         """Return the same rows with other amounts of some resources."""
         both = {**self._changed, **changed}
-        return Sight(self._board, self._topologies, self._nodes, both)
+        return ZoneView(self._board, self._topologies, self._nodes, both)
 
-    def only(self, nodes: Nodes) -> Sight:
+    def only(self, nodes: Nodes) -> ZoneView:
         """Return the same board in the order of the rows of another view."""
-        return Sight(self._board, self._topologies, nodes)
+        return ZoneView(self._board, self._topologies, nodes)
 
     @property
     def touched(self) -> Touched:

@@ -1,6 +1,6 @@
-"""`Ledger`: the tracker of load: what every node uses, kept in columns by every change.
+"""`LoadTracker`: the tracker of load: what every node uses, kept in columns by every change.
 
-One ledger per `Settings`, which are its argument. Everything that deciding needs is worked out when a
+One tracker per `Settings`, which are its argument. Everything that deciding needs is worked out when a
 report, a node or a pod changes, one row at a time; the plugin only compares columns. No clock: ages are
 the plugin's to judge.
 """
@@ -16,9 +16,9 @@ import msgspec
 from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn
 from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.pod import Pod, PodAnnotations
-from scheduler.plugins.loadaware.account import Account, Weight, entry_of, weigh
 from scheduler.plugins.loadaware.grid import Grid, Rooms
 from scheduler.plugins.loadaware.limits import UNLIMITED, NodeLimits, node_limits
+from scheduler.plugins.loadaware.nodeload import NodeLoad, Weight, entry_of, weigh
 from scheduler.plugins.loadaware.report import Report, read_report
 from scheduler.plugins.loadaware.scoring import Numbers
 from scheduler.plugins.loadaware.settings import Settings, Vector
@@ -58,7 +58,7 @@ class LastReport(msgspec.Struct, frozen=True):
         return after.updated - before.updated >= silence_s or not before.fits(weight)
 
 
-class Ledger:
+class LoadTracker:
     """Follows nodes, NodeMetrics and placed pods; without NodeMetrics it costs next to nothing."""
 
     kinds: tuple[str, ...] = (KIND,)
@@ -74,7 +74,7 @@ class Ledger:
     def _clear(self) -> None:
         self._grid = Grid(len(self.settings.resources))
         self._rows: dict[str, int] = {}
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, NodeLoad] = {}
         self._limits: dict[str, NodeLimits] = {}
         self._rooms: dict[str, Rooms] = {}
         self.touched = Touched()
@@ -130,7 +130,7 @@ class Ledger:
         """Return how many nodes have a report."""
         return len(self._accounts)
 
-    def account(self, node: str) -> Account | None:
+    def account(self, node: str) -> NodeLoad | None:
         """Return the account of a node that has a report."""
         return self._accounts.get(node)
 
@@ -225,7 +225,7 @@ class Ledger:
             return
         self._rows[name] = row
         limits = self._limit(name, node_limits(node, self.settings))
-        account = self._accounts[name] = Account(len(self.settings.resources))
+        account = self._accounts[name] = NodeLoad(len(self.settings.resources))
         account.count_prod(counts=self._counts_prod(limits))
         account.report = read_report(metric, self.settings)
         for uid, placed in cluster.pods.on(name).items():
@@ -276,7 +276,7 @@ class Ledger:
                 if account.entries.get(uid) is not held:
                     self._write(after.node)
 
-    def _hold(self, account: Account, uid: str, placed: Placed) -> None:
+    def _hold(self, account: NodeLoad, uid: str, placed: Placed) -> None:
         pod = placed.pod
         weight = self.weight(placed.shape, pod)
         entry = entry_of(pod, weight, self.settings)
