@@ -314,6 +314,38 @@ async def sakkara(server: Server) -> None:
     await server.until(f"{PODS}/member-0", lambda found: rank in found["metadata"]["labels"])
 
 
+async def pod_groups(server: Server) -> None:
+    """A gang of one in each of the two kinds of PodGroup; what became of it is written into both."""
+    for group, version, spec, label, named in (
+        (
+            "scheduling.x-k8s.io",
+            "v1alpha1",
+            {"minMember": 1},
+            {"scheduling.x-k8s.io/pod-group": "gang"},
+            {},
+        ),
+        (
+            "scheduling.k8s.io",
+            "v1alpha2",
+            {"schedulingPolicy": {"gang": {"minCount": 1}}},
+            {},
+            {"schedulingGroup": {"podGroupName": "gang"}},
+        ),
+    ):
+        path = f"/apis/{group}/{version}/namespaces/default/podgroups"
+        head = {
+            "apiVersion": f"{group}/{version}",
+            "kind": "PodGroup",
+            "metadata": {"name": "gang"},
+        }
+        await server.post(path, {**head, "spec": spec})
+        container = {"name": "c", "image": "pause:3", "resources": {"requests": {"cpu": "10m"}}}
+        meta = {"name": f"gang-{version}", "labels": label}
+        pod = {"schedulerName": "trellis", "containers": [container], **named}
+        await server.post(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod})
+        await server.until(f"{path}/gang", lambda found: bool(found.get("status")))
+
+
 async def numa(server: Server) -> None:
     """Only one node reports a zone that holds the pod."""
     path = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"

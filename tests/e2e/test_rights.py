@@ -33,6 +33,7 @@ from tests.e2e.chartworld import (
     network,
     numa,
     plain,
+    pod_groups,
     sakkara,
     six_nodes,
 )
@@ -72,13 +73,24 @@ class Part(NamedTuple):
 PARTS = {
     "plain": Part([], [plain]),
     "network": Part(MEASURED, [network, measured]),
-    "sakkara": Part([], [sakkara]),
+    "sakkara": Part([], [sakkara, pod_groups]),
     "numa": Part([], [numa]),
     "load": Part(["agents.load.enabled=true"], [metrics_come_and_go, load, load_agent]),
-    "all": Part([*AGENTS, *MEASURED], [network, measured, sakkara, numa, bandwidth_agent]),
+    "all": Part(
+        [*AGENTS, *MEASURED], [network, measured, sakkara, pod_groups, numa, bandwidth_agent]
+    ),
     "own": Part(
         [*SECRET, *MEASURED],
-        [provided, network, measured, measured_by_prometheus, sakkara, numa, metrics_come_and_go],
+        [
+            provided,
+            network,
+            measured,
+            measured_by_prometheus,
+            sakkara,
+            pod_groups,
+            numa,
+            metrics_come_and_go,
+        ],
         with_a_provider,
     ),
 }
