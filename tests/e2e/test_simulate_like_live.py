@@ -77,8 +77,8 @@ def unsaid(
 ) -> dict[str, tuple[str, list[str]]]:
     """Return the pods of which nobody has said what was foretold, with what was said.
 
-    Of a pod that spread may reject, on how many nodes it does depends on the moment of its attempt: the
-    daemon tries it again while binds are on their way, simulate when they have landed.
+    Pods of which the daemon says that spread rejected them are left out: in slow moments their text
+    differs by a node, though every pod goes where it was foretold. Why is not known yet.
     """
     return {
         name: (text, found[name][1])
