@@ -164,6 +164,7 @@ class Run:
             if stage.is_disturbed:
                 notes["disturbed"] += 1
                 return
+            objects += stage.made
             one = Decision(f"{case.id}/{number}", config, objects, stored, peer)
             repeated(one, ours)
             one.known = explained(one) if one.differences else ""
