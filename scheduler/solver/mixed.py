@@ -43,6 +43,13 @@ class Apart(Record, frozen=True):
     second: int
 
 
+class Crowd(Record, frozen=True):
+    """Pods that cannot be on a leaf together, on none of `leaves`: so many of each kind, or more."""
+
+    leaves: tuple[int, ...]
+    counts: tuple[int, ...]
+
+
 class Mixed(Record, frozen=True):
     """A group of several kinds; `free` is what each leaf has left of each resource.
 
@@ -54,6 +61,7 @@ class Mixed(Record, frozen=True):
     units: tuple[int, ...]
     minimum: int
     apart: tuple[Apart, ...] = ()
+    crowds: tuple[Crowd, ...] = ()
 
 
 class MixedPreemption(Record, frozen=True):
@@ -166,6 +174,7 @@ def _descent(group: Mixed, leaves: Ints) -> tuple[Ints, float]:
     banned = np.ones((len(group.kinds), len(free)), dtype=np.bool_)
     banned[:, leaves] = False
     sets = [_set_of(rule.sets, len(free)) for rule in group.apart]
+    crowds = [(np.array(one.leaves), np.array(one.counts)) for one in group.crowds]
     sizes = [float((np.array(kind.request) / scale).max(initial=0)) for kind in group.kinds]
     for number in sorted(range(len(group.kinds)), key=lambda at: (-sizes[at], at)):
         kind = group.kinds[number]
@@ -174,6 +183,10 @@ def _descent(group: Mixed, leaves: Ints) -> tuple[Ints, float]:
         for _ in range(kind.count):
             fits = ~banned[number] & (slots > counts[number])
             fits &= ((free >= request) | (request == 0)).all(axis=1)
+            for those, most in crowds:
+                after = counts[:, those]
+                after[number] += 1
+                fits[those] &= (after < most[:, None]).any(axis=0)
             open_ones = np.flatnonzero(fits)
             if not len(open_ones):
                 break
@@ -226,6 +239,7 @@ class _Model:
                     self._gone[index] = cp.new_int_var(0, one.count, f"e{index}")
         self._fit()
         self._apart()
+        self._crowds()
 
     def most(self, limits: Limits, seconds: float, known: int) -> tuple[Ints | None, bool]:
         """Return the placement with the most pods above `known`, and whether that is proven."""
@@ -301,6 +315,23 @@ class _Model:
                         cp.add(variable == 0).only_enforce_if(side)
                     for variable in second:
                         cp.add(variable == 0).only_enforce_if(~side)
+
+    def _crowds(self) -> None:
+        """Of the pods that cannot be on a leaf together one kind at least has fewer there."""
+        for one in self._group.crowds:
+            for leaf in set(one.leaves) & set(self._leaves):
+                fewer = []
+                for number, count in enumerate(one.counts):
+                    x = self._x.get((number, leaf))
+                    if not count:
+                        continue
+                    if x is None:
+                        break  # none of that kind ever comes here
+                    short = self._cp.new_bool_var("")
+                    self._cp.add(x <= count - 1).only_enforce_if(short)
+                    fewer.append(short)
+                else:
+                    self._cp.add_bool_or(fewer)
 
     def _harms(self) -> list[Any]:
         """Return what is to be kept small, the worst first: budgets, pods by priority, groups."""

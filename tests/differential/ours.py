@@ -134,11 +134,9 @@ class Ours:
         answer = json.loads(self._batch.answer(json.dumps(line).encode()))
         if "error" in answer:
             return answer
-        return next(
-            found
-            for found in answer["simulation"]["pods"]
-            if f"{found['namespace']}/{found['name']}" == key_of(pod)
-        )
+        pods = answer["simulation"]["pods"]
+        named = {f"{one['namespace']}/{one['name']}": one for one in pods}
+        return named.get(key_of(pod), {"error": f"no result; there are {sorted(named)}"})
 
 
 def _pinned(pod: Pod, node: str) -> Pod:
@@ -204,6 +202,7 @@ def _claims(decision: Decision, attempt: Attempt) -> list[Manifest]:
     devices = attempt.states.by_plugin.get(DynamicResources.name)
     if plugin is None or devices is None or isinstance(devices, Status):
         return []
+    assert isinstance(plugin, DynamicResources)
     plugin.reserve(attempt.cycle, decision.node, devices)
     return [granted(json.loads(msgspec.json.encode(one.allocation))) for one in devices.allocated]
 

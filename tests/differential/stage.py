@@ -66,8 +66,7 @@ class Stage:
     async def decide(self, pod: Manifest) -> tuple[Manifest, Outcome]:
         """Create `pod`, wait for kube-scheduler's decision; return the pod as it saw it, and that."""
         self.sight.log.read()
-        promised = pod.get("status", {}).get("nominatedNodeName")
-        stored = await (self._promised(pod, promised) if promised else self._posted(pod))
+        stored = await (self._prepared(pod) if _needs_more(pod) else self._posted(pod))
         key = key_of(stored)
         if stored["spec"].get("schedulingGates"):
             await self.sight.until(
@@ -114,18 +113,22 @@ class Stage:
 
     async def _posted(self, pod: Manifest) -> Manifest:
         path = collection("Pod", pod["metadata"]["namespace"])
-        stored = _trimmed(await self.api.expect("POST", path, pod), "Pod")
+        self.made = []
+        return _trimmed(await self.api.expect("POST", path, pod), "Pod")
+
+    async def _prepared(self, pod: Manifest) -> Manifest:
+        """Create a pod that is nominated already, or has claims made; a gate keeps it back until then."""
+        gates = pod["spec"].get("schedulingGates")
+        spec = {**pod["spec"], "schedulingGates": [{"name": "example.com/prepare"}]}
+        stored = await self._posted({**pod, "spec": spec})
+        path = path_of(stored)
         self.made = await make_claims(self.api, stored)
         self.sight.expect("ResourceClaimAdd", len(self.made))
-        if self.made:
-            stored = _trimmed(await self.api.expect("GET", path_of(stored)), "Pod")
-        return stored
-
-    async def _promised(self, pod: Manifest, node: str) -> Manifest:
-        """Create a pod that is nominated to a node already; a gate keeps it back until it is."""
-        spec = {**pod["spec"], "schedulingGates": [{"name": "example.com/nominate"}]}
-        path = path_of({**await self._posted({**pod, "spec": spec}), "kind": "Pod"})
-        await self.api.patch(f"{path}/status", {"status": {"nominatedNodeName": node}}, MERGE)
+        await self.sight.settle()
+        if node := pod.get("status", {}).get("nominatedNodeName"):
+            await self.api.patch(f"{path}/status", {"status": {"nominatedNodeName": node}}, MERGE)
+        if gates:
+            return _trimmed(await self.api.expect("GET", path), "Pod")
         return _trimmed(await self.api.patch(path, {"spec": {"schedulingGates": None}}), "Pod")
 
     async def _create(self, wanted: Manifest) -> None:
@@ -213,9 +216,8 @@ class Stage:
         return [
             granted(claim["status"]["allocation"])
             for claim in await claims_of(self.api, stored)
-            if not self._objects.get(f"ResourceClaim {key_of(claim)}", {})
-            .get("status", {})
-            .get("allocation")
+            if _is_allocated(claim)
+            and not _is_allocated(self._objects.get(f"ResourceClaim {key_of(claim)}", {}))
         ]
 
     async def _with_condition(self, pod: Manifest) -> Manifest:
@@ -254,6 +256,17 @@ class Stage:
                 raise ApiError(f"DELETE {path}: {code} {answer}")
 
         await self.api.each(delete, list(paths))
+
+
+def _needs_more(pod: Manifest) -> bool:
+    """Whether more has to be there than the pod before it is tried."""
+    return bool(pod.get("status", {}).get("nominatedNodeName")) or any(
+        "resourceClaimTemplateName" in one for one in pod["spec"].get("resourceClaims", ())
+    )
+
+
+def _is_allocated(claim: Manifest) -> bool:
+    return bool(claim.get("status", {}).get("allocation"))
 
 
 def _in_order(objects: Iterable[Manifest]) -> list[Manifest]:

@@ -94,8 +94,7 @@ class Decider:
         except ObjectError as error:
             self.hold(key, error.message)
             return unresolvable(f"the group {name} is held: {error.message}")
-        each = room.fits_each() if spec.has_classes else ()
-        members = mixing.kinds(each, requests)
+        members = mixing.members(room, spec, tree, requests)
         unlike = "" if spec.has_classes else planning.unlike(room.members, requests)
         if len(members) > 1 and (level := mixing.obstacle(spec, tree)):
             unlike = planning.unlike(room.members, requests)
@@ -156,7 +155,7 @@ class Decider:
         for attempt in range(ROUNDS):
             fits = room.fits(asked)
             slots = fits.slots if most is None else np.minimum(fits.slots, most)
-            site = self._site(task, slots, may_be_thin=may_be_thin)
+            site = self._site(task, slots, fits.reach, may_be_thin=may_be_thin)
             if not site.instance.leaves:
                 text = topology.nowhere(task.tree, room.nodes, fits.rows) or fits.message
                 return unschedulable(f"the group {task.name} does not fit: {text}")
@@ -185,28 +184,34 @@ class Decider:
         text = f"the rules between its members do not hold: {why}"
         return unschedulable(f"the group {task.name} does not fit: {text}")
 
-    def _site(self, task: Task, slots: IntColumn, *, may_be_thin: bool) -> planning.Site:
+    def _site(
+        self, task: Task, slots: IntColumn, reach: IntColumn | None, *, may_be_thin: bool
+    ) -> planning.Site:
         """Return what is asked about: in a large tree only the leaves that the group can use."""
         standing, nodes, count = task.standing, task.room.nodes, len(task.room.members)
         # Any number is a placement that brings the group to its minimum, or one more beyond it.
         minimum = max(task.spec.size, len(standing) + 1) if task.spec.is_minimum else 0
         among = None
-        if may_be_thin:
+        if may_be_thin and reach is None:
             on_them = nodes.rows_named(one.node for one in standing)
             most = count + len(standing)
             among = self._leaf_rows.useful(task.tree, nodes, slots, on_them, most)
         found = planning.site(
             task.spec, task.tree, nodes, slots, standing, count, minimum, among=among
         )
-        return self._with_rules(found, task)
+        return self._with_rules(found, task, reach)
 
-    def _with_rules(self, found: planning.Site, task: Task) -> planning.Site:
+    def _with_rules(
+        self, found: planning.Site, task: Task, reach: IntColumn | None = None
+    ) -> planning.Site:
         """Return the site with the rules that the members' own specs make for one another."""
         pod, nodes = task.room.members[0], task.room.nodes
         there = set(found.names)
         held = {one.pod.metadata.uid for one in task.standing if one.node in there}
         domains = between.members(pod, nodes, found.rows, self._handle.pods)
         domains += between.spread(pod, nodes, found.rows, self._handle.pods, held)
+        if reach is not None:
+            domains += between.within(reach, found.rows)
         instance = msgspec.structs.replace(found.instance, domains=domains)
         return msgspec.structs.replace(found, instance=instance)
 

@@ -7,20 +7,20 @@ kinds. What these do not say is asked of the filters when an answer is tried. Re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import IntColumn
-from scheduler.framework.groups import Fits, Misfit
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.groups import Fits, GroupRoom, Misfit
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import ContainerPort, Pod
 from scheduler.plugins.groups.between import sets_by_label, term_selects
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.placement import in_order
 from scheduler.plugins.groups.topology import Topology
-from scheduler.solver.mixed import Apart, Kind, Mixed
+from scheduler.solver.mixed import Apart, Crowd, Kind, Mixed
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS, Amounts
 from scheduler.state.shapes import host_ports
@@ -29,13 +29,25 @@ PORT = "host port "
 
 
 class Alike(msgspec.Struct):
-    """Members of one kind; `slots` is how many of them each row takes, and may be lowered."""
+    """Members of one kind; `slots` is how many of them each row takes, and may be lowered.
+
+    `kind` and `reach` are those of `Fits`.
+    """
 
     pods: tuple[Pod, ...]
     request: Amounts
     slots: IntColumn
     evictable: IntColumn
     message: str
+    kind: Hashable = ()
+    reach: IntColumn | None = None
+
+
+class Together(msgspec.Struct, frozen=True):
+    """So many members of each kind do not fit on a node together, on any of `rows`."""
+
+    counts: tuple[int, ...]
+    rows: BoolColumn
 
 
 class MixedSite(msgspec.Struct, frozen=True):
@@ -45,6 +57,19 @@ class MixedSite(msgspec.Struct, frozen=True):
     resources: tuple[str, ...]
     rows: tuple[int, ...]
     names: tuple[str, ...]
+
+
+def members(
+    room: GroupRoom, spec: GroupSpec, tree: Topology, requests: Mapping[str, Amounts]
+) -> list[Alike]:
+    """Return the members by kind, none where all are taken for alike.
+
+    Those whose claims may differ are of several kinds as well, unless a rule stands against it.
+    """
+    claiming = any(pod.spec.resource_claims for pod in room.members)
+    if not spec.has_classes and (not claiming or obstacle(spec, tree)):
+        return []
+    return kinds(room.fits_each(), requests)
 
 
 def kinds(
@@ -58,7 +83,9 @@ def kinds(
         same = next((one for one in found if _is_same(one, request, pods[0], fits)), None)
         if same is None:
             message = fits.message
-            found.append(Alike(tuple(pods), request, fits.slots, evictable, message))
+            found.append(
+                Alike(tuple(pods), request, fits.slots, evictable, message, fits.kind, fits.reach)
+            )
         else:
             same.pods += tuple(pods)
             same.evictable = np.where(fits.evictable, len(same.pods), 0)
@@ -79,6 +106,7 @@ def asked(pod: Pod, requests: Mapping[str, Amounts]) -> Amounts:
 def _is_same(one: Alike, request: Amounts, pod: Pod, fits: Fits) -> bool:
     return (
         one.request == request
+        and one.kind == fits.kind
         and np.array_equal(one.slots, fits.slots)
         and np.array_equal(one.evictable > 0, fits.evictable)
         and not _terms(pod)
@@ -95,6 +123,7 @@ def site(
     least: int,
     *,
     evicting: bool = False,
+    crowds: Sequence[Together] = (),
 ) -> MixedSite:
     """Return the problem of placing at least `least` of these members.
 
@@ -106,7 +135,8 @@ def site(
     leaves = [
         (path, name, row) for path, name in tree.leaves if (row := nodes.row(name)) is not None
     ]
-    units: dict[tuple[str, ...], int] = {}
+    units: dict[tuple[object, ...], int] = {}
+    reach = None if any(one.reach is None for one in members) else members[0].reach
     inside = {(*path, name)[:depth] for path, name, _ in leaves if name in held}
     free, numbers, rows, names = [], [], [], []
     columns = {r: nodes.allocatable(r) - nodes.requested(r) for r in resources if PORT not in r}
@@ -115,7 +145,9 @@ def site(
         unit = (*path, name)[:depth]
         if (depth and inside and unit not in inside) or not any(one[row] > 0 for one in room):
             continue
-        numbers.append(units.setdefault(unit, len(units)))
+        # Who shares something goes where it can be used in common: within a unit that is one of its own.
+        where = unit if reach is None else (*unit, int(reach[row]))
+        numbers.append(units.setdefault(where, len(units)))
         free.append(tuple(int(columns[r][row]) if r in columns else 1 for r in resources))
         rows.append(row)
         names.append(name)
@@ -128,7 +160,11 @@ def site(
         for one, slots in zip(members, room, strict=True)
     )
     apart = _apart(members, nodes, rows)
-    mixed = Mixed(found, tuple(free), tuple(numbers), least, apart)
+    crowded = tuple(
+        Crowd(tuple(at for at, row in enumerate(rows) if one.rows[row]), one.counts)
+        for one in crowds
+    )
+    mixed = Mixed(found, tuple(free), tuple(numbers), least, apart, crowded)
     return MixedSite(mixed, resources, tuple(rows), tuple(names))
 
 
@@ -156,6 +192,14 @@ def assign(
         uids = (pod.metadata.uid for pod in in_order(one.pods))
         nodes |= dict(zip(uids, free, strict=False))
     return nodes
+
+
+def crowd(members: Sequence[Alike], misfit: Misfit) -> Together:
+    """Return what a misfit says of members that cannot be on one node together."""
+    uids = {pod.metadata.uid for pod in misfit.crowd}
+    counts = tuple(sum(pod.metadata.uid in uids for pod in one.pods) for one in members)
+    assert misfit.rows is not None  # noqa: S101 - a crowd comes with its rows
+    return Together(counts, misfit.rows)
 
 
 def learn(members: Sequence[Alike], nodes: Mapping[str, str], live: Nodes, misfit: Misfit) -> None:

@@ -85,7 +85,7 @@ class Devices:
         return found
 
     def _taken(self) -> list[Manifest]:
-        found = devicemaking.taken_claims(self._dice, self._slices)
+        found: list[Manifest] = devicemaking.taken_claims(self._dice, self._slices)
         for one in found:
             one["kind"] = "ResourceClaim"
             one["metadata"] = {"name": one["metadata"]["name"], "namespace": ADMIN}
