@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from scheduler.framework.points import Steps
     from scheduler.framework.postfilter import FitFailure, PostFiltered
     from scheduler.framework.status import Rejected, Status
-    from scheduler.framework.together import Discord, Likes, Party
+    from scheduler.framework.together import Crowd, Discord, Likes, Party
     from scheduler.objects.pod import Pod
     from scheduler.state.change import Change
     from scheduler.state.podindex import Placed
@@ -148,7 +148,7 @@ class Plugin(Generic[ArgsT]):
         remove_pod: Callable[[Any, Placed, int], None]
         concerns: Callable[[Any, Placed], bool]
         figures: Callable[[Cycle, str], tuple[str, ...]]
-        likes: Callable[[Cycle, Nodes, int, Any], Likes]
+        likes: Callable[[Cycle, Nodes, Crowd, Any], Likes]
         together: Callable[[Sequence[Party]], Discord | None]
         sort_key: Callable[[Any], Any]
 

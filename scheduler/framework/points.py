@@ -18,7 +18,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Rejected, Status
-from scheduler.framework.together import Discord, Likes, Party
+from scheduler.framework.together import Crowd, Discord, Likes, Party
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -236,8 +236,8 @@ class KeepsGroups(Protocol):
 class Together(Protocol[State_contra]):
     """Chooses something for each pod, and can choose for several pods of a group at once."""
 
-    def likes(self, cycle: Cycle, nodes: Nodes, most: int, state: State_contra, /) -> Likes:
-        """Return how many pods like this one fit on each row, counted up to `most`."""
+    def likes(self, cycle: Cycle, nodes: Nodes, crowd: Crowd, state: State_contra, /) -> Likes:
+        """Return how many pods like this one, a member of a group, fit on each row."""
         ...
 
     def together(self, parties: Sequence[Party], /) -> Discord | None:

@@ -7,7 +7,7 @@ for one pod may leave nothing for the next, although another choice would serve 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import msgspec
@@ -32,6 +32,13 @@ class Discord(msgspec.Struct, frozen=True):
     node: str
     reason: str
     rows: BoolColumn
+
+
+class Crowd(msgspec.Struct, frozen=True):
+    """The members of a group that are to be placed; nobody asks for more than `most` on a row."""
+
+    members: Sequence[Pod]
+    most: int
 
 
 class Likes(msgspec.Struct, frozen=True):

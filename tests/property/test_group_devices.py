@@ -22,7 +22,6 @@ from tests.unit.plugins.devices import DRIVER, claim, gpu_class, local_slice
 
 MODELS = ("a", "h")
 CLIQUE = "fabric.example.com/clique"
-CONFIG = {"profiles": [{"schedulerName": "default-scheduler"}]}
 
 
 def group(size, **constraints):
@@ -206,7 +205,7 @@ def placed_on(found):
 def test_members_with_unlike_claims_are_placed_exactly_when_they_can_be(part):
     """All of them where there is a way, nobody else; what they get holds together."""
     seen = Counter()
-    for seed in range(part * 40, part * 40 + 40):
+    for seed in range(part * 20, part * 20 + 20):
         world = make_world(Random(seed), alike=False)
         found = play(world, {})
         is_feasible = next(ways(world), None) is not None
@@ -214,14 +213,14 @@ def test_members_with_unlike_claims_are_placed_exactly_when_they_can_be(part):
         seen[is_feasible] += 1
         if is_feasible:
             check(world, found)
-    assert min(seen.values()) >= 3
+    assert min(seen[True], seen[False]) >= 2
 
 
 @pytest.mark.parametrize("part", range(5))
 def test_like_members_are_placed_best(part):
     """On as few nodes as can be where that is the wish: what enumeration says is the least."""
     seen = Counter()
-    for seed in range(part * 40, part * 40 + 40):
+    for seed in range(part * 20, part * 20 + 20):
         world = make_world(Random(1000 + seed), alike=True)
         found = play(world, {"node": {"type": "pack"}})
         least = min((len(set(places)) for places in ways(world)), default=0)
@@ -230,4 +229,109 @@ def test_like_members_are_placed_best(part):
         seen[least] += 1
         if least:
             check(world, found)
-    assert len(seen) >= 3
+    assert len(seen) >= 2
+
+
+def by_attribute():
+    """Return a configuration whose tree is of cliques, an attribute of devices, and nodes."""
+    args = {"name": "ClusterTopologyPlacementGroup", "args": {"topologyLabels": [CLIQUE]}}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "schedulerName": "trellis",
+                "plugins": {"preEnqueue": {"enabled": [{"name": args["name"]}]}},
+                "pluginConfig": [args],
+            }
+        ],
+    }
+
+
+def cliques(random):
+    """Return nodes in cliques with one to three devices each, and as many claims as the group has members."""
+    nodes, slices = [], []
+    for i in range(random.randint(3, 6)):
+        clique = {CLIQUE: {"string": random.choice("xyz")}}
+        devices = [{"name": f"d{j}", "attributes": clique} for j in range(random.randint(1, 3))]
+        nodes.append(node(f"n{i}", allocatable={"cpu": "8"}))
+        slices.append(local_slice(f"n{i}", *devices))
+    return nodes, slices, [], [[claim(f"c{i}-0")] for i in range(random.randint(2, 7))]
+
+
+@pytest.mark.parametrize("hard", [True, False])
+def test_an_attribute_of_devices_is_a_level(hard):
+    """A hard pack is one clique; a wish is the fewest; neither is known to the nodes' labels."""
+    seen = Counter()
+    for seed in range(40):
+        world = nodes, slices, _, members = cliques(Random(2000 + seed))
+        claims = [each for one in members for each in one]
+        pods = [member(i, f"c{i}-0") for i in range(len(members))]
+        rule = {"clique": {"type": "pack", **({"hard": True} if hard else {})}}
+        objects = [*nodes, *slices, *claims, gpu_class(), group(len(members), **rule)]
+        found = simulated(objects, pods, by_attribute())
+        room, clique_of = Counter(), {}
+        for one in slices:
+            devices = one["spec"]["devices"]
+            clique_of[one["spec"]["nodeName"]] = devices[0]["attributes"][CLIQUE]["string"]
+            room[clique_of[one["spec"]["nodeName"]]] += len(devices)
+        largest = itertools.accumulate(sorted(room.values(), reverse=True))
+        least = next((n for n, sum_ in enumerate(largest, 1) if sum_ >= len(members)), 0)
+        least = 0 if hard and least > 1 else least
+        assert len({clique_of[at] for at in placed_on(found).values()}) == least, seed
+        seen[least] += 1
+        if least:
+            check(world, found)
+    assert len(seen) >= 2
+
+
+def test_devices_that_many_nodes_reach_are_given_once():
+    """A member with no device of its own node gets the one that others could do without."""
+    seen = Counter()
+    for seed in range(60):
+        random = Random(3000 + seed)
+        nodes = [node(f"n{i}", allocatable={"cpu": "1"}) for i in range(3)]
+        local = [random.randint(0, 1) for _ in nodes]
+        net = random.randint(0, 2)
+        slices = [local_slice(f"n{i}", "d0") for i, number in enumerate(local) if number]
+        shared = local_slice("a-net", *(f"d{i}" for i in range(net)))
+        del shared["spec"]["nodeName"]
+        shared["spec"]["allNodes"] = True
+        slices += [shared] if net else []
+        size = random.randint(1, 3)
+        claims = [claim(f"c{i}-0") for i in range(size)]
+        pods = [member(i, f"c{i}-0") for i in range(size)]
+        found = simulated([*nodes, *slices, *claims, gpu_class(), group(size)], pods)
+        is_feasible = sum(local) + net >= size
+        assert len(placed_on(found)) == (size if is_feasible else 0), seed
+        seen[is_feasible] += 1
+        given = [
+            (result["pool"], result["device"])
+            for one in found["pods"]
+            for got in one.get("claims", ())
+            for result in got["allocation"]["devices"]["results"]
+        ]
+        assert len(given) == len(set(given)) == (size if is_feasible else 0)
+    assert min(seen.values()) >= 5
+
+
+def test_a_claim_that_members_share_is_had_once():
+    """All of them go where its device is, and each has a device of its own besides."""
+    nodes = [node(f"n{i}", allocatable={"cpu": "8"}) for i in range(3)]
+    slices = [
+        local_slice("n0", "d0", "d1"),
+        local_slice("n1", *(f"d{i}" for i in range(4))),
+        local_slice("n2", "d0", "d1", "d2"),
+    ]
+    claims = [claim("shared"), *(claim(f"c{i}") for i in range(3))]
+    pods = [member(i, "shared", f"c{i}") for i in range(3)]
+    found = simulated([*nodes, *slices, *claims, gpu_class(), group(3)], pods)
+
+    assert {"m-0": "n1", "m-1": "n1", "m-2": "n1"} == placed_on(found)
+    got = {
+        (one["name"], tuple(r["device"] for r in one["allocation"]["devices"]["results"]))
+        for placed in found["pods"]
+        for one in placed["claims"]
+    }
+    assert len(got) == 4
+    assert len({devices for _, devices in got}) == 4

@@ -26,7 +26,7 @@ from scheduler.framework.groups import Fits, Misfit
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.framework.together import Likes, Party
+from scheduler.framework.together import Crowd, Likes, Party
 from scheduler.objects.pod import Pod, PodSpec
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
@@ -151,7 +151,8 @@ class GroupContext:
             evictable = np.zeros_like(evictable)
         slots = np.where(rows, _slots(attempt, nodes), 0)
         message = fit_message(nodes.count, status, tuple(rejected), None, ())
-        likes = _likes(attempt, rows, min(len(self._queued), int(slots.max(initial=0))))
+        most = min(len(self._queued), int(slots.max(initial=0)))
+        likes = _likes(attempt, rows, Crowd(self.members, most))
         for like in likes:
             slots = np.minimum(slots, like.slots)
         kind = tuple(like.kind for like in likes)
@@ -300,7 +301,7 @@ def _slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
     return slots
 
 
-def _likes(attempt: Attempt, rows: BoolColumn, most: int) -> list[Likes]:
+def _likes(attempt: Attempt, rows: BoolColumn, crowd: Crowd) -> list[Likes]:
     """Return how many pods like this one each of the rows takes, of all plugins that know."""
     found: list[Likes] = []
     if not rows.any():
@@ -308,7 +309,7 @@ def _likes(attempt: Attempt, rows: BoolColumn, most: int) -> list[Likes]:
     nodes = attempt.nodes.among(rows)
     for plugin, state in _choosers(attempt):
         try:
-            found.append(plugin.likes(attempt.cycle, nodes, most, state))
+            found.append(plugin.likes(attempt.cycle, nodes, crowd, state))
         except Exception as error:
             raise PluginError(plugin.name, "Likes", str(error)) from error
     return found

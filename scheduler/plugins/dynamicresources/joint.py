@@ -17,12 +17,13 @@ import numpy as np
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.together import Discord, Likes, Party
+from scheduler.framework.together import Crowd, Discord, Likes, Party
 from scheduler.objects.claims import AllocationResult, ResourceClaim
+from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.filtering import NO_DEVICES, Filtering, Group, groups_of
 from scheduler.plugins.dynamicresources.outcomes import FITS, Kind, Outcomes
-from scheduler.plugins.dynamicresources.podclaims import identity, is_for
+from scheduler.plugins.dynamicresources.podclaims import identity
 from scheduler.plugins.dynamicresources.search import Chosen, SearchError
 from scheduler.plugins.dynamicresources.state import Agreed, Allocated, PodDevices
 from scheduler.plugins.nodeselection import any_of
@@ -52,10 +53,15 @@ class Joint:
         self._wanted = wanted
         self._grant = grant
 
-    def likes(self, cycle: Cycle, nodes: Nodes, most: int, devices: PodDevices) -> Likes:
-        """Return how many pods with such claims each feasible row has devices for, up to `most`."""
+    def likes(self, cycle: Cycle, nodes: Nodes, crowd: Crowd, devices: PodDevices) -> Likes:
+        """Return how many pods with such claims each feasible row has devices for.
+
+        Claims that other members name as well are had once for all of them.
+        """
+        most = crowd.most
         slots = np.full(nodes.size, most, dtype=np.int64)
-        own = [is_for(cycle.pod, claim) for claim in devices.unallocated]
+        others = _named_by_others(cycle.pod, crowd.members)
+        own = [claim.metadata.name not in others for claim in devices.unallocated]
         for group in groups_of(cycle.pod, nodes, devices):
             # The claim for extended resources is made for the pod.
             mine = [*own, True] if group.extended is not None else own
@@ -75,18 +81,18 @@ class Joint:
         for party in parties:
             by_node[party.node].append(party)
         order = list(by_node)
-        failed = order[0]
+        failed = ""
         for _ in range(MOST_ORDERS):
             found = _Try(self._catalog, self._outcomes, self._wanted, self._grant)
             late = found.run(order, by_node)
             if late is None:
                 return None
+            if order[0] == late:
+                return self._discord(by_node[late], is_alone=True)
             failed = late
-            if order[0] == failed:
-                break
             order.remove(failed)
             order.insert(0, failed)
-        return self._discord(by_node[failed], is_alone=order[0] == failed)
+        return self._discord(by_node[failed], is_alone=False)
 
     def _discord(self, parties: Sequence[Party], *, is_alone: bool) -> Discord:
         first = parties[0]
@@ -212,6 +218,18 @@ class _Try:
             pod = party.cycle.pod.metadata.uid
             self._catalog.reserve(one.claim, pod, allocation.devices.results)
         return True
+
+
+def _named_by_others(pod: Pod, members: Iterable[Pod]) -> set[str]:
+    """Return those of the claims that a pod names which other members name as well."""
+    mine = {one.resource_claim_name for one in pod.spec.resource_claims} - {None}
+    return {
+        one.resource_claim_name
+        for other in (members if mine else ())
+        for one in other.spec.resource_claims
+        if other.metadata.uid != pod.metadata.uid and one.resource_claim_name in mine
+        if one.resource_claim_name is not None
+    }
 
 
 def _reaches(allocation: AllocationResult, party: Party, node: str) -> bool:

@@ -31,7 +31,7 @@ from scheduler.framework.status import (
     unresolvable,
     unschedulable,
 )
-from scheduler.framework.together import Discord, Likes, Party
+from scheduler.framework.together import Crowd, Discord, Likes, Party
 from scheduler.objects.claims import (
     AllocationResult,
     ClaimMeta,
@@ -183,9 +183,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return nodes.constant(0)
         return self._filtering.scores(cycle, nodes, devices)
 
-    def likes(self, cycle: Cycle, nodes: Nodes, most: int, devices: PodDevices) -> Likes:
+    def likes(self, cycle: Cycle, nodes: Nodes, crowd: Crowd, devices: PodDevices) -> Likes:
         """Return how many pods with such claims each row has devices for."""
-        return self._joint.likes(cycle, nodes, most, devices)
+        return self._joint.likes(cycle, nodes, crowd, devices)
 
     def together(self, parties: Sequence[Party]) -> Discord | None:
         """Choose devices for all these pods of a group, each on its node."""
