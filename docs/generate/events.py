@@ -99,7 +99,7 @@ def events() -> Iterator[Told]:
 def _of_groups() -> Iterator[Told]:
     """Yield the events about the object that describes a group, whichever kind it is."""
     about = "ConfigMap or PodGroup"
-    bound = "COUNT pods of the group are bound to COUNT nodes"
+    bound = "bound COUNT pods of the group to COUNT nodes"
     yield Told("Scheduled", f"{about}, Normal", bound, "a PodGroup has its minimum")
     yield Told("FailedScheduling", f"{about}, Warning", "TEXT", "a PodGroup does not fit, and why")
     gone = "Pods of the group are evicted for the group GROUP: PODS"

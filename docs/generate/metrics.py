@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from docs.generate import markdown
 from operators.agents.netperf.latencies import SPECS as NETPERF
 from scheduler.base.meters import Meters, Spec
-from scheduler.base.meters.exposition import number
 from scheduler.serve.health import HEALTHCHECK, HEALTHCHECKS
 from scheduler.serve.metrics import POD_LIMIT, POD_REQUEST
 
@@ -85,4 +84,4 @@ def buckets(spec: Spec) -> str:
     """Return the bounds in short."""
     if not spec.buckets:
         return ""
-    return f"{number(spec.buckets[0])} … {spec.buckets[-1]:.6g} ({len(spec.buckets)})"
+    return f"{spec.buckets[0]:.6g} … {spec.buckets[-1]:.6g} ({len(spec.buckets)})"

@@ -14,6 +14,7 @@ import numpy as np
 import structlog
 
 from scheduler.base.clock import Clock, rfc3339
+from scheduler.base.meters import Trace
 from scheduler.daemon.kept import KeptDecision, keep
 from scheduler.daemon.traces import Traces
 from scheduler.engine.decision import Decision
@@ -152,9 +153,7 @@ class DecisionTrail:
             for scored in decision.scores
         }
 
-    def _ended(self, queued: QueuedPod, result: str, text: str) -> None:
-        if self._traces is not None:
-            self._traces.ended(queued, result, text)
+    def _ended(self, queued: QueuedPod, result: str, text: str) -> Trace | None:
         pod = queued.pod.key
         if result == "scheduled":
             _log.info("scheduled", pod=pod, node=text, attempts=queued.attempts)
@@ -162,6 +161,7 @@ class DecisionTrail:
             _log.info("unschedulable", pod=pod, message=text, attempts=queued.attempts)
         else:
             _log.error("not scheduled", pod=pod, message=text, attempts=queued.attempts)
+        return None if self._traces is None else self._traces.ended(queued, result, text)
 
     def _fault(self, plugin: str, point: str, error: Exception) -> None:
         _log.error("fault", plugin=plugin, point=point, error=str(error))

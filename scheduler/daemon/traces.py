@@ -16,6 +16,7 @@ import numpy as np
 
 from scheduler.base.clock import Clock
 from scheduler.base.errors import ConfigError
+from scheduler.base.meters import Trace
 from scheduler.config.trellis import Tracing
 from scheduler.engine.decision import Decision
 from scheduler.engine.queue.queues import QueuedPod
@@ -83,17 +84,18 @@ class Traces:
         if len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)  # its pod went away; a span without an end is not sent
 
-    def ended(self, queued: QueuedPod, result: str, text: str) -> None:
-        """Close the span of an attempt; `text` is the node, or why there is none."""
+    def ended(self, queued: QueuedPod, result: str, text: str) -> Trace | None:
+        """Close the span of an attempt and name its trace; `text` is the node, or why there is none."""
         span = self._open.pop(queued.uid, None)
         if span is None:
-            return
+            return None
         span.set_attribute("trellis.result", result)
         span.set_attribute("k8s.node.name" if result == "scheduled" else "trellis.message", text)
         if result == "error":
             codes = import_module("opentelemetry.trace")
             span.set_status(codes.Status(codes.StatusCode.ERROR, text))
         span.end(end_time=self._now_ns())
+        return Trace(f"{span.get_span_context().trace_id:032x}", self._clock.now())
 
     async def close(self) -> None:
         """Send what is left, and end the library's thread."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from scheduler.base.meters import Meters
+from scheduler.base.meters import Meters, Trace
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
@@ -23,7 +23,8 @@ from scheduler.state.cluster import Cluster
 
 Observe = Callable[[float], None]
 OnDecision = Callable[[QueuedPod, Decision], None]
-OnEnd = Callable[[QueuedPod, str, str], None]
+# An attempt's end is told with its result and the node or the reason; who traces it returns the trace.
+OnEnd = Callable[[QueuedPod, str, str], Trace | None]
 OnFault = Callable[[str, str, Exception], None]
 
 
@@ -135,27 +136,28 @@ class Observation:
     def scheduled(self, pod: InFlight, now: float) -> None:
         """Count a bound pod."""
         queued, meters = pod.queued, self.meters
-        self._attempted(queued, "scheduled", pod.started_s)
+        trace = self.on_end(queued, "scheduled", pod.node)
+        self._attempted(queued, "scheduled", pod.started_s, trace)
         meters.pod_scheduling_attempts.observe(queued.attempts)
         attempts = str(queued.attempts) if queued.attempts < 15 else "15+"
         since = queued.first_active_at if queued.first_active_at is not None else now
-        meters.pod_scheduling_sli_duration.labels(attempts).observe(now - since)
+        meters.pod_scheduling_sli_duration.labels(attempts).observe(now - since, trace)
         if queued.was_flushed:
             meters.pod_scheduled_after_flush.inc()
-        self.on_end(queued, "scheduled", pod.node)
 
     def not_scheduled(
         self, queued: QueuedPod, *, rejected: bool, message: str, started_s: float
     ) -> None:
         """Count an attempt that ended without a node."""
         result = "unschedulable" if rejected else "error"
-        self._attempted(queued, result, started_s)
-        self.on_end(queued, result, message)
+        self._attempted(queued, result, started_s, self.on_end(queued, result, message))
 
-    def _attempted(self, queued: QueuedPod, result: str, started_s: float) -> None:
+    def _attempted(
+        self, queued: QueuedPod, result: str, started_s: float, trace: Trace | None
+    ) -> None:
         self.meters.schedule_attempts.labels(result, queued.profile).inc()
         duration = self.meters.scheduling_attempt_duration.labels(result, queued.profile)
-        duration.observe(self.now_s() - started_s)
+        duration.observe(self.now_s() - started_s, trace)
         if queued.woken_by:
             outcome = "useful" if result == "scheduled" else "useless"
             self.meters.queue_wakeups.labels(queued.woken_by, outcome).inc()

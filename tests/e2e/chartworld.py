@@ -364,7 +364,7 @@ async def numa(server: Server) -> None:
         }
         await server.post(path, body)
     guaranteed = waiting("aligned")
-    await server.says('trellis_numa_nodes{state="used"} 6')
+    await server.says('trellis_numa_nodes{state="used"} 6.0')
     amounts_wanted = {"cpu": "2", "memory": "1Gi"}
     guaranteed["spec"]["containers"][0]["resources"] = {
         "requests": amounts_wanted,
@@ -386,7 +386,7 @@ async def load(server: Server) -> None:
             "nodeMetric": {"nodeUsage": {"resources": used}},
         }
         await server.put(f"{path}/node-{number}/status", found)
-    await server.says('trellis_node_metrics{state="fresh"} 6')
+    await server.says('trellis_node_metrics{state="fresh"} 6.0')
     await server.post(PODS, waiting("cool"))
     await server.until(f"{PODS}/cool", lambda found: found["spec"].get("nodeName") == "node-3")
 

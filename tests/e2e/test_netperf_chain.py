@@ -170,7 +170,7 @@ class Cluster:
         probes = [
             one for one in lines if one.startswith('trellis_netperf_probes_total{result="ok"}')
         ]
-        return len(pairs) == 3 and sum(int(one.split()[-1]) for one in probes) >= 9
+        return len(pairs) == 3 and sum(float(one.split()[-1]) for one in probes) >= 9
 
     @asynccontextmanager
     async def _agent(self, place: int) -> AsyncIterator[None]:

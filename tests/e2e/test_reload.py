@@ -97,21 +97,21 @@ async def test_a_changed_file_is_used(world: World, tmp_path: Path):
         await asyncio.to_thread(mounted.write, text("trellis", "packer"))
         await world.until(lambda: runs("trellis", "packer"))
         await world.until(lambda: world.is_bound("waits"))
-        assert await metric(world, url, 'trellis_config_reloads_total{result="success"} 1')
-        assert await metric(world, url, "trellis_config_last_reload_successful 1")
+        assert await metric(world, url, 'trellis_config_reloads_total{result="success"} 1.0')
+        assert await metric(world, url, "trellis_config_last_reload_successful 1.0")
 
         await asyncio.to_thread(mounted.write, text("trellis").replace("profiles", "profils"))
         await world.until(
-            lambda: metric(world, url, 'trellis_config_reloads_total{result="error"} 1')
+            lambda: metric(world, url, 'trellis_config_reloads_total{result="error"} 1.0')
         )
-        assert await metric(world, url, "trellis_config_last_reload_successful 0")
+        assert await metric(world, url, "trellis_config_last_reload_successful 0.0")
         assert await runs("trellis", "packer")
         await world.pod("still", scheduler="packer")
         await world.until(lambda: world.is_bound("still"))
 
         await asyncio.to_thread(mounted.write, text("trellis"))
         await world.until(lambda: runs("trellis"))
-        await world.until(lambda: metric(world, url, "trellis_config_last_reload_successful 1"))
+        await world.until(lambda: metric(world, url, "trellis_config_last_reload_successful 1.0"))
         told = await reasons(world)
     assert "the configuration file has changed" in told["ConfigurationReloaded"]
     assert 'unknown field "profils"' in told["ConfigurationNotReloaded"]

@@ -23,7 +23,7 @@ from operators.agents.netperf.responder import Responder
 from scheduler.base.clock import Clock
 from scheduler.base.errors import ApiError
 from scheduler.base.meters import Sample
-from scheduler.base.meters.exposition import render
+from scheduler.base.meters.exposition import Rows
 
 PORT, METRICS_PORT = 10261, 10262
 MISSING_S = 5.0  # how soon to look again while there is nobody to measure
@@ -90,16 +90,15 @@ class NetperfAgent:
                     pushing = push(settings.push, settings.node, self.metrics, settings.push_s)
                     group.create_task(pushing, name="pushing")
 
-    def metrics(self) -> str:
-        """Return the page."""
+    def metrics(self) -> Rows:
+        """Return what the page tells."""
         pairs = (("zone", len(self._plan.near)), ("beyond", len(self._plan.far)))
-        rows = [
+        return [
             *self.latencies.rows(self._clock.now()),
             (REFUSED, [Sample((), self.responder.refused)]),
             (PAIRS, [Sample((where,), count) for where, count in pairs]),
             (ROUND, [Sample((), self._plan.round_s(self._settings.pace))]),
         ]
-        return render(rows, openmetrics=False)
 
     async def _looking_around(self) -> None:
         while True:

@@ -16,21 +16,22 @@ import structlog
 from aiohttp import web
 from yarl import URL
 
-from scheduler.base.meters.exposition import TEXT
+from scheduler.base.meters.exposition import Form, Rows
 
 JOB = "netperf"
 TIMEOUT_S = 10.0
 
-Text = Callable[[], str]
+Read = Callable[[], Rows]
 _log = structlog.get_logger("agent.netperf")
 
 
 @asynccontextmanager
-async def served(text: Text, host: str, port: int) -> AsyncIterator[int]:
+async def served(read: Read, host: str, port: int) -> AsyncIterator[int]:
     """Serve `/metrics` and `/healthz`; yield the port."""
 
-    async def metrics(_request: web.Request) -> web.Response:
-        return web.Response(body=text().encode(), headers={"Content-Type": TEXT})
+    async def metrics(request: web.Request) -> web.Response:
+        form = Form(request.headers.get("Accept", ""))
+        return web.Response(body=form.page(read()), headers={"Content-Type": form.content_type})
 
     async def healthz(_request: web.Request) -> web.Response:
         return web.Response(text="ok")
@@ -46,7 +47,7 @@ async def served(text: Text, host: str, port: int) -> AsyncIterator[int]:
         await runner.cleanup()
 
 
-async def push(gateway: str, node: str, text: Text, every_s: float) -> None:
+async def push(gateway: str, node: str, read: Read, every_s: float) -> None:
     """Push until cancelled, then take back what was pushed."""
     url = URL(gateway) / "metrics" / "job" / JOB / "instance" / node
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
@@ -54,7 +55,7 @@ async def push(gateway: str, node: str, text: Text, every_s: float) -> None:
     async with aiohttp.ClientSession(timeout=timeout) as session:
         try:
             while True:
-                error = await _send(session, "PUT", url, text().encode())
+                error = await _send(session, "PUT", url, read())
                 if error != failed:
                     failed = error
                     _log.warning("push", gateway=gateway, because=error or "it works again")
@@ -63,9 +64,11 @@ async def push(gateway: str, node: str, text: Text, every_s: float) -> None:
             await _send(session, "DELETE", url)
 
 
-async def _send(session: aiohttp.ClientSession, method: str, url: URL, body: bytes = b"") -> str:
+async def _send(session: aiohttp.ClientSession, method: str, url: URL, rows: Rows = ()) -> str:
     """Send one request; return what went wrong, "" for nothing."""
-    headers = {"Content-Type": TEXT} if body else {}
+    form = Form()
+    body = form.page(rows)
+    headers = {"Content-Type": form.content_type} if body else {}
     try:
         async with session.request(method, url, data=body or None, headers=headers) as answer:
             return "" if answer.ok else f"{answer.status} {(await answer.text())[:200]}"

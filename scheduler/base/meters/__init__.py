@@ -4,6 +4,6 @@ The engine, the plugins' runner, kube and the operators' runner add to the value
 """
 
 from scheduler.base.meters.table import Meters
-from scheduler.base.meters.values import Counter, Family, Gauge, Histogram, Sample, Spec
+from scheduler.base.meters.values import Counter, Family, Gauge, Histogram, Sample, Spec, Trace
 
-__all__ = ["Counter", "Family", "Gauge", "Histogram", "Meters", "Sample", "Spec"]
+__all__ = ["Counter", "Family", "Gauge", "Histogram", "Meters", "Sample", "Spec", "Trace"]

@@ -1,76 +1,113 @@
-"""Write metrics as Prometheus reads them: the text form 0.0.4 or OpenMetrics 1.0.
+"""Metrics as Prometheus reads them; the client library of Prometheus writes the text.
 
-Called by whoever serves `/metrics`, the daemon or an agent, with rows like those of `table.py`. It writes text
-itself because the client library takes many times longer per line, during which nothing is
-scheduled. It never changes a value.
+Called by whoever serves `/metrics`, the daemon or an agent, with rows like those of `table.py`. The
+values are our own, because a pod passes about ten of them and the library's take a lock and seven to
+ten times as long to count (0.25 microseconds against 0.04, a histogram 1.1 against 0.11). What stands
+here hands them to the library as its own families, one at a time, so that a daemon can schedule in
+between. Importing this module imports the library; nothing here changes a value.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import TypeAlias
+
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
 from scheduler.base.meters.values import Histogram, Sample, Spec
 
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
-OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+Rows: TypeAlias = Iterable[tuple[Spec, Iterable[Sample]]]
 
-_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
-_HELP_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n"})
+_END = b"# EOF\n"
 
 
-def render(metrics: Iterable[tuple[Spec, Iterable[Sample]]], *, openmetrics: bool) -> str:
-    """Return all metrics as text, without OpenMetrics' closing `# EOF`."""
-    lines: list[str] = []
-    for spec, samples in metrics:
-        lines.append(header(spec, openmetrics=openmetrics))
-        for sample in samples:
-            lines += _lines(spec, sample, openmetrics=openmetrics)
-    lines.append("")
-    return "\n".join(lines)
+class Form:
+    """The form that a reader asks for by its Accept header; "" is the text form 0.0.4."""
+
+    def __init__(self, accept: str = "") -> None:
+        try:
+            self._encode, self.content_type = choose_encoder(accept)
+        except TypeError:  # the library compares a version that is no number with one
+            self._encode, self.content_type = choose_encoder("")
+        self._is_open = self.content_type.startswith("application/openmetrics-text")
+        # What closes a page.
+        self.end = _END if self._is_open else b""
+
+    def write(self, registry: Collector) -> bytes:
+        """Return the lines of a registry or any other collector, without the page's end."""
+        return self._encode(registry).removesuffix(_END)
+
+    def family(self, spec: Spec, samples: Iterable[Sample], *, is_rest: bool = False) -> bytes:
+        """Return the lines of one metric; those of the `is_rest` of one are without HELP and TYPE."""
+        lines = self.write(_One(self._metric(spec, samples)))
+        return lines.split(b"\n", 2)[2] if is_rest else lines
+
+    def page(self, rows: Rows) -> bytes:
+        """Return a whole page."""
+        return b"".join(self.family(spec, samples) for spec, samples in rows) + self.end
+
+    def _metric(self, spec: Spec, samples: Iterable[Sample]) -> Metric:
+        if spec.kind == "histogram":
+            return self._histogram(spec, samples)
+        make = CounterMetricFamily if spec.kind == "counter" else GaugeMetricFamily
+        metric = make(spec.name, spec.help, labels=spec.labels)
+        for labels, value in samples:
+            metric.add_metric([_text(label) for label in labels], value)  # type: ignore[arg-type]
+        return metric
+
+    def _histogram(self, spec: Spec, samples: Iterable[Sample]) -> Metric:
+        metric = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
+        ends = _ends(spec.buckets, self._is_open)
+        for labels, value in samples:
+            if isinstance(value, Histogram):
+                texts = [_text(label) for label in labels]
+                metric.add_metric(texts, list(_buckets(value, ends)), value.sum)
+        return metric
 
 
-def header(spec: Spec, *, openmetrics: bool) -> str:
-    """Return the `# HELP` and `# TYPE` lines of a metric, without the last line end."""
-    name = spec.name.removesuffix("_total") if openmetrics else spec.name
-    text = spec.help.translate(_ESCAPES if openmetrics else _HELP_ESCAPES)
-    return f"# HELP {name} {text}\n# TYPE {name} {spec.kind}"
+class _One(Collector):
+    """One metric for the library to write."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> Iterable[Metric]:
+        return (self._metric,)
 
 
-def label_text(names: Iterable[str], values: Iterable[str]) -> str:
-    """Return `a="x",b="y"` with the values escaped."""
-    pairs = zip(names, values, strict=True)
-    return ",".join(f'{name}="{str(value).translate(_ESCAPES)}"' for name, value in pairs)
+_Bucket: TypeAlias = tuple[str, float] | tuple[str, float, Exemplar]
 
 
-def number(value: float) -> str:
-    """Write a value as Go does: whole numbers without a fraction, `+Inf`, `NaN`."""
-    value = float(value)
-    if math.isfinite(value):
-        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-
-
-def _lines(spec: Spec, sample: Sample, *, openmetrics: bool) -> Iterator[str]:
-    labels = label_text(spec.labels, sample.labels)
-    braces = f"{{{labels}}}" if labels else ""
-    histogram = sample.value
-    if not isinstance(histogram, Histogram):
-        yield f"{spec.name}{braces} {number(histogram)}"
-        return
-    bucket = f"{spec.name}_bucket{{{labels},le=" if labels else f"{spec.name}_bucket{{le="
+def _buckets(histogram: Histogram, ends: tuple[str, ...]) -> Iterator[_Bucket]:
+    """Yield the cumulative counts by upper end, with the trace of an observation where there is one."""
     so_far = 0
-    for bound, count in zip(_bounds(spec.buckets, openmetrics), histogram.counts, strict=True):
+    for place, (end, count) in enumerate(zip(ends, histogram.counts, strict=True)):
         so_far += count
-        yield f"{bucket}{bound}}} {so_far}"
-    yield f"{spec.name}_sum{braces} {number(histogram.sum)}"
-    yield f"{spec.name}_count{braces} {so_far}"
+        seen = histogram.exemplars.get(place)
+        if seen is None:
+            yield end, so_far
+        else:
+            value, trace = seen
+            yield end, so_far, Exemplar({"trace_id": trace.id}, value, round(trace.at, 3))
+
+
+def _text(label: str) -> str:
+    """Return a label as text that can be encoded: a plugin may have made it of anything."""
+    return str(label).encode(errors="replace").decode()
 
 
 @lru_cache(maxsize=256)
-def _bounds(bounds: tuple[float, ...], openmetrics: bool) -> tuple[str, ...]:
+def _ends(bounds: tuple[float, ...], is_open: bool) -> tuple[str, ...]:
     # OpenMetrics wants le="1.0", while kube-scheduler's text says le="1": queries that sum over both
     # schedulers by `le` need the same spelling.
-    texts = (repr(float(bound)) if openmetrics else number(bound) for bound in bounds)
-    return tuple(f'"{text}"' for text in (*texts, "+Inf"))
+    texts = [repr(float(bound)) for bound in bounds]
+    return (*(text if is_open else text.removesuffix(".0") for text in texts), "+Inf")

@@ -2,7 +2,7 @@
 
 Values are plain numbers without locks, because a pod passes about ten of them and one thread
 writes: an increment costs under 0.1 microseconds, an observation under 0.3. The table that is made
-of these rows is `table.py`; `exposition.py` renders. Durations arrive in seconds; there
+of these rows is `table.py`; `exposition.py` hands them out. Durations arrive in seconds; there
 is no clock and no I/O here.
 """
 
@@ -65,20 +65,34 @@ class Gauge:
         self._read = read
 
 
-class Histogram:
-    """Counts of observations per bucket; `bounds` are inclusive upper ends, ascending."""
+class Trace(NamedTuple):
+    """The trace in which something was observed: its id in hex, and when, in seconds since the epoch."""
 
-    __slots__ = ("bounds", "counts", "sum")
+    id: str
+    at: float
+
+
+class Histogram:
+    """Counts of observations per bucket; `bounds` are inclusive upper ends, ascending.
+
+    `exemplars` has by bucket the last value that was observed within a trace, and that trace.
+    """
+
+    __slots__ = ("bounds", "counts", "exemplars", "sum")
 
     def __init__(self, buckets: tuple[float, ...]) -> None:
         self.bounds = buckets
         self.counts = [0] * (len(buckets) + 1)  # not cumulative; the last one is +Inf
         self.sum = 0.0
+        self.exemplars: dict[int, tuple[float, Trace]] = {}
 
-    def observe(self, value: float) -> None:
-        """Count one observation."""
-        self.counts[bisect_left(self.bounds, value)] += 1
+    def observe(self, value: float, trace: Trace | None = None) -> None:
+        """Count one observation, made within `trace`."""
+        place = bisect_left(self.bounds, value)
+        self.counts[place] += 1
         self.sum += value
+        if trace is not None:
+            self.exemplars[place] = value, trace
 
     @property
     def count(self) -> int:

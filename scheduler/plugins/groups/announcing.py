@@ -20,6 +20,7 @@ from scheduler.plugins.groups.sources import coscheduling, workload
 from scheduler.plugins.groups.sources.registry import BY_KIND
 from scheduler.state.podindex import Placed
 
+SEEN_BY_THEN_S = 5.0  # what was sent and is not seen after this was lost, and is sent again
 WAITS = (Stage.REFUSED, Stage.PREEMPTING)
 
 
@@ -59,16 +60,31 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
         calls += _phase(obj, news)
     else:
         calls += _condition(workload.BY_KIND[kind], obj, news)
+    if news.is_bound and calls and _is_under_way(obj, news):
+        return []
     reporter = news.record.reporter
     is_first = kind != coscheduling.KIND or obj.status.phase in coscheduling.BEFORE_SCHEDULED
     if news.is_bound and calls and is_first:
         count, nodes = len(news.standing), len({one.node for one in news.standing})
-        note = f"{count} pods of the group are bound to {nodes} nodes"
+        note = f"bound {_many(count, 'pod')} of the group to {_many(nodes, 'node')}"
         calls.append(event(kind, obj, reporter, "Scheduled", "Binding", note, warns=False))
     elif news.stage in WAITS and news.record.message != news.record.announced:
         news.record.announced = note = news.record.message
         calls.append(event(kind, obj, reporter, "FailedScheduling", "Scheduling", note))
     return calls
+
+
+def _is_under_way(obj: Any, news: News) -> bool:
+    """Whether the same was sent a moment ago and the object as it became by it is not here yet."""
+    record, version = news.record, obj.metadata.resource_version
+    if record.told_of == version and news.now - record.told_at < SEEN_BY_THEN_S:
+        return True
+    record.told_of, record.told_at = version, news.now
+    return False
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[Told]:

@@ -15,6 +15,7 @@ from scheduler.base.clock import parse_rfc3339, rfc3339_micro
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import Stage
 from scheduler.plugins.groups.placement import Seat, rank_text, ranks, tree_text
+from scheduler.plugins.groups.sources.configmap import BOUND
 from scheduler.state.podindex import Placed
 
 JSON_PATCH = "application/json-patch+json"
@@ -24,7 +25,7 @@ MEMBER_STATUS, MEMBER_RETRIES = "sakkara.member.status", "sakkara.member.retries
 MEMBER_RANK = "sakkara.member.rank"
 
 WAITING, READY, ASSIGNED, PERMITTED = "Waiting", "Ready", "Assigned", "Permitted"
-BOUND, PREEMPTING, PREEMPTED, FAILED = "Bound", "Preempting", "Preempted", "Failed"
+PREEMPTING, PREEMPTED, FAILED = "Preempting", "Preempted", "Failed"
 
 # Stage of an attempt → status of the group.
 STATUS_AFTER: Mapping[Stage, str] = {
@@ -58,6 +59,8 @@ class Record(msgspec.Struct):
     released_at: float = 0.0
     is_error: bool = False
     announced: str = ""
+    told_of: str = ""
+    told_at: float = 0.0
 
 
 def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiCall]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups.life import BOUND, MEMBER_STATUS
+from scheduler.plugins.groups.life import MEMBER_STATUS
+from scheduler.plugins.groups.sources.configmap import BOUND
 from scheduler.state.podindex import Placed
 
 

@@ -9,7 +9,6 @@ from scheduler.plugins.groups import past
 from scheduler.plugins.groups.announcing import News, announce, event
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.life import (
-    BOUND,
     FAILED,
     LONGEST_MESSAGE,
     PREEMPTED,
@@ -26,6 +25,7 @@ from scheduler.plugins.groups.members import GroupMembers, group_of
 from scheduler.plugins.groups.placement import Seat, tree_of
 from scheduler.plugins.groups.planning import seats
 from scheduler.plugins.groups.sources import configmap
+from scheduler.plugins.groups.sources.configmap import BOUND
 from scheduler.plugins.groups.sources.registry import BY_KIND
 from scheduler.plugins.groups.topology import Topology
 from scheduler.state.podindex import Placed
@@ -92,11 +92,11 @@ class GroupStatusWriter:
         others come.
         """
         standing = self._members.standing(key)
-        record = self._records.setdefault(key, Record())
         found = self._members.described_by(key)
         data = (found[0][1].data or {}) if found and found[0][0] == configmap.KIND else {}
         if not size or len(standing) < size or any(placed.assumed for placed in standing):
             return []
+        record = self._records.setdefault(key, Record())
         if record.status == PREEMPTED:
             return []
         if found and found[0][0] != configmap.KIND:
@@ -122,11 +122,20 @@ class GroupStatusWriter:
         return 0 if spec is None else spec.size
 
     def status(self, key: str, size: int) -> str:
-        """Return a group's status: bound when all are there, else what became of its last attempt."""
-        if size and len(self._members.standing(key)) >= size:
+        """Return a group's status: bound when all are there, else what became of its last attempt.
+
+        One that was not tried here and has no member any more keeps what its object says: it has ended.
+        """
+        standing = self._members.standing(key)
+        if size and len(standing) >= size:
             return BOUND
         record = self._records.get(key)
-        return WAITING if record is None else record.status
+        if record is not None:
+            return record.status
+        has_ended = not standing and any(
+            BY_KIND[kind].was_placed(obj) for kind, obj in self._members.described_by(key)
+        )
+        return BOUND if has_ended else WAITING
 
     def report(self, key: str, size: int) -> GroupReport:
         """Return what `simulate` says of a group."""

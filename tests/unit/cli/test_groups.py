@@ -51,3 +51,25 @@ def test_groups_as_a_document(cluster, capsys):
         fits["optimal"],
     )
     assert {"r0"} == set(fits["placement"]["root"])
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [({"conditions": [{"type": "PodGroupScheduled", "status": "True"}]}, "Bound"), ({}, "Waiting")],
+)
+def test_a_group_that_has_ended_is_not_said_to_wait(tmp_path, capsys, status, said):
+    """Its pods are done and gone from all nodes; that it was placed stands in the PodGroup."""
+    ended = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "done", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
+        "status": status,
+    }
+    file = tmp_path / "ended.json"
+    items = [*tree(RACKS), ended]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+    assert 0 == run(["groups", "--snapshot", str(file), "-o", "json"])
+    (found,) = json.loads(capsys.readouterr().out)["items"]
+    assert (said, "done") == (found["status"], found["name"])

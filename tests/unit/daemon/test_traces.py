@@ -9,6 +9,7 @@ from aiohttp.test_utils import TestServer
 
 from scheduler.base.clock import ManualClock
 from scheduler.base.errors import ConfigError
+from scheduler.base.meters import Meters
 from scheduler.config import default_config
 from scheduler.config.trellis import Tracing
 from scheduler.daemon.decisions import DecisionTrail
@@ -26,7 +27,7 @@ PROFILES = default_config(REGISTRY).profiles
 NOW = 1_767_225_600.0
 
 
-def spans(sampler: str = "ALWAYS_ON") -> list[Any]:
+def spans(sampler: str = "ALWAYS_ON", meters: Meters | None = None) -> list[Any]:
     """Return the spans of one pod that is placed and one that fits nowhere."""
     sdk = pytest.importorskip("opentelemetry.sdk.trace")
     sending = pytest.importorskip("opentelemetry.sdk.trace.export")
@@ -36,7 +37,7 @@ def spans(sampler: str = "ALWAYS_ON") -> list[Any]:
     provider = sdk.TracerProvider(sampler=getattr(sampling, sampler), shutdown_on_exit=False)
     provider.add_span_processor(sending.SimpleSpanProcessor(exporter))
     clock = ManualClock(NOW)
-    engine = Engine(PROFILES, REGISTRY)
+    engine = Engine(PROFILES, REGISTRY, meters=meters)
     DecisionTrail(engine, clock, Traces(provider, "1", clock))
     for event in (
         Leading(active=True),
@@ -72,9 +73,30 @@ def test_a_span_tells_of_a_decision_from_the_pods_turn_to_its_end():
     assert "Insufficient cpu" in giant.attributes["trellis.message"]
 
 
+def test_durations_name_the_trace_of_the_attempt():
+    """The bucket that an attempt was counted in leads to its span; both kinds of ends do."""
+    meters = Meters()
+    found = {span.attributes["k8s.pod.name"]: span for span in spans(meters=meters)}
+
+    attempts = meters.scheduling_attempt_duration
+    for pod, result, family, labels in (
+        ("fits", "scheduled", attempts, ("scheduled", "trellis")),
+        ("fits", "scheduled", meters.pod_scheduling_sli_duration, ("1",)),
+        ("giant", "unschedulable", attempts, ("unschedulable", "trellis")),
+    ):
+        ((value, trace),) = family.labels(*labels).exemplars.values()
+        assert result == found[pod].attributes["trellis.result"]
+        assert f"{found[pod].context.trace_id:032x}" == trace.id
+        assert found[pod].end_time / 1e9 == trace.at
+        assert value == family.labels(*labels).sum
+
+
 def test_what_is_sampled_away_leaves_nothing():
-    """No span, and nothing kept."""
-    assert [] == spans("ALWAYS_OFF")
+    """No span, no trace beside a duration, and nothing kept."""
+    meters = Meters()
+    assert [] == spans("ALWAYS_OFF", meters)
+    durations = meters.pod_scheduling_sli_duration.labels("1")
+    assert (1, {}) == (durations.count, durations.exemplars)
 
 
 def test_they_are_off_until_somebody_says_where_to(monkeypatch: pytest.MonkeyPatch):

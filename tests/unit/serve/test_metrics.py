@@ -11,17 +11,24 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from scheduler.base.meters import Meters
-from scheduler.base.meters.exposition import OPENMETRICS, TEXT, number, render
+from scheduler.base.meters import Meters, Trace
+from scheduler.base.meters.exposition import Form
 from scheduler.serve import PodResources
-from scheduler.serve.metrics import PODS_PER_PIECE, wants_openmetrics
+from scheduler.serve.metrics import PODS_PER_PIECE
 from tests.unit.serve.conftest import PODS, House
 
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPEN = "application/openmetrics-text"
 PROMETHEUS = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
     "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,"
     "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 )
+
+
+def page(meters: Meters, accept: str = "") -> str:
+    """Return what a reader gets of these."""
+    return Form(accept).page(meters.collect()).decode()
 
 
 def fill(meters: Meters) -> None:
@@ -86,7 +93,7 @@ async def test_exposition_passes_the_parsers(house: House, accept: str):
     families = list((parse_open if is_open else parse_text)(text))
 
     assert 200 == status
-    assert (OPENMETRICS if is_open else TEXT) == headers["Content-Type"]
+    assert headers["Content-Type"].startswith(f"{OPEN}; version=1.0.0" if is_open else TEXT)
     assert [] == lint(families)
     # The parsers name a counter without its suffix.
     found = {f.name for f in families}
@@ -102,7 +109,7 @@ async def test_values_arrive_as_they_were_counted(house: House):
         value.observe(seconds)
     parsers = {False: parse_text, True: parse_open}
     for is_open, parse in parsers.items():
-        text = render(house.meters.collect(), openmetrics=is_open) + "# EOF\n" * is_open
+        text = page(house.meters, OPEN if is_open else "")
         name = "scheduler_plugin_execution_duration_seconds"
         family = next(f for f in parse(text) if f.name == name)
         counts = {s.labels["le"]: s.value for s in family.samples if s.name.endswith("_bucket")}
@@ -119,12 +126,29 @@ def test_bounds_are_spelled_as_kube_scheduler_spells_them():
     meters = Meters()
     meters.pod_scheduling_attempts.observe(1)
 
-    assert 'scheduler_pod_scheduling_attempts_bucket{le="1"} 1' in render(
-        meters.collect(), openmetrics=False
-    )
-    assert 'scheduler_pod_scheduling_attempts_bucket{le="1.0"} 1' in render(
-        meters.collect(), openmetrics=True
-    )
+    assert 'scheduler_pod_scheduling_attempts_bucket{le="1"} 1.0' in page(meters)
+    assert 'scheduler_pod_scheduling_attempts_bucket{le="1.0"} 1.0' in page(meters, OPEN)
+
+
+def test_a_traced_observation_is_the_example_of_its_bucket():
+    """OpenMetrics names the last trace of each bucket; the text form has no place for it."""
+    meters = Meters()
+    family = meters.pod_scheduling_sli_duration.labels("1")
+    for value, trace in ((0.015, Trace("ab", 7.25)), (0.016, Trace("cd", 8.5)), (0.017, None)):
+        family.observe(value, trace)
+    family.observe(99.0, Trace("ef", 9.0))
+    name = "scheduler_pod_scheduling_sli_duration_seconds"
+    open_page = parse_open(page(meters, OPEN))
+    samples = next(one for one in open_page if one.name == name).samples
+    told = {
+        s.labels["le"]: s.exemplar for s in samples if s.name.endswith("_bucket") and s.exemplar
+    }
+
+    assert {
+        "0.02": ({"trace_id": "cd"}, 0.016, 8.5),
+        "163.84": ({"trace_id": "ef"}, 99.0, 9.0),
+    } == {end: (seen.labels, seen.value, float(seen.timestamp)) for end, seen in told.items()}
+    assert "trace_id" not in page(meters)
 
 
 @pytest.mark.parametrize(
@@ -133,32 +157,44 @@ def test_bounds_are_spelled_as_kube_scheduler_spells_them():
         ("", False),
         ("*/*", False),
         (PROMETHEUS, True),
-        ("application/openmetrics-text", True),
-        ("application/openmetrics-text; version=1.0.0", True),
-        ("application/openmetrics-text; version=0.0.1", False),
-        ("application/openmetrics-text;q=0.1,text/plain;q=0.9", False),
-        ("application/openmetrics-text;q=0", False),
-        ("application/openmetrics-text;q=x", False),
+        (OPEN, True),
+        (f"{OPEN}; version=1.0.0", True),
+        (f"{OPEN}; version=0.0.1", False),
+        (f"{OPEN}; version=one", False),
         ("text/html,application/json;q", False),
     ],
 )
 def test_form_follows_accept(accept: str, expected: bool):
-    """OpenMetrics goes to who prefers its version 1.0.0; everybody else gets the text form."""
-    assert expected == wants_openmetrics(accept)
+    """OpenMetrics goes to who asks for a version that there is; everybody else gets the text form."""
+    form = Form(accept)
+
+    assert expected == (form.end == b"# EOF\n") == (TEXT != form.content_type)
 
 
 @given(st.text())
 def test_any_accept_header_is_understood(accept: str):
     """No Accept header makes the choice fail."""
-    assert wants_openmetrics(accept) in (True, False)
+    assert Form(accept).content_type
 
 
 @given(st.floats())
 def test_numbers_come_back(value: float):
     """A number that was written reads as the same number."""
-    back = float(number(value))
+    meters = Meters()
+    meters.events_queued.set(value)
+    (back,) = (
+        f.samples[0].value for f in parse_text(page(meters)) if f.name.endswith("events_queued")
+    )
 
     assert back == value or (math.isnan(back) and math.isnan(value))
+
+
+def test_a_label_that_is_no_text_spoils_nothing():
+    """A plugin may name what it likes: what cannot be encoded is written with question marks."""
+    meters = Meters()
+    meters.plugin_errors.labels("\ud800", "Filter").inc()
+
+    assert 'plugin="?"' in page(meters)
 
 
 async def test_broken_owner_costs_its_own_metric_only(house: House):
@@ -171,9 +207,9 @@ async def test_broken_owner_costs_its_own_metric_only(house: House):
         text = await visitor.page("/metrics")
 
     assert "scheduler_pending_pods{" not in text
-    assert 'trellis_scrape_errors_total{metric="scheduler_pending_pods"} 1' in text
-    assert 'trellis_scrape_errors_total{metric="scheduler_cache_size"} 1' in text
-    assert "scheduler_preemption_attempts_total 1" in text
+    assert 'trellis_scrape_errors_total{metric="scheduler_pending_pods"} 1.0' in text
+    assert 'trellis_scrape_errors_total{metric="scheduler_cache_size"} 1.0' in text
+    assert "scheduler_preemption_attempts_total 1.0" in text
 
 
 async def test_resources_of_pods(house: House):
@@ -185,17 +221,19 @@ async def test_resources_of_pods(house: House):
             "/metrics/resources", headers={"Accept": "application/openmetrics-text"}
         )
 
-    a = 'namespace="default",pod="a",node="n1",scheduler="trellis",priority="0"'
-    b = 'namespace="default",pod="b",node="",scheduler="trellis",priority=""'
-    request, limit = "kube_pod_resource_request", "kube_pod_resource_limit"
-    assert [line for line in text.splitlines() if not line.startswith("#")] == [
-        f'{request}{{{a},resource="cpu",unit="cores"}} 0.25',
-        f'{request}{{{a},resource="memory",unit="bytes"}} 1024',
-        f'{request}{{{b},resource="example.com/gpu",unit=""}} 2',
-        f'{limit}{{{a},resource="cpu",unit="cores"}} 1',
-    ]
-    assert [] == lint(list(parse_text(text)))
-    assert [] == lint(list(parse_open(open_text)))
+    def line(kind: str, value: float, *labels: str) -> tuple[str, dict[str, str], float]:
+        names = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
+        return f"kube_pod_resource_{kind}", dict(zip(names, labels, strict=True)), value
+
+    a, b = ("default", "a", "n1", "trellis", "0"), ("default", "b", "", "trellis", "")
+    for families in (list(parse_text(text)), list(parse_open(open_text))):
+        assert [] == lint(families)
+        assert [
+            line("request", 0.25, *a, "cpu", "cores"),
+            line("request", 1024, *a, "memory", "bytes"),
+            line("request", 2, *b, "example.com/gpu", ""),
+            line("limit", 1, *a, "cpu", "cores"),
+        ] == [(s.name, s.labels, s.value) for family in families for s in family.samples]
 
 
 async def test_resources_page_of_a_process_that_does_not_lead_is_empty(house: House):

@@ -14,6 +14,7 @@ from scheduler.plugins.groups.inputs import LARGEST_NUMBER, json_object, whole_n
 
 KIND = "GroupConfigMap"
 LABEL = "sakkara.group.name"
+BOUND = "Bound"  # the status of a group all of whose members are bound
 DEFAULT_GROUP = "default-group"
 
 
@@ -55,6 +56,10 @@ class ConfigMapGroups:
         meta = obj.metadata
         name = f"ConfigMap {meta.namespace}/{meta.name}"
         return from_config_map(meta.namespace, obj.data or {}, name)
+
+    def was_placed(self, obj: ConfigMap) -> bool:
+        """Whether its status is Bound."""
+        return (obj.data or {}).get("status") == BOUND
 
 
 SOURCE = ConfigMapGroups()

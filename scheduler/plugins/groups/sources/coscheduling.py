@@ -83,6 +83,10 @@ class PodGroups:
             hold_s=float(spec.schedule_timeout_seconds or 0),
         )
 
+    def was_placed(self, obj: PodGroup) -> bool:
+        """Whether its phase is Scheduled or one that comes after it."""
+        return obj.status.phase not in BEFORE_SCHEDULED
+
 
 def _needs(obj: PodGroup) -> Amounts:
     """Return what the group says that it needs in all."""

@@ -29,3 +29,7 @@ class Source(Protocol):
     def read(self, obj: Any) -> GroupSpec:
         """Return what it asks for; ObjectError says which field is wrong."""
         ...
+
+    def was_placed(self, obj: Any) -> bool:
+        """Whether the object itself says that the group has been bound."""
+        ...

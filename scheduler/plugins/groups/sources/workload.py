@@ -40,11 +40,9 @@ class WorkloadGroups:
 
         True is final, in either version's word: what becomes of members later is theirs to tell.
         """
+        if self.was_placed(obj):
+            return []
         known = obj.condition(self.condition)
-        for kind in (CONDITION_1_36, CONDITION):
-            told = obj.condition(kind)
-            if told is not None and told.status == "True":
-                return []
         since = news.last_transition_time
         if known is not None:
             if _words(known) == _words(news):
@@ -63,6 +61,11 @@ class WorkloadGroups:
         path = f"{collection}/namespaces/{meta.namespace}/podgroups/{meta.name}/status"
         body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
         return [ApiCall("PATCH", path, body, STRATEGIC_PATCH)]
+
+    def was_placed(self, obj: WorkloadGroup) -> bool:
+        """Whether its condition, in either version's word, is true."""
+        told = map(obj.condition, (CONDITION_1_36, CONDITION))
+        return any(one is not None and one.status == "True" for one in told)
 
     def key(self, obj: WorkloadGroup) -> str:
         """Return `namespace/name` behind the word that sets these groups apart."""

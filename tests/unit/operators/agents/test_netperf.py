@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
+from prometheus_client.parser import text_string_to_metric_families as parse
 from structlog.testing import capture_logs
 
 from operators.agents.netperf import (
@@ -23,11 +24,13 @@ from operators.agents.netperf import (
     stream,
 )
 from operators.agents.netperf.asker import round_trips
+from operators.agents.netperf.latencies import REFUSED
 from operators.agents.netperf.peers import Peer
 from operators.agents.netperf.protocol import CHALLENGE_BYTES, Hello, Mode, signed
 from operators.agents.netperf.publishing import push
 from operators.agents.netperf.responder import SESSIONS, STRANGERS, Responder
 from scheduler.base.clock import RealClock
+from scheduler.base.meters import Sample
 
 HOST = "127.0.0.1"
 FAST = Pace(600, 0.1)
@@ -227,15 +230,13 @@ async def test_agents_measure_each_other_over_a_simulated_link(keys: Keys, slow:
             await stack.enter_async_context(agent(node, keys, peers, slow)) for node in ("n1", "n2")
         ]
         page = await until(agents, "netperf_p50_latency_microseconds{")
-        (line,) = [one for one in page.splitlines() if one.startswith("netperf_p50_latency")]
-        labels, _, value = line.rpartition(" ")
-        ends = {"n1", "n2"}
-        for one, other in (("n1", "n2"), ("n2", "n1")):
-            if f'origin="{one}",destination="{other}"' in labels:
-                assert f'origin_zone="zone of {one}",destination_zone="zone of {other}"' in labels
-                ends -= {one, other}
-        assert not ends
-        assert float(value) >= 3000
+        pairs = [one for one in parse(page) if one.name == "netperf_p50_latency_microseconds"]
+        ((sample,),) = [one.samples for one in pairs if one.samples]
+        one, other = sample.labels["origin"], sample.labels["destination"]
+        assert {one, other} == {"n1", "n2"}
+        assert sample.labels["origin_zone"] == f"zone of {one}"
+        assert sample.labels["destination_zone"] == f"zone of {other}"
+        assert sample.value >= 3000
         peers.peers = peers.peers[:1]
         await until(agents[:1], "netperf_p50_latency_microseconds{", there=False)
 
@@ -282,7 +283,7 @@ async def test_a_push_replaces_and_takes_back():
     await runner.setup()
     await web.TCPSite(runner, HOST, 0).start()
     gateway = f"http://{HOST}:{runner.addresses[0][1]}"
-    task = asyncio.create_task(push(gateway, "n1", lambda: "x 1\n", 0.001))
+    task = asyncio.create_task(push(gateway, "n1", lambda: [(REFUSED, [Sample((), 1)])], 0.001))
     async with asyncio.timeout(20):
         await enough.wait()
     task.cancel()
@@ -291,5 +292,7 @@ async def test_a_push_replaces_and_takes_back():
     await runner.cleanup()
 
     path = "/metrics/job/netperf/instance/n1"
-    assert seen[0] == seen[1] == ("PUT", path, "x 1\n")
+    assert seen[0] == seen[1]
+    assert seen[0][:2] == ("PUT", path)
+    assert seen[0][2].endswith(f"\n{REFUSED.name} 1.0\n")
     assert seen[-1] == ("DELETE", path, "")
