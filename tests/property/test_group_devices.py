@@ -8,6 +8,7 @@ import itertools
 import json
 from collections import Counter
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -102,9 +103,10 @@ def partitioned(random, name):
             device(random, i) | {"consumesCounters": [{"counterSet": "card", "counters": size}]}
         )
     shared = {"sharedCounters": [{"name": "card", "counters": counters}]}
-    whole = {k: v for k, v in cut["spec"].items() if k != "devices"} | shared
+    spec = cut["spec"]
+    whole = {k: v for k, v in spec.items() if k != "devices"} | shared
     meta = {"name": f"counters-{name}"}
-    cut["spec"]["devices"] = parts
+    spec["devices"] = parts
     return [cut, {**cut, "metadata": meta, "spec": whole}]
 
 
@@ -115,7 +117,7 @@ def asks(random):
 
 def requests(random):
     kind = random.choice(("any", "one", "pair", "first"))
-    ask = {"deviceClassName": "gpu", "count": 2 if kind == "pair" else 1}
+    ask: dict[str, Any] = {"deviceClassName": "gpu", "count": 2 if kind == "pair" else 1}
     if kind == "one":
         ask["selectors"] = [{"cel": {"expression": selects(random.choice(MODELS))}}]
     if kind != "first":
@@ -131,7 +133,7 @@ def ways(world):
     """Yield every assignment of members to nodes under which all claims can be had."""
     nodes, slices, taken, members = world
     reference = Reference(slices, [gpu_class()], taken)
-    known = {}
+    known: dict[Any, bool] = {}
     for places in itertools.product(range(len(nodes)), repeat=len(members)):
         if all(fits(reference, known, nodes[at], at, places, members) for at in set(places)):
             yield places
@@ -204,7 +206,7 @@ def placed_on(found):
 @pytest.mark.parametrize("part", range(5))
 def test_members_with_unlike_claims_are_placed_exactly_when_they_can_be(part):
     """All of them where there is a way, nobody else; what they get holds together."""
-    seen = Counter()
+    seen: Counter[Any] = Counter()
     for seed in range(part * 20, part * 20 + 20):
         world = make_world(Random(seed), alike=False)
         found = play(world, {})
@@ -219,7 +221,7 @@ def test_members_with_unlike_claims_are_placed_exactly_when_they_can_be(part):
 @pytest.mark.parametrize("part", range(5))
 def test_like_members_are_placed_best(part):
     """On as few nodes as can be where that is the wish: what enumeration says is the least."""
-    seen = Counter()
+    seen: Counter[Any] = Counter()
     for seed in range(part * 20, part * 20 + 20):
         world = make_world(Random(1000 + seed), alike=True)
         found = play(world, {"node": {"type": "pack"}})
@@ -262,7 +264,7 @@ def cliques(random):
 @pytest.mark.parametrize("hard", [True, False])
 def test_an_attribute_of_devices_is_a_level(hard):
     """A hard pack is one clique; a wish is the fewest; neither is known to the nodes' labels."""
-    seen = Counter()
+    seen: Counter[Any] = Counter()
     for seed in range(40):
         world = nodes, slices, _, members = cliques(Random(2000 + seed))
         claims = [each for one in members for each in one]
@@ -270,7 +272,8 @@ def test_an_attribute_of_devices_is_a_level(hard):
         rule = {"clique": {"type": "pack", **({"hard": True} if hard else {})}}
         objects = [*nodes, *slices, *claims, gpu_class(), group(len(members), **rule)]
         found = simulated(objects, pods, by_attribute())
-        room, clique_of = Counter(), {}
+        room: Counter[str] = Counter()
+        clique_of: dict[str, str] = {}
         for one in slices:
             devices = one["spec"]["devices"]
             clique_of[one["spec"]["nodeName"]] = devices[0]["attributes"][CLIQUE]["string"]
@@ -287,7 +290,7 @@ def test_an_attribute_of_devices_is_a_level(hard):
 
 def test_devices_that_many_nodes_reach_are_given_once():
     """A member with no device of its own node gets the one that others could do without."""
-    seen = Counter()
+    seen: Counter[Any] = Counter()
     for seed in range(60):
         random = Random(3000 + seed)
         nodes = [node(f"n{i}", allocatable={"cpu": "1"}) for i in range(3)]

@@ -23,7 +23,6 @@ from scheduler.framework.groups import (
 )
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
-from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import between, eviction, mixing, past, planning, topology
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.conflicts import conflicts
@@ -378,20 +377,12 @@ class Decider:
 
     def _lower(self, task: Task) -> list[tuple[str, int, tuple[Placed, ...]]]:
         """Return who may be evicted for a group."""
-        priority = _priority(task.spec, task.room.members)
+        priority = eviction.priority_of(task.spec, task.room.members)
         return eviction.lower(self._handle.pods, priority, self._described.unit_of, own=task.key)
 
     def _is_placed(self, victim: Placed) -> bool:
         now = self._handle.pods.get(victim.pod.metadata.uid)
         return now is not None and now.node == victim.node
-
-
-def _priority(spec: GroupSpec, members: Sequence[Pod]) -> int:
-    """Return a group's effective priority: never above that of its members, unless it was admitted."""
-    if spec.counts_alone and spec.priority is not None:
-        return spec.priority
-    lowest = min(pod.priority for pod in members)
-    return lowest if spec.priority is None else min(spec.priority, lowest)
 
 
 def _refusal(name: str, fits: Fits, solution: Solution, *, tried: bool) -> str:
