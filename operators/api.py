@@ -1,8 +1,7 @@
-"""What the operators need of an API server, and their own requests to it.
+"""What operators and agents need of an API server, and the plain requests of agents.
 
-kopf watches; what is written goes through here, because a change of the nodes is no event of the
-object whose status it changes. `scheduler.kube.client.ApiClient` and its `Credentials` fit the
-protocols, so that the operators share the daemon's connections, limits and rotation of tokens.
+`scheduler.kube.client.ApiClient` and its `Credentials` fit the protocols, so that the operators share
+the daemon's connections, limits and rotation of tokens. The operators' own client is `operators.client`.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from scheduler.base.errors import ApiError
-from scheduler.objects.kinds import Kind
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
-NOT_FOUND = 404
+NOT_FOUND, CONFLICT = 404, 409
 
 Json = dict[str, Any]
 
@@ -102,61 +100,26 @@ class Connection(NamedTuple):
 
 
 class Api:
-    """The two requests of the operators; failures come as ApiError."""
+    """Requests of who does without kubernetes-asyncio, for what importing it costs; see designs/002."""
 
     def __init__(self, client: Requests, timeout_s: float) -> None:
         self._client = client
         self._timeout_s = timeout_s
 
-    async def subresources(self, kind: Kind) -> frozenset[str] | None:
-        """Return the subresources of a kind, None when the API server does not offer the kind."""
-        try:
-            body = await self._send("GET", f"/apis/{kind.group}/{kind.version}")
-        except ApiError as error:
-            if error.code == NOT_FOUND:
-                return None
-            raise
-        names = [one.name for one in msgspec.json.decode(body, type=_Resources).resources]
-        if kind.plural not in names:
-            return None
-        start = f"{kind.plural}/"
-        return frozenset(name.removeprefix(start) for name in names if name.startswith(start))
-
-    async def patch(
-        self, kind: Kind, key: tuple[str, str], body: Json, subresource: str = ""
-    ) -> bytes:
-        """Send a merge patch to the object `(namespace, name)`; return it as it is then."""
-        tail = f"/{subresource}" if subresource else ""
-        return await self._send("PATCH", path_of(kind, *key) + tail, msgspec.json.encode(body))
-
     async def send(
         self, method: str, path: str, body: Json | None = None, *, content_type: str = MERGE
     ) -> bytes:
-        """Send any request; return the body of the answer."""
+        """Send a request; return the body of the answer, or raise ApiError."""
         data = b"" if body is None else msgspec.json.encode(body)
-        return await self._send(method, path, data, content_type)
-
-    async def _send(
-        self, method: str, path: str, body: bytes = b"", content_type: str = MERGE
-    ) -> bytes:
         response = await self._client.request(
-            method, path, body, content_type=content_type, timeout_s=self._timeout_s
+            method, path, data, content_type=content_type, timeout_s=self._timeout_s
         )
         if 200 <= response.code < 300:
             return response.body
-        said = response.message or "no answer"
-        raise ApiError(f"{method} {path}: {response.code} {said}", code=response.code)
+        raise failed(response, method, path)
 
 
-def path_of(kind: Kind, namespace: str, name: str = "") -> str:
-    """Return the path of an object, or without a name of its collection in the namespace."""
-    root = f"/apis/{kind.group}/{kind.version}/namespaces/{namespace}/{kind.plural}"
-    return f"{root}/{name}" if name else root
-
-
-class _Resource(msgspec.Struct, frozen=True):
-    name: str
-
-
-class _Resources(msgspec.Struct, frozen=True):
-    resources: tuple[_Resource, ...] = ()
+def failed(response: Response, method: str, path: str) -> ApiError:
+    """Return the error that a failed response is."""
+    said = response.message or "no answer"
+    return ApiError(f"{method} {path}: {response.code} {said}", code=response.code)

@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 import structlog
 
+from operators.api import CONFLICT, NOT_FOUND
 from operators.operator import Surroundings
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import Kind
 
-NOT_FOUND, CONFLICT = 404, 409
 # Not found may also say that a server does not know yet of a definition's new subresource.
 TRIES_NOT_FOUND = 4
 
@@ -155,9 +155,7 @@ class StatusKeeper(Generic[ObjectT]):
         # With the version, a write that rests on an old state loses instead of overwriting.
         body = {"metadata": {"resourceVersion": _version(obj)}, "status": patch}
         try:
-            written = await self.around.api.patch(
-                self.kind, key, body, "" if self.around.legacy else "status"
-            )
+            written = await self._send(key, body)
         except ApiError as error:
             if error.code == CONFLICT:
                 return obj  # its event is on the way and brings us back here
@@ -169,7 +167,7 @@ class StatusKeeper(Generic[ObjectT]):
                 self._forget(key)
             return None
         self._not_found.pop(key, None)
-        now: ObjectT = msgspec.json.decode(written, type=self.kind.struct)
+        now: ObjectT = msgspec.convert(written, self.kind.struct)
         await asyncio.sleep(0)  # a large object is long in reading
         if await self.patch(key, now):
             _log.debug(
@@ -178,6 +176,15 @@ class StatusKeeper(Generic[ObjectT]):
         if self.objects.get(key) is obj:
             self.objects[key] = now
         return now
+
+    async def _send(self, key: Key, body: dict[str, Any]) -> dict[str, Any]:
+        api, kind = self.around.api.custom, self.kind
+        patch = api.patch_namespaced_custom_object_status
+        if self.around.legacy:
+            patch = api.patch_namespaced_custom_object
+        where = kind.group, kind.version, key[0], kind.plural, key[1]
+        written: dict[str, Any] = await patch(*where, body)
+        return written
 
     def _forget(self, key: Key) -> None:
         self.objects.pop(key, None)

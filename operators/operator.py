@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from operators.api import Api
+from operators.client import Client
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import Clock
 from scheduler.objects.kinds import Kind
@@ -44,7 +44,7 @@ class Surroundings(NamedTuple):
     """
 
     view: ClusterView
-    api: Api
+    api: Client
     legacy: bool
     settings: OperatorsSettings
     clock: Clock

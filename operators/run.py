@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import structlog
 
-from operators.api import Api, Connection
+from operators.api import Connection
 from operators.appgroup.operator import RECIPE as APP_GROUP
+from operators.client import Client
 from operators.health import OperatorsHealth
 from operators.kopflog import kopf_logs_redirected
 from operators.life import live, live_unwatched
@@ -112,7 +113,7 @@ async def _lives(recipe: Recipe, house: House) -> None:
 async def _one_life(recipe: Recipe, house: House) -> None:
     """Wait for the kind and keep its objects; return when its definition went or changed."""
     house.health.enter(recipe.name, "starting")
-    api = Api(house.connection.client, house.settings.request_timeout_s)
+    api = Client(house.connection.client, house.settings.request_timeout_s)
     subresources = await _wait_served(recipe, api, house)
 
     def report(error: str) -> None:
@@ -154,7 +155,7 @@ async def _one_life(recipe: Recipe, house: House) -> None:
         _log.info("operator rests: its kind is gone", operator=recipe.name, because=str(error))
 
 
-async def _until_changed(recipe: Recipe, api: Api, found: frozenset[str], house: House) -> None:
+async def _until_changed(recipe: Recipe, api: Client, found: frozenset[str], house: House) -> None:
     """Raise StartAnewError when the kind is served otherwise than `found`, or no more.
 
     Also when the server's authorities have changed: a new token kopf asks for itself, after a 401.
@@ -171,7 +172,7 @@ async def _until_changed(recipe: Recipe, api: Api, found: frozenset[str], house:
             raise StartAnewError("the authorities have changed")
 
 
-async def _wait_served(recipe: Recipe, api: Api, house: House) -> frozenset[str]:
+async def _wait_served(recipe: Recipe, api: Client, house: House) -> frozenset[str]:
     """Wait until the API server offers the kind; return its subresources."""
     poll_s = house.settings.definition_poll_s
     while (found := await api.subresources(recipe.kind)) is None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 
-from operators.api import Api
+from operators.client import Client
 from operators.metricproviders.http import HttpSettings, HttpSource
 from operators.metricproviders.prometheus import Prometheus
 from operators.metricproviders.provider import ProviderError
@@ -54,7 +53,7 @@ class _Asked(msgspec.Struct):
 class Measuring:
     """The sources of all objects that have one."""
 
-    def __init__(self, api: Api, clock: Clock, told: Told = lambda *_: None) -> None:
+    def __init__(self, api: Client, clock: Clock, told: Told = lambda *_: None) -> None:
         self._api = api
         self._clock = clock
         self._told = told
@@ -117,12 +116,8 @@ class Measuring:
         if source_of(topology) == PROMETHEUS:
             return PROMETHEUS, await self._from_prometheus(key, spec)
         name = f"ConfigMap {key[0]}/{spec.measurements}"
-        found = msgspec.json.decode(
-            await self._api.send(
-                "GET", f"/api/v1/namespaces/{key[0]}/configmaps/{spec.measurements}"
-            )
-        )
-        return name, read_config_map(found.get("data") or {}, percentile_of(spec))
+        found = await self._api.core.read_namespaced_config_map(spec.measurements, key[0])
+        return name, read_config_map(found.data or {}, percentile_of(spec))
 
     async def _from_prometheus(self, key: Key, spec: NetworkTopologySpec) -> Reading:
         provider = spec.metric_provider
@@ -148,9 +143,8 @@ class Measuring:
         """Return what a Secret of the object's own namespace holds, "" without one."""
         if ref is None:
             return ""
-        body = await self._api.send("GET", f"/api/v1/namespaces/{namespace}/secrets/{ref.name}")
-        data: dict[str, Any] = msgspec.json.decode(body).get("data") or {}
-        text = data.get(ref.key or usual)
+        found = await self._api.core.read_namespaced_secret(ref.name, namespace)
+        text = (found.data or {}).get(ref.key or usual)
         if not isinstance(text, str):
             raise ProviderError(f'Secret {namespace}/{ref.name} has no key "{ref.key or usual}"')
         try:

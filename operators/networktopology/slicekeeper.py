@@ -7,13 +7,13 @@ scheduler's own store knows; what was written a moment ago may not be there yet 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 import msgspec
 import structlog
 
-from operators.api import JSON, MERGE, Json, path_of
-from operators.keeper import CONFLICT, NOT_FOUND, Key
+from operators.api import CONFLICT, NOT_FOUND, Json
+from operators.keeper import Key
 from operators.networktopology.slices import is_same
 from operators.operator import Surroundings
 from scheduler.base.errors import ApiError
@@ -33,6 +33,7 @@ class SliceKeeper:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
+        self._api = around.api.custom
         # What was written, None for deleted, and when.
         self._written: dict[Key, tuple[NetworkTopologySlice | None, float]] = {}
         self._is_absent = False
@@ -86,26 +87,27 @@ class SliceKeeper:
         fields: Json = msgspec.to_builtins(part)
         fields |= {"apiVersion": SLICE.api_version, "kind": SLICE.kind}
         if is_new:
-            error = await self._send("POST", path_of(SLICE, key[0]), fields)
+            create = self._api.create_namespaced_custom_object
+            error = await self._tried(create(*_where(key)[:-1], fields), is_new=True)
         else:
-            error = await self._send("PATCH", path_of(SLICE, *key), fields)
+            patch = self._api.patch_namespaced_custom_object
+            error = await self._tried(patch(*_where(key), fields))
         if not error:
             self._written[key] = (part, self._around.clock.now())
         return error
 
     async def _delete(self, key: Key) -> str:
-        error = await self._send("DELETE", path_of(SLICE, *key))
+        error = await self._tried(self._api.delete_namespaced_custom_object(*_where(key)))
         if not error:
             self._written[key] = (None, self._around.clock.now())
         return error
 
-    async def _send(self, method: str, path: str, body: Json | None = None) -> str:
+    async def _tried(self, request: Awaitable[object], *, is_new: bool = False) -> str:
         """Send a request; what somebody else has done meanwhile, the next look finds."""
-        content_type = JSON if method == "POST" else MERGE
         try:
-            await self._around.api.send(method, path, body, content_type=content_type)
+            await request
         except ApiError as error:
-            if error.code == NOT_FOUND and method == "POST":
+            if error.code == NOT_FOUND and is_new:
                 if not self._is_absent:
                     _log.info("costs between nodes are not written: their kind is not served")
                 self._is_absent = True
@@ -114,6 +116,10 @@ class SliceKeeper:
         else:
             self._is_absent = False
         return ""
+
+
+def _where(key: Key) -> tuple[str, str, str, str, str]:
+    return SLICE.group, SLICE.version, key[0], SLICE.plural, key[1]
 
 
 def _is_ours(part: NetworkTopologySlice) -> bool:

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Iterable
 from contextlib import AsyncExitStack
 from typing import Any
 
-import msgspec
 import structlog
 
+from operators.api import CONFLICT, NOT_FOUND
 from operators.metricproviders import (
     HttpSource,
     LastGood,
@@ -35,14 +35,10 @@ from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.pod import Pod
 
 KIND = BY_KIND["NodeMetric"]
-NOT_FOUND, CONFLICT = 404, 409
+WHERE = KIND.group, KIND.version, KIND.plural
 WRITERS = 8
 
 _log = structlog.get_logger("operators.nodemetric")
-
-
-class _ConfigMap(msgspec.Struct, frozen=True):
-    data: dict[str, str] | None = None
 
 
 class NodeMetricOperator:
@@ -86,27 +82,22 @@ class NodeMetricOperator:
     async def _read_config(self) -> None:
         """Read the ConfigMap; one that cannot be used changes nothing and is told once."""
         namespace, _, name = self._settings.config_map.partition("/")
-        path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
         error = ""
         try:
-            body = await self._around.api.send("GET", path)
-            data = msgspec.json.decode(body, type=_ConfigMap).data
+            data = (await self._around.api.core.read_namespaced_config_map(name, namespace)).data
         except ApiError as fault:
             if fault.code != NOT_FOUND:
                 self._around.report(str(fault))
                 return
             data = None
-        except msgspec.MsgspecError as fault:
-            data, error = None, f"{self._settings.config_map}: {fault}"
-        if not error:
-            try:
-                policies = read_policies(data)
-            except PolicyError as fault:
-                error = f"{self._settings.config_map}: {fault}"
-            else:
-                if policies != self._policies:
-                    self._policies = policies
-                    self._wake.set()
+        try:
+            policies = read_policies(data)
+        except PolicyError as fault:
+            error = f"{self._settings.config_map}: {fault}"
+        else:
+            if policies != self._policies:
+                self._policies = policies
+                self._wake.set()
         if error != self._config_error:
             self._config_error = error
             self._around.report(error)
@@ -169,16 +160,16 @@ class NodeMetricOperator:
 
     async def _take(self, step: Step) -> str:
         """Take one step; return what went wrong."""
-        api, path = self._around.api, f"{KIND.path}/{step.name}"
+        api = self._around.api.custom
         try:
             match step:
                 case Create():
-                    await api.send("POST", KIND.path, step.document(), content_type=JSON)
+                    await api.create_cluster_custom_object(*WHERE, step.document())
                 case SetPolicy():
                     spec = {"metricCollectPolicy": policy_document(step.policy)}
-                    await api.send("PATCH", path, {"spec": spec})
+                    await self._merge(step.name, {"spec": spec})
                 case Delete():
-                    await api.send("DELETE", path)
+                    await api.delete_cluster_custom_object(*WHERE, step.name)
         except ApiError as error:
             if error.code not in (NOT_FOUND, CONFLICT):
                 return str(error)
@@ -214,7 +205,7 @@ class NodeMetricOperator:
     async def _fetch(self, path: str, query: dict[str, str]) -> bytes:
         del query
         try:
-            return await self._around.api.send("GET", path)
+            return await self._around.api.fetch(path)
         except ApiError as error:
             raise ProviderError(str(error)) from error
 
@@ -237,23 +228,24 @@ class NodeMetricOperator:
     async def _report(
         self, name: str, metric: NodeMetric, status: dict[str, Any], source: str
     ) -> bool:
-        path = f"{KIND.path}/{name}"
+        patch = self._around.api.custom.patch_cluster_custom_object_status
         try:
             if metric.metadata.annotations.get(SOURCE_ANNOTATION) != source:
                 annotations = {SOURCE_ANNOTATION: source}
-                await self._around.api.send(
-                    "PATCH", path, {"metadata": {"annotations": annotations}}
-                )
-            tail = "" if self._around.legacy else "/status"
-            await self._around.api.send("PATCH", path + tail, {"status": status})
+                await self._merge(name, {"metadata": {"annotations": annotations}})
+            if self._around.legacy:
+                await self._merge(name, {"status": status})
+            else:
+                await patch(*WHERE, name, {"status": status})
         except ApiError as error:
             if error.code != NOT_FOUND:
                 self._around.report(str(error))
             return False
         return True
 
-
-JSON = "application/json"
+    async def _merge(self, name: str, body: dict[str, Any]) -> None:
+        patch = self._around.api.custom.patch_cluster_custom_object
+        await patch(*WHERE, name, body)
 
 
 async def _limited(work: Iterable[Awaitable[str]]) -> list[str]:

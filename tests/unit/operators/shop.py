@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from operators.api import Api
+from operators.client import Client
 from operators.operator import Recipe, Surroundings
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import ManualClock
@@ -76,7 +76,7 @@ class Shop:
         self.operator = recipe.make(
             Surroundings(
                 view=self.view,
-                api=Api(self, 10),
+                api=Client(self, 10),
                 legacy=False,
                 settings=OperatorsSettings(status_interval_s=interval_s, retry_limit_s=8.0),
                 clock=LoopClock(),

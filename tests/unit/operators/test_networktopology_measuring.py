@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from operators.api import Api
+from operators.client import Client
 from operators.networktopology.measured import MeasuredNode, calculated, samples
 from operators.networktopology.measuring import Measuring, source_of
 from operators.networktopology.readings import Reading
@@ -80,7 +80,7 @@ def cost(table: Any, key: str, origin: str, destination: str) -> int | None:
 async def test_a_config_map_is_asked_every_few_minutes_and_its_last_answer_stays():
     """freqUpdate decides when; a server that is down leaves the figures and is told."""
     clock, server = ManualClock(START), Server(netperf_metrics={"data": MAP})
-    measuring = Measuring(Api(server, 5), clock)
+    measuring = Measuring(Client(server, 5), clock)
     asking = topology(configmapName="netperf-metrics", freqUpdate=2)
     await measuring.refresh(KEY, asking)
     await measuring.refresh(KEY, asking)
@@ -122,7 +122,7 @@ async def test_prometheus_is_asked_with_range_and_token():
     port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
     try:
         secret = {"data": {"token": base64.b64encode(b"s3cret\n").decode()}}
-        measuring = Measuring(Api(Server(prom=secret), 5), ManualClock(START))
+        measuring = Measuring(Client(Server(prom=secret), 5), ManualClock(START))
         provider = {
             "type": "Prometheus",
             "address": f"http://127.0.0.1:{port}",
@@ -143,7 +143,7 @@ async def test_prometheus_is_asked_with_range_and_token():
 
 async def test_a_missing_secret_is_told_without_asking():
     """The fault names the Secret."""
-    measuring = Measuring(Api(Server(), 5), ManualClock(START))
+    measuring = Measuring(Client(Server(), 5), ManualClock(START))
     provider = {"type": "Prometheus", "address": "http://127.0.0.1:1", "secretRef": {"name": "x"}}
     await measuring.refresh(KEY, topology(metricProvider=provider))
 
