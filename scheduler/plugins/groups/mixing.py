@@ -19,8 +19,10 @@ from scheduler.objects.pod import ContainerPort, Pod
 from scheduler.plugins.groups.between import sets_by_label, term_selects
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.placement import in_order
+from scheduler.plugins.groups.planning import rule
 from scheduler.plugins.groups.topology import Topology
-from scheduler.solver.mixed import Apart, Kind, Mixed
+from scheduler.solver.instance import Level
+from scheduler.solver.kinds import Apart, Kind, Mixed
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS, Amounts
 from scheduler.state.shapes import host_ports
@@ -101,21 +103,17 @@ def site(
     `evicting` asks where they could be if others went: of those that cannot ever, filters have said so.
     """
     resources = tuple(sorted({name for one in members for name in one.request}))
-    depth = len(spec.constraints)  # `obstacle` has made sure that these are the topmost levels
-    held = {placed.node for placed in standing}
-    leaves = [
-        (path, name, row) for path, name in tree.leaves if (row := nodes.row(name)) is not None
-    ]
-    units: dict[tuple[str, ...], int] = {}
-    inside = {(*path, name)[:depth] for path, name, _ in leaves if name in held}
-    free, numbers, rows, names = [], [], [], []
+    held: dict[str, int] = {}
+    for placed in standing:
+        held[placed.node] = held.get(placed.node, 0) + 1
+    paths, free, rows, names = [], [], [], []
     columns = {r: nodes.allocatable(r) - nodes.requested(r) for r in resources if PORT not in r}
     room = [one.evictable if evicting else one.slots for one in members]
-    for path, name, row in leaves:
-        unit = (*path, name)[:depth]
-        if (depth and inside and unit not in inside) or not any(one[row] > 0 for one in room):
+    for path, name in tree.leaves:
+        row = nodes.row(name)
+        if row is None or (name not in held and not any(one[row] > 0 for one in room)):
             continue
-        numbers.append(units.setdefault(unit, len(units)))
+        paths.append((*path, name))
         free.append(tuple(int(columns[r][row]) if r in columns else 1 for r in resources))
         rows.append(row)
         names.append(name)
@@ -127,23 +125,13 @@ def site(
         )
         for one, slots in zip(members, room, strict=True)
     )
+    levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
+    there = tuple(held.get(name, 0) for name in names)
     apart = _apart(members, nodes, rows)
-    mixed = Mixed(found, tuple(free), tuple(numbers), least, apart)
+    mixed = Mixed(
+        found, tuple(free), levels, tuple(paths), least, apart, there if any(there) else ()
+    )
     return MixedSite(mixed, resources, tuple(rows), tuple(names))
-
-
-def obstacle(spec: GroupSpec, tree: Topology) -> str:
-    """Return a rule of a group that only like members can have, or an empty text.
-
-    Hard packs of the topmost levels are no obstacle: all members are in one unit then.
-    """
-    for level, rule in spec.constraints.items():
-        is_hard_pack = rule.hard and rule.type == "pack"
-        numbers = rule.min or rule.max or rule.partitions or rule.factor > 1
-        above = tree.levels[: tree.levels.index(level)]
-        if numbers or not is_hard_pack or any(one not in spec.constraints for one in above):
-            return level
-    return ""
 
 
 def assign(
