@@ -36,7 +36,7 @@ from scheduler.plugins.groups.task import Steps, Task, solution_of
 from scheduler.plugins.groups.thinning import LeafRows
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Limits
-from scheduler.solver.mixed import MixedAnswer
+from scheduler.solver.kinds import MixedAnswer
 from scheduler.solver.questions import Evict, Place, Solution
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
@@ -93,11 +93,8 @@ class Decider:
         except ObjectError as error:
             self.hold(key, error.message)
             return unresolvable(f"the group {name} is held: {error.message}")
-        members = mixing.members(room, spec, tree, requests)
+        members = mixing.members(room, spec, requests)
         unlike = "" if spec.has_classes else planning.unlike(room.members, requests)
-        if len(members) > 1 and (level := mixing.obstacle(spec, tree)):
-            unlike = planning.unlike(room.members, requests)
-            unlike += f"; the rule for {level} is for members that are alike" if unlike else ""
         if unlike:
             self.hold(key, unlike)
             return unresolvable(f"the group {name} is held: {unlike}")
@@ -260,7 +257,8 @@ class Decider:
     def _remember_mixed(self, key: str, mixed: MixedAnswer) -> None:
         record = self._records[key]
         record.solver_s, record.optimal = mixed.seconds, mixed.optimal
-        record.objective = record.bound = ()
+        record.objective = tuple(stage.value for stage in mixed.stages)
+        record.bound = tuple(stage.bound for stage in mixed.stages)
 
     def _may_evict(self, task: Task, record: Record) -> bool:
         """Whether members may evict: not while the last victims are leaving, not with policy Never.

@@ -15,7 +15,7 @@ from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.plugins.groups import eviction, mixing
 from scheduler.plugins.groups.task import Task
 from scheduler.solver.instance import Budget, Limits
-from scheduler.solver.mixed import MixedAnswer, MixedPreemption
+from scheduler.solver.kinds import MixedAnswer, MixedPreemption
 from scheduler.solver.questions import EvictMixed, PlaceMixed, Solution
 from scheduler.state.podindex import Placed
 

@@ -19,8 +19,10 @@ from scheduler.objects.pod import ContainerPort, Pod
 from scheduler.plugins.groups.between import sets_by_label, term_selects
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.placement import in_order
+from scheduler.plugins.groups.planning import rule
 from scheduler.plugins.groups.topology import Topology
-from scheduler.solver.mixed import Apart, Crowd, Kind, Mixed
+from scheduler.solver.instance import Level, Rule
+from scheduler.solver.kinds import Apart, Crowd, Kind, Mixed
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS, Amounts
 from scheduler.state.shapes import host_ports
@@ -59,17 +61,10 @@ class MixedSite(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
 
-def members(
-    room: GroupRoom, spec: GroupSpec, tree: Topology, requests: Mapping[str, Amounts]
-) -> list[Alike]:
-    """Return the members by kind, none where all are taken for alike.
-
-    Those whose claims may differ are of several kinds as well, unless a rule stands against it.
-    """
+def members(room: GroupRoom, spec: GroupSpec, requests: Mapping[str, Amounts]) -> list[Alike]:
+    """Return the members by kind, none where all are taken for alike: without claims that may differ."""
     claiming = any(pod.spec.resource_claims for pod in room.members)
-    if not spec.has_classes and (not claiming or obstacle(spec, tree)):
-        return []
-    return kinds(room.fits_each(), requests)
+    return kinds(room.fits_each(), requests) if spec.has_classes or claiming else []
 
 
 def kinds(
@@ -130,24 +125,20 @@ def site(
     `evicting` asks where they could be if others went: of those that cannot ever, filters have said so.
     """
     resources = tuple(sorted({name for one in members for name in one.request}))
-    depth = len(spec.constraints)  # `obstacle` has made sure that these are the topmost levels
-    held = {placed.node for placed in standing}
-    leaves = [
-        (path, name, row) for path, name in tree.leaves if (row := nodes.row(name)) is not None
-    ]
-    units: dict[tuple[object, ...], int] = {}
+    held: dict[str, int] = {}
+    for placed in standing:
+        held[placed.node] = held.get(placed.node, 0) + 1
+    paths, free, rows, names = [], [], [], []
     reach = None if any(one.reach is None for one in members) else members[0].reach
-    inside = {(*path, name)[:depth] for path, name, _ in leaves if name in held}
-    free, numbers, rows, names = [], [], [], []
     columns = {r: nodes.allocatable(r) - nodes.requested(r) for r in resources if PORT not in r}
     room = [one.evictable if evicting else one.slots for one in members]
-    for path, name, row in leaves:
-        unit = (*path, name)[:depth]
-        if (depth and inside and unit not in inside) or not any(one[row] > 0 for one in room):
+    for path, name in tree.leaves:
+        row = nodes.row(name)
+        if row is None or (name not in held and not any(one[row] > 0 for one in room)):
             continue
-        # Who shares something goes where it can be used in common: within a unit that is one of its own.
-        where = unit if reach is None else (*unit, int(reach[row]))
-        numbers.append(units.setdefault(where, len(units)))
+        # Who shares something goes where it can be used in common: a level above all others.
+        above = () if reach is None else (f"{int(reach[row])}",)
+        paths.append((*above, *path, name))
         free.append(tuple(int(columns[r][row]) if r in columns else 1 for r in resources))
         rows.append(row)
         names.append(name)
@@ -159,27 +150,26 @@ def site(
         )
         for one, slots in zip(members, room, strict=True)
     )
+    levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
+    there = tuple(held.get(name, 0) for name in names)
     apart = _apart(members, nodes, rows)
     crowded = tuple(
         Crowd(tuple(at for at, row in enumerate(rows) if one.rows[row]), one.counts)
         for one in crowds
     )
-    mixed = Mixed(found, tuple(free), tuple(numbers), least, apart, crowded)
+    if reach is not None:
+        levels = (Level("shared claims", Rule("pack", hard=True)), *levels)
+    mixed = Mixed(
+        found,
+        tuple(free),
+        levels,
+        tuple(paths),
+        least,
+        apart,
+        there if any(there) else (),
+        crowded,
+    )
     return MixedSite(mixed, resources, tuple(rows), tuple(names))
-
-
-def obstacle(spec: GroupSpec, tree: Topology) -> str:
-    """Return a rule of a group that only like members can have, or an empty text.
-
-    Hard packs of the topmost levels are no obstacle: all members are in one unit then.
-    """
-    for level, rule in spec.constraints.items():
-        is_hard_pack = rule.hard and rule.type == "pack"
-        numbers = rule.min or rule.max or rule.partitions or rule.factor > 1
-        above = tree.levels[: tree.levels.index(level)]
-        if numbers or not is_hard_pack or any(one not in spec.constraints for one in above):
-            return level
-    return ""
 
 
 def assign(
