@@ -61,7 +61,7 @@ class Api:
         self, method: str, path: str, body: Any = None, *, content_type: str = JSON
     ) -> tuple[int, Any]:
         """Send one request; return the status and the decoded answer, whatever it is."""
-        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
         async with self._session.request(
             method, self._url + path, data=data, headers={"Content-Type": content_type}
         ) as answer:

@@ -13,7 +13,7 @@ REGION = "topology.kubernetes.io/region"
 ZONES = ("eu-w1-a", "eu-w1-b", "eu-w2-a")
 REGIONS = ("eu-w1", "eu-w2")
 NAMESPACES: dict[str, dict[str, str]] = {
-    "red": {"team": "one", "env": "prod"},
+    "red": {"team": "one", "env": "prod", "resource.kubernetes.io/admin-access": "true"},
     "blue": {"team": "one", "env": "dev"},
     "green": {"team": "two"},
     "plain": {},
