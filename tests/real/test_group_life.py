@@ -87,7 +87,7 @@ class Daemons:
                 way = self.proxy.kubeconfig(self.cluster.folder, gate)
                 config = {"clientConnection": {"kubeconfig": str(way)}}
                 if self.count > 1:
-                    config |= leading(3, 2, 1, way)
+                    config |= leading(6, 4, 1, way)
                 self.running[gate] = self._exit.enter_context(Trellis().start(self.cluster, config))
 
     def is_alive(self, gate: int) -> bool:
