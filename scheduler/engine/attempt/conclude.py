@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from scheduler.base import reasons
 from scheduler.base.errors import PluginError
 from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.cycle import Attempt
@@ -127,7 +128,7 @@ class Conclusions:
     def give_up(self, queued: QueuedPod, decision: Decision, started_s: float, now: float) -> None:
         """Tell the world why a pod is not scheduled, and let it wait for better times."""
         rejected, message = decision.status.is_rejected, decision.message
-        reason = failure.UNSCHEDULABLE if rejected else failure.SCHEDULER_ERROR
+        reason = reasons.UNSCHEDULABLE if rejected else reasons.SCHEDULER_ERROR
         if decision.nominated_node is not None:
             self._nominations.put(queued.pod, decision.nominated_node)
         if decision.victims and decision.nominated_node:
