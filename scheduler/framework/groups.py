@@ -14,7 +14,7 @@ events about the group's own object.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
@@ -98,7 +98,9 @@ class Fits(msgspec.Struct, frozen=True):
     """Where one member could go on its own, and how many members each row has room for.
 
     `slots` counts all resources that members request and their number of pods; it is 0 where `rows`
-    is not set. `evictable` are rows that are refused, but not for good.
+    is not set. `evictable` are rows that are refused, but not for good. `kind` is equal for members
+    that the plugins which choose for several at once (`points.Together`) take for alike; `reach` is a
+    number by row that must be the same for all members, None says nothing.
     """
 
     rows: BoolColumn
@@ -106,15 +108,23 @@ class Fits(msgspec.Struct, frozen=True):
     evictable: BoolColumn
     rejections: tuple[Rejection, ...]
     message: str
+    kind: Hashable = ()
+    reach: IntColumn | None = None
 
 
 class Misfit(msgspec.Struct, frozen=True):
-    """Why an assignment does not hold: `most` is how many members each row can take at most."""
+    """Why an assignment does not hold: `most` is how many members each row can take at most.
+
+    `crowd` are members that do not fit on one node together, on any of `rows`; nothing is said then of
+    others, or of some of them.
+    """
 
     most: IntColumn
     pod: Pod
     node: str
     reason: str
+    crowd: tuple[Pod, ...] = ()
+    rows: BoolColumn | None = None
 
 
 class GroupRoom(Protocol):

@@ -17,7 +17,7 @@ it for `score`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from scheduler.framework.points import Steps
     from scheduler.framework.postfilter import FitFailure, PostFiltered
     from scheduler.framework.status import Rejected, Status
+    from scheduler.framework.together import Crowd, Discord, Likes, Party
     from scheduler.objects.pod import Pod
     from scheduler.state.change import Change
     from scheduler.state.podindex import Placed
@@ -147,6 +148,8 @@ class Plugin(Generic[ArgsT]):
         remove_pod: Callable[[Any, Placed, int], None]
         concerns: Callable[[Any, Placed], bool]
         figures: Callable[[Cycle, str], tuple[str, ...]]
+        likes: Callable[[Cycle, Nodes, Crowd, Any], Likes]
+        together: Callable[[Sequence[Party]], Discord | None]
         sort_key: Callable[[Any], Any]
 
     def __init__(self, args: ArgsT, handle: Handle) -> None:

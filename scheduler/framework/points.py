@@ -9,7 +9,7 @@ positional, so a plugin may name them as it likes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from scheduler.base.arrays import IntColumn
@@ -18,6 +18,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Rejected, Status
+from scheduler.framework.together import Crowd, Discord, Likes, Party
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -229,6 +230,21 @@ class KeepsGroups(Protocol):
 
     def leave(self, queued: Queued, /) -> None:
         """Take note that a pod is not active any more."""
+        ...
+
+
+class Together(Protocol[State_contra]):
+    """Chooses something for each pod, and can choose for several pods of a group at once."""
+
+    def likes(self, cycle: Cycle, nodes: Nodes, crowd: Crowd, state: State_contra, /) -> Likes:
+        """Return how many pods like this one, a member of a group, fit on each row."""
+        ...
+
+    def together(self, parties: Sequence[Party], /) -> Discord | None:
+        """Choose for all these pods on their nodes, or return some that cannot be together.
+
+        The choice is kept in their states for `reserve`; nothing is booked.
+        """
         ...
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
-from scheduler.objects.xxh64 import xxh64
+from xxhash import xxh64_intdigest
 
 METADATA = "topology.node.k8s.io/numaplacement-metadata"
 VECTOR = "topology.node.k8s.io/numaplacement-vector"
@@ -105,4 +105,4 @@ def _metadata(text: str) -> dict[str, int] | None:
 @lru_cache(maxsize=65536)
 def _hash(name: Name) -> int:
     # The same containers are in report after report of their node.
-    return xxh64("\0".join(name).encode())
+    return xxh64_intdigest("\0".join(name).encode())

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import pack
 
-from scheduler.objects.xxh64 import xxh64
+from xxhash import xxh64_intdigest
 
 PREFIX, VERSION = "pfp0", "v001"
 
 
 def mark_of(namespace: str, name: str) -> int:
     """Return the mark of a pod."""
-    return xxh64(name.encode(), seed=xxh64(namespace.encode()))
+    return xxh64_intdigest(name.encode(), seed=xxh64_intdigest(namespace.encode()))
 
 
 def fingerprint(marks: Iterable[int]) -> str:
     """Return the text for a set of pods, given by their marks."""
     ordered = sorted(marks)
-    return f"{PREFIX}{VERSION}{xxh64(pack(f'<{len(ordered)}Q', *ordered)):016x}"
+    return f"{PREFIX}{VERSION}{xxh64_intdigest(pack(f'<{len(ordered)}Q', *ordered)):016x}"
 
 
 def is_fingerprint(text: str) -> bool:

@@ -13,6 +13,7 @@ import msgspec
 from scheduler.solver.instance import Record
 
 Outcome = Literal["placed", "infeasible", "unknown"]
+NOTHING = -(1 << 62)  # the bound of a stage of which nothing is known
 
 
 class Stage(Record, frozen=True):

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from scheduler.solver.instance import Domains, Instance, Leaf, Rule
+
+if TYPE_CHECKING:
+    from scheduler.solver.kinds import Mixed
 
 Path = tuple[str, ...]
 
@@ -32,6 +36,39 @@ def problems(instance: Instance, counts: Sequence[int]) -> list[str]:
         held = [leaf.held for leaf in instance.leaves]
         found += _domain_problems(domains, counts, held)
     return found
+
+
+def problems_of_kinds(group: Mixed, counts: Sequence[Sequence[int]]) -> list[str]:
+    """Return what is wrong with the counts by kind and leaf of a group of unlike members."""
+    found = []
+    for number, (kind, row) in enumerate(zip(group.kinds, counts, strict=True)):
+        if sum(row) > kind.count:
+            found.append(f"{sum(row)} pods of kind {number}, there are {kind.count}")
+        for leaf, (pods, slots) in enumerate(zip(row, kind.slots, strict=True)):
+            if not 0 <= pods <= slots:
+                found.append(f"leaf {leaf} takes {pods} of {slots} slots of kind {number}")
+    for leaf, free in enumerate(group.free):
+        for resource, amount in enumerate(free):
+            needs = [kind.request[resource] for kind in group.kinds]
+            used = sum(row[leaf] * need for row, need in zip(counts, needs, strict=True))
+            if used > max(0, amount):
+                found.append(f"leaf {leaf} has {amount}, its pods need {used}")
+    for rule in group.apart:
+        for leaves in rule.sets:
+            first = sum(counts[rule.first][leaf] for leaf in leaves)
+            second = sum(counts[rule.second][leaf] for leaf in leaves)
+            meets = first > 1 if rule.first == rule.second else first and second
+            if meets:
+                found.append(f"kinds {rule.first} and {rule.second} meet")
+    for crowd in group.crowds:
+        found += [
+            f"leaf {leaf} has {crowd.counts} of each kind, which do not fit together"
+            for leaf in crowd.leaves
+            if all(row[leaf] >= most for row, most in zip(counts, crowd.counts, strict=True))
+        ]
+    held = group.held or (0,) * len(group.paths)
+    alike = [sum(row[leaf] for row in counts) + held[leaf] for leaf in range(len(held))]
+    return found + problems(group.alike(), alike)
 
 
 def units(instance: Instance, counts: Sequence[int]) -> list[dict[Path, int]]:

@@ -53,7 +53,7 @@ def program(
     objective.narrow(model)
     if hint is not None:
         _hint(model, hint)
-    for stage in objective.stages(model):
+    for stage in objective.stages(model.tree):
         _run(model, stage, found, limits, left_s)
         if found.counts is None:
             break
@@ -84,7 +84,7 @@ def _run(
     model: Variables, stage: Objective, found: Found, limits: Limits, left_s: Callable[[], float]
 ) -> None:
     """Minimise one stage and freeze it."""
-    known = objective.bound(model, stage)
+    known = objective.bound(model.tree, stage)
     expression = stage.expression(model)
     left = min(limits.stage_s, left_s())
     if expression is None or (left < MEANINGFUL_S and found.counts is not None):

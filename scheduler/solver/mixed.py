@@ -1,191 +1,298 @@
 """Groups of unlike members: several kinds of pods, each with its own request, over common leaves.
 
-What is wanted is the most pods, at least `minimum` of them, all in one unit where units are told apart;
-`solve` proves that there is no more, or says that it does not know. `evict` finds the fewest victims
-that make room for `minimum` pods. A first descent (large pods first, the fullest leaf that takes them)
-settles most cases; CP-SAT settles the rest. Called by scheduler.solver.questions.
+The rules of the levels hold for all pods together, whatever their kind. `solve` looks for the most pods,
+and of those placements for the best by the levels from the top down, as for like members; it proves
+that there is no better one, or says of which stage it does not know. `evict` finds the fewest victims
+that make room for `minimum` pods. A descent (large pods first, the fullest leaf that takes them) finds
+what is easy, scheduler.solver.mixedmodel improves and proves. Called by scheduler.solver.questions.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.base.clock import perf_s
-from scheduler.solver.instance import Budget, Candidate, Limits, Record
+from scheduler.base.errors import StateError
+from scheduler.solver import check, tree
+from scheduler.solver.answer import NOTHING, Stage
+from scheduler.solver.instance import Limits, Rule
+from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
+from scheduler.solver.mixedbounds import bounds
+from scheduler.solver.tree import Ints
 
-if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 MEANINGFUL_S = 0.02
 
 
-class Kind(Record, frozen=True):
-    """Like pods: how many there are, what each asks for, and how many of them a leaf takes at most."""
-
-    count: int
-    request: tuple[int, ...]
-    slots: tuple[int, ...]
-
-
-class Apart(Record, frozen=True):
-    """Two kinds that may not meet in any of `sets` (of leaves); of a kind and itself one pod may be there."""
-
-    sets: tuple[tuple[int, ...], ...]
-    first: int
-    second: int
-
-
-class Mixed(Record, frozen=True):
-    """A group of several kinds; `free` is what each leaf has left of each resource.
-
-    `units` says to which unit each leaf belongs: all pods have to be in one of them.
-    """
-
-    kinds: tuple[Kind, ...]
-    free: tuple[tuple[int, ...], ...]
-    units: tuple[int, ...]
-    minimum: int
-    apart: tuple[Apart, ...] = ()
-
-
-class MixedPreemption(Record, frozen=True):
-    """A group that does not fit, and who might make room for it; as in `Preemption`, with amounts."""
-
-    group: Mixed
-    candidates: tuple[Candidate, ...]
-    budgets: tuple[Budget, ...] = ()
-    forbid: bool = False
-
-
-class MixedAnswer(Record, frozen=True):
-    """How many pods of each kind go to each leaf, whom that evicts, and whether more is out of reach."""
-
-    outcome: Literal["placed", "infeasible", "unknown"]
-    counts: tuple[tuple[int, ...], ...] = ()
-    evicted: dict[int, int] = msgspec.field(default_factory=dict)
-    optimal: bool = False
-    seconds: float = 0.0
-
-    @property
-    def pods(self) -> int:
-        """Return how many pods are placed."""
-        return sum(map(sum, self.counts))
-
-
 def solve(group: Mixed, limits: Limits) -> MixedAnswer:
-    """Return the placement with the most pods, or that fewer than `minimum` fit anywhere."""
+    """Return the best placement, or that fewer than `minimum` pods fit anywhere."""
     started = perf_s()
-    wanted = sum(kind.count for kind in group.kinds)
-    best, slack = np.zeros((len(group.kinds), len(group.free)), dtype=np.int64), 0.0
-    units = _units(group)
-    for leaves in units:
-        found, left = _descent(group, leaves)
-        if found.sum() > best.sum() or (found.sum() == best.sum() and left < slack):
-            best, slack = found, left
-    is_proven = int(best.sum()) == wanted
-    if not is_proven:
-        best, is_proven = _improved(group, units, best, limits, started)
-    if best.sum() < max(1, group.minimum):
-        outcome: Literal["infeasible", "unknown"] = "infeasible" if is_proven else "unknown"
-        return MixedAnswer(outcome, optimal=is_proven, seconds=_since(started))
-    return MixedAnswer("placed", _plain(best), optimal=is_proven, seconds=_since(started))
+    found = _best(group, limits, lambda: limits.total_s - (perf_s() - started))
+    if found.counts is None:
+        outcome: Literal["infeasible", "unknown"] = "infeasible" if found.is_proven else "unknown"
+        return MixedAnswer(outcome, optimal=found.is_proven, seconds=_since(started))
+    wrong = check.problems_of_kinds(group, found.counts.tolist())
+    if wrong:
+        raise StateError(f"a wrong answer for unlike members: {'; '.join(wrong[:3])}")
+    is_proven = all(stage.proven for stage in found.stages)
+    counts = tuple(tuple(row) for row in found.counts.tolist())
+    return MixedAnswer(
+        "placed", counts, optimal=is_proven, seconds=_since(started), stages=found.stages
+    )
 
 
 def evict(problem: MixedPreemption, limits: Limits) -> MixedAnswer:
     """Return the least harm that lets `minimum` pods of the group in: budgets, pods, groups."""
+    from scheduler.solver import mixedvictims
+
     started = perf_s()
     group = problem.group
     best: tuple[tuple[int, ...], Ints, dict[int, int]] | None = None
     is_proven = True
-    for leaves in _units(group):
+    for leaves in _units(group, _levels_in_one_unit(group)):
         left = limits.total_s - (perf_s() - started)
         if left < MEANINGFUL_S:
             is_proven = False
             break
-        model = _Model(group, leaves, problem)
-        harm, is_optimal = model.least_harm(limits, left)
-        is_proven = is_proven and is_optimal
-        if harm is not None and (best is None or harm < best[0]):
-            best = harm, model.counts, model.evicted
+        found = mixedvictims.least_harm(problem, leaves, limits, left)
+        is_proven = is_proven and found.is_proven
+        if found.harm and (best is None or found.harm < best[0]):
+            counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
+            counts[:, leaves] = found.counts
+            best = found.harm, counts, found.evicted
     if best is None:
         return MixedAnswer(
             "infeasible" if is_proven else "unknown", optimal=is_proven, seconds=_since(started)
         )
-    _, counts, evicted = best
-    return MixedAnswer("placed", _plain(counts), evicted, is_proven, _since(started))
+    rows = tuple(tuple(row) for row in best[1].tolist())
+    return MixedAnswer("placed", rows, best[2], is_proven, _since(started))
 
 
-def _improved(
-    group: Mixed, units: list[Ints], best: Ints, limits: Limits, started: float
-) -> tuple[Ints, bool]:
-    """Ask CP-SAT of every unit that could hold more than is known; return the best, and if proven."""
-    is_proven = True
-    bounds = [(_most(group, leaves), number) for number, leaves in enumerate(units)]
-    for most, number in sorted(bounds, key=lambda pair: (-pair[0], pair[1])):
-        if most <= best.sum() or most < group.minimum:
+class Found(msgspec.Struct, frozen=True):
+    """The best that is known: pods by kind and leaf (None: nothing), its stages with bounds.
+
+    Without a placement, `is_proven` says that there is none.
+    """
+
+    counts: Ints | None
+    stages: tuple[Stage, ...] = ()
+    is_proven: bool = False
+
+    @property
+    def values(self) -> list[int]:
+        """Return the value of every stage, the most important first."""
+        return [stage.value for stage in self.stages]
+
+
+def _best(group: Mixed, limits: Limits, left_s: Callable[[], float]) -> Found:
+    """Return the best placement: inside of one unit where that is wanted and possible, else in all."""
+    if _is_hopeless(group):
+        return Found(None, is_proven=True)
+    level = _first_with_several(group)
+    rule = group.levels[level - 1].rule if level else Rule("spread")
+    best = Found(None)
+    if rule.kind == "pack" and rule.units_per_parent <= 1 and level < len(group.levels):
+        best = _in_one_unit(group, level, limits, left_s)
+        is_whole = best.counts is not None and int(best.counts.sum()) == group.wanted
+        if rule.is_hard_pack or (is_whole and best.is_proven):
+            return best
+    known = bounds(group)
+    guess = best
+    if guess.counts is None:
+        guess = _better(_guess(group, is_filling=True), _guess(group, is_filling=False))
+    if guess.counts is not None and guess.values == known:
+        return _told(group, guess.counts, known)
+    if left_s() < MEANINGFUL_S:
+        return guess
+    # Loading CP-SAT can take longer than the search, so that is not on the search's clock.
+    loading = perf_s()
+    from scheduler.solver import mixedmodel
+
+    loaded_s = perf_s() - loading
+    return mixedmodel.improved(group, guess, known, limits, lambda: left_s() + loaded_s)
+
+
+def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: Callable[[], float]) -> Found:
+    """Return the best placement with all pods in one unit of a level.
+
+    Units are looked at in the order of what they could offer at best, so that most need no look.
+    """
+    parts = [(leaves, group.part(leaves.tolist())) for leaves in _units(group, level)]
+    held = sum(group.held)
+    parts = [
+        (leaves, part)
+        for leaves, part in parts
+        if sum(part.held) == held and not _is_hopeless(part)
+    ]
+    ordered = sorted(
+        ((bounds(part), at) for at, (_, part) in enumerate(parts)), key=lambda pair: pair
+    )
+    best, is_proven = Found(None), True
+    known = [least for least, _ in ordered]
+    for number, (least, at) in enumerate(ordered):
+        if best.counts is not None and best.values <= least:
             break
-        left = limits.total_s - (perf_s() - started)
-        if left < MEANINGFUL_S:
-            return best, False
-        model = _Model(group, units[number])
-        found, is_optimal = model.most(limits, left, int(best.sum()))
-        is_proven = is_proven and is_optimal
-        if found is not None and found.sum() > best.sum():
-            best = found
-    return best, is_proven
+        if left_s() < MEANINGFUL_S:
+            is_proven = False
+            break
+        leaves, part = parts[at]
+        found = _best(part, limits, left_s)
+        if found.counts is None:
+            is_proven = is_proven and found.is_proven
+            continue
+        known[number] = [stage.bound for stage in found.stages]
+        if best.counts is None or found.values < best.values:
+            counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
+            counts[:, leaves] = found.counts
+            best = Found(counts, found.stages)
+    if best.counts is None:
+        return Found(None, is_proven=is_proven)
+    return _told(group, best.counts, _up_to_a_gap(best.values, min(known)))
 
 
-def _units(group: Mixed) -> list[Ints]:
-    by_unit: dict[int, list[int]] = defaultdict(list)
-    for leaf, unit in enumerate(group.units):
-        by_unit[unit].append(leaf)
+def _up_to_a_gap(values: Sequence[int], bounds: Sequence[int]) -> list[int]:
+    """Return the bounds up to the first stage that is not proven: they say nothing of later ones."""
+    open_ones = (
+        at for at, (value, bound) in enumerate(zip(values, bounds, strict=True)) if bound < value
+    )
+    first = next(open_ones, len(values))
+    return [bound if at <= first else NOTHING for at, bound in enumerate(bounds)]
+
+
+def _told(group: Mixed, counts: Ints, bounds: Sequence[int]) -> Found:
+    stages = tuple(
+        Stage(level, measure, value, min(bound, value))
+        for (level, measure, value), bound in zip(objective_of(group, counts), bounds, strict=True)
+    )
+    return Found(counts, stages, all(stage.proven for stage in stages))
+
+
+def objective_of(group: Mixed, counts: Ints) -> list[tuple[str, str, int]]:
+    """Return (level, measure, value) of every stage for pods by kind and leaf."""
+    return check.objective(group.alike(), totals(group, counts))
+
+
+def totals(group: Mixed, counts: Ints) -> list[int]:
+    """Return the pods on each leaf, held ones included."""
+    held = np.array(group.held or (0,) * len(group.paths), dtype=np.int64)
+    found: list[int] = (counts.sum(axis=0) + held).tolist()
+    return found
+
+
+def _is_hopeless(group: Mixed) -> bool:
+    """Whether these leaves have too little of something, all together."""
+    room = group.room()
+    least = max(1, group.minimum)
+    if int(room.sum()) < least:
+        return True
+    if least < group.wanted:
+        return False
+    free = np.array(group.free, dtype=np.int64).clip(min=0).sum(axis=0)
+    requests = np.array([kind.request for kind in group.kinds], dtype=np.int64)
+    counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
+    slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
+    return bool(((counts @ requests) > free).any() or (slots.sum(axis=1) < counts).any())
+
+
+def _first_with_several(group: Mixed) -> int:
+    """Return the first level with several units that could be used, 0 when there is none."""
+    room = group.room()
+    usable = [at for at in range(len(group.paths)) if room[at] or (group.held and group.held[at])]
+    depth = len(group.levels)
+    paths = [tree.filled(group.paths[at], depth) for at in usable]
+    for level in range(1, depth + 1):
+        if len({path[:level] for path in paths}) > 1:
+            return level
+    return 0
+
+
+def _levels_in_one_unit(group: Mixed) -> int:
+    """Return how many of the topmost levels keep all pods in one unit each."""
+    found = 0
+    for level in group.levels[:-1]:
+        if not level.rule.is_hard_pack:
+            break
+        found += 1
+    return found
+
+
+def _units(group: Mixed, level: int) -> list[Ints]:
+    """Return the leaves of each unit of a level, in the order of their paths; 0 is the root."""
+    by_unit: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    depth = len(group.levels)
+    for leaf, path in enumerate(group.paths):
+        by_unit[tree.filled(path, depth)[:level]].append(leaf)
     return [np.array(by_unit[unit], dtype=np.int64) for unit in sorted(by_unit)]
 
 
-def _most(group: Mixed, leaves: Ints) -> int:
-    """Return a number of pods that these leaves cannot exceed."""
-    total = 0
-    for kind in group.kinds:
-        total += min(kind.count, int(np.array(kind.slots, dtype=np.int64)[leaves].sum()))
-    return total
+def _better(one: Found, other: Found) -> Found:
+    if one.counts is None or (other.counts is not None and other.values < one.values):
+        return other
+    return one
 
 
-def _descent(group: Mixed, leaves: Ints) -> tuple[Ints, float]:
-    """Place large pods first, each on the fullest leaf that takes it; return also what is left free."""
+def _guess(group: Mixed, *, is_filling: bool) -> Found:
+    """Return what a descent finds, with no bound; nothing if it breaks a rule of a level."""
+    counts = _descent(group, is_filling=is_filling)
+    if check.problems_of_kinds(group, counts.tolist()):
+        return Found(None)
+    return _told(group, counts, [NOTHING] * len(objective_of(group, counts)))
+
+
+def _descent(group: Mixed, *, is_filling: bool) -> Ints:
+    """Place large pods first, each on the fullest leaf that takes it: that leaves the most room.
+
+    Without `is_filling` on the emptiest, those in use before others: that takes the fewest leaves.
+    """
     free = np.array(group.free, dtype=np.int64)
-    scale = np.maximum(free[leaves].max(axis=0, initial=1), 1)
+    scale = np.maximum(free.max(axis=0, initial=1), 1)
     counts = np.zeros((len(group.kinds), len(free)), dtype=np.int64)
-    banned = np.ones((len(group.kinds), len(free)), dtype=np.bool_)
-    banned[:, leaves] = False
+    banned = np.zeros((len(group.kinds), len(free)), dtype=np.bool_)
     sets = [_set_of(rule.sets, len(free)) for rule in group.apart]
+    crowds = [(np.array(one.leaves), np.array(one.counts)) for one in group.crowds]
     sizes = [float((np.array(kind.request) / scale).max(initial=0)) for kind in group.kinds]
     for number in sorted(range(len(group.kinds)), key=lambda at: (-sizes[at], at)):
         kind = group.kinds[number]
         request = np.array(kind.request, dtype=np.int64)
         slots = np.array(kind.slots, dtype=np.int64)
-        for _ in range(kind.count):
+        asked = np.flatnonzero(request)
+        rules = [
+            (rule.second if number == rule.first else rule.first, found)
+            for rule, found in zip(group.apart, sets, strict=True)
+            if number in (rule.first, rule.second)
+        ]
+        left = kind.count
+        while left:
             fits = ~banned[number] & (slots > counts[number])
-            fits &= ((free >= request) | (request == 0)).all(axis=1)
+            fits &= (free[:, asked] >= request[asked]).all(axis=1)
+            for those, limit in crowds:
+                after = counts[:, those]
+                after[number] += 1
+                fits[those] &= (after < limit[:, None]).any(axis=0)
             open_ones = np.flatnonzero(fits)
             if not len(open_ones):
                 break
             room = (free[open_ones] / scale).sum(axis=1)
+            if not is_filling:
+                in_use = counts[:, open_ones].any(axis=0)
+                room = -room - in_use * (1 + room.max())
             leaf = int(open_ones[int(room.argmin())])
-            counts[number, leaf] += 1
-            free[leaf] -= request
-            for rule, found in zip(group.apart, sets, strict=True):
-                if number in (rule.first, rule.second) and found[leaf] >= 0:
-                    other = rule.second if number == rule.first else rule.first
+            # It stays the first, so it takes all that fit at once, unless a rule counts them.
+            most = min(left, int(slots[leaf] - counts[number, leaf]))
+            if len(asked):
+                most = min(most, int((free[leaf, asked] // request[asked]).min()))
+            most = 1 if crowds or any(other == number for other, _ in rules) else most
+            counts[number, leaf] += most
+            free[leaf] -= most * request
+            left -= most
+            for other, found in rules:
+                if found[leaf] >= 0:
                     banned[other] |= found == found[leaf]
-    return counts, float((free[leaves] / scale).sum())
+    return counts
 
 
 def _set_of(sets: Sequence[Sequence[int]], leaves: int) -> Ints:
@@ -193,158 +300,6 @@ def _set_of(sets: Sequence[Sequence[int]], leaves: int) -> Ints:
     for number, one in enumerate(sets):
         found[list(one)] = number
     return found
-
-
-class _Model:
-    """The pods of each kind on each leaf of one unit, and how many of each candidate go, for CP-SAT."""
-
-    def __init__(
-        self, group: Mixed, leaves: Iterable[int], problem: MixedPreemption | None = None
-    ) -> None:
-        from ortools.sat.python import cp_model
-
-        self._cp_model = cp_model
-        self._group = group
-        self._problem = problem
-        self._cp = cp = cp_model.CpModel()
-        self._leaves = [int(leaf) for leaf in leaves]
-        self._x: dict[tuple[int, int], Any] = {}
-        self._gone: dict[int, Any] = {}
-        self.counts: Ints = np.zeros((len(group.kinds), len(group.free)), dtype=np.int64)
-        self.evicted: dict[int, int] = {}
-        for number, kind in enumerate(group.kinds):
-            for leaf in self._leaves:
-                most = min(kind.count, kind.slots[leaf])
-                if most > 0:
-                    self._x[number, leaf] = cp.new_int_var(0, most, f"x{number}_{leaf}")
-            mine = [x for (which, _), x in self._x.items() if which == number]
-            cp.add(sum(mine) <= kind.count)
-        if problem is not None:
-            here = set(self._leaves)
-            for index, one in enumerate(problem.candidates):
-                if here & set(one.freed):
-                    self._gone[index] = cp.new_int_var(0, one.count, f"e{index}")
-        self._fit()
-        self._apart()
-
-    def most(self, limits: Limits, seconds: float, known: int) -> tuple[Ints | None, bool]:
-        """Return the placement with the most pods above `known`, and whether that is proven."""
-        total = sum(self._x.values())
-        self._cp.add(total > known)
-        self._cp.maximize(total)
-        status, solver = self._solved(limits, seconds)
-        if status not in (self._cp_model.OPTIMAL, self._cp_model.FEASIBLE):
-            return None, bool(status == self._cp_model.INFEASIBLE)
-        self._take(solver)
-        return self.counts, bool(status == self._cp_model.OPTIMAL)
-
-    def least_harm(self, limits: Limits, seconds: float) -> tuple[tuple[int, ...] | None, bool]:
-        """Minimise the harm stage by stage; return its figures (None: no way), and if proven."""
-        assert self._problem is not None  # noqa: S101 - for the type checker
-        self._cp.add(sum(self._x.values()) >= self._group.minimum)
-        until = perf_s() + seconds
-        harm: list[int] = []
-        is_proven = True
-        for stage in self._harms():
-            self._cp.minimize(stage)
-            status, solver = self._solved(limits, until - perf_s())
-            if status not in (self._cp_model.OPTIMAL, self._cp_model.FEASIBLE):
-                is_no = status == self._cp_model.INFEASIBLE and not harm
-                return (None, bool(is_no)) if not self.counts.any() else (tuple(harm), False)
-            self._take(solver)
-            value = round(solver.objective_value)
-            harm.append(value)
-            is_proven = is_proven and status == self._cp_model.OPTIMAL
-            self._cp.add(stage <= value)
-        return tuple(harm), is_proven
-
-    def _fit(self) -> None:
-        """No leaf gives more of anything than is free there and freed there."""
-        group, cp = self._group, self._cp
-        freed: dict[int, list[tuple[Any, tuple[int, ...]]]] = defaultdict(list)
-        for index, variable in self._gone.items():
-            assert self._problem is not None  # noqa: S101 - for the type checker
-            for leaf, amounts in self._problem.candidates[index].freed.items():
-                freed[leaf].append((variable, amounts))
-        for leaf in self._leaves:
-            here = [(number, x) for (number, at), x in self._x.items() if at == leaf]
-            for resource, free in enumerate(group.free[leaf]):
-                takes = [
-                    group.kinds[number].request[resource] * x
-                    for number, x in here
-                    if group.kinds[number].request[resource]
-                ]
-                if not takes:
-                    continue
-                more = sum(amounts[resource] * variable for variable, amounts in freed[leaf])
-                if free >= 0:
-                    cp.add(sum(takes) <= free + more)
-                    continue
-                # An over-committed leaf hurts only those who take it.
-                used = cp.new_bool_var("")
-                for number, x in here:
-                    cp.add(x <= group.kinds[number].count * used)
-                cp.add(sum(takes) <= free + more).only_enforce_if(used)
-
-    def _apart(self) -> None:
-        cp = self._cp
-        for rule in self._group.apart:
-            for one in rule.sets:
-                first = [x for leaf in one if (x := self._x.get((rule.first, leaf))) is not None]
-                if rule.first == rule.second:
-                    cp.add(sum(first) <= 1)
-                    continue
-                second = [x for leaf in one if (x := self._x.get((rule.second, leaf))) is not None]
-                if first and second:
-                    side = cp.new_bool_var("")
-                    for variable in first:
-                        cp.add(variable == 0).only_enforce_if(side)
-                    for variable in second:
-                        cp.add(variable == 0).only_enforce_if(~side)
-
-    def _harms(self) -> list[Any]:
-        """Return what is to be kept small, the worst first: budgets, pods by priority, groups."""
-        problem, cp = self._problem, self._cp
-        assert problem is not None  # noqa: S101 - for the type checker
-        over = []
-        for number, budget in enumerate(problem.budgets):
-            gone = [
-                problem.candidates[index].budgets[number] * variable
-                for index, variable in self._gone.items()
-                if number in problem.candidates[index].budgets
-            ]
-            if gone:
-                violated = cp.new_int_var(0, 1 << 30, f"v{number}")
-                cp.add(violated >= sum(gone) - budget.allowed)
-                over.append(violated)
-        if problem.forbid:
-            for violated in over:
-                cp.add(violated == 0)
-        stages: list[Any] = [sum(over)] if over else []
-        by_priority: dict[int, list[Any]] = defaultdict(list)
-        for index, variable in self._gone.items():
-            one = problem.candidates[index]
-            by_priority[one.priority].append(one.pods * variable)
-        stages += [sum(by_priority[priority]) for priority in sorted(by_priority, reverse=True)]
-        stages.append(sum(self._gone.values()) if self._gone else cp.new_constant(0))
-        return stages
-
-    def _solved(self, limits: Limits, seconds: float) -> tuple[Any, cp_model.CpSolver]:
-        from scheduler.solver.cpsat import solver_for
-
-        solver = solver_for(limits, min(limits.stage_s, seconds))
-        return solver.solve(self._cp), solver
-
-    def _take(self, solver: cp_model.CpSolver) -> None:
-        self.counts = np.zeros_like(self.counts)
-        for (number, leaf), x in self._x.items():
-            self.counts[number, leaf] = solver.value(x)
-        gone = ((index, solver.value(variable)) for index, variable in self._gone.items())
-        self.evicted = {index: count for index, count in gone if count}
-
-
-def _plain(counts: Ints) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(row) for row in counts.tolist())
 
 
 def _since(started: float) -> float:

@@ -6,12 +6,14 @@ what can be said without solving; it lets a stage end as soon as it is reached.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from scheduler.solver.tree import Ints
-from scheduler.solver.variables import Variables
+from scheduler.solver.tree import Ints, Tree
+
+if TYPE_CHECKING:
+    from scheduler.solver.variables import Variables
 
 MANY_UNITS = 100  # above this, squares of inner counts are not written as products
 MANY_ROWS = 20_000  # above this, tangents are added when an answer asks for them
@@ -121,15 +123,14 @@ class LeftOut:
         return model.tree.size - model.pods[0][0]
 
 
-def stages(model: Variables) -> list[Objective]:
+def stages(tree: Tree) -> list[Objective]:
     """Return the stages of all levels, the most important first."""
-    tree = model.tree
     found: list[Objective] = []
     is_elastic = tree.least < tree.size
     if is_elastic and not tree.levels_first:
         found.append(LeftOut())
-    for level in range(1, model.tree.depth + 1):
-        if model.tree.rule(level).kind == "pack":
+    for level in range(1, tree.depth + 1):
+        if tree.rule(level).kind == "pack":
             found += [Units(level), Large(level)]
         else:
             found.append(Even(level))
@@ -156,9 +157,9 @@ def narrow(model: Variables) -> None:
         model.cp.add(pods <= min(room, level + 1))
 
 
-def bound(model: Variables, stage: Objective) -> int:
+def bound(tree: Tree, stage: Objective) -> int:
     """Return a lower limit of a stage that follows from the room alone."""
-    tree, level = model.tree, stage.level
+    level = stage.level
     if stage.measure == "leftOut":
         return 0
     room = np.sort(tree.room[level])[::-1]

@@ -13,7 +13,7 @@ import msgspec
 from scheduler.solver import conflict, solve
 from scheduler.solver.answer import Advice, Answer, Victims
 from scheduler.solver.instance import Instance, Limits, Preemption, Solver
-from scheduler.solver.mixed import Mixed, MixedAnswer, MixedPreemption
+from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="place"):

@@ -17,7 +17,7 @@ import numpy as np
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import StateError
 from scheduler.solver import check, costs, decode, exact, fold, greedy, layers, tree
-from scheduler.solver.answer import Answer, Outcome, Stage
+from scheduler.solver.answer import NOTHING, Answer, Outcome, Stage
 from scheduler.solver.instance import Instance, Limits, Solver
 from scheduler.solver.layers import Layers
 from scheduler.solver.tree import Ints, Tree
@@ -25,7 +25,6 @@ from scheduler.solver.tree import Ints, Tree
 if TYPE_CHECKING:
     from scheduler.solver.cpsat import Found
 
-NOTHING = -(1 << 62)  # the bound of a stage of which nothing is known
 # What part of the time the exact program has before CP-SAT needs the rest; after which part of its own
 # it is judged by its pace; how many times too slow it may seem then, for the work is known roughly only.
 # Beyond its part it goes on only when it is expected to be done within the last one of the whole time.

@@ -19,13 +19,24 @@ KINDS: dict[str, tuple[str, str, bool]] = {
     "VolumeAttachment": ("/apis/storage.k8s.io/v1", "volumeattachments", False),
     "PersistentVolume": ("/api/v1", "persistentvolumes", False),
     "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims", True),
+    "DeviceClass": ("/apis/resource.k8s.io/v1", "deviceclasses", False),
+    "ResourceSlice": ("/apis/resource.k8s.io/v1", "resourceslices", False),
+    "ResourceClaimTemplate": ("/apis/resource.k8s.io/v1", "resourceclaimtemplates", True),
+    "ResourceClaim": ("/apis/resource.k8s.io/v1", "resourceclaims", True),
     "CSINode": ("/apis/storage.k8s.io/v1", "csinodes", False),
     "Node": ("/api/v1", "nodes", False),
     "Pod": ("/api/v1", "pods", True),
 }
 # Kinds whose status the API server takes only afterwards.
 STATUS_APART = frozenset(
-    {"Pod", "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget", "ReplicaSet"}
+    {
+        "Pod",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "PodDisruptionBudget",
+        "ReplicaSet",
+        "ResourceClaim",
+    }
 )
 # Events that kube-scheduler counts as handled; of others no plugin of the default profile wants to know.
 COUNTED = frozenset(
@@ -36,10 +47,13 @@ COUNTED = frozenset(
         "CSINodeAdd",
         "CSIStorageCapacityAdd",
         "VolumeAttachmentDelete",
+        "DeviceClassAdd",
+        "ResourceSliceAdd",
+        "ResourceClaimAdd",
     }
 )
 # What changes while pods are scheduled; everything else stays as it was created.
-CHANGING = ("Pod", "PersistentVolume", "PersistentVolumeClaim")
+CHANGING = ("Pod", "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim")
 
 
 def collection(kind: str, namespace: str = "") -> str:

@@ -107,6 +107,57 @@ def _named_beside_narrowing(decision: Decision, path: str, peer: Any, ours: Any)
     return len(set(texts)) == 1
 
 
+def _forgetful(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
+    """Hold where claims of the pod ask for distinct values, which the peer forgets between devices."""
+    return any(
+        "distinctAttribute" in one
+        for claim in _device_claims(decision)
+        for one in claim["spec"]["devices"].get("constraints", ())
+    )
+
+
+def _two_drivers(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
+    """Hold where pools of two drivers have one name and counters: the peer mixes these up."""
+    drivers: dict[str, set[str]] = {}
+    for one in decision.objects:
+        if one["kind"] == "ResourceSlice" and _device_claims(decision):
+            spec = one["spec"]
+            if any(device.get("consumesCounters") for device in spec.get("devices", ())):
+                drivers.setdefault(spec["pool"]["name"], set()).add(spec["driver"])
+    return any(len(found) > 1 for found in drivers.values())
+
+
+def _empty_extended_claim(_decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
+    """Hold where the peer makes a claim for extended resources that the node serves itself."""
+    return path == "result" and "nil or empty request mappings" in str(peer)
+
+
+def _which_error(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
+    """Hold where dry runs of preemption end with errors: which of them depends on their order."""
+    error = 'preemption: .*running "DynamicResources" filter plugin: '
+    texts = [str(one).partition(" preemption: ")[0] for one in (peer, ours)]
+    return (
+        path == "message"
+        and len(set(texts)) == 1
+        and all(re.search(error, str(one)) for one in (peer, ours))
+    )
+
+
+def _device_claims(decision: Decision) -> list[Manifest]:
+    made = decision.pod.get("status", {}).get("resourceClaimStatuses", ())
+    names = {one.get("resourceClaimName") for one in made}
+    names |= {
+        one.get("resourceClaimName") for one in decision.pod["spec"].get("resourceClaims", ())
+    }
+    return [
+        one
+        for one in decision.objects
+        if one["kind"] == "ResourceClaim"
+        and one["metadata"]["name"] in names
+        and one["metadata"]["namespace"] == decision.pod["metadata"]["namespace"]
+    ]
+
+
 def _hard_constraints(pod: Manifest) -> list[Manifest]:
     return [
         constraint
@@ -130,6 +181,10 @@ RULES: tuple[Known, ...] = (
     Known("who cut away nodes of a nominated pod", _named_beside_narrowing),
     Known("order of equally important pods", _equally_important),
     Known("two volumes of a pod with one unbound claim", _claims_twice),
+    Known("distinct attributes that the peer forgets", _forgetful),
+    Known("counters of two drivers' pools of one name", _two_drivers),
+    Known("an empty claim for extended resources", _empty_extended_claim),
+    Known("which error ends dry runs of preemption", _which_error),
 )
 
 

@@ -21,13 +21,18 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Listed
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.framework.status import Status
 from scheduler.objects.plain import read_object, read_pod
+from scheduler.objects.pod import Pod
+from scheduler.plugins.dynamicresources.plugin import DynamicResources
 from scheduler.plugins.intree import IN_TREE
 from scheduler.plugins.preemption import DefaultPreemption
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.stage import Options
 from tests.differential.case import Outcome
+from tests.differential.claimplay import granted
+from tests.differential.compare import plain
 from tests.differential.kinds import Manifest, key_of
 
 NOW = 1_800_000_000.0
@@ -95,8 +100,27 @@ class Ours:
         except StopIteration as end:
             return _outcome(end.value, attempt, chooser)
         except (PluginError, ObjectError) as error:
-            return Outcome("Error", message=str(error))
+            return Outcome("Error", message=self._as_said(engine, ready, str(error), peer))
         raise AssertionError("an ordinary pod yields nothing")
+
+    def _as_said(self, engine: Engine, pod: Pod, said: str, peer: Outcome) -> str:
+        """Return the peer's error if a node of its own gives it here as well, else `said`.
+
+        Which node's error ends an attempt depends on which is looked at first; the peer looks at many
+        at once.
+        """
+        if peer.result != "Error" or plain(said) == plain(peer.message):
+            return said
+        for name in engine.cluster.table.rows:
+            attempt = engine.attempt(_pinned(pod, name), NOW)
+            try:
+                next(decide(attempt))
+            except (PluginError, ObjectError) as error:
+                if plain(str(error)) == plain(peer.message):
+                    return str(error)
+            except StopIteration:
+                pass
+        return said
 
     def simulated(self, objects: list[Manifest], pod: Manifest) -> Any:
         """Return the pod as `simulate --batch` reports it with details."""
@@ -110,11 +134,22 @@ class Ours:
         answer = json.loads(self._batch.answer(json.dumps(line).encode()))
         if "error" in answer:
             return answer
-        return next(
-            found
-            for found in answer["simulation"]["pods"]
-            if f"{found['namespace']}/{found['name']}" == key_of(pod)
-        )
+        pods = answer["simulation"]["pods"]
+        named = {f"{one['namespace']}/{one['name']}": one for one in pods}
+        return named.get(key_of(pod), {"error": f"no result; there are {sorted(named)}"})
+
+
+def _pinned(pod: Pod, node: str) -> Pod:
+    """Return a pod that may go to one node only."""
+    raw = msgspec.to_builtins(pod)
+    affinity = raw["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    terms = required.get("nodeSelectorTerms", ({},))
+    here = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required["nodeSelectorTerms"] = [
+        {**term, "matchFields": [*term.get("matchFields", ()), here]} for term in terms
+    ]
+    return msgspec.convert(raw, Pod)
 
 
 def _outcome(decision: Decision, attempt: Attempt, chooser: Chooser) -> Outcome:
@@ -129,6 +164,7 @@ def _outcome(decision: Decision, attempt: Attempt, chooser: Chooser) -> Outcome:
             feasible=len(rows),
             scores=_scores(decision, nodes, rows),
             totals=_totals(decision, nodes, rows),
+            claims=_claims(decision, attempt),
         )
     plugin = attempt.runner.profile.plugins.get(DefaultPreemption.name)
     return Outcome(
@@ -158,6 +194,17 @@ def _scores(decision: Decision, nodes: Any, rows: list[int]) -> dict[str, dict[s
         }
         for row in rows
     }
+
+
+def _claims(decision: Decision, attempt: Attempt) -> list[Manifest]:
+    """Return what the pod's claims are given at reserve, those that had nothing before."""
+    plugin = attempt.runner.profile.plugins.get(DynamicResources.name)
+    devices = attempt.states.by_plugin.get(DynamicResources.name)
+    if plugin is None or devices is None or isinstance(devices, Status):
+        return []
+    assert isinstance(plugin, DynamicResources)
+    plugin.reserve(attempt.cycle, decision.node, devices)
+    return [granted(json.loads(msgspec.json.encode(one.allocation))) for one in devices.allocated]
 
 
 def _totals(decision: Decision, nodes: Any, rows: list[int]) -> dict[str, int]:

@@ -134,15 +134,24 @@ class Run:
             await self._pods(stage, ours, case, config, decisions, notes)
         except StageError as error:
             if not is_last:
-                await stage.clear()
+                await self._clear(stage, case, notes)
                 return False
             notes["stage failed"] += 1
             self.report.complain(case, error)
-        await stage.clear()
+        await self._clear(stage, case, notes)
         if not is_last and any(one.differences and not one.known for one in decisions):
             return False
         self.report.add(case, decisions, notes)
         return True
+
+    async def _clear(self, stage: Stage, case: Case, notes: Counter[str]) -> None:
+        """Remove what a case brought; once more if the log did not show that all went."""
+        try:
+            await stage.clear()
+        except StageError as error:
+            notes["cleared twice"] += 1
+            self.report.complain(case, error)
+            await stage.clear()
 
     async def _pods(
         self,
@@ -164,6 +173,7 @@ class Run:
             if stage.is_disturbed:
                 notes["disturbed"] += 1
                 return
+            objects += stage.made
             one = Decision(f"{case.id}/{number}", config, objects, stored, peer)
             repeated(one, ours)
             one.known = explained(one) if one.differences else ""

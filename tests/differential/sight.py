@@ -79,13 +79,18 @@ class Sight:
 
     async def until_gone(self, kind: str, objects: Iterable[Manifest]) -> None:
         """Wait until nodes or pods were seen to go; others leave no trace."""
-        if kind == "Node":
-            events = [("Delete node", key_of(obj)) for obj in objects]
-        elif kind == "Pod":
-            events = [(f"Delete {_state(obj)} pod", key_of(obj)) for obj in objects]
-        else:
+        # A pod may be bound in its last moment.
+        events = {
+            "Node": ("Delete node",),
+            "Pod": ("Delete scheduled pod", "Delete unscheduled pod"),
+        }.get(kind)
+        if events is None:
             return
-        await self.until(lambda: all(map(self.log.seen.get, events)), "objects to go")
+        keys = [key_of(obj) for obj in objects]
+        await self.until(
+            lambda: all(any(self.saw(event, key) for event in events) for key in keys),
+            f"{kind}s to go: {keys}",
+        )
 
     async def settle(self) -> None:
         """Wait until the metrics have counted what was expected, and a moment for the rest."""

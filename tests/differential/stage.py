@@ -11,6 +11,7 @@ from time import monotonic
 from tests.apiserver.patience import pause
 from tests.apiserver.realcluster import KubeScheduler
 from tests.differential.case import Outcome
+from tests.differential.claimplay import claims_of, granted, make_claims, ready
 from tests.differential.kinds import (
     CHANGING,
     KINDS,
@@ -33,7 +34,8 @@ class Stage:
     """One API server with one kube-scheduler, which `sight` follows.
 
     `refused` is what the API server said of objects that it did not take, `is_disturbed` whether
-    another pod was tried meanwhile: the snapshot then was not what the scheduler had.
+    another pod was tried meanwhile: the snapshot then was not what the scheduler had. `made` are the
+    claims that were made for the last pod.
     """
 
     def __init__(self, api: Api, scheduler: KubeScheduler, namespaces: list[Manifest]) -> None:
@@ -41,6 +43,7 @@ class Stage:
         self.sight = Sight(scheduler)
         self.is_disturbed = False
         self.refused: list[str] = []
+        self.made: list[Manifest] = []
         self._namespaces = namespaces
         self._objects: dict[str, Manifest] = {}
 
@@ -56,15 +59,14 @@ class Stage:
     async def snapshot(self) -> list[Manifest]:
         """Return everything that the API server holds, without what only it needs."""
         for kind in CHANGING:
-            if kind == "Pod" or self._of(kind):
+            if kind in {"Pod", "ResourceClaim"} or self._of(kind):
                 await self._refresh(kind)
         return [*self._namespaces, *self._objects.values()]
 
     async def decide(self, pod: Manifest) -> tuple[Manifest, Outcome]:
         """Create `pod`, wait for kube-scheduler's decision; return the pod as it saw it, and that."""
         self.sight.log.read()
-        promised = pod.get("status", {}).get("nominatedNodeName")
-        stored = await (self._promised(pod, promised) if promised else self._posted(pod))
+        stored = await (self._prepared(pod) if _needs_more(pod) else self._posted(pod))
         key = key_of(stored)
         if stored["spec"].get("schedulingGates"):
             await self.sight.until(
@@ -83,8 +85,10 @@ class Stage:
         key = key_of(pod)
         await self._gone([path_of({**pod, "kind": "Pod"})])
         self._objects.pop(f"Pod {key}", None)
+        await self._remove(self.made)
+        events = ("Delete unscheduled pod", "Delete scheduled pod")
         await self.sight.until(
-            lambda: self.sight.saw("Delete unscheduled pod", key), f"{key} to be gone"
+            lambda: any(self.sight.saw(event, key) for event in events), f"{key} to be gone"
         )
 
     async def clear(self) -> None:
@@ -93,12 +97,9 @@ class Stage:
         kinds = ("Pod", "Node", *(kind for kind in reversed(KINDS) if kind not in {"Pod", "Node"}))
         for kind in kinds:
             mine = self._of(kind)
-            if kind in {"PersistentVolumeClaim", "PersistentVolume", "CSINode"}:
+            if kind in {*CHANGING, "CSINode"} - {"Pod"}:
                 mine = await self._listed(kind)
-            for obj in mine:
-                if obj["metadata"].get("finalizers"):
-                    await self.api.patch(path_of(obj), {"metadata": {"finalizers": None}}, MERGE)
-            await self._gone([path_of(obj) for obj in mine])
+            await self._remove(mine)
             self.sight.expect(f"{kind}Delete", len(mine))
             await self.sight.until_gone(kind, mine)
         self._objects.clear()
@@ -112,13 +113,22 @@ class Stage:
 
     async def _posted(self, pod: Manifest) -> Manifest:
         path = collection("Pod", pod["metadata"]["namespace"])
+        self.made = []
         return _trimmed(await self.api.expect("POST", path, pod), "Pod")
 
-    async def _promised(self, pod: Manifest, node: str) -> Manifest:
-        """Create a pod that is nominated to a node already; a gate keeps it back until it is."""
-        spec = {**pod["spec"], "schedulingGates": [{"name": "example.com/nominate"}]}
-        path = path_of({**await self._posted({**pod, "spec": spec}), "kind": "Pod"})
-        await self.api.patch(f"{path}/status", {"status": {"nominatedNodeName": node}}, MERGE)
+    async def _prepared(self, pod: Manifest) -> Manifest:
+        """Create a pod that is nominated already, or has claims made; a gate keeps it back until then."""
+        gates = pod["spec"].get("schedulingGates")
+        spec = {**pod["spec"], "schedulingGates": [{"name": "example.com/prepare"}]}
+        stored = await self._posted({**pod, "spec": spec})
+        path = path_of(stored)
+        self.made = await make_claims(self.api, stored)
+        self.sight.expect("ResourceClaimAdd", len(self.made))
+        await self.sight.settle()
+        if node := pod.get("status", {}).get("nominatedNodeName"):
+            await self.api.patch(f"{path}/status", {"status": {"nominatedNodeName": node}}, MERGE)
+        if gates:
+            return _trimmed(await self.api.expect("GET", path), "Pod")
         return _trimmed(await self.api.patch(path, {"spec": {"schedulingGates": None}}), "Pod")
 
     async def _create(self, wanted: Manifest) -> None:
@@ -160,6 +170,9 @@ class Stage:
                 return attempts[0]
             if monotonic() > deadline:
                 raise StageError(f"no decision about {key}: {attempts}")
+            if pod["spec"].get("resourceClaims") and attempts:
+                for claim in await claims_of(self.api, pod):
+                    await ready(self.api, claim)
             if has_volumes and attempts:
                 made = await play_controller(self.api, pod)
                 self.sight.expect("PersistentVolumeAdd", made)
@@ -179,6 +192,7 @@ class Stage:
                 evaluated=attempt.evaluated,
                 scores=attempt.scores,
                 totals=attempt.totals,
+                claims=await self._granted(pod),
             )
         found = await self._with_condition(pod)
         status = found["status"]
@@ -195,6 +209,16 @@ class Stage:
             candidates={n: sorted(pods) for n, pods in attempt.candidates.items()},
             victims=sorted(attempt.candidates.get(nominated, [])) if attempt.target else [],
         )
+
+    async def _granted(self, pod: Manifest) -> list[Manifest]:
+        """Return what those claims of a pod got that had nothing before."""
+        stored = await self.api.expect("GET", path_of(pod))
+        return [
+            granted(claim["status"]["allocation"])
+            for claim in await claims_of(self.api, stored)
+            if _is_allocated(claim)
+            and not _is_allocated(self._objects.get(f"ResourceClaim {key_of(claim)}", {}))
+        ]
 
     async def _with_condition(self, pod: Manifest) -> Manifest:
         """Return the pod when its condition says what one of its attempts says in the log."""
@@ -219,6 +243,18 @@ class Stage:
         items, _ = await self.api.list(collection(kind))
         return [_trimmed(item, kind) for item in items]
 
+    async def _remove(self, objects: list[Manifest]) -> None:
+        for obj in objects:
+            if obj["metadata"].get("finalizers"):
+                # The scheduler may have taken it away itself.
+                free = {"metadata": {"finalizers": None}}
+                code, answer = await self.api.request(
+                    "PATCH", path_of(obj), free, content_type=MERGE
+                )
+                if code not in {200, 404}:
+                    raise ApiError(f"PATCH {path_of(obj)}: {code} {answer}")
+        await self._gone([path_of(obj) for obj in objects])
+
     async def _gone(self, paths: Iterable[str]) -> None:
         async def delete(path: str) -> None:
             code, answer = await self.api.request("DELETE", path, DELETION)
@@ -226,6 +262,17 @@ class Stage:
                 raise ApiError(f"DELETE {path}: {code} {answer}")
 
         await self.api.each(delete, list(paths))
+
+
+def _needs_more(pod: Manifest) -> bool:
+    """Whether more has to be there than the pod before it is tried."""
+    return bool(pod.get("status", {}).get("nominatedNodeName")) or any(
+        "resourceClaimTemplateName" in one for one in pod["spec"].get("resourceClaims", ())
+    )
+
+
+def _is_allocated(claim: Manifest) -> bool:
+    return bool(claim.get("status", {}).get("allocation"))
 
 
 def _in_order(objects: Iterable[Manifest]) -> list[Manifest]:

@@ -3,6 +3,8 @@
 Everything comes from the given random source, so a seed names a world.
 """
 
+from uuid import UUID
+
 GPU, NIC = "gpu.example.com", "nic.example.com"
 MODELS = ("a100", "h100", "t4")
 
@@ -18,20 +20,25 @@ def make_world(random):
     for node in nodes:
         for driver in (GPU, NIC):
             if random.random() < 0.8:
-                slices += _pool(random, driver, node["metadata"]["name"], node)
+                slices += pool(random, driver, node["metadata"]["name"], node)
     for i in range(random.choice((0, 0, 1, 2))):
-        slices += _pool(random, random.choice((GPU, NIC)), f"net{i}", None)
+        slices += pool(random, random.choice((GPU, NIC)), f"net{i}", None)
     random.shuffle(slices)
     for i, one in enumerate(slices):
         one["metadata"] = {"name": f"s{i:02d}"}
-    classes = [
+    classes = device_classes()
+    taken = taken_claims(random, slices)
+    claims = [claim(random, f"c{i}") for i in range(random.choice((1, 1, 1, 2, 3)))]
+    return nodes, slices, classes, taken, claims
+
+
+def device_classes():
+    """Return a class for each driver, and one for all devices."""
+    return [
         _class("gpu", f'device.driver == "{GPU}"'),
         _class("nic", f'device.driver == "{NIC}"'),
         {"metadata": {"name": "any"}, "spec": {}},
     ]
-    taken = _taken(random, slices)
-    claims = [_claim(random, i) for i in range(random.choice((1, 1, 1, 2, 3)))]
-    return nodes, slices, classes, taken, claims
 
 
 def _class(name, expression):
@@ -41,17 +48,17 @@ def _class(name, expression):
     }
 
 
-def _pool(random, driver, name, node):
+def pool(random, driver, name, node):
     """Return the slices of a pool: whole or not, with counters or not, on one node or many."""
     generation = random.choice((1, 1, 1, 2))
     kind = random.choice(("plain", "plain", "plain", "partitions", "shared"))
     parts = random.choice((1, 1, 2))
-    pool = {"name": name, "generation": generation, "resourceSliceCount": parts}
+    about = {"name": name, "generation": generation, "resourceSliceCount": parts}
     if random.random() < 0.08:
-        pool["resourceSliceCount"] += 1
+        about["resourceSliceCount"] += 1
     slices = []
     for part in range(parts):
-        spec = {"driver": driver, "pool": dict(pool), **_where(random, node)}
+        spec = {"driver": driver, "pool": dict(about), **_where(random, node)}
         devices = [
             _device(random, driver, kind, f"d{part}{i}" if random.random() < 0.97 else "d00")
             for i in range(random.randint(1, 4))
@@ -71,7 +78,7 @@ def _pool(random, driver, name, node):
         slices.append({"spec": spec | {"sharedCounters": [{"name": "card", "counters": counters}]}})
     if random.random() < 0.1:
         slices.append(
-            {"spec": {**slices[0]["spec"], "pool": {**pool, "generation": generation - 1}}}
+            {"spec": {**slices[0]["spec"], "pool": {**about, "generation": generation - 1}}}
         )
     return slices
 
@@ -127,8 +134,8 @@ def _device(random, driver, kind, name):
     return device
 
 
-def _taken(random, slices):
-    """Return claims that have some of the devices."""
+def taken_claims(random, slices):
+    """Return claims that have some of the devices, each one."""
     results: list[dict[str, object]] = []
     for one in slices:
         for device in one["spec"].get("devices", ()):
@@ -143,7 +150,7 @@ def _taken(random, slices):
                 if device.get("allowMultipleAllocations"):
                     amount = random.choice(("4Gi", "12Gi", "40Gi"))
                     result |= {
-                        "shareID": f"share-{len(results)}",
+                        "shareID": str(UUID(int=random.getrandbits(128), version=4)),
                         "consumedCapacity": {"memory": amount},
                     }
                 elif random.random() < 0.1:
@@ -152,14 +159,17 @@ def _taken(random, slices):
     return [
         {
             "metadata": {"name": f"taken{i}", "namespace": "default", "uid": f"taken{i}"},
-            "spec": {"devices": {}},
+            "spec": {
+                "devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "any"}}]}
+            },
             "status": {"allocation": {"devices": {"results": [result]}}},
         }
         for i, result in enumerate(results)
     ]
 
 
-def _claim(random, number):
+def claim(random, name):
+    """Return a claim that is to be allocated."""
     requests = []
     for i in range(random.choice((1, 1, 2, 3))):
         if random.random() < 0.25:
@@ -181,7 +191,7 @@ def _claim(random, number):
         constraints.append(constraint)
     if constraints:
         devices["constraints"] = constraints
-    meta = {"name": f"c{number}", "namespace": "default", "uid": f"c{number}"}
+    meta = {"name": name, "namespace": "default", "uid": name}
     return {"metadata": meta, "spec": {"devices": devices}}
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import fit_message
 from scheduler.engine.queue.queues import QueuedPod
@@ -22,7 +24,9 @@ from scheduler.framework.answers import Rejection
 from scheduler.framework.dryrun import Attempted
 from scheduler.framework.groups import Fits, Misfit
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.framework.together import Crowd, Likes, Party
 from scheduler.objects.pod import Pod, PodSpec
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
@@ -147,7 +151,13 @@ class GroupContext:
             evictable = np.zeros_like(evictable)
         slots = np.where(rows, _slots(attempt, nodes), 0)
         message = fit_message(nodes.count, status, tuple(rejected), None, ())
-        return Fits(rows, slots, evictable, tuple(rejected), message)
+        most = min(len(self._queued), int(slots.max(initial=0)))
+        likes = _likes(attempt, rows, Crowd(self.members, most))
+        for like in likes:
+            slots = np.minimum(slots, like.slots)
+        kind = tuple(like.kind for like in likes)
+        reach = next((like.reach for like in likes if like.reach is not None), None)
+        return Fits(rows, slots, evictable, tuple(rejected), message, kind, reach)
 
     def _hold(self, nodes: Mapping[str, str]) -> Misfit | None:
         """Assume all members, then ask about each of them with the others in place."""
@@ -177,7 +187,25 @@ class GroupContext:
                 self._put(queued, nodes)
                 alike[shape.id] = attempt
             self.attempts[queued.uid] = attempt
-        return self._alike(list(alike.values()))
+        return self._alike(list(alike.values())) or self._together(nodes)
+
+    def _together(self, nodes: Mapping[str, str]) -> Misfit | None:
+        """Let plugins choose for all members what they would choose for each at reserve."""
+        choosing: dict[int, tuple[Plugin[Any], list[Party]]] = {}
+        for uid, attempt in self.attempts.items():
+            for plugin, state in _choosers(attempt):
+                found = choosing.setdefault(id(plugin), (plugin, []))
+                found[1].append(Party(attempt.cycle, nodes[uid], state))
+        for plugin, parties in choosing.values():
+            try:
+                discord = plugin.together(parties)
+            except Exception as error:
+                raise PluginError(plugin.name, "Together", str(error)) from error
+            if discord is not None:
+                most = np.where(discord.rows, len(discord.pods) - 1, _UNLIMITED)
+                first = discord.pods[0]
+                return Misfit(most, first, discord.node, discord.reason, discord.pods, discord.rows)
+        return None
 
     def _alike(self, attempts: Sequence[Attempt]) -> Misfit | None:
         """Ask about one member of each row, where one attempt's answers serve several members."""
@@ -273,6 +301,28 @@ def _slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
     return slots
 
 
+def _likes(attempt: Attempt, rows: BoolColumn, crowd: Crowd) -> list[Likes]:
+    """Return how many pods like this one each of the rows takes, of all plugins that know."""
+    found: list[Likes] = []
+    if not rows.any():
+        return found
+    nodes = attempt.nodes.among(rows)
+    for plugin, state in _choosers(attempt):
+        try:
+            found.append(plugin.likes(attempt.cycle, nodes, crowd, state))
+        except Exception as error:
+            raise PluginError(plugin.name, "Likes", str(error)) from error
+    return found
+
+
+def _choosers(attempt: Attempt) -> Iterator[tuple[Plugin[Any], Any]]:
+    """Yield the plugins that choose for several pods at once and have to do with this one."""
+    states = attempt.states
+    for name, plugin in attempt.runner.profile.plugins.items():
+        if plugin.serves("together") and name in states.by_plugin and name not in states.skipped:
+            yield plugin, states.by_plugin[name]
+
+
 def _alike_in_spec(pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
     """Return the pods by spec, in the order of the first of each."""
     found: list[tuple[PodSpec, list[Pod]]] = []
@@ -294,7 +344,10 @@ def _of_all(each: Sequence[Fits]) -> Fits:
         rows, evictable = rows & one.rows, evictable & one.evictable
         slots = np.minimum(slots, one.slots)
         message = message if one.rows.any() else one.message
-    return Fits(rows, np.where(rows, slots, 0), evictable, first.rejections, message)
+    reach = next((one.reach for one in each if one.reach is not None), None)
+    return Fits(
+        rows, np.where(rows, slots, 0), evictable, first.rejections, message, first.kind, reach
+    )
 
 
 def _answers_again(attempt: Attempt) -> bool:

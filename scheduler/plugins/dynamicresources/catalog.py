@@ -33,10 +33,10 @@ MOST_SITUATIONS = 65536
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """What a claim will get: `pod` (a uid) is for whom, `results` the devices."""
+    """What a claim will get: `pods` (uids) are for whom, `results` the devices."""
 
     claim: str
-    pod: str
+    pods: frozenset[str]
     results: tuple[DeviceResult, ...]
 
 
@@ -156,9 +156,16 @@ class DeviceCatalog:
     # Allocations that are decided and not written.
 
     def reserve(self, claim: ResourceClaim, pod: str, results: tuple[DeviceResult, ...]) -> None:
-        """Count devices as in use by a claim until the API server shows what it got."""
+        """Count devices as in use by a claim until the API server shows what it got.
+
+        Pods of a group that share a claim reserve the same for it.
+        """
+        pods = frozenset((pod,))
+        pending = self._pending.get(identity(claim))
+        if pending is not None and pending.results == results:
+            pods |= pending.pods
         self.release(identity(claim))
-        self._pending[identity(claim)] = Pending(claim.key, pod, results)
+        self._pending[identity(claim)] = Pending(claim.key, pods, results)
         self._use(results)
 
     def move(self, claim_uid: str, claim: ResourceClaim) -> None:
@@ -168,12 +175,21 @@ class DeviceCatalog:
             self.release(claim_uid)
             stored = self.claim(claim.key)
             if stored is None or stored.status.allocation is None:
-                self.reserve(claim, pending.pod, pending.results)
+                for pod in pending.pods:
+                    self.reserve(claim, pod, pending.results)
 
-    def release(self, claim_uid: str) -> None:
-        """Forget what was being allocated to a claim; nothing happens if nothing was."""
+    def release(self, claim_uid: str, pod: str = "") -> None:
+        """Forget what was being allocated to a claim; nothing happens if nothing was.
+
+        With a `pod` (a uid), only if no other pod counts on it.
+        """
         pending = self._pending.pop(claim_uid, None)
-        if pending is not None:
+        if pending is None:
+            return
+        others = pending.pods - {pod} if pod else frozenset()
+        if others:
+            self._pending[claim_uid] = Pending(pending.claim, others, pending.results)
+        else:
             self._unuse(pending.results)
 
     # Following.

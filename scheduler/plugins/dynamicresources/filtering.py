@@ -72,7 +72,7 @@ class Filtering:
                 continue
             among = left & group.rows
             result = self._outcomes.on(
-                self.kind_of(group), group.names, among, nodes.name, self._situations(nodes)
+                self.kind_of(group), group.names, among, nodes.name, self.situations(nodes)
             )
             if result.error:
                 raise ValueError(result.error)
@@ -95,7 +95,7 @@ class Filtering:
                 continue  # kube-scheduler: without anything to allocate nothing scores
             among = nodes.feasible & group.rows
             result = self._outcomes.on(
-                self.kind_of(group), group.names, among, nodes.name, self._situations(nodes)
+                self.kind_of(group), group.names, among, nodes.name, self.situations(nodes)
             )
             scores[among] = result.scores[among] + earlier
         return scores
@@ -104,7 +104,8 @@ class Filtering:
         """Return the kind of a group's claims."""
         return self._outcomes.kind_of(group.specs)
 
-    def _situations(self, nodes: Nodes) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    def situations(self, nodes: Nodes) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+        """Return the situation of each row."""
         return nodes.part(self._catalog.situations())[: nodes.size]
 
     def _elsewhere(

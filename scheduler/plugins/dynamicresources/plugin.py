@@ -7,7 +7,7 @@ that a DeviceClass serves become a claim of their own where a node does not offe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import ClassVar
 from uuid import NAMESPACE_OID, uuid5
@@ -31,7 +31,13 @@ from scheduler.framework.status import (
     unresolvable,
     unschedulable,
 )
-from scheduler.objects.claims import ClaimMeta, ResourceClaim, ResourceClaimSpec
+from scheduler.framework.together import Crowd, Discord, Likes, Party
+from scheduler.objects.claims import (
+    AllocationResult,
+    ClaimMeta,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
 from scheduler.objects.devices import DeviceClass
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
@@ -40,14 +46,15 @@ from scheduler.plugins.dynamicresources.args import DynamicResourcesArgs
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME, class_of
 from scheduler.plugins.dynamicresources.filtering import NO_DEVICES, Filtering, Group, groups_of
-from scheduler.plugins.dynamicresources.outcomes import Outcomes
+from scheduler.plugins.dynamicresources.joint import Joint
+from scheduler.plugins.dynamicresources.outcomes import Kind, Outcomes
 from scheduler.plugins.dynamicresources.podclaims import CLAIM, NotReadyError, claims_of, identity
 from scheduler.plugins.dynamicresources.prebind import PreBinding
 from scheduler.plugins.dynamicresources.requests import UnsupportedError
 from scheduler.plugins.dynamicresources.results import allocation_of
-from scheduler.plugins.dynamicresources.search import STEPS_PER_S, SearchError
+from scheduler.plugins.dynamicresources.search import STEPS_PER_S, Chosen, SearchError
 from scheduler.plugins.dynamicresources.slices import SLICE
-from scheduler.plugins.dynamicresources.state import Allocated, PodDevices
+from scheduler.plugins.dynamicresources.state import Agreed, Allocated, PodDevices
 from scheduler.state.change import Change
 from scheduler.state.resources import counted, pod_requests
 
@@ -89,6 +96,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         timeout_s = seconds(args.binding_timeout)
         self._filtering = Filtering(self._catalog, self._outcomes, timeout_s)
         self._pre_binding = PreBinding(self._catalog, handle, timeout_s)
+        self._joint = Joint(
+            self._catalog, self._outcomes, self._filtering, self._wanted, self._grant
+        )
         self.key_follows = (self._classes,)
         self._serving = (-1, class_of({}))
 
@@ -127,7 +137,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return SKIP
         for claim in devices.unallocated:
             pending = self._catalog.pending(claim)
-            if pending is not None and pending.pod != pod.metadata.uid:
+            if pending is not None and pod.metadata.uid not in pending.pods:
                 text = f"resource claim {claim.key} is in the process of being allocated"
                 return unresolvable(text)
             fault_text = self._fault(claim)
@@ -172,6 +182,14 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if devices is None:
             return nodes.constant(0)
         return self._filtering.scores(cycle, nodes, devices)
+
+    def likes(self, cycle: Cycle, nodes: Nodes, crowd: Crowd, devices: PodDevices) -> Likes:
+        """Return how many pods with such claims each row has devices for."""
+        return self._joint.likes(cycle, nodes, crowd, devices)
+
+    def together(self, parties: Sequence[Party]) -> Discord | None:
+        """Choose devices for all these pods of a group, each on its node."""
+        return self._joint.together(parties)
 
     def reserve(self, cycle: Cycle, node: str, devices: PodDevices | None) -> Status | None:
         """Set devices aside for the pod's claims."""
@@ -233,30 +251,49 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def _reserve(self, cycle: Cycle, node: str, devices: PodDevices) -> Status | None:
         """Find the devices again, on the node alone, and set them aside."""
-        pod = cycle.pod
-        group = self._group_of(pod, node, devices)
-        if group is None or not group.specs:
-            return None
-        kind = self._filtering.kind_of(group)
-        found = self._outcomes.search(kind, group.names, node)
-        if found is None:
-            return unresolvable(NO_DEVICES)
-        claims = list(devices.unallocated)
-        if group.extended is not None:
-            claims.append(_to_be_made(pod, group.extended.spec))
-        for place, claim in enumerate(claims):
-            allocation = allocation_of(
-                claim.spec,
-                kind.plan.claims[place],
-                found[place],
-                node,
-                self._classes,
-                _share_ids(cycle, claim),
-            )
-            extended = group.extended if place == len(devices.unallocated) else None
-            self._catalog.reserve(claim, pod.metadata.uid, allocation.devices.results)
-            devices.allocated.append(Allocated(claim, allocation, extended))
+        agreed = devices.agreed
+        if agreed is None or agreed.node != node:
+            wanted = self._wanted(cycle, node, devices)
+            if not wanted:
+                return None
+            kind = self._outcomes.kind_of([one.claim.spec for one in wanted])
+            found = self._outcomes.search(kind, [one.claim.key for one in wanted], node)
+            if found is None:
+                return unresolvable(NO_DEVICES)
+            for place, one in enumerate(wanted):
+                one.allocation = self._grant(cycle, one.claim, kind, place, found[place], node)
+            agreed = Agreed(node, tuple(wanted))
+        for one in agreed.allocated:
+            results = one.allocation.devices.results
+            self._catalog.reserve(one.claim, cycle.pod.metadata.uid, results)
+            devices.allocated.append(one)
         return None
+
+    def _wanted(self, cycle: Cycle, node: str, devices: PodDevices) -> list[Allocated]:
+        """Return the pod's claims that are to be allocated on a node, without anything yet."""
+        group = self._group_of(cycle.pod, node, devices)
+        if group is None:
+            return []
+        wanted = [Allocated(claim, AllocationResult()) for claim in devices.unallocated]
+        if group.extended is not None:
+            made = _to_be_made(cycle.pod, group.extended.spec)
+            wanted.append(Allocated(made, AllocationResult(), group.extended))
+        return wanted
+
+    def _grant(
+        self,
+        cycle: Cycle,
+        claim: ResourceClaim,
+        kind: Kind,
+        place: int,
+        chosen: Sequence[Chosen],
+        node: str,
+    ) -> AllocationResult:
+        """Return what a claim, the one at `place` of its kind, gets by what was chosen for it."""
+        return allocation_of(
+            claim.spec, kind.plan.claims[place], chosen, node, self._classes,
+            _share_ids(cycle, claim),
+        )  # fmt: skip
 
     def _group_of(self, pod: Pod, node: str, devices: PodDevices) -> Group | None:
         row = devices.nodes.row(node)

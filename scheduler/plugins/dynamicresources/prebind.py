@@ -84,7 +84,7 @@ class PreBinding:
                     self._catalog.release(identity(written))
                     calls += writing.delete_calls(written)
             elif written is None and uid not in devices.doubtful:
-                self._catalog.release(uid)
+                self._catalog.release(uid, pod.metadata.uid)
             # What is written counts until the watch shows it, and after.
         for claim in devices.claims:
             written = devices.written.get(identity(claim), claim)

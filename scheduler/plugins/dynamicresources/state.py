@@ -18,17 +18,26 @@ class Allocated(msgspec.Struct):
     extended: ExtendedClaim | None = None
 
 
+class Agreed(msgspec.Struct, frozen=True):
+    """What a pod gets on a node, chosen together with what others of its group get."""
+
+    node: str
+    allocated: tuple[Allocated, ...]
+
+
 class PodDevices:
     """The claims of a pod, and what was decided about them.
 
     `claims` are those of its spec. `served` are its extended resources that device classes serve where
     nodes do not, `leftover` the claim for them that an earlier attempt made. `unavailable` are places
-    of claims that some node was refused for; `allocated` is decided at reserve, `written` are claims as
+    of claims that some node was refused for; `agreed` is chosen beforehand for a pod of a group,
+    `allocated` is decided at reserve, `written` are claims as
     pre-bind has written them (by the uid they were decided under), `doubtful` those of which nobody
     knows.
     """
 
     __slots__ = (
+        "agreed",
         "allocated",
         "claims",
         "doubtful",
@@ -51,6 +60,7 @@ class PodDevices:
         self.served = served
         self.leftover = leftover
         self.unavailable: set[int] = set()
+        self.agreed: Agreed | None = None
         self.allocated: list[Allocated] = []
         self.written: dict[str, ResourceClaim] = {}
         self.doubtful: set[str] = set()

@@ -170,6 +170,8 @@ def _write_once(claim: ResourceClaim, allocation: AllocationResult | None, pod: 
         raise WriteError(f"claim {key} got deleted in the meantime")
     doing = f"add reservation to claim {key}: "
     status: dict[str, Any] = {}
+    if allocation is not None and _has_got(claim, allocation):
+        allocation = None  # by another pod of the group that shares the claim
     if allocation is not None:
         if claim.status.allocation is not None:
             raise WriteError(f"claim {key} got allocated elsewhere in the meantime")
@@ -254,7 +256,12 @@ def _is_done(claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod
     got = claim.status.allocation
     if got is None or not is_reserved_for(pod, claim):
         return False
-    return allocation is None or got.devices.results == allocation.devices.results
+    return allocation is None or _has_got(claim, allocation)
+
+
+def _has_got(claim: ResourceClaim, allocation: AllocationResult) -> bool:
+    got = claim.status.allocation
+    return got is not None and got.devices.results == allocation.devices.results
 
 
 def _patch(

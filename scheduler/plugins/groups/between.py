@@ -6,13 +6,13 @@ is asked of the filters when an answer is tried. Pure; called for each question 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn
+from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement
 from scheduler.objects.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
@@ -46,6 +46,15 @@ def members(
             sets = tuple(sets_by_label(nodes, rows, term.topology_key).values())
             found.append(Domains(f"affinity by {term.topology_key}", sets, single=True, only=True))
     return tuple(found)
+
+
+def within(reach: IntColumn, rows: Sequence[int]) -> tuple[Domains, ...]:
+    """Return the rule that all members are where something that they share can be used."""
+    sets: dict[int, list[int]] = defaultdict(list)
+    for leaf, row in enumerate(rows):
+        sets[int(reach[row])].append(leaf)
+    sets.pop(-1, None)
+    return (Domains("shared claims", tuple(map(tuple, sets.values())), single=True, only=True),)
 
 
 def spread(

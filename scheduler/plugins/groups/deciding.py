@@ -23,7 +23,6 @@ from scheduler.framework.groups import (
 )
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
-from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import between, eviction, mixing, past, planning, topology
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.conflicts import conflicts
@@ -37,7 +36,7 @@ from scheduler.plugins.groups.task import Steps, Task, solution_of
 from scheduler.plugins.groups.thinning import LeafRows
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Limits
-from scheduler.solver.mixed import MixedAnswer
+from scheduler.solver.kinds import MixedAnswer
 from scheduler.solver.questions import Evict, Place, Solution
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
@@ -94,12 +93,8 @@ class Decider:
         except ObjectError as error:
             self.hold(key, error.message)
             return unresolvable(f"the group {name} is held: {error.message}")
-        each = room.fits_each() if spec.has_classes else ()
-        members = mixing.kinds(each, requests)
+        members = mixing.members(room, spec, requests)
         unlike = "" if spec.has_classes else planning.unlike(room.members, requests)
-        if len(members) > 1 and (level := mixing.obstacle(spec, tree)):
-            unlike = planning.unlike(room.members, requests)
-            unlike += f"; the rule for {level} is for members that are alike" if unlike else ""
         if unlike:
             self.hold(key, unlike)
             return unresolvable(f"the group {name} is held: {unlike}")
@@ -156,7 +151,7 @@ class Decider:
         for attempt in range(ROUNDS):
             fits = room.fits(asked)
             slots = fits.slots if most is None else np.minimum(fits.slots, most)
-            site = self._site(task, slots, may_be_thin=may_be_thin)
+            site = self._site(task, slots, fits.reach, may_be_thin=may_be_thin)
             if not site.instance.leaves:
                 text = topology.nowhere(task.tree, room.nodes, fits.rows) or fits.message
                 return unschedulable(f"the group {task.name} does not fit: {text}")
@@ -185,28 +180,34 @@ class Decider:
         text = f"the rules between its members do not hold: {why}"
         return unschedulable(f"the group {task.name} does not fit: {text}")
 
-    def _site(self, task: Task, slots: IntColumn, *, may_be_thin: bool) -> planning.Site:
+    def _site(
+        self, task: Task, slots: IntColumn, reach: IntColumn | None, *, may_be_thin: bool
+    ) -> planning.Site:
         """Return what is asked about: in a large tree only the leaves that the group can use."""
         standing, nodes, count = task.standing, task.room.nodes, len(task.room.members)
         # Any number is a placement that brings the group to its minimum, or one more beyond it.
         minimum = max(task.spec.size, len(standing) + 1) if task.spec.is_minimum else 0
         among = None
-        if may_be_thin:
+        if may_be_thin and reach is None:
             on_them = nodes.rows_named(one.node for one in standing)
             most = count + len(standing)
             among = self._leaf_rows.useful(task.tree, nodes, slots, on_them, most)
         found = planning.site(
             task.spec, task.tree, nodes, slots, standing, count, minimum, among=among
         )
-        return self._with_rules(found, task)
+        return self._with_rules(found, task, reach)
 
-    def _with_rules(self, found: planning.Site, task: Task) -> planning.Site:
+    def _with_rules(
+        self, found: planning.Site, task: Task, reach: IntColumn | None = None
+    ) -> planning.Site:
         """Return the site with the rules that the members' own specs make for one another."""
         pod, nodes = task.room.members[0], task.room.nodes
         there = set(found.names)
         held = {one.pod.metadata.uid for one in task.standing if one.node in there}
         domains = between.members(pod, nodes, found.rows, self._handle.pods)
         domains += between.spread(pod, nodes, found.rows, self._handle.pods, held)
+        if reach is not None:
+            domains += between.within(reach, found.rows)
         instance = msgspec.structs.replace(found.instance, domains=domains)
         return msgspec.structs.replace(found, instance=instance)
 
@@ -256,7 +257,8 @@ class Decider:
     def _remember_mixed(self, key: str, mixed: MixedAnswer) -> None:
         record = self._records[key]
         record.solver_s, record.optimal = mixed.seconds, mixed.optimal
-        record.objective = record.bound = ()
+        record.objective = tuple(stage.value for stage in mixed.stages)
+        record.bound = tuple(stage.bound for stage in mixed.stages)
 
     def _may_evict(self, task: Task, record: Record) -> bool:
         """Whether members may evict: not while the last victims are leaving, not with policy Never.
@@ -373,20 +375,12 @@ class Decider:
 
     def _lower(self, task: Task) -> list[tuple[str, int, tuple[Placed, ...]]]:
         """Return who may be evicted for a group."""
-        priority = _priority(task.spec, task.room.members)
+        priority = eviction.priority_of(task.spec, task.room.members)
         return eviction.lower(self._handle.pods, priority, self._described.unit_of, own=task.key)
 
     def _is_placed(self, victim: Placed) -> bool:
         now = self._handle.pods.get(victim.pod.metadata.uid)
         return now is not None and now.node == victim.node
-
-
-def _priority(spec: GroupSpec, members: Sequence[Pod]) -> int:
-    """Return a group's effective priority: never above that of its members, unless it was admitted."""
-    if spec.counts_alone and spec.priority is not None:
-        return spec.priority
-    lowest = min(pod.priority for pod in members)
-    return lowest if spec.priority is None else min(spec.priority, lowest)
 
 
 def _refusal(name: str, fits: Fits, solution: Solution, *, tried: bool) -> str:

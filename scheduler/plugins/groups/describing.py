@@ -16,6 +16,8 @@ from scheduler.base.errors import ObjectError
 from scheduler.framework.groups import GroupEvent
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
+from scheduler.plugins import deviceattributes
+from scheduler.plugins.deviceattributes import SLICE
 from scheduler.plugins.groups import topology
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.members import GroupMembers
@@ -43,7 +45,8 @@ class Descriptions:
         self._last_good: Topology | None = None
         self._topology_fault = ""
         self._unsaid: list[tuple[str, str, Any]] = []  # reason, note, ConfigMap
-        self._labelled: dict[tuple[str, ...], tuple[int, Topology]] = {}
+        self._labelled: dict[tuple[str, ...], tuple[tuple[int, int], Topology]] = {}
+        self._slices = handle.objects(SLICE)
 
     def group(self, key: str) -> GroupSpec | None:
         """Return what a group asks for, None without an object; ObjectError says what is wrong."""
@@ -171,23 +174,33 @@ class Descriptions:
     def _by_labels(
         self, nodes: Nodes, labels: Sequence[str], levels: tuple[str, ...], source: str
     ) -> Topology:
-        """Return the tree that labels of the nodes make: the same one until a node changes."""
-        mark = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
+        """Return the tree that labels of the nodes make: the same one until a node changes.
+
+        What no node has as a label may be an attribute of the devices.
+        """
+        marked = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
+        mark = (marked, self._slices.version)
         known = self._labelled.get(levels)
-        if known is not None and known[0] == mark >= 0:
+        if known is not None and known[0] == mark and marked >= 0:
             return known[1]
-        columns = [(nodes.label_ids(label), nodes.label_values(label)) for label in labels]
+        columns = [self._values(nodes, label) for label in labels]
         leaves = []
-        for row, name in _named(nodes):
-            ids = [int(column[row]) for column, _ in columns]
-            if min(ids) >= 0:
-                path = tuple(values[i] for i, (_, values) in zip(ids, columns, strict=True))
-                leaves.append((path, name))
+        for _, name in _named(nodes):
+            if all(name in column for column in columns):
+                leaves.append((tuple(column[name] for column in columns), name))
         made = Topology(topology.DEFAULT_TREE, source, levels, tuple(sorted(leaves)))
         if len(self._labelled) >= MOST_TREES:  # anybody may name a label
             self._labelled.clear()
         self._labelled[levels] = (mark, made)
         return made
+
+    def _values(self, nodes: Nodes, label: str) -> dict[str, str]:
+        """Return the value of a label by node, or of an attribute of the nodes' devices."""
+        ids, values = nodes.label_ids(label), nodes.label_values(label)
+        found = {name: values[ids[row]] for row, name in _named(nodes) if ids[row] >= 0}
+        if found or "/" not in label:
+            return found
+        return deviceattributes.values_by_node(self._slices, label)
 
 
 def _identity(obj: Any) -> tuple[str, str, str, str]:

@@ -15,11 +15,13 @@ from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.plugins.groups import eviction, mixing
 from scheduler.plugins.groups.task import Task
 from scheduler.solver.instance import Budget, Limits
-from scheduler.solver.mixed import MixedAnswer, MixedPreemption
+from scheduler.solver.kinds import MixedAnswer, MixedPreemption
 from scheduler.solver.questions import EvictMixed, PlaceMixed, Solution
 from scheduler.state.podindex import Placed
 
 ROUNDS = 8
+# What cannot be together is learnt one combination at a time, each for all nodes in a like situation.
+MOST_CROWDS = 64
 Candidates = Sequence[tuple[str, int, tuple[Placed, ...]]]
 Victims = tuple[tuple[Placed, ...], dict[str, str]]
 
@@ -43,8 +45,10 @@ class Mixer:
     ) -> Generator[SolverCall, CallResult, Outcome]:
         """Place as many members as fit, at least those that are needed, or say why not."""
         why = ""
-        for attempt in range(ROUNDS):
-            found = self._site(task)
+        crowds: list[mixing.Together] = []
+        attempt = 0
+        while attempt - len(crowds) < ROUNDS and len(crowds) < MOST_CROWDS:
+            found = self._site(task, crowds)
             if not found.names:
                 return unschedulable(f"the group {task.name} does not fit: {self._nowhere(task)}")
             question = PlaceMixed(found.group, limits)
@@ -61,7 +65,11 @@ class Mixer:
             misfit = task.room.hold(nodes)
             if misfit is None:
                 return task.plan(nodes)
-            mixing.learn(task.kinds, nodes, task.room.nodes, misfit)
+            if misfit.crowd:
+                crowds.append(mixing.crowd(task.kinds, misfit))
+            else:
+                mixing.learn(task.kinds, nodes, task.room.nodes, misfit)
+            attempt += 1
             why = f"{misfit.reason} on {misfit.node}"
         text = f"the rules between its members do not hold: {why}"
         return unschedulable(f"the group {task.name} does not fit: {text}")
@@ -99,10 +107,12 @@ class Mixer:
         chosen = eviction.chosen(problem.candidates, pods, mixed.evicted)
         return chosen, mixing.assign(found, task.kinds, mixed.counts)
 
-    def _site(self, task: Task) -> mixing.MixedSite:
+    def _site(self, task: Task, crowds: Sequence[mixing.Together]) -> mixing.MixedSite:
         least = task.least or len(task.room.members)
         nodes = task.room.nodes
-        return mixing.site(task.spec, task.tree, nodes, task.kinds, task.standing, least)
+        return mixing.site(
+            task.spec, task.tree, nodes, task.kinds, task.standing, least, crowds=crowds
+        )
 
     def _mixed(self, answer: CallResult) -> MixedAnswer | None:
         solution = self._read(answer)

@@ -7,20 +7,22 @@ kinds. What these do not say is asked of the filters when an answer is tried. Re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import IntColumn
-from scheduler.framework.groups import Fits, Misfit
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.groups import Fits, GroupRoom, Misfit
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import ContainerPort, Pod
 from scheduler.plugins.groups.between import sets_by_label, term_selects
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.placement import in_order
+from scheduler.plugins.groups.planning import rule
 from scheduler.plugins.groups.topology import Topology
-from scheduler.solver.mixed import Apart, Kind, Mixed
+from scheduler.solver.instance import Level, Rule
+from scheduler.solver.kinds import Apart, Crowd, Kind, Mixed
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS, Amounts
 from scheduler.state.shapes import host_ports
@@ -29,13 +31,25 @@ PORT = "host port "
 
 
 class Alike(msgspec.Struct):
-    """Members of one kind; `slots` is how many of them each row takes, and may be lowered."""
+    """Members of one kind; `slots` is how many of them each row takes, and may be lowered.
+
+    `kind` and `reach` are those of `Fits`.
+    """
 
     pods: tuple[Pod, ...]
     request: Amounts
     slots: IntColumn
     evictable: IntColumn
     message: str
+    kind: Hashable = ()
+    reach: IntColumn | None = None
+
+
+class Together(msgspec.Struct, frozen=True):
+    """So many members of each kind do not fit on a node together, on any of `rows`."""
+
+    counts: tuple[int, ...]
+    rows: BoolColumn
 
 
 class MixedSite(msgspec.Struct, frozen=True):
@@ -45,6 +59,12 @@ class MixedSite(msgspec.Struct, frozen=True):
     resources: tuple[str, ...]
     rows: tuple[int, ...]
     names: tuple[str, ...]
+
+
+def members(room: GroupRoom, spec: GroupSpec, requests: Mapping[str, Amounts]) -> list[Alike]:
+    """Return the members by kind, none where all are taken for alike: without claims that may differ."""
+    claiming = any(pod.spec.resource_claims for pod in room.members)
+    return kinds(room.fits_each(), requests) if spec.has_classes or claiming else []
 
 
 def kinds(
@@ -58,7 +78,9 @@ def kinds(
         same = next((one for one in found if _is_same(one, request, pods[0], fits)), None)
         if same is None:
             message = fits.message
-            found.append(Alike(tuple(pods), request, fits.slots, evictable, message))
+            found.append(
+                Alike(tuple(pods), request, fits.slots, evictable, message, fits.kind, fits.reach)
+            )
         else:
             same.pods += tuple(pods)
             same.evictable = np.where(fits.evictable, len(same.pods), 0)
@@ -79,6 +101,7 @@ def asked(pod: Pod, requests: Mapping[str, Amounts]) -> Amounts:
 def _is_same(one: Alike, request: Amounts, pod: Pod, fits: Fits) -> bool:
     return (
         one.request == request
+        and one.kind == fits.kind
         and np.array_equal(one.slots, fits.slots)
         and np.array_equal(one.evictable > 0, fits.evictable)
         and not _terms(pod)
@@ -95,27 +118,27 @@ def site(
     least: int,
     *,
     evicting: bool = False,
+    crowds: Sequence[Together] = (),
 ) -> MixedSite:
     """Return the problem of placing at least `least` of these members.
 
     `evicting` asks where they could be if others went: of those that cannot ever, filters have said so.
     """
     resources = tuple(sorted({name for one in members for name in one.request}))
-    depth = len(spec.constraints)  # `obstacle` has made sure that these are the topmost levels
-    held = {placed.node for placed in standing}
-    leaves = [
-        (path, name, row) for path, name in tree.leaves if (row := nodes.row(name)) is not None
-    ]
-    units: dict[tuple[str, ...], int] = {}
-    inside = {(*path, name)[:depth] for path, name, _ in leaves if name in held}
-    free, numbers, rows, names = [], [], [], []
+    held: dict[str, int] = {}
+    for placed in standing:
+        held[placed.node] = held.get(placed.node, 0) + 1
+    paths, free, rows, names = [], [], [], []
+    reach = None if any(one.reach is None for one in members) else members[0].reach
     columns = {r: nodes.allocatable(r) - nodes.requested(r) for r in resources if PORT not in r}
     room = [one.evictable if evicting else one.slots for one in members]
-    for path, name, row in leaves:
-        unit = (*path, name)[:depth]
-        if (depth and inside and unit not in inside) or not any(one[row] > 0 for one in room):
+    for path, name in tree.leaves:
+        row = nodes.row(name)
+        if row is None or (name not in held and not any(one[row] > 0 for one in room)):
             continue
-        numbers.append(units.setdefault(unit, len(units)))
+        # Who shares something goes where it can be used in common: a level above all others.
+        above = () if reach is None else (f"{int(reach[row])}",)
+        paths.append((*above, *path, name))
         free.append(tuple(int(columns[r][row]) if r in columns else 1 for r in resources))
         rows.append(row)
         names.append(name)
@@ -127,23 +150,26 @@ def site(
         )
         for one, slots in zip(members, room, strict=True)
     )
+    levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
+    there = tuple(held.get(name, 0) for name in names)
     apart = _apart(members, nodes, rows)
-    mixed = Mixed(found, tuple(free), tuple(numbers), least, apart)
+    crowded = tuple(
+        Crowd(tuple(at for at, row in enumerate(rows) if one.rows[row]), one.counts)
+        for one in crowds
+    )
+    if reach is not None:
+        levels = (Level("shared claims", Rule("pack", hard=True)), *levels)
+    mixed = Mixed(
+        found,
+        tuple(free),
+        levels,
+        tuple(paths),
+        least,
+        apart,
+        there if any(there) else (),
+        crowded,
+    )
     return MixedSite(mixed, resources, tuple(rows), tuple(names))
-
-
-def obstacle(spec: GroupSpec, tree: Topology) -> str:
-    """Return a rule of a group that only like members can have, or an empty text.
-
-    Hard packs of the topmost levels are no obstacle: all members are in one unit then.
-    """
-    for level, rule in spec.constraints.items():
-        is_hard_pack = rule.hard and rule.type == "pack"
-        numbers = rule.min or rule.max or rule.partitions or rule.factor > 1
-        above = tree.levels[: tree.levels.index(level)]
-        if numbers or not is_hard_pack or any(one not in spec.constraints for one in above):
-            return level
-    return ""
 
 
 def assign(
@@ -156,6 +182,14 @@ def assign(
         uids = (pod.metadata.uid for pod in in_order(one.pods))
         nodes |= dict(zip(uids, free, strict=False))
     return nodes
+
+
+def crowd(members: Sequence[Alike], misfit: Misfit) -> Together:
+    """Return what a misfit says of members that cannot be on one node together."""
+    uids = {pod.metadata.uid for pod in misfit.crowd}
+    counts = tuple(sum(pod.metadata.uid in uids for pod in one.pods) for one in members)
+    assert misfit.rows is not None  # noqa: S101 - a crowd comes with its rows
+    return Together(counts, misfit.rows)
 
 
 def learn(members: Sequence[Alike], nodes: Mapping[str, str], live: Nodes, misfit: Misfit) -> None:

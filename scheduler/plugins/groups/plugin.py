@@ -27,6 +27,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
+from scheduler.plugins.deviceattributes import SLICE
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.deciding import Decider
 from scheduler.plugins.groups.describing import TOPOLOGY_KIND, Descriptions
@@ -40,7 +41,13 @@ from scheduler.plugins.groups.topology import Topology
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
 from scheduler.state.change import Change
 
-ROUNDS = 8
+CLAIM = "ResourceClaim"
+
+
+def _is_freed(change: Change) -> bool:
+    """Whether a claim gives its devices back, so that others may have them."""
+    had = change.old is not None and change.old.status.allocation is not None
+    return had and (change.new is None or change.new.status.allocation is None)
 
 
 class _Answer:
@@ -70,6 +77,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         "self.labels",
         *sources.KINDS,
         TOPOLOGY_KIND,
+        CLAIM,
+        SLICE,
+        "DeviceClass",
     )
 
     def __init__(self, args: ClusterTopologyPlacementGroupArgs, handle: Handle) -> None:
@@ -146,6 +156,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return sources.is_news(change.kind, change.old, change.new, pod.metadata.namespace)
         if change.kind == "Pod" and change.old is not None and group_of(change.old) == key:
             return True
+        if change.kind == CLAIM and not _is_freed(change):
+            return False
         record = self._records.get(key)
         return (
             change.kind == TOPOLOGY_KIND

@@ -2,6 +2,7 @@
 
 from tests.differential.case import Case
 from tests.differential.kinds import Manifest
+from tests.differential.making.devices import Devices
 from tests.differential.making.nodes import node
 from tests.differential.making.owners import budgets, own, owners
 from tests.differential.making.pods import pod
@@ -21,6 +22,7 @@ FAMILIES = {
     "owners": 0.25,
     "priority": 0.4,
     "volumes": 0.25,
+    "devices": 0.2,
     "features": 0.1,
     "odd": 0.1,
 }
@@ -35,6 +37,7 @@ def make_case(seed: str, families: dict[str, float], profiles: list[str]) -> Cas
     names = [one["metadata"]["name"] for one in nodes]
     controllers = owners(dice, chosen)
     storage = Storage(dice, names) if "volumes" in chosen else None
+    devices = Devices(dice, nodes) if "devices" in chosen else None
     existing = [
         _existing(dice, f"e{number}", names, chosen, storage)
         for number in range(_pod_count(dice, len(nodes), chosen))
@@ -47,13 +50,16 @@ def make_case(seed: str, families: dict[str, float], profiles: list[str]) -> Cas
         own(dice, one, controllers)
         if storage is not None:
             storage.add_volumes(one)
+        if devices is not None:
+            devices.add_claims(one)
         if dice.chance(0.02):
             one["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
         elif names and dice.chance(0.06):
             one["status"] = {"nominatedNodeName": dice.choice((*names, "gone"))}
         pods.append(one)
     stored = storage.objects() if storage is not None else []
-    others = [*controllers, *budgets(dice, chosen), *stored]
+    claimed = devices.objects() if devices is not None else []
+    others = [*controllers, *budgets(dice, chosen), *stored, *claimed]
     return Case(seed, sorted(chosen), [*nodes, *others, *existing], pods)
 
 

@@ -13,13 +13,14 @@ REGION = "topology.kubernetes.io/region"
 ZONES = ("eu-w1-a", "eu-w1-b", "eu-w2-a")
 REGIONS = ("eu-w1", "eu-w2")
 NAMESPACES: dict[str, dict[str, str]] = {
-    "red": {"team": "one", "env": "prod"},
+    "red": {"team": "one", "env": "prod", "resource.kubernetes.io/admin-access": "true"},
     "blue": {"team": "one", "env": "dev"},
     "green": {"team": "two"},
     "plain": {},
 }
 LABELS = {"app": ("a", "b", "c"), "tier": ("x", "y"), "rev": ("1", "2")}
 GPU = "example.com/gpu"
+FPGA = "example.com/fpga"
 CPUS = ("0", "50m", "100m", "100m", "200m", "250m", "500m", "1", "1500m", "2")
 MEMORIES = ("0", "64Mi", "100M", "200Mi", "200Mi", "512Mi", "1Gi", "1500M", "2Gi")
 

@@ -175,3 +175,53 @@ def test_nodes_right_under_one_parent_are_two_units():
     )
 
     assert {"n0", "n1"} == set(results(done).values())
+
+
+def ranks_of(rules, head_cpu="3"):
+    """Return a PodGroup with rules for levels, a large head and three small workers."""
+    pod_group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": "g",
+            "namespace": "default",
+            "annotations": {"sakkara.group/constraints": json.dumps(rules)},
+        },
+        "spec": {"minMember": 4},
+    }
+    return [pod_group, member("head", "g", cpu=head_cpu), *members("g", 3)]
+
+
+RACKS_OF_UNEQUAL_NODES = {"r0": {"a": 3, "b": 2}, "r1": {"c": 3, "d": 3}, "r2": {"e": 1, "f": 1}}
+
+
+@pytest.mark.parametrize(
+    ("rules", "racks", "nodes"),
+    [
+        ({"rack": {"type": "pack"}}, {"r1": 4}, [1, 3]),
+        ({"rack": {"type": "spread", "partitions": 2}}, {"r0": 2, "r1": 2}, [1, 1, 2]),
+        ({"rack": {"type": "spread", "min": 1, "max": 2}}, {"r0": 1, "r1": 1, "r2": 2}, None),
+        ({"node": {"type": "spread", "hard": True}}, {"r0": 2, "r1": 2}, [1, 1, 1, 1]),
+    ],
+)
+def test_rules_for_levels_hold_for_unlike_members_together(rules, racks, nodes):
+    """What a level wants counts pods, whatever they ask for; the answer is proven, stage by stage."""
+    done = place(*tree(RACKS_OF_UNEQUAL_NODES), *ranks_of(rules))
+
+    assert 4 == done.summary.scheduled
+    assert report(done).optimal
+    assert report(done).objective == report(done).bound != ()
+    where = report(done).placement["root"]
+    found = {rack: sum(map(len, below.values())) for rack, below in where.items()}
+    assert sorted(racks.values()) == sorted(found.values())
+    if nodes is not None:
+        assert nodes == sorted(len(pods) for below in where.values() for pods in below.values())
+
+
+def test_unlike_members_that_a_rule_keeps_from_fitting_wait():
+    """The head alone fills a node of every rack with room for it: nobody starts."""
+    rules = {"rack": {"type": "pack", "hard": True}}
+    done = place(*tree({"r0": {"a": 3, "b": 2}, "r1": {"c": 3}}), *ranks_of(rules))
+
+    assert 0 == done.summary.scheduled
+    assert "no 4 of its 4 unlike members fit together" in done.pods[0].message

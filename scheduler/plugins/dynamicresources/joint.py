@@ -1,0 +1,238 @@
+"""Devices for several pods of a group at once: how many like pods a node serves, and one common choice.
+
+What the pods of one node claim is searched for as if one pod claimed it all, so a device that one of them
+could do without is left to the one that cannot. Nodes that share devices are settled one after the
+other; one that comes too late is settled first in the next try. Nothing is booked when it returns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.together import Crowd, Discord, Likes, Party
+from scheduler.objects.claims import AllocationResult, ResourceClaim
+from scheduler.objects.pod import Pod
+from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
+from scheduler.plugins.dynamicresources.filtering import NO_DEVICES, Filtering, Group, groups_of
+from scheduler.plugins.dynamicresources.outcomes import FITS, Kind, Outcomes
+from scheduler.plugins.dynamicresources.podclaims import identity
+from scheduler.plugins.dynamicresources.search import Chosen, SearchError
+from scheduler.plugins.dynamicresources.state import Agreed, Allocated, PodDevices
+from scheduler.plugins.nodeselection import any_of
+
+# How often nodes that share devices are tried in another order.
+MOST_ORDERS: Final = 8
+
+# Claims of a pod on a node that are to be allocated, in order; and what a claim of a kind gets.
+Wanted = Callable[[Cycle, str, PodDevices], list[Allocated]]
+Granting = Callable[[Cycle, ResourceClaim, Kind, int, Sequence[Chosen], str], AllocationResult]
+
+
+class Joint:
+    """Answers about several pods; `wanted` and `grant` are the plugin's own ways for one pod."""
+
+    def __init__(
+        self,
+        catalog: DeviceCatalog,
+        outcomes: Outcomes,
+        filtering: Filtering,
+        wanted: Wanted,
+        grant: Granting,
+    ) -> None:
+        self._catalog = catalog
+        self._outcomes = outcomes
+        self._filtering = filtering
+        self._wanted = wanted
+        self._grant = grant
+
+    def likes(self, cycle: Cycle, nodes: Nodes, crowd: Crowd, devices: PodDevices) -> Likes:
+        """Return how many pods with such claims each feasible row has devices for.
+
+        Claims that other members name as well are had once for all of them.
+        """
+        most = crowd.most
+        slots = np.full(nodes.size, most, dtype=np.int64)
+        others = _named_by_others(cycle.pod, crowd.members)
+        own = [claim.metadata.name not in others for claim in devices.unallocated]
+        for group in groups_of(cycle.pod, nodes, devices):
+            # The claim for extended resources is made for the pod.
+            mine = [*own, True] if group.extended is not None else own
+            if any(mine):
+                slots[group.rows] = self._number(nodes, group, mine, most)[group.rows]
+        shared = [c for c, is_own in zip(devices.unallocated, own, strict=True) if not is_own]
+        kind = (
+            tuple(msgspec.json.encode(claim.spec) for claim in devices.unallocated),
+            tuple(identity(claim) for claim in shared),
+            tuple(sorted(devices.served)),
+        )
+        return Likes(slots, kind, self._reach(nodes, shared) if shared else None)
+
+    def together(self, parties: Sequence[Party]) -> Discord | None:
+        """Choose devices for all these pods, or return some that cannot be on their node together."""
+        by_node: dict[str, list[Party]] = defaultdict(list)
+        for party in parties:
+            by_node[party.node].append(party)
+        order = list(by_node)
+        failed = ""
+        for _ in range(MOST_ORDERS):
+            found = _Try(self._catalog, self._outcomes, self._wanted, self._grant)
+            late = found.run(order, by_node)
+            if late is None:
+                return None
+            if order[0] == late:
+                return self._discord(by_node[late], is_alone=True)
+            failed = late
+            order.remove(failed)
+            order.insert(0, failed)
+        return self._discord(by_node[failed], is_alone=False)
+
+    def _discord(self, parties: Sequence[Party], *, is_alone: bool) -> Discord:
+        first = parties[0]
+        nodes: Nodes = first.state.nodes
+        row = nodes.row(first.node)
+        rows = np.zeros(nodes.size, dtype=np.bool_)
+        if row is not None:
+            rows[row] = True
+            if is_alone:
+                column = self._catalog.situations()[: nodes.size]
+                rows |= column == column[row]
+        return Discord(tuple(one.cycle.pod for one in parties), first.node, NO_DEVICES, rows)
+
+    def _number(self, nodes: Nodes, group: Group, own: Sequence[bool], most: int) -> IntColumn:
+        """Return by row how many times the pod's own claims can be had, shared ones once."""
+        slots = np.zeros(nodes.size, dtype=np.int64)
+        left = nodes.feasible & group.rows
+        column = self._filtering.situations(nodes)
+        specs, names = list(group.specs), list(group.names)
+        for number in range(1, most + 1):
+            if number > 1:
+                specs += [one for one, mine in zip(group.specs, own, strict=True) if mine]
+                names += [one for one, mine in zip(group.names, own, strict=True) if mine]
+            kind = self._outcomes.kind_of(specs)
+            found = self._outcomes.on(kind, names, left, nodes.name, column)
+            left = left & (found.outcomes == FITS)
+            if not left.any():
+                break
+            slots[left] = number
+        return slots
+
+    def _reach(self, nodes: Nodes, shared: Sequence[ResourceClaim]) -> IntColumn:
+        """Return by row a number that is equal where devices for shared claims can be used in common."""
+        numbers: dict[object, int] = {}
+        by_situation: dict[int, object] = {}
+        reach = np.full(nodes.size, -1, dtype=np.int64)
+        column = self._filtering.situations(nodes)
+        kind = self._outcomes.kind_of([claim.spec for claim in shared])
+        names = [claim.key for claim in shared]
+        for row in np.flatnonzero(nodes.feasible).tolist():
+            situation = int(column[row])
+            if situation not in by_situation:
+                by_situation[situation] = self._place(kind, names, nodes.name(row))
+            place = by_situation[situation]
+            key = ("node", row) if place is None else place
+            reach[row] = numbers.setdefault(key, len(numbers))
+        return reach
+
+    def _place(self, kind: Kind, names: Sequence[str], node: str) -> object:
+        """Return what the nodes are called that can use the devices found on one; None: it alone."""
+        try:
+            found = self._outcomes.search(kind, names, node) or []
+        except SearchError:
+            return None
+        slots = [one.slot for chosen in found for one in chosen]
+        if any(slot.node_name or slot.device.binds_to_node for slot in slots):
+            return None
+        return tuple(sorted(msgspec.json.encode(slot.node_selector) for slot in slots))
+
+
+class _Try:
+    """One try: nodes in some order, each with what those before it have left."""
+
+    def __init__(
+        self, catalog: DeviceCatalog, outcomes: Outcomes, wanted: Wanted, grant: Granting
+    ) -> None:
+        self._catalog = catalog
+        self._outcomes = outcomes
+        self._wanted = wanted
+        self._grant = grant
+        self._found: dict[str, Allocated] = {}
+        self._agreed: list[tuple[Party, tuple[str, ...]]] = []
+
+    def run(self, order: Iterable[str], by_node: dict[str, list[Party]]) -> str | None:
+        """Settle all nodes and tell the pods' states; return the first that cannot be, else None."""
+        kept = []
+        try:
+            for node in order:
+                kept += [
+                    (claim, self._catalog.pending(claim))
+                    for party in by_node[node]
+                    for claim in party.state.unallocated
+                ]
+                if not self._settled(node, by_node[node]):
+                    return node
+        finally:
+            for uid in self._found:
+                self._catalog.release(uid)
+            for claim, pending in kept:
+                if pending is not None:
+                    for pod in pending.pods:
+                        self._catalog.reserve(claim, pod, pending.results)
+        for party, uids in self._agreed:
+            party.state.agreed = Agreed(party.node, tuple(self._found[uid] for uid in uids))
+        return None
+
+    def _settled(self, node: str, parties: Sequence[Party]) -> bool:
+        """Choose for the pods of one node, and count their devices as in use; False if there is no way."""
+        open_ones: dict[str, tuple[Party, Allocated]] = {}
+        for party in parties:
+            wanted = self._wanted(party.cycle, node, party.state)
+            for one in wanted:
+                uid = identity(one.claim)
+                settled = self._found.get(uid)
+                if settled is None:
+                    open_ones.setdefault(uid, (party, one))
+                elif not _reaches(settled.allocation, party, node):
+                    return False
+            self._agreed.append((party, tuple(identity(one.claim) for one in wanted)))
+        if not open_ones:
+            return True
+        kind = self._outcomes.kind_of([one.claim.spec for _, one in open_ones.values()])
+        names = [one.claim.key for _, one in open_ones.values()]
+        try:
+            found = self._outcomes.search(kind, names, node)
+        except SearchError:
+            return False
+        if found is None:
+            return False
+        for place, (uid, (party, one)) in enumerate(open_ones.items()):
+            allocation = self._grant(party.cycle, one.claim, kind, place, found[place], node)
+            self._found[uid] = Allocated(one.claim, allocation, one.extended)
+            pod = party.cycle.pod.metadata.uid
+            self._catalog.reserve(one.claim, pod, allocation.devices.results)
+        return True
+
+
+def _named_by_others(pod: Pod, members: Iterable[Pod]) -> set[str]:
+    """Return those of the claims that a pod names which other members name as well."""
+    mine = {one.resource_claim_name for one in pod.spec.resource_claims} - {None}
+    return {
+        one.resource_claim_name
+        for other in (members if mine else ())
+        for one in other.spec.resource_claims
+        if other.metadata.uid != pod.metadata.uid and one.resource_claim_name in mine
+        if one.resource_claim_name is not None
+    }
+
+
+def _reaches(allocation: AllocationResult, party: Party, node: str) -> bool:
+    nodes: Nodes = party.state.nodes
+    row, terms = nodes.row(node), any_of(allocation.node_selector)
+    return terms is None or (row is not None and bool(terms.mask(nodes)[row]))

@@ -1,0 +1,157 @@
+"""A group of unlike members in plain records: kinds of pods, leaves with amounts, and the answer.
+
+The counterpart of scheduler.solver.instance for members that differ. Built by scheduler.plugins.groups,
+sent as JSON to the process that solves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from scheduler.solver.answer import Stage
+from scheduler.solver.instance import Budget, Candidate, Instance, Leaf, Level, Record
+from scheduler.solver.tree import Ints
+
+
+class Kind(Record, frozen=True):
+    """Like pods: how many there are, what each asks for, and how many of them a leaf takes at most."""
+
+    count: int
+    request: tuple[int, ...]
+    slots: tuple[int, ...]
+
+
+class Apart(Record, frozen=True):
+    """Two kinds that may not meet in any of `sets` (of leaves); of a kind and itself one pod may be there."""
+
+    sets: tuple[tuple[int, ...], ...]
+    first: int
+    second: int
+
+
+class Crowd(Record, frozen=True):
+    """Pods that cannot be on a leaf together, on none of `leaves`: so many of each kind, or more."""
+
+    leaves: tuple[int, ...]
+    counts: tuple[int, ...]
+
+
+class Mixed(Record, frozen=True):
+    """A group of several kinds; `free` is what each leaf has left of each resource.
+
+    `paths` are those of the leaves in the tree of `levels`; `held` counts the group's pods that stand
+    on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
+    """
+
+    kinds: tuple[Kind, ...]
+    free: tuple[tuple[int, ...], ...]
+    levels: tuple[Level, ...]
+    paths: tuple[tuple[str, ...], ...]
+    minimum: int
+    apart: tuple[Apart, ...] = ()
+    held: tuple[int, ...] = ()
+    crowds: tuple[Crowd, ...] = ()
+
+    @property
+    def wanted(self) -> int:
+        """Return how many pods there are to place."""
+        return sum(kind.count for kind in self.kinds)
+
+    def alike(self, *, is_emptied: bool = False) -> Instance:
+        """Return the group as if its pods were alike: its tree, rules and sizes, and more room than there is.
+
+        What breaks a rule of a level there breaks it here, and objectives are the same. When leaves may be
+        emptied, what is free does not limit them.
+        """
+        held = self.held or (0,) * len(self.paths)
+        room = self.room(is_emptied=is_emptied)
+        leaves = tuple(
+            Leaf(path, there + most, held=there)
+            for path, there, most in zip(self.paths, held, room.tolist(), strict=True)
+        )
+        size = self.wanted + sum(held)
+        least = sum(held) + max(1, self.minimum)
+        return Instance(self.levels, leaves, size, minimum=least if 0 < least < size else 0)
+
+    def room(self, *, is_emptied: bool = False) -> Ints:
+        """Return for each leaf a number of further pods that it cannot exceed."""
+        slots = np.array([kind.slots for kind in self.kinds], dtype=np.int64)
+        counts = np.array([kind.count for kind in self.kinds], dtype=np.int64)
+        requests = np.array([kind.request for kind in self.kinds], dtype=np.int64)
+        most = np.minimum(slots, counts[:, None]).sum(axis=0)
+        if is_emptied:
+            return np.asarray(most)
+        caps = np.minimum(slots, counts[:, None])
+        for column, request in zip(np.array(self.free, dtype=np.int64).T, requests.T, strict=True):
+            most = np.minimum(most, served(column, caps, request))
+        return np.asarray(most)
+
+    def part(self, leaves: Sequence[int]) -> Mixed:
+        """Return the group with these leaves alone."""
+        place = {leaf: at for at, leaf in enumerate(leaves)}
+        rules = []
+        for rule in self.apart:
+            inside = (tuple(place[leaf] for leaf in one if leaf in place) for one in rule.sets)
+            rules.append(Apart(tuple(one for one in inside if one), rule.first, rule.second))
+        crowds = (
+            Crowd(tuple(place[leaf] for leaf in one.leaves if leaf in place), one.counts)
+            for one in self.crowds
+        )
+        kinds = (
+            msgspec.structs.replace(kind, slots=tuple(kind.slots[leaf] for leaf in leaves))
+            for kind in self.kinds
+        )
+        return Mixed(
+            tuple(kinds),
+            tuple(self.free[leaf] for leaf in leaves),
+            self.levels,
+            tuple(self.paths[leaf] for leaf in leaves),
+            self.minimum,
+            tuple(rules),
+            tuple(self.held[leaf] for leaf in leaves) if self.held else (),
+            tuple(one for one in crowds if one.leaves),
+        )
+
+
+class MixedPreemption(Record, frozen=True):
+    """A group that does not fit, and who might make room for it; as in `Preemption`, with amounts."""
+
+    group: Mixed
+    candidates: tuple[Candidate, ...]
+    budgets: tuple[Budget, ...] = ()
+    forbid: bool = False
+
+
+class MixedAnswer(Record, frozen=True):
+    """How many pods of each kind go to each leaf, whom that evicts, and whether better is out of reach."""
+
+    outcome: Literal["placed", "infeasible", "unknown"]
+    counts: tuple[tuple[int, ...], ...] = ()
+    evicted: dict[int, int] = msgspec.field(default_factory=dict)
+    optimal: bool = False
+    seconds: float = 0.0
+    stages: tuple[Stage, ...] = ()
+
+    @property
+    def pods(self) -> int:
+        """Return how many pods are placed."""
+        return sum(map(sum, self.counts))
+
+
+def served(pool: Ints, caps: Ints, requests: Ints) -> Ints:
+    """Return how many pods amounts of one resource serve, the smallest requests first.
+
+    `pool` has the amounts (those below 0 serve nobody), `caps` by kind and amount how many pods there are
+    at most, `requests` what a pod of each kind asks for.
+    """
+    left, found = pool.clip(min=0), np.zeros_like(pool)
+    for number in np.argsort(requests, kind="stable").tolist():
+        request = int(requests[number])
+        taken = caps[number] if request == 0 else np.minimum(caps[number], left // request)
+        found += taken
+        left -= taken * request
+    return found

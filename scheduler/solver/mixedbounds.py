@@ -1,0 +1,86 @@
+"""What no placement of unlike members can be better than, stage by stage, told from amounts alone.
+
+For every number m of units: no m units hold more pods than the m largest amounts of any one resource
+allow when the smallest requests are served first. Sorted counts of a placement never exceed these
+prefix sums, so neither does what follows from them: how few units may do, and how large the sum of
+squares may be (majorization). Together with the bounds of scheduler.solver.objective these are tight in
+ordinary cases, and a descent that meets them needs no proof.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.solver import objective, tree
+from scheduler.solver.answer import NOTHING
+from scheduler.solver.kinds import Mixed, served
+from scheduler.solver.objective import Objective
+from scheduler.solver.tree import Ints, Tree
+
+
+def bounds(group: Mixed) -> list[int]:
+    """Return a lower limit of every stage, the most important first."""
+    made = tree.build(group.alike(), with_full=True)
+    most = _Most(group, made)
+    return [
+        max(objective.bound(made, stage), most.bound(stage)) for stage in objective.stages(made)
+    ]
+
+
+class _Most:
+    """How many pods any m units of a level hold at most, by level."""
+
+    def __init__(self, group: Mixed, made: Tree) -> None:
+        self._group = group
+        self._tree = made
+        self._increments: dict[int, Ints] = {}
+
+    def bound(self, stage: Objective) -> int:
+        """Return a lower limit of one stage; one that says nothing where there is none."""
+        if stage.measure == "units":
+            reached = np.cumsum(self._of(stage.level)) >= self._tree.least
+            return int(reached.argmax()) + 1 if reached.any() else 1
+        if stage.measure != "large":
+            return NOTHING
+        sizes = self._of(stage.level)
+        before = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+        filled = np.clip(self._tree.size - before, 0, sizes)
+        return -int((filled * filled).sum())
+
+    def _of(self, level: int) -> Ints:
+        """Return what each further unit adds to the most that so many hold, the largest first."""
+        if level not in self._increments:
+            sums = self._sums(level)
+            self._increments[level] = -np.sort(-np.diff(sums, prepend=0))
+        return self._increments[level]
+
+    def _sums(self, level: int) -> Ints:
+        """Return for m = 1, 2 … the most pods that m units hold, held ones included."""
+        group, made = self._group, self._tree
+        free = np.array(group.free, dtype=np.int64).reshape(len(group.paths), -1).clip(min=0)
+        slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
+        counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
+        caps = _largest(self._by_unit(slots.T[made.leaf], level)).T
+        caps = np.minimum(caps, counts[:, None])
+        most = caps.sum(axis=0)
+        pools = _largest(self._by_unit(free[made.leaf], level))
+        for resource in range(pools.shape[1]):
+            requests = np.array([kind.request[resource] for kind in group.kinds], dtype=np.int64)
+            most = np.minimum(most, served(pools[:, resource], caps, requests))
+        held = _largest(self._by_unit(made.held[:, None], level))[:, 0]
+        return np.asarray(np.minimum(most + held, made.size))
+
+    def _by_unit(self, columns: Ints, level: int) -> Ints:
+        """Return the sums of a level's units, of columns by leaf of the tree."""
+        for each in range(self._tree.depth, level, -1):
+            starts = self._tree.starts[each - 1]
+            total = np.concatenate(
+                (np.zeros((1, columns.shape[1]), np.int64), columns.cumsum(axis=0))
+            )
+            columns = total[starts[1:]] - total[starts[:-1]]
+        return columns
+
+
+def _largest(columns: Ints) -> Ints:
+    """Return the sums of the 1, 2 … largest of each column."""
+    return np.asarray(-np.sort(-columns, axis=0)).cumsum(axis=0)

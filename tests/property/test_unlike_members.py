@@ -1,0 +1,51 @@
+"""Groups of unlike members under rules for levels, against enumeration: placed if and only if that can be,
+as well as can be, and what is called proven is."""
+
+from random import Random
+
+import pytest
+
+from scheduler.solver import mixed
+from scheduler.solver.instance import Limits
+from tests.property import unlike
+from tests.property.test_certificates import batches
+
+BATCH = 25
+LIMITS = Limits(stage_s=20.0, total_s=120.0)
+
+
+@pytest.mark.parametrize("batch", batches(100, 2_000))
+def test_placed_as_well_as_can_be_if_and_only_if_it_fits(batch):
+    """The outcome, every stage's value and every bound are those of the best of all placements."""
+    for number in range(BATCH):
+        group = unlike.group(Random(f"unlike {batch}/{number}"))
+        found = mixed.solve(group, LIMITS)
+        best = unlike.best(group)
+
+        assert found.optimal, group
+        assert ("infeasible" if best is None else "placed") == found.outcome, group
+        if best is not None:
+            assert best == [stage.value for stage in found.stages], group
+            assert best == [stage.bound for stage in found.stages], group
+
+
+@pytest.mark.parametrize("batch", batches(75, 1_000))
+def test_no_other_victims_do_less_harm(batch):
+    """Who goes is enough, least, and proven to be; nobody goes where nothing helps."""
+    for number in range(BATCH):
+        problem = unlike.preemption(Random(f"victims {batch}/{number}"))
+        found = mixed.evict(problem, LIMITS)
+        best = unlike.least_harm(problem)
+
+        assert ("infeasible" if best is None else "placed") == found.outcome, problem
+        assert found.optimal
+        if best is not None:
+            assert best == harm(problem, found.evicted), problem
+
+
+def harm(problem, evicted):
+    """Return what the evictions of an answer do, in the order in which it counts."""
+    gone = [(evicted.get(at, 0), one) for at, one in enumerate(problem.candidates)]
+    priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
+    pods = [sum(n * one.pods for n, one in gone if one.priority == each) for each in priorities]
+    return (*pods, sum(n for n, _ in gone))
