@@ -120,7 +120,10 @@ class Conclusions:
                 self.intake.announce(self._cluster.assume(queued.pod, pod.seen_on), now)
             return
         text = failure.rejected_after_choice(status) if status.is_rejected else status.message
-        decision = Decision(status=status, message=text, nominated_node="")
+        # A member whose bind failed keeps its room: others of its group are bound by now, or are about
+        # to be, and if anybody else took the room the group would stay in part.
+        kept = pod.node if pod.is_member and pod.binds and not status.is_rejected else ""
+        decision = Decision(status=status, message=text, nominated_node=kept)
         self.give_up(queued, decision, pod.started_s, now)
         # kube-scheduler: the pod's own failure frees room for others, and is no reason to retry it.
         self.intake.wake(freed, now, but=queued.uid)
