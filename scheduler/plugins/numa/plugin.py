@@ -10,6 +10,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from scheduler.base import reasons
 from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
@@ -42,7 +43,6 @@ from scheduler.plugins.numa.zoneview import ZoneView
 from scheduler.state.change import Change
 
 STALE = "invalid node topology data"
-STALE_EVENT = "InvalidTopologyData"
 
 
 class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
@@ -187,7 +187,9 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         if stale is None:
             return None
         for book in self._reserving.long_stale(cycle.now):
-            self.handle.node_warning(book.name, cycle.profile, STALE_EVENT, why_stale(book))
+            self.handle.node_warning(
+                book.name, cycle.profile, reasons.INVALID_TOPOLOGY_DATA, why_stale(book)
+            )
         return sight.of_table(stale)
 
     def _checked(self, sight: ZoneView) -> BoolColumn:
