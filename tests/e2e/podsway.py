@@ -19,6 +19,7 @@ from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.kube.client import ApiClient
+from scheduler.sandbox.kinds.kinds import PODS as STORED
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Options, Sandbox
 from scheduler.serve.app import Address
@@ -61,10 +62,10 @@ async def traced(before: int = 3) -> set[str]:
             running = asyncio.create_task(daemon.run())
             try:
                 for number in range(before):
-                    await placed(user, number)
+                    await placed(sandbox, user, number)
                 sys.setprofile(noting(found))
                 try:
-                    await placed(user, before)
+                    await placed(sandbox, user, before)
                 finally:
                     sys.setprofile(None)
             finally:
@@ -74,7 +75,7 @@ async def traced(before: int = 3) -> set[str]:
     return found
 
 
-async def placed(user: ApiClient, number: int) -> None:
+async def placed(sandbox: Sandbox, user: ApiClient, number: int) -> None:
     """Make a plain pod and wait until it is on a node."""
     name = f"way-{number}"
     container = {
@@ -90,12 +91,20 @@ async def placed(user: ApiClient, number: int) -> None:
     }
     made = await user.request("POST", PODS, msgspec.json.encode(manifest))
     assert made.ok, made.message
+    done = asyncio.Event()
+
+    def look() -> None:
+        if any(
+            one.obj["metadata"]["name"] == name and one.obj["spec"].get("nodeName")
+            for one in sandbox.store.list(STORED)
+        ):
+            done.set()
+        else:
+            asyncio.get_running_loop().call_later(0.02, look)
+
+    look()
     async with asyncio.timeout(60):
-        while True:
-            seen = await user.request("GET", f"{PODS}/{name}")
-            if b'"nodeName"' in seen.body:
-                return
-            await asyncio.sleep(0.02)
+        await done.wait()
 
 
 if __name__ == "__main__":
