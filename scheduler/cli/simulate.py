@@ -61,7 +61,9 @@ def simulate(
     wanted = options(now, Ties(ties), seed, details=details)
     if batch:
         if snapshot or filename or against or any(changes):
-            raise InputError("--batch goes without --snapshot, -f and what changes or compares them")
+            raise InputError(
+                "--batch goes without --snapshot, -f and what changes or compares them"
+            )
         return _batch(batch, config, wanted)
     if not snapshot and not filename:
         raise InputError("name what to simulate: --snapshot F, -f PODS or --batch F")

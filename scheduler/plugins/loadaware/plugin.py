@@ -62,7 +62,6 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         "self.requests",
     )
     local = True
-    on_the_spot = ("filter", "score")
 
     def __init__(self, args: LoadAwareSchedulingArgs, handle: Handle) -> None:
         super().__init__(args, handle)

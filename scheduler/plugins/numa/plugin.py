@@ -50,7 +50,6 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
 
     reads = ("pod.deleted", "node", "node.allocatable", KIND, "self.requests")
     local = True
-    on_the_spot = ("filter", "score")
 
     def __init__(self, args: NodeResourceTopologyMatchArgs, handle: Handle) -> None:
         super().__init__(args, handle)
