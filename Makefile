@@ -51,7 +51,7 @@ test-real: $(DEV) ## the tests that need a real kube-apiserver (after `make tool
 	@test -x $(TOOLS)/kube-apiserver -a -x $(TOOLS)/etcd || \
 	  { echo "test-real needs $(TOOLS)/kube-apiserver and etcd: run 'make tools'" >&2; exit 1; }
 	@PATH="$(TOOLS):$$PATH" KUBEBUILDER_ASSETS=$(TOOLS) \
-	  $(PYTEST) -q -m "real and not long and not perf" $(ARGS)
+	  $(PYTEST) -n auto --maxprocesses=2 -q -m "real and not long and not perf" $(ARGS)
 
 differential: $(DEV) ## random decisions beside kube-scheduler's (CASES=1000 SEED=1; after `make tools`)
 	@test -x $(TOOLS)/kube-scheduler -a -x $(TOOLS)/kube-apiserver -a -x $(TOOLS)/etcd || \

@@ -8,17 +8,15 @@ from typing import Final, NamedTuple
 import msgspec
 
 from docs.generate import markdown
+from scheduler.base import reasons
 from scheduler.cli.installed import registry
-from scheduler.daemon.supervisor import NOT_RELOADED, RELOADED
 from scheduler.engine.attempt import failure
 from scheduler.engine.effects import Record
-from scheduler.engine.group.steps import WAITING_FOR_GROUP
-from scheduler.kube.lease import LEADER_ELECTION
+from scheduler.framework.calls import PodEvent
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.objects.pod import Pod, PodMeta, PodSpec
-from scheduler.plugins.loadaware.plugin import EVENT_EXPIRED
+from scheduler.plugins.groups.topology import RESOURCES_CHOOSE_NOTHING
 from scheduler.plugins.loadaware.telling import silence
-from scheduler.plugins.numa.plugin import STALE_EVENT
 from scheduler.state.podindex import place
 from scheduler.state.shapes import Shapes
 
@@ -61,72 +59,81 @@ class Told(NamedTuple):
 
 
 def events() -> Iterator[Told]:
-    """Yield the events about pods and nodes, then those about the Lease."""
-    scheduled = failure.scheduled_event(_POD, "NODE", 0.0)
-    yield _told(scheduled, "the binding was confirmed")
-    failed = failure.failed_event(_POD, "MESSAGE", 0.0)
-    yield _told(failed, "an attempt failed; the text is that of the condition")
-    waiting = failure.waiting_event(_POD, "TEXT", 0.0)
-    yield _told(waiting, "its node is chosen, and its volumes are not ready for half a minute")
-    yield _told(
-        failure.preempted_event(_PLACED, _BY, 0.0), "it is evicted for a pod of higher priority"
-    )
+    """Yield every event of the table with its texts."""
+    for about, when in reasons.EVENTS.items():
+        for reason, moment in when.items():
+            for kind, text in _TEXTS[about, reason]:
+                yield Told(reason, f"{about}, {kind}", text, moment)
+
+
+def _records() -> Iterator[Record]:
+    """Yield events about pods and nodes, each made by the function that the daemon makes it by."""
+    yield failure.scheduled_event(_POD, "NODE", 0.0)
+    yield failure.failed_event(_POD, "MESSAGE", 0.0)
+    yield failure.waiting_event(_POD, "TEXT", 0.0)
+    devices = "waiting for binding conditions for device on node NODE"
+    pending = PodEvent(reasons.BINDING_CONDITIONS_PENDING, "Scheduling", devices)
+    yield failure.plain_event(_POD, pending, 0.0)
     together = msgspec.structs.replace(_BY, node="ANOTHER")
-    yield _told(failure.preempted_event(_PLACED, together, 0.0), "so is the rest of its group")
     for_group = msgspec.structs.replace(_BY, group="GROUP")
-    yield _told(failure.preempted_event(_PLACED, for_group, 0.0), "it is evicted for a group")
-    yield _told(failure.preempting_event(_BY, (_PLACED,), 0.0), "pods are evicted for it")
-    missing = failure.missing_event(_POD, "TEXT", 0.0)
-    yield _told(missing, "an AppGroup or NetworkTopology that its labels ask for is not there")
-    expired = failure.node_event(_NODE, "PROFILE", EVENT_EXPIRED, silence(0.0, 600.0), 0.0)
-    yield _told(expired, "LoadAwareScheduling leaves the node out; once per silence")
-    stale = failure.node_event(_NODE, "PROFILE", STALE_EVENT, "TEXT", 0.0)
-    yield _told(
-        stale,
-        "NodeResourceTopologyMatch cannot account for pods on the node; which, and since when",
-    )
-    released = failure.released_event(_POD, "GROUP", "MESSAGE", 0.0)
-    yield _told(released, "it is deleted, as its group cannot become whole")
-    yield from _of_groups()
-    for text in ("became leader", "stopped leading"):
-        yield Told(LEADER_ELECTION, "Lease, Normal", f"REPLICA {text}", "the Lease changes hands")
-    yield Told(RELOADED, "Lease, Normal", "REPLICA says: TEXT", "a changed file is in use")
-    yield Told(
-        NOT_RELOADED, "Lease, Warning", "REPLICA says: TEXT", "a changed file cannot be used"
-    )
+    for by in (_BY, together, for_group):
+        yield failure.preempted_event(_PLACED, by, 0.0)
+    yield failure.preempting_event(_BY, (_PLACED,), 0.0)
+    yield failure.missing_event(_POD, "TEXT", 0.0)
+    yield failure.released_event(_POD, "GROUP", "MESSAGE", 0.0)
+    silent = silence(0.0, 600.0)
+    yield failure.node_event(_NODE, "PROFILE", reasons.NODE_METRIC_EXPIRED, silent, 0.0)
+    yield failure.node_event(_NODE, "PROFILE", reasons.INVALID_TOPOLOGY_DATA, "TEXT", 0.0)
 
 
-def _of_groups() -> Iterator[Told]:
-    """Yield the events about the object that describes a group, whichever kind it is."""
-    about = "ConfigMap or PodGroup"
+def _texts() -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """Return type and text of each event, by what it is about and its reason."""
+    group, tree = "ConfigMap or PodGroup", "ConfigMap of the topology"
     bound = "bound COUNT pods of the group to COUNT nodes"
-    yield Told("Scheduled", f"{about}, Normal", bound, "a PodGroup has its minimum")
-    yield Told("FailedScheduling", f"{about}, Warning", "TEXT", "a PodGroup does not fit, and why")
     gone = "Pods of the group are evicted for the group GROUP: PODS"
-    yield Told("GroupPreempted", f"{about}, Warning", gone, "before they are")
     left = "The bound members PODS go: the group was never whole, and TEXT"
-    yield Told("GroupReleased", f"{about}, Warning", left, "before they go")
+    kept = "TEXT; groups are placed in the tree as it was before"
+    leads = [("Normal", f"REPLICA {text}") for text in ("became leader", "stopped leading")]
+    found = {
+        (group, reasons.SCHEDULED): [("Normal", bound)],
+        (group, reasons.FAILED_SCHEDULING): [("Warning", "TEXT")],
+        (group, reasons.GROUP_PREEMPTED): [("Warning", gone)],
+        (group, reasons.GROUP_RELEASED): [("Warning", left)],
+        (tree, reasons.TOPOLOGY_NOT_USED): [("Warning", kept)],
+        (tree, reasons.TOPOLOGY_KEY_IGNORED): [("Normal", RESOURCES_CHOOSE_NOTHING)],
+        ("Lease", reasons.LEADER_ELECTION): leads,
+        ("Lease", reasons.CONFIGURATION_RELOADED): [("Normal", "REPLICA says: TEXT")],
+        ("Lease", reasons.CONFIGURATION_NOT_RELOADED): [("Warning", "REPLICA says: TEXT")],
+    }
+    for record in _records():
+        found.setdefault((record.kind, record.reason), []).append((record.type, record.note))
+    return found
+
+
+_TEXTS: Final = _texts()
 
 
 def conditions() -> Iterator[Told]:
     """Yield the reasons of a pod's PodScheduled condition with status False, and of a victim's."""
     no_node = "0/COUNT nodes are available: REASONS."
     yield Told(
-        failure.UNSCHEDULABLE, "PodScheduled", no_node, "no node takes the pod, or its group"
+        reasons.UNSCHEDULABLE, "PodScheduled", no_node, "no node takes the pod, or its group"
     )
     yield Told(
-        failure.SCHEDULER_ERROR,
+        reasons.SCHEDULER_ERROR,
         "PodScheduled",
         "TEXT",
         "the attempt broke off: a fault, a failed binding",
     )
     yield Told(
-        failure.WAITING,
+        reasons.WAITING_ON_PRE_BIND,
         "PodScheduled",
         "TEXT",
         "its node is chosen, and its volumes are not ready for half a minute",
     )
-    yield Told(WAITING_FOR_GROUP, "PodScheduled", "TEXT", "members of its group are not there yet")
+    yield Told(
+        reasons.WAITING_FOR_GROUP, "PodScheduled", "TEXT", "members of its group are not there yet"
+    )
     yield Told(
         "SchedulingGated",
         "PodScheduled",
@@ -140,15 +147,11 @@ def conditions() -> Iterator[Told]:
         "True when its minimum is bound, and then for good; False with what its pods say",
     )
     yield Told(
-        "PreemptionByScheduler",
+        reasons.PREEMPTION_BY_SCHEDULER,
         "DisruptionTarget",
         "PROFILE: preempting to accommodate a higher priority pod",
         "the pod is evicted for another one",
     )
-
-
-def _told(record: Record, when: str) -> Told:
-    return Told(record.reason, f"{record.kind}, {record.type}", record.note, when)
 
 
 def page() -> str:

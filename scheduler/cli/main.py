@@ -64,6 +64,12 @@ VERBS: Final = (
         "Why a pod is where it is, or pending.",
     ),
     Verb(
+        "capacity",
+        "scheduler.cli.commands.capacity",
+        "capacity",
+        "How many more pods of a shape fit.",
+    ),
+    Verb(
         "snapshot",
         "scheduler.cli.commands.snapshot",
         "snapshot",

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from scheduler.base import reasons
 from scheduler.base.errors import TrellisError
 from scheduler.base.meters import Meters
 from scheduler.config import Loaded
@@ -22,7 +23,6 @@ from scheduler.daemon.process import Daemon
 
 Build = Callable[[Loaded], Awaitable[Daemon]]
 
-RELOADED, NOT_RELOADED = "ConfigurationReloaded", "ConfigurationNotReloaded"
 
 _log = structlog.get_logger()
 
@@ -76,7 +76,11 @@ class Supervisor:
             return
 
         def refused(error: Exception) -> None:
-            daemon.announce(NOT_RELOADED, f"the last good one stays: {error}", is_warning=True)
+            daemon.announce(
+                reasons.CONFIGURATION_NOT_RELOADED,
+                f"the last good one stays: {error}",
+                is_warning=True,
+            )
 
         while True:
             loaded = await file.changed(refused)
@@ -93,6 +97,9 @@ class Supervisor:
             _log.info(
                 "configuration reloaded", profiles=[p.scheduler_name for p in loaded.profiles]
             )
-            daemon.announce(RELOADED, "the configuration file has changed and is used from now on")
+            daemon.announce(
+                reasons.CONFIGURATION_RELOADED,
+                "the configuration file has changed and is used from now on",
+            )
             daemon.stop()
             return

@@ -101,21 +101,17 @@ class Plugin(Generic[ArgsT]):
     pod alone: such a filter can be asked about hypotheticals and about single rows, and its state then
     holds no column that goes by rows. `normalize` is "none" (raw scores are within 0..100), "max"
     (highest raw score becomes 100), "reverse" (lowest raw score becomes 100) or a method
-    `(cycle, nodes, raw) -> column`. `on_the_spot` names those of `filter` and `score` that still work
-    when a profile disables `pre_filter` or `pre_score`; the framework then makes the state when it is
-    needed. `unread` has, by the method that is missing, what is said where they do not.
-    `key_follows`, set by an instance, is what `key` looks at beside the pod. `narrowed` says that
-    `filter` must know which rows the plugins before it have left (`nodes.feasible`): what it raises is
-    about these alone.
+    `(cycle, nodes, raw) -> column`. When a profile disables
+    `pre_filter` or `pre_score`, the state is made when it is needed; `unread` has, by the method that
+    is missing, why a plugin cannot work then, as many of kube-scheduler's do not.
+    `key_follows`, set by an instance, is what `key` looks at beside the pod.
     """
 
     name: ClassVar[str] = ""
     args_type: ClassVar[type[Args]] = NoArgs
     reads: ClassVar[tuple[str, ...]] = ()
     local: ClassVar[bool] = False
-    on_the_spot: ClassVar[tuple[str, ...]] = ()
     unread: ClassVar[Mapping[str, str]] = {}
-    narrowed: ClassVar[bool] = False
     normalize: Any = "none"
     key_follows: tuple[Versioned, ...] = ()
 

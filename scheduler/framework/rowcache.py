@@ -1,28 +1,48 @@
-"""`RowCache`: columns worked out from the amounts of nodes, redone only for rows that changed.
+"""`RowCache`: columns worked out from the rows of a view, redone only for rows that changed.
 
 For what a plugin works out on its way to an answer, where arithmetic over all nodes is dear (an operation
 over 5,000 rows costs some 3 us, a division 10) while one placed pod changes one row. What is worked out
-for a row may depend on that row's allocatable and requested amounts and on the key alone. Answers of
+for a row may depend on that row and on the key alone. The view is `Nodes`, whose log has the rows with
+other allocatable or requested amounts, or columns of a tracker's own with a log of their own. Answers of
 `filter` and `score` themselves are kept by the framework (`Plugin.key`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.framework.nodes import Nodes
+from scheduler.base.arrays import Rows
 from scheduler.state.touched import Touched
 
 KeyT = TypeVar("KeyT", bound=Hashable)
+ViewT = TypeVar("ViewT", bound="RowView")
 Columns = tuple[NDArray[Any], ...]
 
 # Past this share of all rows everything is redone.
 _MOST_CHANGED = 0.25
+
+
+class RowView(Protocol):
+    """Rows with a log of what changes on them; `Nodes` is one."""
+
+    @property
+    def size(self) -> int:
+        """Return the number of rows."""
+        ...
+
+    @property
+    def amounts_touched(self) -> Touched | None:
+        """Return the log of changed rows; None for a hypothetical view or a part of the rows."""
+        ...
+
+    def only(self, rows: Rows, /) -> Self:
+        """Return just these rows, in this order."""
+        ...
 
 
 class _Entry(msgspec.Struct):
@@ -31,36 +51,36 @@ class _Entry(msgspec.Struct):
     columns: Columns
 
 
-class RowCache(Generic[KeyT]):
+class RowCache(Generic[KeyT, ViewT]):
     """The columns of the keys asked for of late, read-only.
 
-    `work(key, nodes)` returns new columns. A hypothetical or partial view is worked out afresh, and so
+    `work(key, view)` returns new columns. A hypothetical or partial view is worked out afresh, and so
     is a table that is not the one of last time.
     """
 
-    def __init__(self, work: Callable[[KeyT, Nodes], Columns], most: int = 64) -> None:
+    def __init__(self, work: Callable[[KeyT, ViewT], Columns], most: int = 64) -> None:
         self._work = work
         self._most = most
         self._entries: dict[KeyT, _Entry] = {}
 
-    def columns(self, key: KeyT, nodes: Nodes) -> Columns:
+    def columns(self, key: KeyT, view: ViewT) -> Columns:
         """Return the columns for `key`; whoever keeps them keeps them as they are now."""
-        log = nodes.amounts_touched
+        log = view.amounts_touched
         if log is None:
-            return self._work(key, nodes)
+            return self._work(key, view)
         # Moved to the end: who was not used for longest goes first.
         entry = self._entries.pop(key, None)
         changed = None
-        if entry is not None and entry.log is log and len(entry.columns[0]) == nodes.size:
+        if entry is not None and entry.log is log and len(entry.columns[0]) == view.size:
             changed = log.since(entry.mark)
-        if entry is None or changed is None or len(changed) > 1 + _MOST_CHANGED * nodes.size:
+        if entry is None or changed is None or len(changed) > 1 + _MOST_CHANGED * view.size:
             if len(self._entries) >= self._most:
                 self._entries.pop(next(iter(self._entries)))
-            entry = _Entry(log, log.mark, _sealed(self._work(key, nodes)))
+            entry = _Entry(log, log.mark, _sealed(self._work(key, view)))
         elif changed:
             rows = np.array(changed, dtype=np.intp)
             columns = tuple(column.copy() for column in entry.columns)
-            for column, values in zip(columns, self._work(key, nodes.only(rows)), strict=True):
+            for column, values in zip(columns, self._work(key, view.only(rows)), strict=True):
                 column[rows] = values
             entry.columns = _sealed(columns)
         entry.mark = log.mark

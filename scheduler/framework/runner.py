@@ -26,7 +26,6 @@ from scheduler.framework.pointloop import PointLoop
 from scheduler.framework.profile import Bound, Profile
 from scheduler.framework.returned import post_filtered_of, rejection_of, scores_of, status_of
 from scheduler.framework.scores import Total, check_range, normalize
-from scheduler.framework.stateless import without_state
 from scheduler.framework.status import SUCCESS, Code, Rejected, Status
 from scheduler.framework.steps import bind, pre_bind
 
@@ -117,7 +116,8 @@ class Runner(PointLoop):
 
         def step(bound: Bound) -> bool:
             nonlocal feasible
-            view = nodes.among(feasible) if bound.plugin.narrowed else nodes
+            is_kept = bound.name in states.kinds  # by its law it looks at no `feasible`
+            view = nodes if is_kept or feasible is nodes.feasible else nodes.among(feasible)
             rejected = self._call_filter(bound, cycle, view, states)
             if rejected is not None:
                 fresh = rejected.rows & feasible
@@ -285,8 +285,8 @@ class Runner(PointLoop):
         self, bound: Bound, method: str, cycle: Cycle, nodes: Nodes, states: States
     ) -> None:
         """Serve a plugin whose pre-filter (pre-score) the profile disables."""
-        if method.removeprefix("pre_") not in bound.plugin.on_the_spot:
-            raise LookupError(without_state(bound.plugin, method))
+        if method in bound.plugin.unread:
+            raise LookupError(bound.plugin.unread[method])
         state = _state(bound, states) if method == "pre_score" else ()
         answer = getattr(bound.plugin, method)(cycle, nodes, *state)
         if isinstance(answer, Status):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from scheduler.base import reasons
 from scheduler.engine.effects import Bind, SetStatus
 
 _encode = msgspec.json.Encoder().encode
@@ -107,7 +108,7 @@ def disruption_patch(uid: str, message: str, generation: int, now: str) -> bytes
         last_probe_time=None,
         type="DisruptionTarget",
         status="True",
-        reason="PreemptionByScheduler",
+        reason=reasons.PREEMPTION_BY_SCHEDULER,
         message=message,
         observed_generation=generation,
         last_transition_time=now,

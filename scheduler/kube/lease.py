@@ -19,6 +19,7 @@ import structlog
 
 from scheduler.base.clock import Clock
 from scheduler.base.meters import Meters
+from scheduler.base.reasons import LEADER_ELECTION
 from scheduler.kube.api import Api, Response
 from scheduler.kube.fence import Fence, FencedError
 from scheduler.kube.leaserecord import LeaseRecord, LeaseSettings
@@ -26,7 +27,6 @@ from scheduler.kube.leaserecord import LeaseRecord, LeaseSettings
 # A standby looks a little less often than the holder renews, so that several do not march in step.
 JITTER = 0.2
 HEALTH_GRACE_S = 20.0
-LEADER_ELECTION = "LeaderElection"
 _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode

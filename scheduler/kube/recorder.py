@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import structlog
 
+from scheduler.base import reasons
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Record
 from scheduler.kube.api import JSON, STRATEGIC, Response
@@ -90,7 +91,7 @@ class Recorder:
 
     def put(self, record: Record) -> None:
         """Queue an event, or count it on the one it repeats."""
-        if record.reason == "Scheduled":
+        if record.reason == reasons.SCHEDULED:
             # A pod is bound once: remembering every one for minutes would only cost memory.
             self.lane.put(self._entry(record))
             return
@@ -194,7 +195,7 @@ class Recorder:
                     entry.written = count
         finally:
             entry.is_busy = False
-            if entry.record.reason != "Scheduled":
+            if entry.record.reason != reasons.SCHEDULED:
                 self._ended(entry.record.uid)
 
     async def _send(self, entry: _Entry) -> bool:

@@ -92,7 +92,6 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
 
     reads = ("node.labels",)
     local = True
-    on_the_spot = ("filter", "score")
     normalize = "max"
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:

@@ -34,7 +34,7 @@ class NodeDeclaredFeatures(Plugin[NoArgs]):
     reads = ("node.features",)
     local = True
     unread: ClassVar[Mapping[str, str]] = {
-        "pre_filter": "error reading {} from cycle-state: not found"
+        "pre_filter": 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found'
     }
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:

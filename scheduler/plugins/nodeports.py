@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from scheduler.framework import (
     SKIP,
     Change,
@@ -25,6 +28,9 @@ class NodePorts(Plugin[NoArgs]):
     """Reject nodes on which a host port that the pod wants is taken."""
 
     reads = ("pod.deleted", "node")
+    unread: ClassVar[Mapping[str, str]] = {
+        "pre_filter": 'reading "PreFilterNodePorts" from cycleState: not found'
+    }
     local = True
 
     def key(self, pod: Pod) -> tuple[ContainerPort, ...] | None:

@@ -58,7 +58,6 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
     reads = ("node.allocatable", "pod.added", "pod.deleted", "pod.requests")
     local = True
-    on_the_spot = ("score",)
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -71,9 +71,8 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     reads = ("node.allocatable", "pod.deleted", "pod.requests", "self.requests")
     local = True
-    on_the_spot = ("score",)
     unread: ClassVar[Mapping[str, str]] = {
-        "pre_filter": "error reading {} from cycleState: not found"
+        "pre_filter": 'error reading "PreFilterNodeResourcesFit" from cycleState: not found'
     }
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:

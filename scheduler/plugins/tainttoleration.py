@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from scheduler.framework import (
     Change,
@@ -61,6 +61,9 @@ class TaintToleration(Plugin[NoArgs]):
     """Reject nodes with a hard taint the pod does not tolerate; score by the number of soft ones."""
 
     reads = ("node.taints", "self.tolerations")
+    unread: ClassVar[Mapping[str, str]] = {
+        "pre_score": 'failed to read "PreScoreTaintToleration" from cycleState: not found'
+    }
     local = True
     normalize = "reverse"
 

@@ -124,8 +124,11 @@ def plugin_class(plugin: str | PluginClass) -> PluginClass:
     if isinstance(plugin, type):
         return plugin
     registry = Registry(IN_TREE)
-    registry.load_entry_points()
     found = registry.get(plugin)
+    if found is None:
+        # Only now: it reads the metadata of every installed package, 3.5 ms of CPU each time.
+        registry.load_entry_points()
+        found = registry.get(plugin)
     if found is None:
         raise ConfigError(
             f'plugin "{plugin}" does not exist{did_you_mean(plugin, registry.names())}'

@@ -13,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.errors import MissingError, PluginError, TrellisError
+from scheduler.base.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
 from scheduler.base.text import did_you_mean
 from scheduler.engine.attempt.choose import Ties
 from scheduler.engine.attempt.cycle import Attempt, decide_at_once
-from scheduler.engine.attempt.failure import SCHEDULER_ERROR, UNSCHEDULABLE
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine

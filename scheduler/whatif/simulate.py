@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from scheduler.base import reasons
 from scheduler.base.clock import ManualClock
 from scheduler.engine.attempt.failure import POD_SCHEDULED
 from scheduler.engine.decision import Decision
@@ -28,7 +29,6 @@ from scheduler.whatif.world import World
 
 GATED_REASON = "SchedulingGated"
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
-PREEMPTED_REASON = "Preempted"
 
 
 def simulate(snapshot: Snapshot, setup: Setup, options: Options | None = None) -> Simulation:
@@ -204,7 +204,7 @@ class _Run:
     def _outcome(self, uid: str, now: Pod | None, course: _Course) -> tuple[Result, str, str]:
         """Return a pod's result, and the reason and message of its condition."""
         if now is None:
-            return Result.UNSCHEDULABLE, PREEMPTED_REASON, self._preempted_text(uid)
+            return Result.UNSCHEDULABLE, reasons.PREEMPTED, self._preempted_text(uid)
         if now.spec.node_name:
             return Result.SCHEDULED, "", ""
         queued = self.engine.queues.get(uid)

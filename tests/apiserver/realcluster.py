@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import yaml
@@ -42,6 +42,21 @@ GROUP_GATES = (
     "TopologyAwareWorkloadScheduling",
     "WorkloadAwarePreemption",
 )
+
+
+class Reachable(Protocol):
+    """A server that clients find by its kubeconfigs; a sandbox is one, too."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def ca_file(self) -> Path: ...
+    @property
+    def kubeconfig(self) -> Path: ...
+    @property
+    def scheduler_kubeconfig(self) -> Path: ...
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class Sight:
         keys = [key_of(obj) for obj in objects]
         await self.until(
             lambda: all(any(self.saw(event, key) for event in events) for key in keys),
-            "objects to go",
+            f"{kind}s to go: {keys}",
         )
 
     async def settle(self) -> None:

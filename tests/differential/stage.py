@@ -246,7 +246,13 @@ class Stage:
     async def _remove(self, objects: list[Manifest]) -> None:
         for obj in objects:
             if obj["metadata"].get("finalizers"):
-                await self.api.patch(path_of(obj), {"metadata": {"finalizers": None}}, MERGE)
+                # The scheduler may have taken it away itself.
+                free = {"metadata": {"finalizers": None}}
+                code, answer = await self.api.request(
+                    "PATCH", path_of(obj), free, content_type=MERGE
+                )
+                if code not in {200, 404}:
+                    raise ApiError(f"PATCH {path_of(obj)}: {code} {answer}")
         await self._gone([path_of(obj) for obj in objects])
 
     async def _gone(self, paths: Iterable[str]) -> None:

@@ -4,11 +4,14 @@ from typing import Any
 
 from scheduler.testing import node
 from tests.e2e.chartworld import NAMESPACE, PODS, RELEASE, Json, Server, waiting
+from tests.unit.plugins.devices import DRIVER, gpu_class, local_slice
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 VOLUMES = "/api/v1/persistentvolumes"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+DEVICES = "/apis/resource.k8s.io/v1"
+DEVICE_CLAIMS = f"{DEVICES}/namespaces/default/resourceclaims"
 HERE = {"core": "here"}
 SELECTED = "volume.kubernetes.io/selected-node"
 
@@ -144,4 +147,44 @@ async def _bind(server: Server, name: str) -> None:
 
 
 # What any profile does; the Lease last, for a while nobody leads.
-CORE = (evicting, waiting_in_vain, storing, asked_for_metrics, leading)
+async def allocating(server: Server) -> None:
+    """Devices of a claim and of an extended resource; what an earlier attempt left is taken away."""
+    raw = node("devices", labels={"devices": "here"})
+    raw["status"]["capacity"] = raw["status"]["allocatable"]
+    await server.post("/api/v1/nodes", raw)
+    await server.post(f"{DEVICES}/deviceclasses", gpu_class(extendedResourceName="core/gpu"))
+    await server.post(f"{DEVICES}/resourceslices", local_slice("devices", "d0", "d1", "d2"))
+    # Its parameters have blanks, which no patch would keep: it is read and put back as it is.
+    opaque = {"driver": DRIVER, "parameters": {"mode": "fast"}}
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    spec = {"devices": {"requests": [request], "config": [{"opaque": opaque}]}}
+    await server.post(DEVICE_CLAIMS, {"metadata": {"name": "one"}, "spec": spec})
+    claiming, extended, late = (waiting(name) for name in ("claiming", "extended", "late"))
+    for one in (claiming, extended, late):
+        one["spec"]["nodeSelector"] = {"devices": "here"}
+    claiming["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "one"}]
+    for one in (extended, late):
+        amounts = {"core/gpu": "1"}
+        one["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+    await server.post(PODS, claiming)
+    await server.post(PODS, extended)
+    await server.bound("claiming", "extended")
+
+    late["spec"]["schedulingGates"] = [{"name": "core/wait"}]
+    made = await server.post(PODS, late)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "late", "uid": made["metadata"]["uid"]}
+    meta = {
+        "name": "left",
+        "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    left = {"metadata": meta, "spec": {"devices": {"requests": [request]}}}
+    await server.post(DEVICE_CLAIMS, left)
+    await server.patch(f"{PODS}/late", {"spec": {"schedulingGates": None}})
+    await server.until(
+        DEVICE_CLAIMS,
+        lambda found: "left" not in {one["metadata"]["name"] for one in found["items"]},
+    )
+
+
+CORE = (evicting, waiting_in_vain, storing, allocating, asked_for_metrics, leading)

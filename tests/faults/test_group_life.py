@@ -1,28 +1,88 @@
 """A group's life, with the process killed at every write of it: nothing that runs is taken away.
 
 The life is played once without a misfortune to count its writes, then once for each of them and for each
-way in which it can be cut off (the write arrived or not, a standby begins at once or after the loss).
-Whatever was decided must follow from objects alone: memory dies with the process.
+way in which it can be cut off: the write arrived or not; a new process begins, or a standby that has
+watched all the while takes over. Whatever was decided must follow from objects alone: memory dies with
+the process, and a standby has watched what it did not decide.
 """
 
+import itertools
 import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import pytest
 
 from scheduler.config import default_config
-from scheduler.engine.effects import Bind, Call, Effects, Evict, Record, SetStatus
+from scheduler.engine.effects import (
+    Answer,
+    Bind,
+    Call,
+    Effects,
+    Event,
+    Evict,
+    Leading,
+    Record,
+    SetStatus,
+)
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
-from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
+from scheduler.objects.pod import Pod
+from scheduler.objects.podgroup import (
+    GangPolicy,
+    PodGroup,
+    PodGroupSpec,
+    SchedulingGroup,
+    SchedulingPolicy,
+    WorkloadGroup,
+    WorkloadGroupSpec,
+)
 from scheduler.plugins.intree import IN_TREE
-from tests.property.making import make_node, make_pod
+from tests.property.making import make_node, make_pod, with_spec
+from tests.property.model_api import KINDS
 from tests.property.rig import Rig
+from tests.property.watchdog import Watchdog
 
 REGISTRY = Registry(IN_TREE)
 PROFILES = default_config(REGISTRY).profiles
-LABELS = {"sakkara.group.name": "g"}
 SIZE = 4
+
+
+class Source(NamedTuple):
+    """A kind of object that describes a group, and how a pod names it."""
+
+    kind: str
+    group: Any
+    labels: Mapping[str, str]
+    scheduling_group: SchedulingGroup | None = None
+
+    def member(self, number: int) -> Pod:
+        """Return a member that waits."""
+        pod = make_pod(f"g-{number}", labels={**self.labels})
+        return with_spec(pod, scheduling_group=self.scheduling_group)
+
+
+DATA = {"name": "g", "size": str(SIZE), "constraints": json.dumps({})}
+CONFIG_MAP = Source(
+    "GroupConfigMap",
+    ConfigMap(ObjectMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""}), DATA),
+    {"sakkara.group.name": "g"},
+)
+OWN = WorkloadGroup(
+    ObjectMeta(name="g", namespace="default", uid="pg-g"),
+    WorkloadGroupSpec(SchedulingPolicy(gang=GangPolicy(SIZE))),
+)
+SOURCES = {
+    "ConfigMap": CONFIG_MAP,
+    "PodGroup.scheduling.x-k8s.io": Source(
+        "PodGroup",
+        PodGroup(AnnotatedMeta(name="g", namespace="default", uid="pg-g"), PodGroupSpec(SIZE)),
+        {"scheduling.x-k8s.io/pod-group": "g"},
+    ),
+    "PodGroup.scheduling.k8s.io": Source("PodGroup.v1alpha2", OWN, {}, SchedulingGroup("g")),
+}
 
 
 def build() -> Engine:
@@ -31,13 +91,42 @@ def build() -> Engine:
 
 
 class Killer(Rig):
-    """A rig that dies at the n-th write of its life; `writes` counts what reached the server."""
+    """A rig that dies at the n-th write of its life; `writes` counts what reached the server.
 
-    def __init__(self, kill_at: int = -1, *, arrives: bool = True) -> None:
-        self.kill_at, self.arrives = kill_at, arrives
+    With `is_hot`, a standby hears of everything that the leader hears and takes over when that one dies.
+    """
+
+    def __init__(self, kill_at: int = -1, *, arrives: bool = True, is_hot: bool = False) -> None:
+        self.kill_at, self.arrives, self.is_hot = kill_at, arrives, is_hot
         self.writes = 0
         self.performed: list[Effects] = []
+        self.standby: tuple[Engine, Watchdog] | None = None
         super().__init__(build)
+        if is_hot:
+            self.stand_by()
+
+    def stand_by(self) -> None:
+        """Start an engine that does not lead; it begins with what is there now."""
+        engine = build()
+        self.standby = engine, Watchdog(engine)
+        self.tell_standby(Leading(active=False))
+        for kind in KINDS:
+            self.tell_standby(self.api.listed(kind))
+
+    def tell_standby(self, event: Event) -> None:
+        """Let the standby hear of something; it decides nothing, and what it would tell is not sent."""
+        if self.standby is not None:
+            engine, dog = self.standby
+            dog.told(event)
+            engine.handle(event, self.now)
+            would = engine.run(self.now, 50)
+            assert not any(isinstance(effect, Bind | Evict) for effect in would), would
+
+    def hear(self, event: Event) -> None:
+        """Deliver one event to the leader, and to the standby what comes from the watch."""
+        super().hear(event)
+        if not isinstance(event, Answer | Leading):
+            self.tell_standby(event)
 
     def live(self) -> None:
         """Let everything happen in order until nothing moves, and die at the appointed write."""
@@ -73,70 +162,88 @@ class Killer(Rig):
         if self.arrives:
             self.api.perform(self.wire.pop(0))
         self.wire = []
-        self.restart()
+        self.succeed()
         self.strays = []
 
+    def succeed(self) -> None:
+        """Let a new process begin in the leader's place, or the standby take over and get one behind it."""
+        standby, self.standby = self.standby, None
+        self.restart()
+        if standby is not None:
+            # What the standby has heard is what its watch has brought, not what is on its way.
+            self.engine, self.dog = standby
+            self.lead(active=True)
+            self.stand_by()
 
-def member(rig: Rig, number: int) -> None:
-    """Somebody creates a member."""
-    rig.api.put("Pod", make_pod(f"g-{number}", labels=LABELS))
 
-
-def life(rig: Killer) -> None:
+def life(rig: Killer, source: Source) -> None:
     """A group becomes whole, loses a member with its node, and the new one fits nowhere."""
     for number in range(2):
         rig.api.put("Node", make_node(f"n{number}", cpu=2))
-    meta = ObjectMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
-    data = {"name": "g", "size": str(SIZE), "constraints": json.dumps({})}
-    rig.api.put("GroupConfigMap", ConfigMap(meta, data))
+    rig.api.put(source.kind, source.group)
     for number in range(SIZE):
-        member(rig, number)
+        rig.api.put("Pod", source.member(number))
     rig.live()
     rig.pass_time(5.0)
     lost = rig.api.pods["default/g-3"].spec.node_name
     rig.api.put("Node", make_node(lost, cpu=2, unschedulable=True))
     rig.api.remove("Pod", "default/g-3")
-    member(rig, 7)
+    rig.api.put("Pod", source.member(7))
     rig.live()
     rig.pass_time(5.0)
-    rig.restart()
+    rig.succeed()
     rig.live()
 
 
-def whole_life(kill_at: int = -1, *, arrives: bool = True) -> Killer:
+def whole_life(
+    kind: str = "ConfigMap", kill_at: int = -1, *, arrives: bool = True, is_hot: bool = False
+) -> Killer:
     """Return a rig that has lived through it."""
-    rig = Killer(kill_at, arrives=arrives)
-    life(rig)
+    rig = Killer(kill_at, arrives=arrives, is_hot=is_hot)
+    life(rig, SOURCES[kind])
     return rig
 
 
-WRITES = 46  # more than a life has; those beyond its end kill nobody and cost little
+@pytest.mark.parametrize("is_hot", [False, True])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_the_life_is_what_it_is_meant_to_be(kind: str, is_hot: bool):
+    """It has many writes, three members stay, the fourth is told that it has to wait."""
+    rig = whole_life(kind, is_hot=is_hot)
 
-
-def test_the_life_is_what_it_is_meant_to_be():
-    """It has fewer writes than are tried, three members stay, the fourth is told that it has to wait."""
-    rig = whole_life()
-
-    assert rig.writes < WRITES, rig.writes
+    assert 12 < rig.writes
     survivors(rig)
     told = rig.api.pods["default/g-7"].condition("PodScheduled")
     assert told is not None
     assert "Unschedulable" == told.reason
 
 
-@pytest.mark.parametrize("arrives", [True, False])
-def test_nothing_that_runs_is_deleted_whenever_the_process_dies(arrives):
-    """At every write of the life, of which every other one arrives: who was bound stays bound."""
-    for kill_at in range(0 if arrives else 1, WRITES, 2):
-        survivors(whole_life(kill_at, arrives=arrives))
+def killed_throughout(kind: str, first: int, step: int, *, arrives: bool, is_hot: bool) -> None:
+    """Live again and again, killed at one write after another until a life ends before it; nobody goes."""
+    for kill_at in itertools.count(first, step):
+        rig = whole_life(kind, kill_at, arrives=arrives, is_hot=is_hot)
+        survivors(rig)
+        if rig.writes <= kill_at:
+            return
+
+
+@pytest.mark.parametrize(("is_hot", "arrives"), [(False, True), (True, True), (True, False)])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_nothing_that_runs_is_deleted_whenever_the_process_dies(
+    kind: str, is_hot: bool, arrives: bool
+):
+    """At some writes of the life, other ones for each way to die: who was bound stays bound."""
+    killed_throughout(kind, 2 * is_hot + arrives, 5, arrives=arrives, is_hot=is_hot)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("is_hot", [False, True])
 @pytest.mark.parametrize("arrives", [True, False])
-def test_nothing_that_runs_is_deleted_whether_a_write_arrives_or_not(arrives):
+@pytest.mark.parametrize("kind", SOURCES)
+def test_nothing_that_runs_is_deleted_whether_a_write_arrives_or_not(
+    kind: str, arrives: bool, is_hot: bool
+):
     """At every write of the life, both ways."""
-    for kill_at in range(WRITES):
-        survivors(whole_life(kill_at, arrives=arrives))
+    killed_throughout(kind, 0, 1, arrives=arrives, is_hot=is_hot)
 
 
 def survivors(rig: Rig) -> None:
@@ -151,11 +258,9 @@ def survivors(rig: Rig) -> None:
 def torn(rig: Killer) -> None:
     """A group of which one member is refused while the others are bound, and then has no room."""
     rig.api.put("Node", make_node("n0", cpu=4))
-    meta = ObjectMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
-    data = {"name": "g", "size": str(SIZE), "constraints": json.dumps({})}
-    rig.api.put("GroupConfigMap", ConfigMap(meta, data))
+    rig.api.put(CONFIG_MAP.kind, CONFIG_MAP.group)
     for number in range(SIZE):
-        member(rig, number)
+        rig.api.put("Pod", CONFIG_MAP.member(number))
     rig.pass_time(5.0)
     binds: list[int] = []
     while len(binds) < SIZE:

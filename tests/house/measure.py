@@ -34,7 +34,6 @@ KEEPERS = {
     "framework/memo.py": "Memo",
     "framework/rowcache.py": "RowCache",
     "framework/pershape.py": "PerShape, PerSpec, PerPod",
-    "plugins/numa/kept.py": "Kept",
     "plugins/preemption/remembered.py": "Remembered",
 }
 HYPOTHETICAL = (

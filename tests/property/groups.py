@@ -5,6 +5,7 @@ enumerate, sharing only the check with the product.
 """
 
 import itertools
+from collections.abc import Iterator
 from random import Random
 
 import msgspec
@@ -126,15 +127,19 @@ def elastic(rng: Random, plain: Instance) -> Instance:
     )
 
 
-def best_placement(problem: Instance) -> list[int] | None:
-    """Return the values of the best placement by trying all; None when there is none."""
-    best: list[int] | None = None
+def placements(
+    problem: Instance,
+) -> Iterator[tuple[tuple[int, ...], list[tuple[str, str, int]]]]:
+    """Yield every placement there is, as counts by leaf, with its stages: level, measure, value."""
     for counts in itertools.product(*(range(leaf.held, leaf.slots + 1) for leaf in problem.leaves)):
         if problem.least <= sum(counts) <= problem.size and not check.problems(problem, counts):
-            values = [value for _, _, value in check.objective(problem, counts)]
-            if best is None or values < best:
-                best = values
-    return best
+            yield counts, check.objective(problem, counts)
+
+
+def best_placement(problem: Instance) -> list[int] | None:
+    """Return the values of the best placement by trying all; None when there is none."""
+    found = ([value for _, _, value in stages] for _, stages in placements(problem))
+    return min(found, default=None)
 
 
 def preemption(rng: Random, *, tiny: bool = False) -> Preemption:

@@ -161,7 +161,9 @@ class ModelApi:
         return None
 
     def _patch(self, effect: Call) -> Answer:
-        """Change the data of a ConfigMap by JSON patch, or the labels of a pod by merge patch."""
+        """Change a ConfigMap's data by JSON patch, a pod's labels or a PodGroup's status by merge patch."""
+        if effect.path.endswith("/status"):
+            return self._patch_group(effect)
         namespace, plural, name = effect.path.split("/")[4:]
         kind = {"configmaps": "GroupConfigMap", "pods": "Pod"}[plural]
         obj = self.objects[kind].get(f"{namespace}/{name}")
@@ -182,6 +184,24 @@ class ModelApi:
             if step["op"] == "add":
                 data[key] = step["value"]
         self.put(kind, msgspec.structs.replace(obj, data=data))
+        return Answer(effect.id, 200)
+
+    def _patch_group(self, effect: Call) -> Answer:
+        """Merge into the status of a PodGroup of either API; conditions are merged by their type."""
+        _, _, group, version, _, namespace, _, name, _ = effect.path.split("/")
+        kind = "PodGroup" if group == "scheduling.x-k8s.io" else f"PodGroup.{version}"
+        obj = self.objects[kind].get(f"{namespace}/{name}")
+        if obj is None:
+            return Answer(effect.id, 404, "NotFound", f"podgroups {name} not found")
+        if effect.body["metadata"]["uid"] != obj.metadata.uid:
+            return Answer(effect.id, 409, "Conflict", "uid")
+        before, wanted = msgspec.to_builtins(obj.status), dict(effect.body["status"])
+        if "conditions" in wanted:
+            known = {one["type"]: one for one in before.get("conditions", ())}
+            known |= {one["type"]: one for one in wanted["conditions"]}
+            wanted["conditions"] = list(known.values())
+        status = msgspec.convert({**before, **wanted}, type(obj.status))
+        self.put(kind, msgspec.structs.replace(obj, status=status))
         return Answer(effect.id, 200)
 
     def _answer_extended(self, effect: AskExtender) -> Answer:

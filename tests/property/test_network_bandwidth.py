@@ -199,6 +199,7 @@ def test_refused_where_bookings_would_exceed_a_capacity_and_nowhere_else(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @given(drawn, tables, st.sampled_from(WORKLOADS), st.booleans())
 @settings(max_examples=10_000)
 def test_refused_exactly_in_ten_thousand_worlds(

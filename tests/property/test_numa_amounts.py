@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.plugins.numa.amounts import level_of, levels_of
-from scheduler.plugins.numa.demand import LIMIT
-from scheduler.plugins.numa.filtering import fit, misfits_row
+from scheduler.plugins.numa.demand import LIMIT, Needs, is_affine, may_be_host_level
+from scheduler.plugins.numa.filtering import fit
 from scheduler.plugins.numa.leastnuma import Stock, serve
 from scheduler.plugins.numa.settings import KubeletSettings
 from scheduler.plugins.numa.zonecolumns import ZoneColumns
@@ -118,7 +118,7 @@ def test_one_row_is_judged_as_all_are(seed):
     needs = tuple((name, source.randint(0, 2)) for name in source.sample(NAMES, 3))
     for is_guaranteed in (True, False):
         everywhere = fit(sight, needs, is_guaranteed=is_guaranteed).misfits(40).tolist()
-        alone = [misfits_row(sight, needs, row, is_guaranteed=is_guaranteed) for row in range(40)]
+        alone = [_misfits_row(sight, needs, row, is_guaranteed=is_guaranteed) for row in range(40)]
 
         assert alone == everywhere
 
@@ -127,6 +127,27 @@ def seen(board: ZoneColumns, size: int, topologies: Any = None) -> ZoneView:
     """Return a board as the view of all nodes sees it."""
     nodes: Any = SimpleNamespace(size=size, is_live=True)
     return ZoneView(board, topologies, nodes)
+
+
+def _misfits_row(sight: ZoneView, needs: Needs, row: int, *, is_guaranteed: bool) -> bool:
+    """Whether nothing fits on one row of the table: `fit` in plain numbers."""
+    zones: list[int] | None = None
+    for name, amount in needs:
+        if amount <= 0:
+            continue
+        offers = sight.offers(name)
+        if offers is not None and not offers[row]:
+            return True
+        free = sight.free(name)
+        held = [] if free is None else free[row].tolist()
+        if may_be_host_level(name) and all(most < 0 for most in held):
+            continue
+        least = 0 if is_affine(name) and not is_guaranteed else amount
+        among = range(len(held)) if zones is None else zones
+        zones = [slot for slot in among if held[slot] >= least]
+        if not zones:
+            return True
+    return False
 
 
 def _fewest(row, asked):

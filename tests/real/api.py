@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 
 from tests.apiserver.api import abandon
-from tests.apiserver.realcluster import ADMIN_TOKEN, RealCluster
+from tests.apiserver.realcluster import ADMIN_TOKEN, Reachable
 
 PAGE = 5000
 JSON = "application/json"
@@ -34,7 +34,7 @@ class Api:
     """Requests of one user; use as an async context manager."""
 
     def __init__(
-        self, cluster: RealCluster, token: str = ADMIN_TOKEN, *, connections: int = 16
+        self, cluster: Reachable, token: str = ADMIN_TOKEN, *, connections: int = 16
     ) -> None:
         self._url = cluster.url
         self._tls = ssl.create_default_context(cafile=str(cluster.ca_file))

@@ -24,7 +24,7 @@ import yaml
 
 from tests.apiserver.patience import PATIENCE_S, pause, until
 from tests.apiserver.processes import Program, ProgramFailedError, free_ports, running
-from tests.apiserver.realcluster import ADMIN_TOKEN, RealCluster, start_kube_scheduler
+from tests.apiserver.realcluster import ADMIN_TOKEN, Reachable, RealCluster, start_kube_scheduler
 
 ROOT = Path(__file__).parents[2]
 READY_S = 180.0
@@ -140,7 +140,7 @@ class Trellis:
 
     @contextmanager
     def start(
-        self, cluster: RealCluster, config: Mapping[str, Any] | None = None
+        self, cluster: Reachable, config: Mapping[str, Any] | None = None
     ) -> Iterator[Running]:
         folder = Path(tempfile.mkdtemp(prefix="trellis-", dir=cluster.folder))
         (port,) = free_ports(1)
@@ -192,7 +192,7 @@ def leading(
     return config
 
 
-def _whole(cluster: RealCluster, config: Mapping[str, Any] | None) -> dict[str, Any]:
+def _whole(cluster: Reachable, config: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a configuration that both read: these fields over what the tests need."""
     whole = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",

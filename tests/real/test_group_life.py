@@ -1,28 +1,34 @@
-"""The life of a group on the real API server, with the daemon killed (SIGKILL) at every write of it.
+"""The life of a group, with the daemon killed (SIGKILL) at every write of it.
 
-A group becomes whole, loses a member with its node, and the new one fits nowhere; then the daemon starts
-anew once more. Whatever died when, the members that run are still there in the end, for ConfigMaps and
-both kinds of PodGroups.
+A group becomes whole, loses a member with its node, and the new one fits nowhere; then whoever leads is
+killed once more. Whatever died when, the members that run are still there in the end: for ConfigMaps and
+both kinds of PodGroups, on the sandbox and on the real API server, with one daemon that starts anew and
+with a hot standby that takes over.
 """
 
+import base64
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
-from tests.apiserver.patience import pause
-from tests.apiserver.realcluster import RealCluster
+from scheduler.sandbox.nodes.shape import plain_shape
+from scheduler.sandbox.sandbox import Options, Sandbox
+from tests.apiserver.patience import until
+from tests.apiserver.realcluster import Reachable
 from tests.real.api import MERGE, Api
-from tests.real.schedulers import Running, Trellis
+from tests.real.schedulers import Running, Trellis, leading
 from tests.real.writeproxy import WriteProxy
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(3600), pytest.mark.allow_blocking("files")]
 Json = dict[str, Any]
 SIZE = 4
+# At which writes a daemon dies in the short run, and whether they arrive; by how many daemons there are.
+SOME_WRITES = {1: ((2, True), (9, True)), 2: ((6, False),)}
 CORE = "/api/v1/namespaces/default"
 CRD = Path(__file__).parents[2] / "crds" / "podgroups.yaml"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -65,26 +71,51 @@ SOURCES = {
 }
 
 
-class Life:
-    """One life: a cluster of two nodes, a group, and a daemon that may be killed once."""
+class Daemons:
+    """As many daemons as the way to the server has gates; with more than one, they elect a leader."""
 
-    def __init__(self, api: Api, proxy: WriteProxy, source: Source, cluster: RealCluster) -> None:
-        self.api, self.proxy, self.source, self.cluster = api, proxy, source, cluster
-        self.running: Running | None = None
+    def __init__(self, proxy: WriteProxy, cluster: Reachable, count: int) -> None:
+        self.proxy, self.cluster, self.count = proxy, cluster, count
+        self.running: dict[int, Running] = {}
         self._exit = contextlib.ExitStack()
+        proxy.cut = lambda gate: self.running[gate].program.process.kill()
 
     def start(self) -> None:
-        """Start a daemon on the counted way, if none runs."""
-        if self.running is None or self.running.program.process.poll() is not None:
-            config = {
-                "clientConnection": {"kubeconfig": str(self.proxy.kubeconfig(self.cluster.folder))}
-            }
-            self.running = self._exit.enter_context(Trellis().start(self.cluster, config))
-            self.proxy.cut = self.running.program.process.kill
+        """Start those that do not run."""
+        for gate in range(self.count):
+            if not self.is_alive(gate):
+                way = self.proxy.kubeconfig(self.cluster.folder, gate)
+                config = {"clientConnection": {"kubeconfig": str(way)}}
+                if self.count > 1:
+                    config |= leading(6, 4, 1, way)
+                self.running[gate] = self._exit.enter_context(Trellis().start(self.cluster, config))
+
+    def is_alive(self, gate: int) -> bool:
+        """Whether the daemon behind a gate runs."""
+        found = self.running.get(gate)
+        return found is not None and found.program.process.poll() is None
+
+    async def follow(self) -> dict[Path, int]:
+        """Kill who has led, start another; return how long the log was of each that runs on."""
+        kept = {
+            one.program.log: len(one.program.log.read_text())
+            for gate, one in self.running.items()
+            if gate != self.proxy.last_writer
+        }
+        await self.running[self.proxy.last_writer].kill()
+        self.start()
+        return kept
 
     def close(self) -> None:
         """End whatever runs."""
         self._exit.close()
+
+
+class Life:
+    """One life: a cluster of two nodes, a group, and daemons of which one may be killed."""
+
+    def __init__(self, api: Api, source: Source, daemons: Daemons) -> None:
+        self.api, self.source, self.daemons = api, source, daemons
 
     async def pods(self) -> dict[str, Json]:
         """Return the members by name."""
@@ -92,18 +123,31 @@ class Life:
         return {one["metadata"]["name"]: one for one in found}
 
     async def until(self, holds: Callable[[dict[str, Json]], bool], what: str) -> None:
-        """Wait for something to hold of the pods, with a daemon running all the while."""
-        for _ in range(1200):
-            self.start()
-            if holds(await self.pods()):
-                return
-            await pause()
-        raise AssertionError(f"{what} did not come about")
+        """Wait for something to hold of the pods, with daemons running all the while."""
+        last: dict[str, Json] = {}  # for the failure's text
+
+        async def is_so() -> bool:
+            self.daemons.start()
+            last.clear()
+            last.update(await self.pods())
+            return holds(last)
+
+        try:
+            await until(is_so, what)
+        except AssertionError as error:
+            logs = [one.program.tail() for one in self.daemons.running.values()]
+            error.add_note("\n".join([str({k: v["status"] for k, v in last.items()}), *logs]))
+            raise
 
     async def member(self, name: str) -> None:
         """Create a member."""
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-        spec = {"containers": [container], **self.source.spec}
+        spec = {
+            "containers": [container],
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"operator": "Exists"}],  # nobody keeps these nodes ready
+            **self.source.spec,
+        }
         meta = {"name": name, "labels": self.source.labels}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         await self.api.expect("POST", f"{CORE}/pods", body)
@@ -120,19 +164,21 @@ class Life:
             await self.member(f"g-{number}")
         await self.until(lambda pods: all(map(is_bound, pods.values())), "the group's start")
         lost = (await self.pods())["g-3"]["spec"]["nodeName"]
-        await self.api.patch(f"/api/v1/nodes/{lost}", {"spec": {"unschedulable": True}})
+        # Full already, it gets smaller by the room of the one that goes.
+        smaller = {"status": {"allocatable": {"cpu": "1"}, "capacity": {"cpu": "1"}}}
+        await self.api.patch(f"/api/v1/nodes/{lost}/status", smaller)
         await self.api.expect("DELETE", f"{CORE}/pods/g-3", {"gracePeriodSeconds": 0})
         await self.member("g-7")
         await self.until(is_told, "the refusal of the new member")
-        assert self.running is not None
-        await self.running.kill()
-        self.start()
-        for _ in range(1200):
-            # It has judged the group anew when it tells the member again why it waits.
-            if "unschedulable" in self.running.program.tail():
-                return
-            await pause()
-        raise AssertionError("the new daemon did not look at the group")
+        kept = await self.daemons.follow()
+
+        def has_looked() -> bool:
+            self.daemons.start()
+            logs = [one.program.log for one in self.daemons.running.values()]
+            return any("unschedulable" in log.read_text()[kept.get(log, 0) :] for log in logs)
+
+        # It has judged the group anew when it tells the member again why it waits.
+        await until(has_looked, "the look of the new daemon")
 
     async def clean(self) -> None:
         """Leave nothing behind."""
@@ -156,51 +202,99 @@ def is_told(pods: dict[str, Json]) -> bool:
     return any(one.get("reason") == "Unschedulable" for one in found)
 
 
+class Sandboxed(NamedTuple):
+    """A sandbox, as clients find it."""
+
+    url: str
+    folder: Path
+    ca_file: Path
+    kubeconfig: Path
+    scheduler_kubeconfig: Path
+
+
+class Lives:
+    """The lives of one kind of group on one server, one after the other; the daemons live on."""
+
+    def __init__(self, api: Api, source: Source, daemons: Daemons) -> None:
+        self.api, self.source, self.daemons = api, source, daemons
+
+    async def lived(self, cut_at: int, *, arrives: bool) -> int:
+        """Live once, killed at a write; check that nobody was taken away; return how many writes it had."""
+        proxy = self.daemons.proxy
+        proxy.writes, proxy.cut_at, proxy.arrives = 0, cut_at, arrives
+        life = Life(self.api, self.source, self.daemons)
+        try:
+            await life.live()
+            pods = await life.pods()
+            assert {"g-0", "g-1", "g-2", "g-7"} == set(pods), (cut_at, arrives)
+            for name in ("g-0", "g-1", "g-2"):
+                assert is_bound(pods[name]), (name, cut_at, arrives)
+                assert "deletionTimestamp" not in pods[name]["metadata"], (name, cut_at, arrives)
+        finally:
+            proxy.cut_at = 0
+            await life.clean()
+        return proxy.writes
+
+
+@pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
+async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Reachable]:
+    """Give a server of one's own."""
+    if request.param == "real":
+        yield request.getfixturevalue("own_real_cluster")
+        return
+    kubeconfig = tmp_path / "kubeconfig"
+    async with Sandbox(Options(shape=plain_shape(0), kubeconfig=kubeconfig)) as sandbox:
+        config = yaml.safe_load(kubeconfig.read_text())
+        authority = tmp_path / "ca.crt"
+        data = config["clusters"][0]["cluster"]["certificate-authority-data"]
+        authority.write_bytes(base64.b64decode(data))
+        yield Sandboxed(sandbox.url, tmp_path, authority, kubeconfig, kubeconfig)
+
+
+async def is_served(api: Api, source: Source) -> bool:
+    """Whether a kind is offered: a little after its definition is made."""
+    async with api._session.get(api._url + source.path) as answer:
+        return answer.status == 200
+
+
+def token_of(server: Reachable) -> str:
+    """Return the admin's token."""
+    return str(yaml.safe_load(server.kubeconfig.read_text())["users"][0]["user"]["token"])
+
+
 @asynccontextmanager
-async def prepared(cluster: RealCluster) -> AsyncIterator[tuple[Api, WriteProxy]]:
-    """Open a client and the counted way; the definition of the older PodGroup is there."""
-    async with Api(cluster) as api, WriteProxy(cluster).running() as proxy:
+async def prepared(server: Reachable, kind: str, daemons: int) -> AsyncIterator[Lives]:
+    """Open a client and the counted ways; the definition of the older PodGroup is there."""
+    proxy = WriteProxy(server, daemons)
+    async with Api(server, token_of(server)) as api, proxy.running():
         await api.request("POST", DEFINITIONS, yaml.safe_load(CRD.read_text()))
-        yield api, proxy
+        source = SOURCES[kind]
+        await until(lambda: is_served(api, source), f"the API server to offer {kind}")
+        running = Daemons(proxy, server, daemons)
+        try:
+            yield Lives(api, source, running)
+        finally:
+            running.close()
 
 
-async def lived(
-    api: Api, proxy: WriteProxy, source: Source, cluster: RealCluster, cut_at: int, *, arrives: bool
-) -> int:
-    """Live once, killed at a write; check that nobody was taken away; return how many writes it had."""
-    proxy.writes, proxy.cut_at, proxy.arrives = 0, cut_at, arrives
-    life = Life(api, proxy, source, cluster)
-    try:
-        await life.live()
-        pods = await life.pods()
-        assert {"g-0", "g-1", "g-2", "g-7"} == set(pods), (cut_at, arrives)
-        for name in ("g-0", "g-1", "g-2"):
-            assert is_bound(pods[name]), (name, cut_at, arrives)
-            assert "deletionTimestamp" not in pods[name]["metadata"], (name, cut_at, arrives)
-    finally:
-        life.close()
-        await life.clean()
-    return proxy.writes
-
-
+@pytest.mark.parametrize("daemons", [1, 2])
 @pytest.mark.parametrize("kind", SOURCES)
-async def test_killed_at_some_writes(own_real_cluster: RealCluster, kind: str):
+async def test_killed_at_some_writes(server: Reachable, kind: str, daemons: int):
     """At the first bind, in their midst, and when the group is told: the members that run stay."""
-    async with prepared(own_real_cluster) as (api, proxy):
-        for cut_at, arrives in ((1, True), (6, False), (9, True)):
-            await lived(api, proxy, SOURCES[kind], own_real_cluster, cut_at, arrives=arrives)
+    async with prepared(server, kind, daemons) as lives:
+        for cut_at, arrives in SOME_WRITES[daemons]:
+            await lives.lived(cut_at, arrives=arrives)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("arrives", [True, False])
+@pytest.mark.parametrize("daemons", [1, 2])
 @pytest.mark.parametrize("kind", SOURCES)
-async def test_killed_at_every_write(own_real_cluster: RealCluster, kind: str, arrives: bool):
-    """Each write of a life in its turn, until a life has fewer."""
-    async with prepared(own_real_cluster) as (api, proxy):
+async def test_killed_at_every_write(server: Reachable, kind: str, daemons: int):
+    """Each write of a life in its turn, whether it arrives or not, until a life has fewer."""
+    async with prepared(server, kind, daemons) as lives:
         cut_at, writes = 1, 1
         while cut_at <= writes:
-            writes = await lived(
-                api, proxy, SOURCES[kind], own_real_cluster, cut_at, arrives=arrives
-            )
+            for arrives in (True, False):
+                writes = await lives.lived(cut_at, arrives=arrives)
             cut_at += 1
         assert cut_at > 10

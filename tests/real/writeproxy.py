@@ -1,7 +1,8 @@
-"""A way to the API server that counts a process's writes and can cut it off at any of them.
+"""A way to the API server that counts the writes of some processes and can cut one off at any of them.
 
-Plain HTTP towards the process, the server's own TLS behind it. When the appointed write comes, the process
-is killed by a callback: before the write goes on, so that it never happens, or after it has arrived.
+Plain HTTP towards the processes, the server's own TLS behind it. Each process has a gate (a port) of its
+own. When the appointed write comes, whoever makes it is killed by a callback: before the write goes on, so
+that it never happens, or after it has arrived.
 """
 
 import contextlib
@@ -14,7 +15,7 @@ import aiohttp
 import yaml
 from aiohttp import web
 
-from tests.apiserver.realcluster import RealCluster
+from tests.apiserver.realcluster import Reachable
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 NOT_OURS = ("/leases", "/subjectaccessreviews", "/tokenreviews")
@@ -22,29 +23,31 @@ HOP = ("host", "connection", "transfer-encoding", "content-length", "keep-alive"
 
 
 class WriteProxy:
-    """Forwards everything; `cut` is called at write number `cut_at`, counted from 1."""
+    """Forwards everything; `cut` is called with the gate at write number `cut_at`, counted from 1."""
 
-    def __init__(self, cluster: RealCluster) -> None:
+    def __init__(self, cluster: Reachable, gates: int = 1) -> None:
         self._cluster = cluster
+        self._gates = gates
         self.writes = 0
         self.cut_at = 0
         self.arrives = True
-        self.cut: Callable[[], None] = lambda: None
-        self.url = ""
+        self.cut: Callable[[int], None] = lambda _gate: None
+        self.last_writer = 0
+        self._ports: list[int] = []
 
-    def kubeconfig(self, folder: Path) -> Path:
-        """Write an admin's kubeconfig that leads here."""
+    def kubeconfig(self, folder: Path, gate: int = 0) -> Path:
+        """Write an admin's kubeconfig that leads through a gate."""
         config = yaml.safe_load(self._cluster.kubeconfig.read_text())
         for one in config["clusters"]:
-            one["cluster"] = {"server": self.url}
-        file = folder / "proxied.kubeconfig"
+            one["cluster"] = {"server": f"http://127.0.0.1:{self._ports[gate]}"}
+        file = folder / f"proxied-{gate}.kubeconfig"
         file.touch(mode=0o600)
         file.write_text(yaml.safe_dump(config))
         return file
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["WriteProxy"]:
-        """Serve on a free port of the loopback."""
+        """Serve on free ports of the loopback."""
         trust = ssl.create_default_context(cafile=str(self._cluster.ca_file))
         connector = aiohttp.TCPConnector(ssl=trust, limit=0)
         timeout = aiohttp.ClientTimeout(total=None)
@@ -57,10 +60,9 @@ class WriteProxy:
             # Whoever is killed leaves its watches open here: they end with their client.
             runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
             await runner.setup()
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            host, port = runner.addresses[0][:2]
-            self.url = f"http://{host}:{port}"
+            for _ in range(self._gates):
+                await web.TCPSite(runner, "127.0.0.1", 0).start()
+            self._ports = [address[1] for address in runner.addresses]
             try:
                 yield self
             finally:
@@ -68,10 +70,14 @@ class WriteProxy:
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         is_write = request.method in WRITES and not any(part in request.path for part in NOT_OURS)
-        self.writes += is_write
+        assert request.transport is not None
+        gate = self._ports.index(request.transport.get_extra_info("sockname")[1])
+        if is_write:
+            self.writes += 1
+            self.last_writer = gate
         is_last = is_write and self.writes == self.cut_at
         if is_last and not self.arrives:
-            self.cut()
+            self.cut(gate)
             raise web.HTTPServiceUnavailable
         headers = {key: value for key, value in request.headers.items() if key.lower() not in HOP}
         body = await request.read()
@@ -80,7 +86,7 @@ class WriteProxy:
         ) as answer:
             if is_last:
                 await answer.read()
-                self.cut()
+                self.cut(gate)
                 raise web.HTTPServiceUnavailable
             kept = {k: v for k, v in answer.headers.items() if k.lower() not in HOP}
             response = web.StreamResponse(status=answer.status, headers=kept)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from scheduler.base import reasons
 from scheduler.base.errors import PluginError
 from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.cycle import Attempt
@@ -119,7 +120,10 @@ class Conclusions:
                 self.intake.announce(self._cluster.assume(queued.pod, pod.seen_on), now)
             return
         text = failure.rejected_after_choice(status) if status.is_rejected else status.message
-        decision = Decision(status=status, message=text, nominated_node="")
+        # A member whose bind failed keeps its room: others of its group are bound by now, or are about
+        # to be, and if anybody else took the room the group would stay in part.
+        kept = pod.node if pod.is_member and pod.binds and not status.is_rejected else ""
+        decision = Decision(status=status, message=text, nominated_node=kept)
         self.give_up(queued, decision, pod.started_s, now)
         # kube-scheduler: the pod's own failure frees room for others, and is no reason to retry it.
         self.intake.wake(freed, now, but=queued.uid)
@@ -127,7 +131,7 @@ class Conclusions:
     def give_up(self, queued: QueuedPod, decision: Decision, started_s: float, now: float) -> None:
         """Tell the world why a pod is not scheduled, and let it wait for better times."""
         rejected, message = decision.status.is_rejected, decision.message
-        reason = failure.UNSCHEDULABLE if rejected else failure.SCHEDULER_ERROR
+        reason = reasons.UNSCHEDULABLE if rejected else reasons.SCHEDULER_ERROR
         if decision.nominated_node is not None:
             self._nominations.put(queued.pod, decision.nominated_node)
         if decision.victims and decision.nominated_node:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from scheduler.base import reasons
 from scheduler.base.clock import rfc3339
 from scheduler.engine.effects import Record, SetStatus
 from scheduler.engine.queue.queues import QueuedPod
@@ -17,9 +18,6 @@ from scheduler.objects.pod import Pod, PodCondition
 from scheduler.state.podindex import Placed
 
 POD_SCHEDULED = "PodScheduled"
-UNSCHEDULABLE = "Unschedulable"
-SCHEDULER_ERROR = "SchedulerError"
-WAITING = "WaitingOnPreBind"
 # A note has at most 1,024 bytes; names of pods and nodes may be long.
 MOST_NAMED = 8
 
@@ -64,6 +62,11 @@ def status_patch(
     return SetStatus(meta.namespace, meta.name, meta.uid, condition, nominated_node)
 
 
+def waiting_patch(queued: QueuedPod, message: str, now: float) -> SetStatus | None:
+    """Return the patch that tells why a pod whose node is chosen is not bound, or None as above."""
+    return status_patch(queued, reasons.WAITING_ON_PRE_BIND, message, None, now)
+
+
 def nomination_patch(queued: QueuedPod, node: str) -> SetStatus | None:
     """Return the patch that sets or clears a pod's nomination, or None if it is so already."""
     if _nominated(queued) == node:
@@ -81,18 +84,18 @@ def _nominated(queued: QueuedPod) -> str:
 
 def failed_event(pod: Pod, message: str, now: float) -> Record:
     """Return the warning that an attempt failed."""
-    return _record(pod, "Warning", "FailedScheduling", "Scheduling", message, now)
+    return _record(pod, "Warning", reasons.FAILED_SCHEDULING, "Scheduling", message, now)
 
 
 def waiting_event(pod: Pod, message: str, now: float) -> Record:
     """Return the warning that a pod whose node is chosen waits for something else."""
-    return _record(pod, "Warning", WAITING, "Binding", message, now)
+    return _record(pod, "Warning", reasons.WAITING_ON_PRE_BIND, "Binding", message, now)
 
 
 def scheduled_event(pod: Pod, node: str, now: float) -> Record:
     """Return the event that a pod was bound."""
     note = f"Successfully assigned {pod.key} to {node}"
-    return _record(pod, "Normal", "Scheduled", "Binding", note, now)
+    return _record(pod, "Normal", reasons.SCHEDULED, "Binding", note, now)
 
 
 def plain_event(pod: Pod, event: PodEvent, now: float) -> Record:
@@ -102,7 +105,7 @@ def plain_event(pod: Pod, event: PodEvent, now: float) -> Record:
 
 def missing_event(pod: Pod, text: str, now: float) -> Record:
     """Return the warning that an object which the pod asks for is not there."""
-    return _record(pod, "Warning", "MissingObject", "Scheduling", text, now)
+    return _record(pod, "Warning", reasons.MISSING_OBJECT, "Scheduling", text, now)
 
 
 def node_event(node: Node, scheduler: str, reason: str, text: str, now: float) -> Record:
@@ -144,7 +147,7 @@ def group_event(told: GroupEvent, now: float) -> Record:
 def released_event(member: Pod, group: str, why: str, now: float) -> Record:
     """Return the event that tells a bound member why its group lets it go."""
     note = f"The group {group} lets its bound members go: it has never been whole, and {why}"
-    return _record(member, "Warning", "GroupReleased", "Releasing", note, now)
+    return _record(member, "Warning", reasons.GROUP_RELEASED, "Releasing", note, now)
 
 
 class Preemption(msgspec.Struct, frozen=True):
@@ -172,7 +175,7 @@ def preempted_event(victim: Placed, by: Preemption, now: float) -> Record:
     if victim.node != by.node and not by.group:
         note += f" on node {by.node}, and all pods of this group go together"
     profile, related = by.pod.spec.scheduler_name, by.pod.metadata
-    about = _record(victim.pod, "Normal", "Preempted", "Preempting", note, now)
+    about = _record(victim.pod, "Normal", reasons.PREEMPTED, "Preempting", note, now)
     return msgspec.structs.replace(
         about, scheduler_name=profile, related=(related.namespace, related.name, related.uid)
     )
@@ -186,7 +189,7 @@ def preempting_event(by: Preemption, victims: Sequence[Placed], now: float) -> R
     number = f"{len(victims)} {'pod' if len(victims) == 1 else 'pods'} of lower priority"
     who = f"the group {by.group}" if by.group else f"it on node {by.node}"
     note = f"{by.plugin} makes room for {who} by evicting {number}: {', '.join(named)}"
-    return _record(by.pod, "Normal", "Preempting", "Preempting", note, now)
+    return _record(by.pod, "Normal", reasons.PREEMPTING, "Preempting", note, now)
 
 
 def _record(pod: Pod, kind: str, reason: str, action: str, note: str, now: float) -> Record:

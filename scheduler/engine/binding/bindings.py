@@ -368,7 +368,7 @@ class Bindings:
             f"node {pod.node} is chosen and its room held; waiting for up to "
             f"{go_duration(until.timeout_s)} until {', '.join(kinds)} are ready"
         )
-        self._outbox.put(failure.status_patch(pod.queued, failure.WAITING, text, None, now))
+        self._outbox.put(failure.waiting_patch(pod.queued, text, now))
         self._outbox.put(failure.waiting_event(pod.queued.pod, text, now))
 
     def _leave_pre_bind(self, pod: InFlight, now: float) -> None:

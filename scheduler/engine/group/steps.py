@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from scheduler.base import reasons
 from scheduler.engine.attempt import failure
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.inflight import InFlight
@@ -25,7 +26,6 @@ from scheduler.framework.status import Code, Status
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
-WAITING_FOR_GROUP = "WaitingForGroup"
 # A decision that failed, when its attempt began (seconds of the stopwatch), and the time.
 GiveUp = Callable[[QueuedPod, Decision, float, float], None]
 
@@ -96,7 +96,7 @@ class GroupSteps(msgspec.Struct, frozen=True):
 
     def explain_wait(self, member: QueuedPod, message: str, now: float) -> None:
         """Show on a member that is held back what its group waits for."""
-        self.outbox.put(failure.status_patch(member, WAITING_FOR_GROUP, message, None, now))
+        self.outbox.put(failure.status_patch(member, reasons.WAITING_FOR_GROUP, message, None, now))
 
     def set_aside(self, pods: Sequence[Pod]) -> Callable[[], None]:
         """Take the promises of these pods away for a moment; return how to put them back."""

@@ -47,7 +47,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         "Namespace",
     )
     unread: ClassVar[Mapping[str, str]] = {
-        "pre_filter": "error reading {} from cycleState: not found"
+        "pre_filter": 'error reading "PreFilterInterPodAffinity" from cycleState: not found',
+        "pre_score": 'failed to read "PreScoreInterPodAffinity" from cycleState: not found',
     }
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:

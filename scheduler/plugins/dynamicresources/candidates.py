@@ -117,7 +117,11 @@ class Candidates:
         return self.pool_of[place], slot.content, slot.is_here, self._in_use.state(slot.id)
 
     def everything(self, ask: Ask) -> list[int]:
-        """Return the devices that an ask for all means, in order; SearchError."""
+        """Return the devices that an ask for all means, in order; SearchError.
+
+        What is wrong with a pool counts only behind what is wrong with devices of those before it.
+        """
+        found, place = [], -1
         for view in self._views:
             if view.fault:
                 name = ask.spec.name or ask.parent
@@ -126,12 +130,12 @@ class Candidates:
                     f"claim {self._names[ask.claim]}, request {name}: asks for all devices, "
                     f"but resource pool {pool} is {view.fault}"
                 )
-        found = []
-        for place in range(len(self.slots)):
-            if self.is_selectable(ask, place):
-                taken = self.amounts(ask, place)
-                if taken is not None and self.has_left(place, [taken]):
-                    found.append(place)
+            for _ in view.slots:
+                place += 1
+                if self.is_selectable(ask, place):
+                    taken = self.amounts(ask, place)
+                    if taken is not None and self.has_left(place, [taken]):
+                        found.append(place)
         return found
 
     def wanted(self, ask: Ask) -> list[int] | None:

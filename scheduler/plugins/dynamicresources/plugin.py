@@ -80,7 +80,6 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         DEVICE_CLASS,
     )
     local = True
-    narrowed = True
     normalize = "max"
     unread: ClassVar[Mapping[str, str]] = {"pre_filter": "not found"}
 

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import Final
 
 from scheduler.base.clock import rfc3339
+from scheduler.base.reasons import BINDING_CONDITIONS_PENDING
 from scheduler.framework.calls import ApiCall, BindStep, CallResult, PodEvent, WaitUntil
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
@@ -30,7 +31,6 @@ from scheduler.plugins.dynamicresources.results import stamped
 from scheduler.plugins.dynamicresources.state import Allocated, PodDevices
 from scheduler.plugins.dynamicresources.writing import WriteError
 
-PENDING_REASON: Final = "BindingConditionsPending"
 # What Kubernetes makes generated names of, and how long.
 SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH: Final = 5
@@ -65,7 +65,7 @@ class PreBinding:
         if not waiting:
             return SUCCESS
         text = f"waiting for binding conditions for device on node {node}"
-        yield PodEvent(PENDING_REASON, "Scheduling", text)
+        yield PodEvent(BINDING_CONDITIONS_PENDING, "Scheduling", text)
         since = self._handle.now()
         keys = {devices.written.get(identity(one), one).key for one in waiting}
         status, word = yield from self._wait(keys)

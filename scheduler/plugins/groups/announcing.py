@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.base import reasons
 from scheduler.base.clock import rfc3339
 from scheduler.framework.groups import GroupEvent, Stage, Told
 from scheduler.objects.meta import Condition
@@ -67,10 +68,10 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
     if news.is_bound and calls and is_first:
         count, nodes = len(news.standing), len({one.node for one in news.standing})
         note = f"bound {_many(count, 'pod')} of the group to {_many(nodes, 'node')}"
-        calls.append(event(kind, obj, reporter, "Scheduled", "Binding", note, warns=False))
+        calls.append(event(kind, obj, reporter, reasons.SCHEDULED, "Binding", note, warns=False))
     elif news.stage in WAITS and news.record.message != news.record.announced:
         news.record.announced = note = news.record.message
-        calls.append(event(kind, obj, reporter, "FailedScheduling", "Scheduling", note))
+        calls.append(event(kind, obj, reporter, reasons.FAILED_SCHEDULING, "Scheduling", note))
     return calls
 
 
@@ -89,10 +90,10 @@ def _many(count: int, noun: str) -> str:
 
 def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[Told]:
     if news.is_bound:
-        status, reason, message = "True", "Scheduled", ""
+        status, reason, message = "True", reasons.SCHEDULED, ""
     elif news.stage in WAITS or (news.stage is Stage.HELD and news.record.message):
         status, message = "False", news.record.message[:LONGEST_MESSAGE]
-        reason = "SchedulerError" if news.record.is_error else "Unschedulable"
+        reason = reasons.SCHEDULER_ERROR if news.record.is_error else reasons.UNSCHEDULABLE
     else:
         return []
     said = Condition(

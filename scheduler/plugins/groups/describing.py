@@ -1,7 +1,7 @@
 """What is known of a group and of the tree now: objects → `GroupSpec` and `Topology`, or what is wrong.
 
-Objects are read once per version. A topology that cannot be read leaves the last good one in place
-and says so (D24: nothing is guessed).
+Objects are read once per version. A topology that cannot be read leaves the last good one in place;
+`topology_events` says so, and which of its keys choose nothing here (D24: nothing is guessed).
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.base import reasons
 from scheduler.base.errors import ObjectError
+from scheduler.framework.groups import GroupEvent
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.plugins import deviceattributes
@@ -41,7 +43,8 @@ class Descriptions:
         self._read: dict[str, tuple[Any, GroupSpec | ObjectError]] = {}
         self._topology_object: Any = None
         self._last_good: Topology | None = None
-        self.topology_fault = ""
+        self._topology_fault = ""
+        self._unsaid: list[tuple[str, str, Any]] = []  # reason, note, ConfigMap
         self._labelled: dict[tuple[str, ...], tuple[tuple[int, int], Topology]] = {}
         self._slices = handle.objects(SLICE)
 
@@ -113,19 +116,43 @@ class Descriptions:
         found = self._config_map()
         if found is None:
             self._topology_object = self._last_good = None
-            self.topology_fault = ""
+            self._topology_fault = ""
             return self._without(nodes)
         if found is not self._topology_object:
             self._topology_object = found
-            name = f"ConfigMap {found.metadata.namespace}/{found.metadata.name}"
-            try:
-                self._last_good = topology.from_config_map(found.data or {}, name)
-                self.topology_fault = ""
-            except ObjectError as error:
-                self.topology_fault = f"{name}: {error.message}"
+            self._read_topology(found)
         if self._last_good is None:
-            raise ObjectError(f"the topology cannot be read: {self.topology_fault}")
+            raise ObjectError(f"the topology cannot be read: {self._topology_fault}")
         return self._last_good
+
+    def _read_topology(self, found: Any) -> None:
+        """Read a version of the topology, and keep what is to be said of it."""
+        name = f"ConfigMap {found.metadata.namespace}/{found.metadata.name}"
+        self._unsaid = []
+        try:
+            self._last_good = topology.from_config_map(found.data or {}, name)
+        except ObjectError as error:
+            self._topology_fault = f"{name}: {error.message}"
+            if self._last_good is not None:  # else every group that is held says it
+                note = f"{error.message}; groups are placed in the tree as it was before"
+                self._unsaid.append((reasons.TOPOLOGY_NOT_USED, note, found))
+            return
+        self._topology_fault = ""
+        if (found.data or {}).get("resource-names"):
+            note = topology.RESOURCES_CHOOSE_NOTHING
+            self._unsaid.append((reasons.TOPOLOGY_KEY_IGNORED, note, found))
+
+    def topology_events(self, reporter: str) -> list[GroupEvent]:
+        """Return what is to be said of the topology and was not yet; `reporter` is the profile."""
+        said, self._unsaid = self._unsaid, []
+        return [
+            GroupEvent(
+                "v1", "ConfigMap", *_identity(obj), reporter,
+                "Warning" if reason == reasons.TOPOLOGY_NOT_USED else "Normal",
+                reason, "Scheduling", note,
+            )
+            for reason, note, obj in said
+        ]  # fmt: skip
 
     def _config_map(self) -> Any | None:
         """Return the topology ConfigMap; of several the first by name."""
@@ -174,6 +201,11 @@ class Descriptions:
         if found or "/" not in label:
             return found
         return deviceattributes.values_by_node(self._slices, label)
+
+
+def _identity(obj: Any) -> tuple[str, str, str, str]:
+    meta = obj.metadata
+    return meta.namespace, meta.name, meta.uid, meta.resource_version
 
 
 def _named(nodes: Nodes) -> Iterator[tuple[int, str]]:

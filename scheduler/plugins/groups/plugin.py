@@ -232,7 +232,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Keep the group's state, and return what writes it down and tells of it."""
         if stage is Stage.CHANGED:
             return self._writer.checked(key, self._described.size_of(key), now)
-        return self._writer.told(key, stage, now)
+        said = self._writer.told(key, stage, now)
+        reporter = self._records[key].reporter  # none before the first plan, which reads the tree
+        return [*said, *self._described.topology_events(reporter)] if reporter else said
 
     def group_statuses(self) -> Mapping[str, int]:
         """Return how many groups that are described or have placed members have each status."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from scheduler.base import reasons
 from scheduler.framework.groups import GroupReport, Stage, Told, title
 from scheduler.plugins.groups import past
 from scheduler.plugins.groups.announcing import News, announce, event
@@ -203,7 +204,7 @@ class GroupStatusWriter:
         bound = ", ".join(sorted(one.pod.metadata.name for one in self._members.standing(key)))
         note = f"The bound members {bound} go: the group was never whole, and {record.message}"
         told: list[Told] = [
-            event(kind, one, record.reporter, "GroupReleased", "Releasing", note)
+            event(kind, one, record.reporter, reasons.GROUP_RELEASED, "Releasing", note)
             for kind, one in self._members.described_by(key)[:1]
         ]
         return told + self._write(key, {"status": WAITING, "message": record.message})
@@ -221,7 +222,7 @@ class GroupStatusWriter:
             note = f"Pods of the group are evicted for the group {title(key)}: {', '.join(pods)}"
             for kind, obj in self._members.described_by(victim)[:1]:
                 calls.append(
-                    event(kind, obj, record.reporter, "GroupPreempted", "Preempting", note)
+                    event(kind, obj, record.reporter, reasons.GROUP_PREEMPTED, "Preempting", note)
                 )
             calls += self._write(victim, {"status": PREEMPTED, "preemptor": title(key)})
         return calls

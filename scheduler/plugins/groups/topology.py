@@ -46,6 +46,10 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
 }
 DEEPEST = 16
 MOST_UNITS = 200_000
+RESOURCES_CHOOSE_NOTHING = (
+    "data.resource-names chooses nothing: every resource that members request counts, named there or "
+    "not; the key can go"
+)
 NAMED = 3  # how many nodes a message names
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from scheduler.base import reasons
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
@@ -32,7 +33,6 @@ REASON_USAGE = "node(s) {} usage exceed threshold"
 REASON_AGGREGATED = "node(s) {} aggregated usage exceed threshold"
 
 # The reason of the event on a node that nobody hears of, and on how many nodes at once.
-EVENT_EXPIRED = "NodeMetricExpired"
 _MOST_WARNINGS = 16
 _NOBODY: BoolColumn = np.zeros(0, dtype=np.bool_)
 
@@ -62,7 +62,6 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         "self.requests",
     )
     local = True
-    on_the_spot = ("filter", "score")
 
     def __init__(self, args: LoadAwareSchedulingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -191,7 +190,9 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         for row in np.flatnonzero(old & ~warned)[:_MOST_WARNINGS].tolist():
             self._warned[row] = True
             text = silence(float(self.tracker.updated[row]), cycle.now)
-            self.handle.node_warning(nodes.name(row), cycle.profile, EVENT_EXPIRED, text)
+            self.handle.node_warning(
+                nodes.name(row), cycle.profile, reasons.NODE_METRIC_EXPIRED, text
+            )
 
     def _usage_reasons(
         self, nodes: Nodes, incoming: Incoming, *, settled: BoolColumn | None

@@ -25,7 +25,6 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
     """
 
     reads = ("node", "node.labels", "pod.added", "pod.deleted", "AppGroup", "NetworkTopology")
-    on_the_spot = ("score",)
 
     def __init__(self, args: NetworkMinCostArgs, handle: Handle) -> None:
         super().__init__(args, handle)

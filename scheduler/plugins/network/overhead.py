@@ -62,7 +62,6 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         "AppGroup",
         "NetworkTopology",
     )
-    on_the_spot = ("filter", "score")
 
     def __init__(self, args: NetworkOverheadArgs, handle: Handle) -> None:
         super().__init__(args, handle)

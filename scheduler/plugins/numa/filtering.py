@@ -67,27 +67,6 @@ def fit(sight: ZoneView, needs: Needs, *, is_guaranteed: bool, room: Pair = (Non
     return Fit(zones, lost)
 
 
-def misfits_row(sight: ZoneView, needs: Needs, row: int, *, is_guaranteed: bool) -> bool:
-    """Whether nothing fits on one row of the table: `fit` in plain numbers."""
-    zones: list[int] | None = None
-    for name, amount in needs:
-        if amount <= 0:
-            continue
-        offers = sight.offers(name)
-        if offers is not None and not offers[row]:
-            return True
-        free = sight.free(name)
-        held = [] if free is None else free[row].tolist()
-        if may_be_host_level(name) and all(most < 0 for most in held):
-            continue
-        least = 0 if is_affine(name) and not is_guaranteed else amount
-        among = range(len(held)) if zones is None else zones
-        zones = [slot for slot in among if held[slot] >= least]
-        if not zones:
-            return True
-    return False
-
-
 def unfit_by_container(sight: ZoneView, demand: Demand, rows: BoolColumn) -> Rejected | None:
     """Return the rows where some container finds no zone, with the first such container's reason.
 

@@ -10,11 +10,13 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from scheduler.base import reasons
 from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import EACH_POD, Plugin
+from scheduler.framework.rowcache import RowCache
 from scheduler.framework.status import (
     SKIP,
     Rejected,
@@ -33,7 +35,6 @@ from scheduler.plugins.numa.args import (
 from scheduler.plugins.numa.demand import Demand, Needs, demand_of
 from scheduler.plugins.numa.eviction import Evictions
 from scheduler.plugins.numa.exact import hidden_splits
-from scheduler.plugins.numa.kept import Kept
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.settings import ALL, RESTRICTED, SINGLE
 from scheduler.plugins.numa.states import figures, why_stale
@@ -42,7 +43,6 @@ from scheduler.plugins.numa.zoneview import ZoneView
 from scheduler.state.change import Change
 
 STALE = "invalid node topology data"
-STALE_EVENT = "InvalidTopologyData"
 
 
 class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
@@ -50,7 +50,6 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
 
     reads = ("pod.deleted", "node", "node.allocatable", KIND, "self.requests")
     local = True
-    on_the_spot = ("filter", "score")
 
     def __init__(self, args: NodeResourceTopologyMatchArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -64,8 +63,8 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             following = Following(handle.profiles, cache.resync_method, follows, frees)
             self._reserving = self._topologies.reserve(following)
             self._evictions = Evictions(self._reserving, self._demand, frees=frees)
-        self._misfits = Kept(self._no_zone, self._no_zone_on)
-        self._scores = Kept(self._worth)
+        self._misfits = RowCache(self._no_zone)
+        self._scores = RowCache(self._worth)
         self.key_follows = (_Reported(self._topologies),)
 
     def key(self, _pod: Pod) -> Hashable | None:
@@ -97,7 +96,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
                 if is_any(rows):
                     aligns = self._checked(sight)
                     rejected = _first(rejected, reject(rows & aligns, text))
-        unfit = self._unfit(sight, nodes, demand)
+        unfit = self._unfit(sight, demand)
         if unfit is None:
             return rejected
         return unfit if rejected is None else rejected.otherwise(unfit)
@@ -116,7 +115,8 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             rows = rows & ~stale
         if not is_any(rows):
             return nodes.constant(0)
-        return np.where(rows, self._scores.column(sight, nodes, demand, rows), 0)
+        (worth,) = self._scores.columns(demand, sight)
+        return np.where(rows, worth, 0)
 
     def reserve(self, cycle: Cycle, node: str, _state: Demand | None) -> None:
         """Keep others off the node until the pod is bound, if nodes with reservations are discarded.
@@ -187,7 +187,9 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         if stale is None:
             return None
         for book in self._reserving.long_stale(cycle.now):
-            self.handle.node_warning(book.name, cycle.profile, STALE_EVENT, why_stale(book))
+            self.handle.node_warning(
+                book.name, cycle.profile, reasons.INVALID_TOPOLOGY_DATA, why_stale(book)
+            )
         return sight.of_table(stale)
 
     def _checked(self, sight: ZoneView) -> BoolColumn:
@@ -196,10 +198,10 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             rows |= sight.has_policy(policy)
         return rows
 
-    def _unfit(self, sight: ZoneView, nodes: Nodes, demand: Demand) -> Rejected | None:
+    def _unfit(self, sight: ZoneView, demand: Demand) -> Rejected | None:
         rejected = None
         if SINGLE in self.args.policies:
-            rejected = self._unfit_single(sight, nodes, demand)
+            rejected = self._unfit_single(sight, demand)
         if RESTRICTED in self.args.policies:
             rows = sight.has_policy(RESTRICTED)
             if is_any(rows):
@@ -207,17 +209,17 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
                     rejected = _first(rejected, reject(misfits, text))
         return rejected
 
-    def _unfit_single(self, sight: ZoneView, nodes: Nodes, demand: Demand) -> Rejected | None:
+    def _unfit_single(self, sight: ZoneView, demand: Demand) -> Rejected | None:
         rejected = None
         whole = self._single(sight, by_pod=True)
         if whole is not None:
-            rejected = self._without_zone(sight, nodes, demand, whole, demand.whole, "pod")
+            rejected = self._without_zone(sight, demand, whole, demand.whole, "pod")
         alone = self._single(sight, by_pod=False)
         if alone is None:
             return rejected
         if len(demand.parts) == 1:
             (part,) = demand.parts
-            found = self._without_zone(sight, nodes, demand, alone, part.needs, part.kind)
+            found = self._without_zone(sight, demand, alone, part.needs, part.kind)
             return _first(rejected, found)
         found = filtering.unfit_by_container(sight, demand, alone)
         if found is not None and self.args.alignment == EXACT:
@@ -234,30 +236,26 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
     def _without_zone(
         self,
         sight: ZoneView,
-        nodes: Nodes,
         demand: Demand,
         rows: BoolColumn,
         needs: Needs,
         what: str,
     ) -> Rejected | None:
         """Return those of `rows` on which no zone holds all of `needs`."""
-        misfits = rows & self._misfits.column(sight, nodes, (needs, demand.is_guaranteed))
+        (no_zone,) = self._misfits.columns((needs, demand.is_guaranteed), sight)
+        misfits = rows & no_zone
         return reject(misfits, f"{filtering.CANNOT} {what}") if is_any(misfits) else None
 
-    def _no_zone(self, sight: ZoneView, key: tuple[Needs, bool]) -> BoolColumn:
+    def _no_zone(self, key: tuple[Needs, bool], sight: ZoneView) -> tuple[BoolColumn]:
         needs, is_guaranteed = key
         found = filtering.fit(sight, needs, is_guaranteed=is_guaranteed, room=sight.room)
-        return found.misfits(sight.size)
+        return (found.misfits(sight.size),)
 
-    def _no_zone_on(self, sight: ZoneView, key: tuple[Needs, bool], row: int) -> bool:
-        needs, is_guaranteed = key
-        return filtering.misfits_row(sight, needs, row, is_guaranteed=is_guaranteed)
-
-    def _worth(self, sight: ZoneView, demand: Demand) -> IntColumn:
+    def _worth(self, demand: Demand, sight: ZoneView) -> tuple[IntColumn]:
         strategy = self.args.scoring_strategy
         if strategy.type == LEAST_NUMA_NODES:
-            return leastnuma.score_by_count(sight, demand, sight.known)
-        return scoring.score_by_zone(sight, demand, strategy, sight.has_policy(SINGLE))
+            return (leastnuma.score_by_count(sight, demand, sight.known),)
+        return (scoring.score_by_zone(sight, demand, strategy, sight.has_policy(SINGLE)),)
 
 
 class _Reported:

@@ -49,13 +49,15 @@ class ZoneView:
         both = {**self._changed, **changed}
         return ZoneView(self._board, self._topologies, self._nodes, both)
 
-    def only(self, nodes: Nodes) -> ZoneView:
-        """Return the same board in the order of the rows of another view."""
-        return ZoneView(self._board, self._topologies, nodes)
+    def only(self, rows: Rows) -> ZoneView:
+        """Return just these rows, in this order."""
+        return ZoneView(self._board, self._topologies, self._nodes.only(rows))
 
     @property
-    def touched(self) -> Touched:
-        """Return the log of rows whose zones changed."""
+    def amounts_touched(self) -> Touched | None:
+        """Return the log of rows whose zones changed; None if these are not all nodes as they are."""
+        if self._changed or self._nodes.amounts_touched is None:
+            return None
         return self._board.touched
 
     @property

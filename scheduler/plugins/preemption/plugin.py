@@ -13,6 +13,7 @@ import numpy as np
 
 from scheduler.base.arrays import Rows
 from scheduler.base.errors import PluginError
+from scheduler.base.reasons import PREEMPTION_BY_SCHEDULER
 from scheduler.framework.args import Args
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fitmessage import Histogram
@@ -203,5 +204,5 @@ def _leaves_for_us(pod: Pod) -> bool:
         pod.is_terminating
         and condition is not None
         and condition.status == "True"
-        and condition.reason == "PreemptionByScheduler"
+        and condition.reason == PREEMPTION_BY_SCHEDULER
     )

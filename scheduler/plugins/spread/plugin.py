@@ -41,7 +41,8 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         "self.tolerations",
     )
     unread: ClassVar[Mapping[str, str]] = {
-        "pre_score": "error reading {} from cycleState: not found"
+        "pre_filter": 'reading "PreFilterPodTopologySpread" from cycleState: not found',
+        "pre_score": 'error reading "PreScorePodTopologySpread" from cycleState: not found',
     }
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:

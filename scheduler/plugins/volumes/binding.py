@@ -113,7 +113,6 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
     reads = (CLASS, CLAIM, VOLUME, "node.labels", CSI_NODE, DRIVER, CAPACITY)
     local = True
-    on_the_spot = ("score",)
     unread: ClassVar[Mapping[str, str]] = {"pre_filter": "not found"}
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:

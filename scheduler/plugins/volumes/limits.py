@@ -50,7 +50,6 @@ class NodeVolumeLimits(Plugin[NoArgs]):
 
     reads = ("node", CSI_NODE, "pod.deleted", CLAIM, VOLUME, ATTACHMENT)
     local = True
-    on_the_spot = ("filter",)
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -76,7 +76,9 @@ class VolumeRestrictions(Plugin[NoArgs]):
     """
 
     reads = ("pod.deleted", "node", CLAIM)
-    unread: ClassVar[Mapping[str, str]] = {"pre_filter": "cannot read {} from cycleState"}
+    unread: ClassVar[Mapping[str, str]] = {
+        "pre_filter": 'cannot read "PreFilterVolumeRestrictions" from cycleState'
+    }
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -38,7 +38,6 @@ class VolumeZone(Plugin[NoArgs]):
 
     reads = (CLASS, "node.labels", CLAIM, VOLUME)
     local = True
-    on_the_spot = ("filter",)
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from tests.differential.kinds import Manifest
 from tests.differential.making.nodes import IMAGES
-from tests.differential.making.words import CPUS, GPU, MEMORIES, Dice
+from tests.differential.making.words import CPUS, FPGA, GPU, MEMORIES, Dice
 
 PORTS = (80, 443, 8080, 53)
 ADDRESSES = ("", "0.0.0.0", "10.1.2.3", "127.0.0.1", "::")
@@ -51,7 +51,7 @@ def _container(dice: Dice, name: str, families: set[str]) -> Manifest:
         if dice.chance(0.3):
             limits[GPU] = dice.choice(("1", "2", "0"))
         if dice.chance(0.1):
-            limits["example.com/fpga"] = "1"
+            limits[FPGA] = "1"
         if dice.chance(0.15) and requests:
             limits["hugepages-2Mi"] = dice.choice(("32Mi", "128Mi"))
             requests.setdefault("cpu", "100m")

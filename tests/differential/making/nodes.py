@@ -1,7 +1,7 @@
 """Generated nodes: sizes, labels, taints, images, features."""
 
 from tests.differential.kinds import Manifest
-from tests.differential.making.words import GPU, HOSTNAME, REGION, REGIONS, ZONE, ZONES, Dice
+from tests.differential.making.words import FPGA, GPU, HOSTNAME, REGION, REGIONS, ZONE, ZONES, Dice
 
 TAINTS = {"dedicated": ("a", "b", ""), "example.com/maintenance": ("", "soon")}
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -52,7 +52,7 @@ def _amounts(dice: Dice, families: set[str]) -> dict[str, str]:
         if dice.chance(0.6):
             amounts[GPU] = dice.choice(("1", "2", "4"))
         if dice.chance(0.3):
-            amounts["example.com/fpga"] = dice.choice(("0", "1", "3"))
+            amounts[FPGA] = dice.choice(("0", "1", "3"))
         if dice.chance(0.4):
             amounts["hugepages-2Mi"] = dice.choice(("64Mi", "256Mi"))
     if "odd" in families and dice.chance(0.15):

@@ -20,6 +20,7 @@ NAMESPACES: dict[str, dict[str, str]] = {
 }
 LABELS = {"app": ("a", "b", "c"), "tier": ("x", "y"), "rev": ("1", "2")}
 GPU = "example.com/gpu"
+FPGA = "example.com/fpga"
 CPUS = ("0", "50m", "100m", "100m", "200m", "250m", "500m", "1", "1500m", "2")
 MEMORIES = ("0", "64Mi", "100M", "200Mi", "200Mi", "512Mi", "1Gi", "1500M", "2Gi")
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.base import reasons
 from scheduler.base.clock import ManualClock
 from scheduler.base.errors import ConfigError, InputError
 from scheduler.base.meters import Meters
 from scheduler.config import Loaded, load
 from scheduler.daemon import configfile
 from scheduler.daemon.configfile import ConfigFile
-from scheduler.daemon.supervisor import NOT_RELOADED, RELOADED, Supervisor
+from scheduler.daemon.supervisor import Supervisor
 from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
 
@@ -126,7 +127,7 @@ class Daemon:
 
     def announce(self, reason: str, _what: str, *, is_warning: bool = False) -> None:
         self.told.append(reason)
-        assert is_warning == (reason == NOT_RELOADED)
+        assert is_warning == (reason == reasons.CONFIGURATION_NOT_RELOADED)
 
     async def run(self) -> int:
         await self._stopped.wait()
@@ -168,7 +169,7 @@ async def test_one_daemon_follows_another(room: Room):
 
     assert 0 == await running
     assert [["trellis"], ["second"]] == [names(one.loaded) for one in house.daemons]
-    assert [RELOADED] == house.daemons[0].told
+    assert [reasons.CONFIGURATION_RELOADED] == house.daemons[0].told
     assert 1 == room.meters.config_reloads.labels("success").value
 
 
@@ -201,7 +202,7 @@ async def test_what_cannot_be_built_leaves_the_old_one(room: Room):
     house.supervisor.stop()
 
     assert 0 == await running
-    assert [NOT_RELOADED] == house.daemons[0].told
+    assert [reasons.CONFIGURATION_NOT_RELOADED] == house.daemons[0].told
     assert 1 == room.errors()
     assert 0 == room.meters.config_last_reload_successful.value
 

@@ -289,3 +289,26 @@ def test_a_member_that_goes_while_the_solver_works_ends_the_attempt():
     floor.hear(Watched("Pod", "ADDED", make_pod("g-9", labels=LABELS)))
     floor.solve(the_solve(floor.run()))
     assert {"g-0", "g-2", "g-9"} == bound(floor.run())
+
+
+def test_a_member_whose_bind_is_refused_keeps_its_room():
+    """Half the group is bound: whoever took the room of the rest would keep it a half for ever."""
+    floor = Floor(nodes=2, size=8)
+    floor.solve(the_solve(floor.run()))
+    binds = {one.name: one for one in floor.run() if isinstance(one, Bind)}
+    for number in range(8):
+        name = f"g-{number}"
+        code, node = (201, binds[name].node) if number % 2 else (403, "")
+        floor.hear(Answer(binds[name].id, code))
+        if node:
+            pod = make_pod(name, labels=LABELS)
+            spec = msgspec.structs.replace(pod.spec, node_name=node)
+            floor.hear(Watched("Pod", "MODIFIED", msgspec.structs.replace(pod, spec=spec)))
+    floor.single("late", cpu=1)
+    assert set() == bound(floor.run())
+
+    floor.now += 20
+    effects = floor.run()
+    floor.solve(the_solve(effects))
+    again = {one.name: one.node for one in [*effects, *floor.run()] if isinstance(one, Bind)}
+    assert {f"g-{number}": binds[f"g-{number}"].node for number in range(0, 8, 2)} == again

@@ -110,7 +110,7 @@ def test_a_resource_that_becomes_known_later_is_seen():
     cluster = Cluster()
     cluster.put_node(make_node("n"))
 
-    cache: RowCache[str] = RowCache(lambda name, nodes: (nodes.allocatable(name).copy(),))
+    cache: RowCache[str, Nodes] = RowCache(lambda name, nodes: (nodes.allocatable(name).copy(),))
     for offer in (None, 3, 5):
         if offer:
             cluster.put_node(make_node("n", allocatable={"example.com/gpu": offer}))

@@ -107,11 +107,17 @@ class TestKeys:
 
     def test_who_lost_its_pre_filter_is_asked_in_any_case(self):
         """It has to say so, as kube-scheduler's plugins do."""
-        cls = made("A", key=lambda *_: None, pre_filter=lambda *_: SKIP, filter=lambda *_: None)
+        cls = made(
+            "A",
+            unread={"pre_filter": "no state"},
+            key=lambda *_: None,
+            pre_filter=lambda *_: SKIP,
+            filter=lambda *_: None,
+        )
         stage = Stage(cls, points={"filter": ["A"]})
         stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
 
-        with pytest.raises(PluginError, match="not found"):
+        with pytest.raises(PluginError, match="no state"):
             stage.runner.filter(stage.cycle, stage.nodes, stage.states, stage.nodes.exists)
 
     def test_a_pod_that_names_its_node(self):
@@ -301,20 +307,29 @@ class TestFilter:
         assert not feasible.any()
         assert [] == rejections
 
+    def test_a_filter_sees_what_those_before_it_have_left(self):
+        """In `nodes.feasible`, which is no more than the rows that are still in the running."""
+        seen = []
+        first = made("A", filter=lambda _s, _c, n: reject(n.rows_named(["n1"]), "x"))
+        second = made("B", filter=lambda _s, _c, n: seen.append(n.feasible.tolist()))
+        stage, _, _ = self.run(first, second)
+
+        assert [stage.rows("n0", "n2")] == seen
+
     def test_a_disabled_pre_filter_is_an_error(self):
-        """A plugin that needs its state says so in kube-scheduler's words."""
-        cls = made("A", pre_filter=lambda *_: 1, filter=lambda *_: None)
+        """A plugin that needs its state says so in words of its own."""
+        unread = {"pre_filter": "no state"}
+        cls = made("A", unread=unread, pre_filter=lambda *_: 1, filter=lambda *_: None)
         with pytest.raises(PluginError) as caught:
             self.run(cls, points={"filter": ["A"]})
 
-        text = 'running "A" filter plugin: reading "PreFilterA" from cycleState: not found'
+        text = 'running "A" filter plugin: no state'
         assert text == str(caught.value)
 
     def test_a_state_is_made_on_the_spot(self):
         """A plugin that can do without its pre-filter computes the state when it is needed."""
         cls = made(
             "A",
-            on_the_spot=("filter",),
             pre_filter=lambda _s, _c, n: Narrow(n.exists, "n1"),
             filter=lambda _s, _c, n, name: reject(n.rows_named([name]), "x"),
         )
@@ -326,7 +341,6 @@ class TestFilter:
         """A pre-filter that would skip takes the filter out here too."""
         cls = made(
             "A",
-            on_the_spot=("filter",),
             pre_filter=lambda *_: SKIP,
             filter=lambda *_: pytest.fail("filter was called"),
         )
@@ -336,9 +350,7 @@ class TestFilter:
 
     def test_on_the_spot_errors_are_errors(self):
         """A pre-filter that fails on the spot fails the filter."""
-        cls = made(
-            "A", on_the_spot=("filter",), pre_filter=lambda *_: ERROR, filter=lambda *_: None
-        )
+        cls = made("A", pre_filter=lambda *_: ERROR, filter=lambda *_: None)
         with pytest.raises(PluginError, match='running "A" filter plugin: went wrong'):
             self.run(cls, points={"filter": ["A"]})
 
@@ -408,17 +420,19 @@ class TestScore:
 
     def test_a_disabled_pre_score_is_an_error(self):
         """As for filter, but in the name of PreScore."""
-        cls = made("A", pre_score=lambda *_: 1, score=lambda _s, _c, n, _x: n.constant(0))
-        with pytest.raises(
-            PluginError, match='failed to read "PreScoreA" from cycleState: not found'
-        ):
+        cls = made(
+            "A",
+            unread={"pre_score": "no state"},
+            pre_score=lambda *_: 1,
+            score=lambda _s, _c, n, _x: n.constant(0),
+        )
+        with pytest.raises(PluginError, match="no state"):
             self.score(cls, points={"score": ["A"]})
 
     def test_pre_score_on_the_spot_gets_its_state(self):
         """A plugin with both pre-filter and pre-score is served with what it had."""
         cls = made(
             "A",
-            on_the_spot=("score",),
             pre_filter=lambda *_: 3,
             pre_score=lambda _s, _c, _n, state: state + 1,
             score=lambda _s, _c, n, state: n.constant(state),

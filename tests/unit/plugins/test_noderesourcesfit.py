@@ -80,7 +80,7 @@ def test_pod_level_requests_count_for_room_but_not_for_the_score():
 
 def test_it_can_score_without_pre_score_but_not_filter_without_pre_filter():
     """As kube-scheduler, when a profile disables the point before."""
-    assert ("score",) == NodeResourcesFit.on_the_spot
+    assert ["pre_filter"] == list(NodeResourcesFit.unread)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from scheduler.whatif.explain import explain
 from scheduler.whatif.records import Result
 from scheduler.whatif.report import explanation_line, explanation_tables
 from scheduler.whatif.stage import Options
-from tests.unit.whatif.asking import default_setup, pod, snapshot
+from tests.unit.plugins.groupsworld import group, member, members, tree
+from tests.unit.whatif.asking import default_setup, place, pod, results, snapshot
 
 CLUSTER = (
     node("big", cpu="8"),
@@ -130,3 +131,24 @@ def test_unknown_names_are_refused():
         ask("pp", node("a"), pod("p"))
     with pytest.raises(MissingError, match=r'nodf: no such node .did you mean "node"'):
         ask("p", node("node"), pod("p"), only="nodf")
+
+
+def test_members_follow_the_plan_for_their_group():
+    """Alone each would go to the largest node; the only rack that takes the group does not have it."""
+    nodes = tree({"r0": {"large": 9}, "r1": {"a": 4, "b": 4, "c": 4}})
+    busy = member("busy", on="large", cpu="1")
+    waiting = members("g", 3, cpu="3")
+    rules = {"rack": {"type": "pack", "hard": True}, "node": {"type": "spread", "hard": True}}
+    objects = (*nodes, busy, *waiting)
+    single = ask("g-0", *nodes, busy, pod("g-0", requests={"cpu": "3"})).explanation
+    plan = results(place(*objects, group("g", 3, rules)))
+
+    assert "large" == single.node
+    assert {"a", "b", "c"} == {plan[f"g-{n}"] for n in range(3)}
+    for name, where in plan.items():
+        got = ask(name, *objects, group("g", 3, rules)).explanation
+        chosen = [one.name for one in got.nodes if one.why.startswith("chosen")]
+        assert (where, [where]) == (got.node, chosen)
+        said = f"default/{name} would go to {where} with the 3 pods of the group default/g"
+        assert explanation_line(got).startswith(said)
+        assert "chosen" not in why(got)["large"]

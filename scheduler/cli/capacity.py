@@ -1,0 +1,58 @@
+"""`trellis capacity`: how many more pods of a shape fit now, where, and what stops the next one.
+
+Exit codes: 0 at least one fits, 2 a file is invalid, 3 none fits.
+"""
+
+from __future__ import annotations
+
+from scheduler.base.errors import InputError
+from scheduler.cli.asking import (
+    EXIT_DOES_NOT_FIT,
+    be_quick,
+    options,
+    read_files,
+    setups,
+    show_record,
+    show_tables,
+    tell,
+)
+from scheduler.cli.flags import Output
+from scheduler.engine.attempt.choose import Ties
+from scheduler.whatif.capacity import Capacity
+from scheduler.whatif.capacity import capacity as count
+from scheduler.whatif.report import Table
+
+
+def capacity(
+    snapshot: list[str] | None,
+    filename: list[str] | None,
+    limit: int,
+    config: str,
+    now: str,
+    output: Output,
+) -> int:
+    """Count how many more pods of a shape fit into a snapshot."""
+    be_quick()
+    if not filename:
+        raise InputError("name a file with the pod to count: -f POD")
+    world = read_files(snapshot, filename)
+    wanted = options(now, Ties.NAME, None, details=False)
+    tell(f"notice: {notice}" for notice in world.notices)
+    found = count(world, setups(config).default, limit, wanted)
+    if output in (Output.JSON, Output.YAML):
+        show_record(found, output)
+    elif output is Output.NAME:
+        print(*(node.name for node in found.nodes), sep="\n")
+    else:
+        print(headline(found))
+        if found.nodes:
+            rows = [[node.name, str(node.pods)] for node in found.nodes]
+            show_tables([Table(["node", "pods"], rows)])
+    return 0 if found.fits else EXIT_DOES_NOT_FIT
+
+
+def headline(found: Capacity) -> str:
+    """Return the answer in one line."""
+    least = "at least " if found.limited else ""
+    stopped = f"; the next one: {found.message}" if found.message else ""
+    return f"{least}{found.fits} more of {found.pod} fit{stopped}"

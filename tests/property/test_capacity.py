@@ -1,0 +1,123 @@
+"""`capacity` in random clusters: N copies fit and N+1 do not, by the engine and by arithmetic."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.testing import node
+from scheduler.whatif.capacity import capacity, with_copies
+from scheduler.whatif.simulate import simulate
+from tests.unit.whatif.asking import default_setup, pod, results, snapshot
+
+LABELS = {"app": "shape"}
+SELECTOR = {"labelSelector": {"matchLabels": LABELS}}
+RULES: dict[str, dict[str, Any]] = {
+    "": {},
+    "spread": {
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"} | SELECTOR
+        ]
+    },
+    "apart": {
+        "affinity": {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "kubernetes.io/hostname"} | SELECTOR
+                ]
+            }
+        }
+    },
+    "together": {
+        "affinity": {
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "zone"} | SELECTOR
+                ]
+            }
+        }
+    },
+}
+
+
+@st.composite
+def clusters(draw):
+    """Some nodes in zones, pods that use and pods that want them, a shape; each node's free milli-CPU."""
+    objects, free = [], {}
+    for index in range(draw(st.integers(0, 6))):
+        name, cpu = f"n{index}", draw(st.integers(1, 6))
+        zone = draw(st.sampled_from(["a", "b", "c"]))
+        labels = {"kubernetes.io/hostname": name, "zone": zone}
+        objects.append(node(name, cpu=str(cpu), labels=labels))
+        free[name] = (zone, cpu * 1000)
+        if draw(st.booleans()):
+            used = draw(st.integers(1, cpu * 1000))
+            objects.append(pod(f"u{index}", node_name=name, requests={"cpu": f"{used}m"}))
+            free[name] = (zone, cpu * 1000 - used)
+    objects += [
+        pod(f"w{index}", requests={"cpu": "1"}, spec={"priority": draw(st.integers(0, 2))})
+        for index in range(draw(st.integers(0, 2)))
+    ]
+    milli, rule = draw(st.integers(300, 3000)), draw(st.sampled_from(sorted(RULES)))
+    spec = {"priority": 1000, "schedulerName": "trellis"} | RULES[rule]
+    shape = pod("shape", labels=LABELS, requests={"cpu": f"{milli}m"}, spec=spec)
+    return snapshot(*objects, given=[shape]), free, milli, rule
+
+
+def _by_arithmetic(free, milli, rule):
+    """The most copies that fit, None where it depends on which nodes are taken first."""
+    rooms = {name: room // milli for name, (_, room) in free.items()}
+    if rule == "":
+        return sum(rooms.values())
+    if rule == "apart":
+        return sum(room > 0 for room in rooms.values())
+    if rule == "spread":
+        zones = {zone: 0 for zone, _ in free.values()}
+        for name, (zone, _) in free.items():
+            zones[zone] += rooms[name]
+        least = min(zones.values(), default=0)
+        return sum(min(room, least + 1) for room in zones.values())
+    return None
+
+
+def _check(case):
+    world, free, milli, rule = case
+    found = capacity(world, default_setup())
+    shape = next(one for one in world.unbound if one.metadata.uid in world.given)
+
+    def fitting(number):
+        placed = simulate(with_copies(world, shape, number), default_setup())
+        return sum(one.node is not None for one in placed.pods)
+
+    assert fitting(found.fits) == found.fits
+    assert fitting(found.fits + 1) == found.fits
+    assert sum(one.pods for one in found.nodes) == found.fits
+    assert found.message
+    assert not found.limited
+    wanted = _by_arithmetic(free, milli, rule)
+    assert wanted is None or found.fits == wanted
+
+
+@settings(max_examples=25)
+@given(clusters())
+def test_so_many_fit_and_not_one_more(case):
+    """The count is the engine's, and where it can be worked out by hand it is that one."""
+    _check(case)
+
+
+@pytest.mark.long
+@settings(max_examples=200)
+@given(clusters())
+def test_so_many_fit_in_many_clusters(case):
+    """The same over two hundred clusters."""
+    _check(case)
+
+
+def test_victims_do_not_count_as_room():
+    """A shape that would be placed by evicting others finds the free room alone."""
+    low = pod("low", node_name="n", requests={"cpu": "3"}, spec={"priority": 0})
+    shape = pod("shape", requests={"cpu": "2"}, spec={"priority": 1000})
+    world = snapshot(node("n", cpu="4"), low, given=[shape])
+    assert results(simulate(world, default_setup())) == {"shape": "n"}
+    assert capacity(world, default_setup()).fits == 0

@@ -1,0 +1,63 @@
+"""What the topology ConfigMap's own events say: a key that chooses nothing, a change that is not used."""
+
+from __future__ import annotations
+
+import json
+
+from scheduler.base import reasons
+from scheduler.engine.effects import Record, Solve, Watched
+from scheduler.objects.configmap import ConfigMap
+from scheduler.objects.meta import ObjectMeta
+from tests.unit.engine.test_groups import Floor, bound
+
+TREE = json.dumps({"r0": {"n0": {}, "n1": {}}, "r1": {"n2": {}, "n3": {}}})
+
+
+def topology(version: int, **data: str) -> ConfigMap:
+    """Return a version of the tree's ConfigMap."""
+    labels = {"sakkara.topology": ""}
+    meta = ObjectMeta(
+        name="tree", namespace="default", uid="t", resource_version=str(version), labels=labels
+    )
+    return ConfigMap(meta, {"tree": TREE, **data})
+
+
+def planned(floor: Floor) -> list[tuple[str, str, str]]:
+    """Let the groups that wait be planned; return what was said of ConfigMaps named `tree`."""
+    effects = floor.run()
+    for solve in [one for one in effects if isinstance(one, Solve)]:
+        floor.solve(solve)
+        effects += floor.run()
+    return [
+        (one.type, one.reason, one.note)
+        for one in effects
+        if isinstance(one, Record) and (one.kind, one.name) == ("ConfigMap", "tree")
+    ]
+
+
+def test_a_key_that_chooses_nothing_is_named_once():
+    """Sakkara's trees have `resource-names`: whoever sets it learns that it changes nothing here."""
+    floor = Floor(4, 2)
+    floor.hear(Watched("TopologyConfigMap", "ADDED", topology(1, **{"resource-names": '["cpu"]'})))
+    said = planned(floor)
+    floor.another("h", 2)
+
+    assert [("Normal", reasons.TOPOLOGY_KEY_IGNORED)] == [one[:2] for one in said]
+    assert "data.resource-names chooses nothing" in said[0][2]
+    assert "the key can go" in said[0][2]
+    assert [] == planned(floor)
+
+
+def test_a_change_that_cannot_be_read_is_told_and_the_tree_before_it_stays():
+    """Nobody waits for it, so nothing but its own event would say that the change is not in use."""
+    floor = Floor(4, 2)
+    floor.hear(Watched("TopologyConfigMap", "ADDED", topology(1)))
+    assert [] == planned(floor)
+    floor.hear(Watched("TopologyConfigMap", "MODIFIED", topology(2, tree="{")))
+    floor.another("h", 2)
+    said = planned(floor)
+
+    assert [("Warning", reasons.TOPOLOGY_NOT_USED)] == [one[:2] for one in said]
+    assert said[0][2].startswith("data.tree is no JSON")
+    assert said[0][2].endswith("groups are placed in the tree as it was before")
+    assert {"h-0", "h-1"} <= bound(floor.effects)
