@@ -13,14 +13,14 @@ export function cluster(rest) {
   /** @type {Map<string, string[]>} */ let children = new Map();
   const canvas = /** @type {HTMLCanvasElement} */ (el("canvas", { role: "img", onclick: open, onmousemove: hover, onmouseleave: () => { tip.hidden = true; } }));
   const tip = el("div", { class: "tip", hidden: true });
-  const choose = /** @type {HTMLSelectElement} */ (el("select", { id: "resource", onchange: () => { resource = choose.value; draw(); } }));
+  const choose = /** @type {HTMLSelectElement} */ (el("select", { onchange: () => { resource = choose.value; draw(); } }));
   const facts = el("dl", { class: "facts" });
   const crumbs = el("nav", { class: "crumbs", "aria-label": "Part of the cluster" });
   const notices = el("div");
   const list = /** @type {Rows<string>} */ (new Rows("Parts", 58, "unit", row));
-  const element = el("div", { class: "view", style: null },
+  const element = el("div", { class: "view" },
     el("div", { class: "head" }, el("h1", {}, "Cluster"), crumbs, el("span", { class: "grow" }),
-      el("label", { for: "resource" }, "Show"), choose,
+      el("label", {}, "Show", choose),
       el("span", { class: "legend" }, "0 %", el("span", { class: "ramp" }), "100 % requested", el("span", { class: "fullmark" }), "over 90 %")),
     notices, facts,
     el("div", { class: "cluster" }, el("div", { class: "card blocks" }, canvas, tip), el("div", { class: "card list" }, list.element)));

@@ -60,7 +60,8 @@ async def test_a_foreign_name_for_our_address_is_refused(page, session):
 
 async def test_the_files_are_self_contained_and_under_a_strict_policy(page, session):
     """No inline script or style, no address of another host, every module that is imported is there."""
-    seen, wanted = set(), {"index.html"}
+    seen: set[str] = set()
+    wanted = {"index.html"}
     while wanted - seen:
         name = min(wanted - seen)
         seen.add(name)
