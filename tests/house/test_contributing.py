@@ -1,0 +1,21 @@
+"""The files that CONTRIBUTING.md sends newcomers to are there."""
+
+import re
+
+from tests.house.source import ROOT
+
+CHANGES = 10
+
+
+def test_the_files_of_the_ten_changes_exist():
+    """Whoever moves a file finds the line that names it."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    _, _, part = text.partition("## Where a change goes")
+    table = [line for line in part.partition("## Habits")[0].splitlines() if line.startswith("| ")]
+    rows = {row.split("|")[1].strip(): row.split("|")[2] for row in table[1:]}
+    named = {change: re.findall(r"`([\w./-]+/[\w./-]*)`", files) for change, files in rows.items()}
+    missing = {c: [f for f in files if not (ROOT / f).exists()] for c, files in named.items()}
+
+    assert CHANGES == len(rows)
+    assert {} == {change: files for change, files in missing.items() if files}
+    assert min(len(files) for files in named.values()) >= 2

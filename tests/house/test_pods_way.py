@@ -1,0 +1,24 @@
+"""The page that follows a pod through the code names every file which a pod really enters."""
+
+import re
+import subprocess
+import sys
+
+from tests.house.source import ROOT
+
+PAGE = ROOT / "docs/explanation/a-pods-way.md"
+ROOMS = ("engine/", "framework/", "kube/")
+# Run by the clock, beside whatever pod: the lease, and what is listed or swept from time to time.
+BY_THE_CLOCK = {"kube/fenced.py", "kube/lease.py", "kube/leaserecord.py", "kube/watches.py"}
+
+
+def test_every_file_that_a_plain_pod_enters_is_named():
+    """A reader who has the page's files before him has all; if not, name the file in its table."""
+    named = set(re.findall(r"`((?:engine|framework|kube)/[\w/]+\.py)`", PAGE.read_text()))
+    words = [sys.executable, "-m", "tests.e2e.podsway"]
+    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    entered = {line for line in said.stdout.splitlines() if line.startswith(ROOMS)}
+
+    assert [] == sorted(entered - named - BY_THE_CLOCK)
+    assert [] == sorted(file for file in named if not (ROOT / "scheduler" / file).is_file())
+    assert {"kube/watch.py", "engine/intake.py", "engine/attempt/cycle.py"} <= entered
