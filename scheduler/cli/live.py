@@ -6,7 +6,7 @@ What may not be read is left out and said. Nothing is written to the cluster.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -68,24 +68,39 @@ def seconds(text: str) -> float:
 
 
 async def _look(access: Access, kinds: tuple[Kind, ...], take: Callable[[Source], None]) -> Seen:
-    clock = RealClock()
-    client = await ApiClient.connect(
+    client = await connect(access)
+    try:
+        return await survey(client, access, kinds, take)
+    finally:
+        await client.close()
+
+
+async def connect(access: Access) -> ApiClient:
+    """Return a client for the cluster; whoever asked for it closes it."""
+    return await ApiClient.connect(
         access.kubeconfig,
         access.context,
-        clock=clock,
+        clock=RealClock(),
         meters=Meters(),
         user_agent=f"trellis/{VERSION}",
     )
-    try:
-        namespace = access.namespace or client.namespace or "default"
-        notices = []
-        for kind in kinds:
-            notice = await _list(client, kind, namespace, access.timeout_s, take)
-            if notice:
-                notices.append(notice)
-        return Seen(namespace, clock.now(), tuple(notices))
-    finally:
-        await client.close()
+
+
+async def survey(
+    client: ApiClient,
+    access: Access,
+    kinds: Iterable[Kind],
+    take: Callable[[Source], None],
+    needed: Collection[Kind] = (NODE, POD),
+) -> Seen:
+    """List all objects of `kinds` that may be listed; ApiError when one of the `needed` may not."""
+    namespace = access.namespace or client.namespace or "default"
+    notices = []
+    for kind in kinds:
+        notice = await _list(client, kind, namespace, access.timeout_s, take, needed)
+        if notice:
+            notices.append(notice)
+    return Seen(namespace, RealClock().now(), tuple(notices))
 
 
 async def _list(
@@ -94,6 +109,7 @@ async def _list(
     namespace: str,
     timeout_s: float,
     take: Callable[[Source], None],
+    needed: Collection[Kind],
 ) -> str:
     """List one kind; return what to say of it when it could not be read as a whole."""
     failed = await _take_all(client, kind, kind.path, timeout_s, take)
@@ -105,7 +121,7 @@ async def _list(
         failed = await _take_all(client, kind, path, timeout_s, take)
         if failed is None:
             return f"{kind.plural} of namespace {namespace} only: you may not list the others"
-    if failed.code == 403 and kind not in (NODE, POD):
+    if failed.code == 403 and kind not in needed:
         return f"without {kind.plural}: you may not list them"
     text = failed.message or failed.reason or "no answer"
     raise ApiError(f"cannot list {kind.plural}: {text}", code=failed.code, reason=failed.reason)

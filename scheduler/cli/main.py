@@ -87,6 +87,7 @@ VERBS: Final = (
         "groups",
         "Groups: members, placement, proof, conflict.",
     ),
+    Verb("ui", "scheduler.cli.commands.ui", "ui", "The page: the cluster in a browser."),
     Verb(
         "replay", "scheduler.cli.commands.replay", "replay", "Run a decision log again and compare."
     ),

@@ -158,7 +158,7 @@ def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> Unit:
     groups: Counter[str] = Counter()
     for pod in pods:
         requested.update(pod_requests(pod, use_status=True))
-        if group := _group(pod):
+        if group := group_name(pod):
             groups[group] += 1
     room = {name: Room(requested[name], offered[name]) for name in asked if name in offered}
     closed = node.spec.unschedulable or any(
@@ -175,7 +175,7 @@ def _resources(snapshot: Snapshot) -> tuple[str, ...]:
     return (*_ALWAYS_SHOWN, *sorted(name for name in offered if is_extended(name)))
 
 
-def _group(pod: Pod) -> str:
+def group_name(pod: Pod) -> str:
     """Return what to call the group that a pod is placed with, else its application, if any."""
     if group := group_of(pod):
         return title(group)

@@ -1,0 +1,110 @@
+"""`Feed`: one document that changes, for many readers, as a whole first and as patches from then on.
+
+Whoever knows the document publishes it; `ui.py` hands on what readers get. A document is made of
+sections of records by key; a patch says which records are set and which go. Every event is written
+once for all readers. One that does not read fast enough loses its patches and gets the whole document
+again: it can hold up neither the publisher nor the other readers. Does no I/O.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+# Patches that wait for one reader; a whole document is cheaper than a long tail of them.
+MOST_WAITING = 16
+
+Document = Mapping[str, Mapping[str, Any]]
+
+
+def patch(before: Document, after: Document) -> dict[str, dict[str, Any]]:
+    """Return per section that differs what to `set` and what to `drop`."""
+    found = {}
+    for section in before.keys() | after.keys():
+        old, new = before.get(section, {}), after.get(section, {})
+        wanted = {key: one for key, one in new.items() if key not in old or old[key] != one}
+        gone = [key for key in old if key not in new]
+        if wanted or gone:
+            found[section] = {"set": wanted, "drop": gone}
+    return found
+
+
+class Reader:
+    """What waits for one reader; made by `Feed.reader`."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._waiting: deque[bytes] = deque()
+        self._is_behind = True
+        self._news = asyncio.Event()
+        self._news.set()
+
+    def put(self, event: bytes) -> None:
+        """Add a patch, or forget all that wait when there are too many."""
+        if not self._is_behind:
+            self._waiting.append(event)
+            if len(self._waiting) > MOST_WAITING:
+                self._waiting.clear()
+                self._is_behind = True
+        self._news.set()
+
+    async def next(self) -> bytes:
+        """Return the next event; the whole document for a reader that is new or fell behind."""
+        await self._news.wait()
+        if self._is_behind:
+            self._is_behind = False
+            event = self._feed.whole()
+        else:
+            event = self._waiting.popleft()
+        if not self._waiting:
+            self._news.clear()
+        return event
+
+
+class Feed:
+    """The document as published last, and its readers."""
+
+    def __init__(self, document: Document | None = None) -> None:
+        self._document: Document = document or {}
+        self._whole: bytes | None = None
+        self._readers: set[Reader] = set()
+
+    @property
+    def readers(self) -> int:
+        """Return how many read."""
+        return len(self._readers)
+
+    def publish(self, document: Document) -> None:
+        """Replace the document; readers are told what differs, and nothing when nothing does."""
+        changed = patch(self._document, document) if self._readers else {}
+        self._document, self._whole = document, None
+        if changed:
+            event = _event("patch", changed)
+            for reader in self._readers:
+                reader.put(event)
+
+    def whole(self) -> bytes:
+        """Return the event that carries the whole document."""
+        if self._whole is None:
+            self._whole = _event("view", self._document)
+        return self._whole
+
+    @contextmanager
+    def reader(self) -> Iterator[Reader]:
+        """Give a reader its queue for as long as it reads."""
+        reader = Reader(self)
+        self._readers.add(reader)
+        try:
+            yield reader
+        finally:
+            self._readers.discard(reader)
+
+
+def _event(name: str, record: object) -> bytes:
+    # JSON has no bare line breaks, so that one `data:` line holds it.
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(record) + b"\n\n"

@@ -1,0 +1,55 @@
+// Which view is shown: the part of the address behind `#/` names it.
+import { duration, el } from "./dom.js";
+import { follow, known, link, listen } from "./feed.js";
+import { cluster } from "./cluster.js";
+import { groups } from "./groups.js";
+import { network } from "./network.js";
+import { pod } from "./pod.js";
+import { queue } from "./queue.js";
+import { whatif } from "./whatif.js";
+
+/** A view: what to show, what to do when something has changed, and what it is about. @typedef {{element: HTMLElement, update: () => void}} View */
+/** @type {Record<string, {title: string, make: (rest: string) => View}>} */
+const VIEWS = {
+  cluster: { title: "Cluster", make: cluster },
+  groups: { title: "Groups", make: groups },
+  network: { title: "Network", make: network },
+  queue: { title: "Queue", make: queue },
+  pod: { title: "Pod", make: pod },
+  whatif: { title: "What if", make: whatif },
+};
+
+const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+const nav = /** @type {HTMLElement} */ (document.getElementById("nav"));
+const state = /** @type {HTMLElement} */ (document.getElementById("state"));
+/** @type {View} */ let shown;
+
+function open(isFirst = false) {
+  if (!isFirst && !location.hash.startsWith("#/")) return; // the skip link
+  const [view, ...rest] = location.hash.slice(2).split("/");
+  const chosen = VIEWS[view] ? view : "cluster";
+  nav.replaceChildren(...Object.entries(VIEWS).map(([key, { title }]) =>
+    el("a", { href: `#/${key}`, "aria-current": key === chosen ? "page" : null }, title)));
+  document.title = `${VIEWS[chosen].title} · Trellis`;
+  let argument = "";
+  try { argument = decodeURIComponent(rest.join("/")); } catch { /* a broken address names nothing */ }
+  shown = VIEWS[chosen].make(argument);
+  main.replaceChildren(shown.element);
+  if (!isFirst) main.focus();
+  shown.update();
+}
+
+function tell() {
+  const about = known.about.get("about");
+  const age = about ? Date.now() / 1000 - about.at : 0;
+  state.className = link.problem ? "broken" : "";
+  const text = link.problem || (!about ? "Reading the cluster…" : age > 3600 ? `As of ${new Date(about.at * 1000).toLocaleString()}` : age > 60 ? `Seen ${duration(age)} ago` : "Live");
+  if (state.textContent !== text) state.textContent = text;
+}
+
+addEventListener("hashchange", () => open());
+follow(() => { shown.update(); tell(); });
+setInterval(tell, 5000);
+open(true);
+tell();
+listen();

@@ -1,0 +1,108 @@
+// Elements, texts and lists. Whatever comes from the cluster becomes a text node: there is no other way
+// in this page to put text into it.
+
+/** @typedef {Node | string | number | null | undefined | false} Child */
+
+/**
+ * Make an element; `on…` properties are listeners, the rest attributes (true: present, false: left out).
+ * @param {string} tag @param {Record<string, any>} [properties] @param {...Child} children
+ * @returns {HTMLElement}
+ */
+export function el(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  set(made, properties);
+  add(made, children);
+  return made;
+}
+
+/**
+ * @param {string} tag @param {Record<string, any>} [properties] @param {...Child} children
+ * @returns {SVGElement}
+ */
+export function svg(tag, properties = {}, ...children) {
+  const made = /** @type {SVGElement} */ (document.createElementNS("http://www.w3.org/2000/svg", tag));
+  set(made, properties);
+  add(made, children);
+  return made;
+}
+
+/** A name from the cluster: apart from its surroundings, whatever direction it is written in. @param {string} text */
+export const name = (text) => el("bdi", { class: "name" }, text);
+
+/** @param {Element} made @param {Record<string, any>} properties */
+function set(made, properties) {
+  for (const [key, value] of Object.entries(properties)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value !== false && value !== undefined && value !== null) made.setAttribute(key, value === true ? "" : String(value));
+  }
+}
+
+/** @param {Element} made @param {Child[]} children */
+function add(made, children) {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    made.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+/**
+ * A list that holds only the rows in sight; every row is `height` pixels high.
+ * @template T
+ */
+export class Rows {
+  /** @param {string} label @param {number} height @param {string} style @param {(item: T, index: number) => Child[]} row */
+  constructor(label, height, style, row) {
+    this.height = height;
+    this.style = style;
+    this.row = row;
+    /** @type {T[]} */ this.items = [];
+    this.list = el("ul");
+    this.element = el("div", { class: "rows", tabindex: 0, role: "group", "aria-label": label, onscroll: () => this.draw() }, this.list);
+    new ResizeObserver(() => this.draw()).observe(this.element);
+  }
+
+  /** @param {T[]} items */
+  show(items) {
+    this.items = items;
+    this.list.style.height = `${items.length * this.height}px`;
+    this.draw();
+  }
+
+  draw() {
+    const first = Math.max(0, Math.floor(this.element.scrollTop / this.height) - 4);
+    const last = Math.min(this.items.length, first + Math.ceil(this.element.clientHeight / this.height) + 8);
+    const focused = this.list.contains(document.activeElement) ? document.activeElement?.closest("li")?.getAttribute("aria-posinset") : null;
+    const rows = [];
+    for (let index = first; index < last; index++) {
+      const row = el("li", { class: this.style, "aria-setsize": this.items.length, "aria-posinset": index + 1 }, ...this.row(this.items[index], index));
+      row.style.top = `${index * this.height}px`;
+      row.style.height = `${this.height}px`;
+      rows.push(row);
+    }
+    this.list.replaceChildren(...rows);
+    if (focused) /** @type {HTMLElement | null} */ (this.list.querySelector(`[aria-posinset="${Number(focused)}"] :is(a, button)`))?.focus({ preventScroll: true });
+  }
+}
+
+/** @param {string} resource @param {number} amount CPU in milli, all else in whole units */
+export function amount(resource, amount) {
+  if (resource === "cpu") return `${+(amount / 1000).toFixed(amount < 10000 ? 2 : 0)}`;
+  if (!/memory|storage|hugepages/.test(resource)) return String(amount);
+  let unit = 0;
+  while (amount >= 1024 && unit < 5) { amount /= 1024; unit++; }
+  return `${+amount.toFixed(amount < 10 ? 1 : 0)}${["", "Ki", "Mi", "Gi", "Ti", "Pi"][unit]}`;
+}
+
+/** @param {number} seconds */
+export function duration(seconds) {
+  for (const [unit, length] of /** @type {[string, number][]} */ ([["d", 86400], ["h", 3600], ["m", 60]])) {
+    if (seconds >= 2 * length) return `${Math.floor(seconds / length)} ${unit}`;
+  }
+  return `${Math.max(0, Math.floor(seconds))} s`;
+}
+
+/** @param {string} key `namespace/name` */
+export const podLink = (key) => el("a", { href: `#/pod/${encodeURIComponent(key)}`, class: "cut", title: key }, name(key));
+
+/** @param {string} text */
+export const failed = (text) => el("p", { class: "error", role: "alert" }, text);

@@ -1,0 +1,79 @@
+// One pod: where it is or would go, what speaks against every node, and the scores by plugin.
+import { el, failed, name, podLink, Rows } from "./dom.js";
+import { ask, known, link } from "./feed.js";
+
+const MOST_FOUND = 12;
+
+/** @param {string} rest `namespace/name`, or nothing yet @returns {{element: HTMLElement, update: () => void}} */
+export function pod(rest) {
+  const search = /** @type {HTMLInputElement} */ (el("input", { type: "search", id: "search", oninput: find }));
+  const found = el("div");
+  const body = el("div", { class: "view" });
+  const element = el("div", { class: "view" },
+    el("div", { class: "head" }, el("h1", {}, rest ? name(rest) : "Pod"), el("span", { class: "grow" }), el("label", { for: "search" }, "Another pod"), search), found, body);
+  let asked = false;
+
+  function find() {
+    const keys = [];
+    if (search.value || !rest) {
+      // Pods that wait are what people look for.
+      for (const [key, one] of known.pods) if (!one.node && key.includes(search.value)) { keys.push(key); if (keys.length >= MOST_FOUND) break; }
+      if (keys.length < MOST_FOUND) for (const [key, one] of known.pods) if (one.node && key.includes(search.value)) { keys.push(key); if (keys.length >= MOST_FOUND) break; }
+    }
+    found.replaceChildren(...(keys.length ? [el("div", { class: "card" }, el("h2", {}, search.value ? "Found" : "Choose a pod"), el("ul", {}, ...keys.map((key) => el("li", {}, podLink(key)))))] : search.value ? [el("p", { class: "sub" }, "No pod has that in its name.")] : []));
+  }
+
+  async function update() {
+    if (!rest) return search.value ? undefined : find();
+    if (asked || !link.live) return;
+    asked = true;
+    body.replaceChildren(el("p", { class: "empty" }, "Asking every plugin about every node…"));
+    try {
+      const answer = await ask(`api/explain?pod=${encodeURIComponent(rest)}`);
+      body.replaceChildren(...explained(answer.explanation, answer.notices));
+    } catch (error) {
+      body.replaceChildren(failed(error instanceof Error ? error.message : String(error)));
+    }
+  }
+  return { element, update };
+}
+
+/** @param {any} found @param {string[]} notices */
+function explained(found, notices) {
+  const plugins = [...new Set(found.nodes.flatMap((/** @type {any} */ node) => Object.keys(node.scores)))].sort();
+  const nodes = [...found.nodes].sort((one, other) => Number(other.name === found.node) - Number(one.name === found.node) || Number(other.feasible) - Number(one.feasible) || (other.total ?? 0) - (one.total ?? 0) || (one.name < other.name ? -1 : 1));
+  const most = Math.max(1, ...nodes.map((node) => node.total ?? 0));
+  const list = /** @type {Rows<any>} */ (new Rows("Nodes", 74, "score", (node) => [
+    el("div", {}, el("strong", { class: "cut", title: node.name }, name(node.name)),
+      node.name === found.node ? el("span", { class: "tag good" }, "chosen") : node.name === found.currentNode ? el("span", { class: "tag" }, "is here") : node.feasible ? el("span", { class: "tag" }, "fits") : el("span", { class: "tag bad" }, node.rejectedBy ?? "rejected")),
+    el("span", { class: "num" }, node.total ?? ""),
+    el("div", {}, node.total === null ? null : bars(node, plugins, most), el("span", { class: "two sub", title: reasons(node) }, name(reasons(node)))),
+  ]));
+  list.show(nodes);
+  const head = el("section", { class: "card" },
+    el("h2", {}, el("span", { class: `tag ${found.node ? "good" : "bad"}` }, found.result), " ",
+      found.currentNode ? "Is on " : found.node ? "Would go to " : "Fits nowhere now", (found.currentNode || found.node) && name(found.currentNode ?? found.node),
+      found.currentNode && found.node && found.node !== found.currentNode ? "; today it would go to " : "", found.currentNode && found.node !== found.currentNode && found.node ? name(found.node) : null),
+    found.message && el("p", {}, name(found.message)),
+    found.victims.length > 0 && el("p", {}, `${found.victims.length} pods would go for it: `, ...found.victims.slice(0, 10).flatMap((/** @type {any} */ one) => [podLink(`${one.namespace}/${one.name}`), " "])),
+    el("p", { class: "sub" }, `Profile ${found.profile} · fits ${nodes.filter((one) => one.feasible).length} of ${nodes.length} nodes`),
+    ...notices.map((text) => el("p", { class: "notice" }, text)));
+  const legend = el("ul", { class: "swatches", "aria-label": "Score by plugin" }, ...plugins.map((plugin, index) => el("li", {}, el("i", { class: `s${index % 8}` }), plugin)));
+  return [head, legend, el("div", { class: "card list" }, el("div", { class: "titles score", "aria-hidden": "true" }, el("span", {}, "Node"), el("span", {}, "Score"), el("span", {}, "By plugin, and why")), list.element)];
+}
+
+/** @param {any} node @returns {string} */
+function reasons(node) {
+  const against = Object.entries(node.plugins).filter(([, one]) => one.reasons.length).map(([plugin, one]) => `${plugin}: ${one.reasons.join(", ")}`);
+  return node.why || against.join("; ") || node.reasons.join(", ");
+}
+
+/** @param {any} node @param {string[]} plugins @param {number} most */
+function bars(node, plugins, most) {
+  const told = plugins.filter((one) => node.scores[one]).map((one) => `${one} ${node.scores[one].weighted}`).join(", ");
+  return el("div", { class: "stack", role: "img", "aria-label": told, title: told }, ...plugins.map((plugin, index) => {
+    const bar = el("span", { class: `s${index % 8}` });
+    bar.style.width = `${(100 * (node.scores[plugin]?.weighted ?? 0)) / most}%`;
+    return bar;
+  }));
+}

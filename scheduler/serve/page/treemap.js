@@ -1,0 +1,36 @@
+// Squarified treemap (Bruls, Huizing, van Wijk 2000): rows are filled as long as their blocks get squarer.
+
+/** @typedef {{x: number, y: number, w: number, h: number}} Box */
+
+/**
+ * @param {{key: string, size: number}[]} items with sizes above zero @param {Box} box
+ * @returns {(Box & {key: string})[]}
+ */
+export function layout(items, box) {
+  const total = items.reduce((sum, one) => sum + one.size, 0);
+  if (!(total > 0) || box.w <= 0 || box.h <= 0) return [];
+  const scale = (box.w * box.h) / total;
+  const rest = items.map((one) => ({ key: one.key, area: one.size * scale })).sort((a, b) => b.area - a.area || (a.key < b.key ? -1 : 1));
+  /** @type {(Box & {key: string})[]} */ const found = [];
+  let { x, y, w, h } = box;
+  for (let begin = 0; begin < rest.length;) {
+    const side = Math.min(w, h);
+    let end = begin, sum = 0, worst = Infinity;
+    while (end < rest.length) {
+      const next = sum + rest[end].area;
+      const ratio = Math.max((side * side * rest[begin].area) / (next * next), (next * next) / (side * side * rest[end].area));
+      if (ratio > worst) break;
+      [sum, worst] = [next, ratio];
+      end++;
+    }
+    const thick = side > 0 ? sum / side : 0;
+    let along = w < h ? x : y;
+    for (; begin < end; begin++) {
+      const long = thick > 0 ? rest[begin].area / thick : 0;
+      found.push(w < h ? { key: rest[begin].key, x: along, y, w: long, h: thick } : { key: rest[begin].key, x, y: along, w: thick, h: long });
+      along += long;
+    }
+    if (w < h) { y += thick; h -= thick; } else { x += thick; w -= thick; }
+  }
+  return found;
+}

@@ -1,0 +1,135 @@
+"""Chromium without a window, driven over its DevTools protocol; needs nothing but the program."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+
+
+class Tab:
+    """One tab. `problems` are what its console calls errors, violated policies among them."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self.problems: list[str] = []
+
+    async def read(self) -> None:
+        """Hand on answers until the socket is closed."""
+        async for message in self._socket:
+            told = json.loads(message.data)
+            if "id" in told:
+                self._answers.pop(told["id"]).set_result(told)
+            elif told["method"] == "Runtime.exceptionThrown":
+                self.problems.append(json.dumps(told["params"]["exceptionDetails"])[:500])
+            elif told["method"] == "Log.entryAdded" and told["params"]["entry"]["level"] == "error":
+                self.problems.append(told["params"]["entry"]["text"])
+
+    async def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Call a method of the protocol."""
+        number = next(self._numbers)
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        await self._socket.send_json({"id": number, "method": method, "params": parameters})
+        told = await answer
+        assert "error" not in told, f"{method}: {told['error']}"
+        return dict(told["result"])
+
+    async def run(self, expression: str) -> Any:
+        """Return the value of an expression in the page; a promise is awaited."""
+        told = await self.send(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in told, told
+        return told["result"].get("value")
+
+    async def until(self, expression: str, timeout_s: float = 30.0) -> None:
+        """Wait for an expression to become true, looked at once a frame."""
+        turn = f"if ((() => {{ return {expression}; }})()) return true;"
+        late = f"if (performance.now() - began > {timeout_s * 1000}) return null;"
+        loop = f"for (;;) {{ {turn} {late} await new Promise((f) => setTimeout(f, 16)); }}"
+        found = await self.run(f"(async () => {{ const began = performance.now(); {loop} }})()")
+        text = "document.body.innerText.slice(0, 800)"
+        assert found, f"never true: {expression}; {self.problems}; {await self.run(text)}"
+
+    async def open(self, address: str) -> None:
+        """Go to an address and wait until its document is there."""
+        await self.send("Page.navigate", url="about:blank")
+        await self.until("location.href === 'about:blank'")
+        await self.send("Page.navigate", url=address)
+        await self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    async def look(self, *, width: int = 1280, height: int = 800, dark: bool = False) -> None:
+        """Take a size in pixels and a colour scheme."""
+        await self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        await self.send("Emulation.setEmulatedMedia", features=[scheme])
+
+    async def picture(self, file: Path) -> None:
+        """Write what is in sight as a PNG."""
+        shot = await self.send("Page.captureScreenshot", format="png")
+        data = base64.b64decode(shot["data"])
+        await asyncio.to_thread(file.write_bytes, data)
+
+
+@asynccontextmanager
+async def browser(folder: Path) -> AsyncIterator[Tab]:
+    """Start Chromium with a profile of its own in `folder` and give its tab."""
+    process = await asyncio.create_subprocess_exec(
+        PROGRAM,
+        "--headless=new",
+        "--no-sandbox",  # root may not use it, and the page is ours
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--remote-debugging-port=0",
+        f"--user-data-dir={folder}",
+        "about:blank",
+        stderr=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        port = await _port(folder / "DevToolsActivePort", process)
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
+                pages = [one for one in await answer.json() if one["type"] == "page"]
+            where = pages[0]["webSocketDebuggerUrl"]
+            async with session.ws_connect(where, max_msg_size=0) as socket:
+                tab = Tab(socket)
+                reading = asyncio.create_task(tab.read())
+                for domain in ("Page", "Runtime", "Log"):
+                    await tab.send(f"{domain}.enable")
+                yield tab
+                await socket.close()
+                await reading
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def _port(file: Path, process: asyncio.subprocess.Process) -> int:
+    """Wait for the file in which Chromium tells its port."""
+    for _ in range(600):
+        assert process.returncode is None, "chromium has ended"
+        text = await asyncio.to_thread(lambda: file.read_text() if file.exists() else "")
+        if "\n" in text:
+            return int(text.splitlines()[0])
+        await asyncio.wait({asyncio.create_task(process.wait())}, timeout=0.1)
+    raise AssertionError("chromium tells no port")

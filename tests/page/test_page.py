@@ -1,0 +1,215 @@
+"""The page in Chromium: every view opens, names stay text, large clusters stay usable."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from scheduler.cli.asking import options, setups
+from scheduler.cli.ui import Work
+from scheduler.engine.attempt.choose import Ties
+from scheduler.serve.ui import Page
+from scheduler.testing import node
+from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.snapshot import read_snapshot
+from scheduler.whatif.views import sections
+from tests.page.browser import PROGRAM, browser
+from tests.unit.whatif.asking import pod
+
+pytestmark = [
+    pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)"),
+    pytest.mark.allow_blocking("a test reads its files"),
+]
+ZONE, RACK = "topology.kubernetes.io/zone", "topology.trellis.dev/rack"
+HOSTILE = "<img src=x onerror=document.title='broken'>"
+LTR, LONG = "\u202egpj.exe", "n" * 253
+VIEWS = {
+    "cluster": "document.querySelector('.unit button')",
+    "groups": "document.querySelector('.cards p') && !document.body.innerText.includes('Planning')",
+    "network": "document.querySelector('svg.graph .box') && document.querySelector('td')",
+    "queue": "document.body.innerText.includes('Insufficient cpu')",
+    "pod/default%2Fp-huge": "document.body.innerText.includes('NodeResourcesFit')",
+    "whatif": "document.querySelector('#manifests')",
+}
+
+
+def objects():
+    """Racks, an application over two zones, a pod that fits nowhere, names of all sorts."""
+    web = {"appgroup.diktyo.x-k8s.io": "shop", "appgroup.diktyo.x-k8s.io.workload": "web"}
+    db = web | {"appgroup.diktyo.x-k8s.io.workload": "db"}
+    refs = [{"kind": "Deployment", "name": one, "selector": one} for one in ("web", "db")]
+    talks = [{"workload": refs[1], "minBandwidth": "10M", "maxNetworkCost": 3}]
+    costs = {
+        "topologyKey": ZONE,
+        "originList": [
+            {"origin": "a", "costList": [{"destination": "b", "networkCost": 5}]},
+            {"origin": "b", "costList": [{"destination": "a", "networkCost": 5}]},
+        ],
+    }
+    return [
+        node("n1", cpu="4", memory="8Gi", labels={ZONE: "a", RACK: "r1"}),
+        node("n2", cpu="4", memory="8Gi", labels={ZONE: "b", RACK: "r2"}),
+        node(LONG, cpu="4", memory="8Gi", labels={ZONE: "b", RACK: "r2"}),
+        pod("p-one", node_name="n1", requests={"cpu": "3"}, labels=web),
+        pod("p-two", node_name="n2", requests={"cpu": "1"}, labels=db),
+        pod("p-huge", requests={"cpu": "99"}),
+        {
+            "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
+            "kind": "AppGroup",
+            "metadata": {"name": "shop", "namespace": "default"},
+            "spec": {
+                "numMembers": 2,
+                "topologySortingAlgorithm": "KahnSort",
+                "workloads": [
+                    {"workload": refs[0], "dependencies": talks},
+                    {"workload": refs[1]},
+                ],
+            },
+        },
+        {
+            "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
+            "kind": "NetworkTopology",
+            "metadata": {"name": "net", "namespace": "default"},
+            "spec": {"weights": [{"name": "UserDefined", "topologyList": [costs]}]},
+        },
+    ]
+
+
+def cluster(number_of_nodes, number_of_pods):
+    """A cluster of that size, in racks of forty in three zones."""
+    nodes = [
+        node(
+            f"node-{at:05}",
+            cpu="64",
+            memory="256Gi",
+            labels={ZONE: f"zone-{at % 3}", RACK: f"rack-{at // 40}"},
+        )
+        for at in range(number_of_nodes)
+    ]
+    pods = [
+        pod(f"p-{at}", node_name=f"node-{at % number_of_nodes:05}", requests={"cpu": "1"})
+        for at in range(number_of_pods)
+    ]
+    return [*nodes, *pods]
+
+
+def shown(plain, *, changed=lambda drawn: None):
+    """Work on plain objects, with what the page shows of them changed on the way."""
+    world = read_snapshot(items_of(Source("test", json.dumps(plain).encode())))
+    work = Work(setups(""), options("", Ties.NAME, None, details=False))
+    drawn = sections(world, world.taken_at)
+    changed(drawn)
+    work.show(world, drawn, world.taken_at)
+    return work, drawn
+
+
+async def test_every_view_opens(tmp_path):
+    """By its address, narrow and wide, in both colour schemes, without a complaint of the console."""
+    work, _ = shown(objects())
+    page = Page(work.feed, work.answers)
+    address = await page.start()
+    async with browser(tmp_path) as tab:
+        for width, dark in ((1280, False), (390, True)):
+            await tab.look(width=width, dark=dark)
+            await tab.open(address)
+            for view, there in VIEWS.items():
+                await tab.run(f"location.hash = '#/{view}'")
+                await tab.until(there)
+                overflows = "document.documentElement.scrollWidth > innerWidth"
+                assert not await tab.run(overflows), f"{view} is wider than {width}"
+        assert "key=" not in await tab.run("location.href")
+        await tab.run("location.hash = '#/whatif'")
+        await tab.until("document.querySelector('#manifests')")
+        node_again = json.dumps(json.dumps(node("n9", cpu="200", memory="64Gi")))
+        await tab.run(
+            f"(() => {{ const area = document.querySelector('#manifests'); area.value = {node_again};"
+            " area.dispatchEvent(new Event('input')); document.querySelector('button.main').click(); })()"
+        )
+        await tab.until(
+            "document.querySelector('td .tag.good')?.parentNode.innerText.includes('n9')"
+        )
+        assert [] == tab.problems
+    await page.stop()
+
+
+async def test_names_are_never_markup(tmp_path):
+    """Whatever somebody wrote where a name or a message goes, it is shown letter by letter."""
+
+    def worse(drawn):
+        waiting = dict(drawn["pods"]["default/p-huge"], message=HOSTILE, group=HOSTILE)
+        drawn["pods"] = {f"default/{HOSTILE}": waiting, f"default/{LTR}": waiting}
+        drawn["units"]["a"]["name"] = HOSTILE
+        drawn["about"]["about"]["notices"] = [HOSTILE]
+        drawn["applications"] = {HOSTILE: drawn["applications"]["default/shop"]}
+        drawn["ways"] = {"x": dict(next(iter(drawn["ways"].values())), origin=HOSTILE)}
+
+    work, _ = shown(objects(), changed=worse)
+
+    async def planned():
+        return {"groups": [msgspec.to_builtins(GROUP)], "queueOrder": [], "pods": []}
+
+    page = Page(work.feed, work.answers._replace(plan=planned))
+    address = await page.start()
+    async with browser(tmp_path) as tab:
+        await tab.open(address)
+        for view in ("cluster", "groups", "network", "queue"):
+            await tab.run(f"location.hash = '#/{view}'")
+            await tab.until(
+                f"document.querySelector('main').textContent.includes({json.dumps(HOSTILE)})"
+            )
+            assert 0 == await tab.run("document.querySelectorAll('main img, main script').length")
+        await tab.until(f"document.querySelector('main').textContent.includes({json.dumps(LTR)})")
+        assert "broken" not in await tab.run("document.title")
+        assert [] == tab.problems
+    await page.stop()
+
+
+GROUP = {
+    "namespace": "default",
+    "name": HOSTILE,
+    "status": HOSTILE,
+    "placement": {"root": {HOSTILE: {HOSTILE: {}}}},
+    "conflict": [HOSTILE],
+    "message": HOSTILE,
+    "minimum": 1,
+    "maximum": None,
+    "source": HOSTILE,
+    "objective": [],
+    "bound": [],
+    "victims": [{"namespace": "default", "name": HOSTILE}],
+}
+
+
+@pytest.mark.perf
+@pytest.mark.parametrize(
+    ("nodes", "pods", "most_s"), [(1000, 5000, 2.0), (5000, 100_000, 6.0)], ids=str
+)
+async def test_large_clusters_stay_usable(tmp_path, nodes, pods, most_s):
+    """Loaded in time, and thirty frames a second while pods arrive."""
+    work, drawn = await asyncio.to_thread(shown, cluster(nodes, pods))
+    page = Page(work.feed, work.answers)
+    address = await page.start()
+    async with browser(tmp_path) as tab:
+        await tab.look()
+        began = asyncio.get_running_loop().time()
+        await tab.open(address)
+        await tab.until("document.querySelector('.unit button')")
+        loaded_s = asyncio.get_running_loop().time() - began
+        frames = tab.run(
+            "new Promise((done) => { let count = 0; const began = performance.now();"
+            " const next = () => { count++; const s = (performance.now() - began) / 1000;"
+            " s > 5 ? done(count / s) : requestAnimationFrame(next); }; next(); })"
+        )
+        counting = asyncio.create_task(frames)
+        for turn in range(10):
+            arrived = {f"default/new-{turn}-{at}": {"node": "node-00000"} for at in range(50)}
+            drawn = {**drawn, "pods": drawn["pods"] | arrived}
+            work.feed.publish(drawn)
+            await asyncio.wait({counting}, timeout=0.4)
+        rate = await counting
+        print(f"{nodes} nodes, {pods} pods: loaded in {loaded_s:.2f} s, {rate:.0f} frames/s")
+        assert [] == tab.problems
+    await page.stop()
+    assert loaded_s <= most_s
+    assert rate >= 30

@@ -1,0 +1,75 @@
+"""What the page shows of a snapshot, and what is tried on it."""
+
+import json
+
+import pytest
+
+from scheduler.base.errors import InputError
+from scheduler.testing import node
+from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.snapshot import read_snapshot
+from scheduler.whatif.views import merged, sections
+from tests.unit.whatif.asking import pod
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def world(*objects):
+    """A snapshot of plain objects."""
+    return read_snapshot(items_of(Source("test", json.dumps(list(objects)).encode())))
+
+
+def two_zones():
+    """Two nodes in a zone, one without; a pod on a node and one that waits."""
+    return world(
+        node("n1", cpu="4", memory="8Gi", labels={ZONE: "a"}),
+        node("n2", cpu="4", memory="8Gi", labels={ZONE: "a"}),
+        node("n3", cpu="4", memory="8Gi"),
+        pod("one", node_name="n1", requests={"cpu": "1"}),
+        pod("two", requests={"cpu": "9"}),
+    )
+
+
+def test_units_are_a_tree_whose_sums_are_right():
+    """Every unit but the whole has a parent; a level adds up to what is above it."""
+    units = sections(two_zones(), 7.0)["units"]
+
+    assert {"/", "a", "a/n1", "a/n2", "~", "~/n3"} == set(units)
+    assert [key for key, unit in units.items() if unit["parent"] is None] == ["/"]
+    for key, unit in units.items():
+        below = [one for one in units.values() if one["parent"] == key]
+        if below:
+            assert unit["pods"] == sum(one["pods"] for one in below)
+            assert unit["room"]["cpu"] == [
+                sum(one["room"]["cpu"][side] for one in below) for side in (0, 1)
+            ]
+    assert [1000, 4000] == units["a/n1"]["room"]["cpu"]
+
+
+def test_pods_are_on_a_node_or_wait_for_something():
+    """One that waits says what it asks for."""
+    pods = sections(two_zones(), 7.0)["pods"]
+
+    assert {"node": "n1"} == pods["default/one"]
+    assert 9000 == pods["default/two"]["asks"]["cpu"]
+    assert "node" not in pods["default/two"]
+
+
+def test_what_is_tried_takes_the_place_of_its_name():
+    """A pod and a node are replaced, others added; a pod on a node that nobody knows is refused."""
+    tried = merged(
+        two_zones(),
+        world(
+            node("n1", cpu="64", memory="8Gi"),
+            node("n4", cpu="1", memory="1Gi"),
+            pod("one", requests={"cpu": "2"}),
+            pod("three", node_name="n4"),
+        ),
+    )
+
+    assert ["n1", "n2", "n3", "n4"] == [one.metadata.name for one in tried.nodes]
+    assert "64" == tried.nodes[0].status.allocatable["cpu"]
+    assert ["default/three"] == [one.key for one in tried.bound]
+    assert ["default/two", "default/one"] == [one.key for one in tried.unbound]
+    with pytest.raises(InputError, match="default/lost: sits on a node that is not there"):
+        merged(two_zones(), world(pod("lost", node_name="nowhere")))
