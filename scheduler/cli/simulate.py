@@ -8,6 +8,7 @@ file is invalid, 3 a pod does not fit, 4 all fit but a group perhaps not at its 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -31,6 +32,7 @@ from scheduler.cli.flags import Output
 from scheduler.cli.installed import registry
 from scheduler.engine.attempt.choose import Ties
 from scheduler.whatif.batch import Batch
+from scheduler.whatif.changes import NodeChanges, changed
 from scheduler.whatif.diff import diff
 from scheduler.whatif.report import diff_line, diff_table, simulation_tables, summary_line
 from scheduler.whatif.simulate import simulate as place
@@ -50,6 +52,7 @@ def simulate(
     details: bool,
     ties: TiesChoice,
     seed: int | None,
+    changes: tuple[Sequence[str], Sequence[str], Sequence[str]],
     now: str,
     output: Output,
 ) -> int:
@@ -57,12 +60,14 @@ def simulate(
     be_quick()
     wanted = options(now, Ties(ties), seed, details=details)
     if batch:
-        if snapshot or filename or against:
-            raise InputError("--batch goes without --snapshot, -f and --against")
+        if snapshot or filename or against or any(changes):
+            raise InputError(
+                "--batch goes without --snapshot, -f and what changes or compares them"
+            )
         return _batch(batch, config, wanted)
     if not snapshot and not filename:
         raise InputError("name what to simulate: --snapshot F, -f PODS or --batch F")
-    world = read_files(snapshot, filename)
+    world = changed(read_files(snapshot, filename), NodeChanges(*map(tuple, changes)))
     if against:
         return _compare(world, config, against, wanted, output)
     stage = staged(world, setups(config).default, wanted)

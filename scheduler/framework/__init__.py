@@ -3,10 +3,20 @@
 Defines the extension points and their outcomes as values. Never does I/O; nothing here is async.
 """
 
-from scheduler.base.arrays import BoolColumn, FloatColumn, IdColumn, IntColumn
+from scheduler.base.arrays import (
+    BoolColumn,
+    FloatColumn,
+    IdColumn,
+    IntColumn,
+    IntMatrix,
+    Rows,
+    is_any,
+    no_rows,
+)
 from scheduler.framework.args import Args, NoArgs
-from scheduler.framework.calls import ApiCall, BindPod, CallResult, WaitUntil
+from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, WaitUntil
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.duration import Duration, seconds
 from scheduler.framework.handle import Handle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
@@ -66,12 +76,14 @@ __all__ = [
     "Args",
     "Bind",
     "BindPod",
+    "BindStep",
     "BoolColumn",
     "CallResult",
     "Change",
     "Code",
     "ContainerPort",
     "Cycle",
+    "Duration",
     "Explains",
     "Filter",
     "FilterCells",
@@ -82,6 +94,7 @@ __all__ = [
     "Hint",
     "IdColumn",
     "IntColumn",
+    "IntMatrix",
     "Narrow",
     "NoArgs",
     "Node",
@@ -107,6 +120,7 @@ __all__ = [
     "Rejected",
     "Reserve",
     "RowCache",
+    "Rows",
     "Score",
     "ScoreCells",
     "SortKey",
@@ -120,9 +134,12 @@ __all__ = [
     "WaitUntil",
     "host_ports",
     "images",
+    "is_any",
     "is_tolerated",
+    "no_rows",
     "ports_conflict",
     "reject",
+    "seconds",
     "unresolvable",
     "unschedulable",
     "wait",

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.base.arrays import IntColumn, IntMatrix
+from scheduler.framework import IntColumn, IntMatrix
 
 # 100 * x / y in float64, rounded down, is exact while 101 * y stays below 2**53.
 _LARGEST_EXACT = 2**53 // 101

@@ -13,11 +13,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
-from scheduler.framework.args import Args, NoArgs
-from scheduler.framework.plugin import Plugin
-from scheduler.objects.pod import Container, Pod
+from scheduler.framework import Args, Change, NoArgs, Plugin, Pod
+from scheduler.objects.pod import Container
 from scheduler.objects.quantity import milli_quantity
-from scheduler.state.change import Change
 
 ArgsT = TypeVar("ArgsT", bound=Args)
 Key = tuple[Any, ...]

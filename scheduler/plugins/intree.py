@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.framework.plugin import Plugin
+from scheduler.framework import Plugin
 from scheduler.plugins.affinity import InterPodAffinity
 from scheduler.plugins.defaultbinder import DefaultBinder
 from scheduler.plugins.dynamicresources import DynamicResources

@@ -7,27 +7,34 @@ from collections.abc import Hashable, Iterator
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import IntColumn
-from scheduler.framework.args import Args
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.narrow import Narrow
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Code, Rejected, Status, reject, unresolvable
-from scheduler.objects.node import Node
+from scheduler.framework import (
+    SKIP,
+    Args,
+    Change,
+    Code,
+    Cycle,
+    Handle,
+    IntColumn,
+    Narrow,
+    Node,
+    Nodes,
+    PerSpec,
+    Plugin,
+    Pod,
+    Rejected,
+    Status,
+    reject,
+    unresolvable,
+)
 from scheduler.objects.pod import NodeAffinity as Affinity
 from scheduler.objects.pod import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
-    Pod,
     PreferredSchedulingTerm,
 )
 from scheduler.plugins import nodeselection
 from scheduler.plugins.nodeselection import RequiredNodes, required_nodes
-from scheduler.state.change import Change
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ADDED = "node(s) didn't match scheduler-enforced node affinity"

@@ -12,15 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, IntMatrix
-from scheduler.framework.args import Args
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Status
-from scheduler.objects.pod import Pod
+from scheduler.framework import (
+    SKIP,
+    Args,
+    BoolColumn,
+    Cycle,
+    FloatColumn,
+    Handle,
+    IntColumn,
+    IntMatrix,
+    Nodes,
+    PerSpec,
+    Plugin,
+    Pod,
+    Status,
+)
 from scheduler.plugins.allocation import DEFAULT_RESOURCES, ResourceSpec
 from scheduler.state.resources import CPU, EPHEMERAL, MEMORY, is_counted, pod_requests
 

@@ -8,19 +8,23 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
-from scheduler.framework.args import Args
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import Reason, Rejected
+from scheduler.framework import (
+    Args,
+    BoolColumn,
+    Change,
+    Cycle,
+    Handle,
+    IntColumn,
+    Nodes,
+    PerSpec,
+    Plugin,
+    Pod,
+    Reason,
+    Rejected,
+)
 from scheduler.objects.names import qualified_name_problem
-from scheduler.objects.pod import Pod
 from scheduler.plugins.allocation import ResourceSpec, ScoringStrategy, Strategy, build_strategy
 from scheduler.plugins.deviceclasses import DEVICE_CLASS, class_backed
-from scheduler.state.change import Change
 from scheduler.state.resources import (
     ASSUMED_REQUESTS,
     CPU,

@@ -12,15 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn
-from scheduler.framework.nodes import Nodes
+from scheduler.framework import BoolColumn, Node, Nodes, Pod
 from scheduler.objects.names import label_value_problem, qualified_name_problem
-from scheduler.objects.node import Node
 from scheduler.objects.pod import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
-    Pod,
     PreferredSchedulingTerm,
 )
 from scheduler.objects.selectors import parse_int, requirements_match, value_matches

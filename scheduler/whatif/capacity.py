@@ -71,7 +71,8 @@ def capacity(
         fits=len(placed),
         limited=refused is None,
         nodes=tuple(NodeShare(name, shares[name]) for name in sorted(shares)),
-        message="" if refused is None else refused.message,
+        # That copies evict nobody is how they are counted, not why the next one does not fit.
+        message="" if refused is None else refused.message.partition(" preemption: ")[0],
     )
 
 

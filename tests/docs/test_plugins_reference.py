@@ -16,7 +16,7 @@ from tests.docs.pages import ROOT, blocks
 PAGE = "reference/plugins.md"
 TEXT = (ROOT / "docs" / PAGE).read_text()
 # Types that annotations name; their meaning is in the words around them.
-ALIASES = {"BoolColumn", "FloatColumn", "IdColumn", "BrokenLawsError", "Fault"}
+ALIASES = {"BoolColumn", "FloatColumn", "IdColumn", "IntMatrix", "Rows", "BrokenLawsError", "Fault"}
 
 FACTS = {value for name, value in vars(facts).items() if name.isupper() and isinstance(value, str)}
 

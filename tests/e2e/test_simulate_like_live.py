@@ -111,10 +111,12 @@ async def test_the_daemon_does_what_simulate_says(world: World, tmp_path: Path):
     async with daemon(world, tmp_path):
 
         async def all_told() -> bool:
-            return all(node or said for node, said in (await outcomes(world)).values())
+            now = await outcomes(world)
+            return all(node or said for node, said in now.values()) and not unsaid(foretold, now)
 
         await world.until(all_told)
         found = await outcomes(world)
+    assert {} == unsaid(foretold, found)
 
     assert {name: node for name, (node, _) in foretold.items()} == {
         name: node for name, (node, _) in found.items()

@@ -36,10 +36,27 @@ def simulate(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Equal nodes: at random, repeatable.")
     ] = None,
+    add_nodes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-nodes", metavar="N=NODE", help="N more nodes like NODE; again for more."
+        ),
+    ] = None,
+    remove_node: Annotated[
+        list[str] | None,
+        typer.Option("--remove-node", metavar="NODE", help="Without it; its pods move."),
+    ] = None,
+    drain: Annotated[
+        list[str] | None,
+        typer.Option("--drain", metavar="LABEL=VALUE", help="Empty these nodes; their pods move."),
+    ] = None,
     now: NowFlag = "",
     output: OutputFlag = Output.TABLE,
 ) -> int:
     """Place the pending pods of a snapshot, without a cluster."""
     from scheduler.cli.simulate import simulate as answer
 
-    return answer(snapshot, filename, config, against, batch, details, ties, seed, now, output)
+    changes = (add_nodes or (), remove_node or (), drain or ())
+    return answer(
+        snapshot, filename, config, against, batch, details, ties, seed, changes, now, output
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scheduler.framework.args import Args
+from scheduler.framework import Args
 
 
 class InterPodAffinityArgs(Args):

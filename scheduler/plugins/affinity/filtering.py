@@ -11,10 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.status import Rejected, reject
-from scheduler.objects.pod import Pod
+from scheduler.framework import BoolColumn, IntColumn, Nodes, Pod, Rejected, reject
 from scheduler.plugins.affinity.terms import Labels, Term
 from scheduler.state.podcounts import PodCounts
 from scheduler.state.rowcounts import RowCounts

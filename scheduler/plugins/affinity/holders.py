@@ -11,11 +11,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler.framework.pershape import PerShape
-from scheduler.framework.plugin import Versioned
-from scheduler.objects.pod import Pod
+from scheduler.framework import PerShape, Placed, Pod, Versioned
 from scheduler.plugins.affinity.terms import Term, pod_terms
-from scheduler.state.podindex import Placed
 from scheduler.state.rowcounts import RowCounts
 from scheduler.state.rowtracker import RowTracker
 from scheduler.state.selection import SelectionIndex

@@ -6,30 +6,32 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import reduce
 from typing import ClassVar
 
-from scheduler.base.arrays import IntColumn
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerPod, PerShape
-from scheduler.framework.plugin import EACH_POD, Plugin
-from scheduler.framework.status import (
+from scheduler.framework import (
+    EACH_POD,
     SKIP,
+    Change,
     Code,
+    Cycle,
+    Handle,
+    IntColumn,
+    Nodes,
+    PerPod,
+    PerShape,
+    Placed,
+    Plugin,
+    Pod,
     Rejected,
     Status,
     unresolvable,
 )
-from scheduler.objects.pod import Pod
 from scheduler.plugins.affinity import filtering, scoring, waking
 from scheduler.plugins.affinity.args import InterPodAffinityArgs
 from scheduler.plugins.affinity.filtering import AffinityState
 from scheduler.plugins.affinity.holders import NEAR, Held, TermHolders, held_by
 from scheduler.plugins.affinity.scoring import Weighing, Weights
 from scheduler.plugins.affinity.terms import PodTerms, Term, pod_terms
-from scheduler.state.change import Change
 from scheduler.state.namespacenames import NamespaceNames
 from scheduler.state.podcounts import PodCounts
-from scheduler.state.podindex import Placed
 from scheduler.state.selection import Selection
 
 

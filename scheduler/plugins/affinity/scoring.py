@@ -12,8 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn
-from scheduler.framework.nodes import Nodes
+from scheduler.framework import IntColumn, Nodes
 from scheduler.state.domains import Domains
 from scheduler.state.rowcounts import RowCounts
 

@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from scheduler.framework import Pod
 from scheduler.objects.meta import LabelSelector
-from scheduler.objects.pod import Pod, PodAffinity, PodAffinityTerm
+from scheduler.objects.pod import PodAffinity, PodAffinityTerm
 from scheduler.objects.selectors import requirements_match
 from scheduler.plugins.podselection import selector_fault, with_label_keys
 from scheduler.state.selection import Expressions, Selection, expressions_of

@@ -6,11 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from scheduler.objects.node import Node
-from scheduler.objects.pod import Pod
+from scheduler.framework import Change, Node, Pod
 from scheduler.plugins.affinity.holders import TermHolders
 from scheduler.plugins.affinity.terms import PodTerms, Term, pod_terms
-from scheduler.state.change import Change
 from scheduler.state.namespacenames import NamespaceNames
 from scheduler.state.podindex import PodIndex
 

@@ -11,8 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from scheduler.framework.args import Args
-from scheduler.framework.duration import Duration, seconds
+from scheduler.framework import Args, Duration, seconds
 
 LEAST, MOST = "LeastUsed", "MostUsed"
 HARD, SOFT = "Hard", "Soft"

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler.objects.pod import Container, Pod
+from scheduler.framework import Pod
+from scheduler.objects.pod import Container
 from scheduler.objects.podclass import BATCH, MID, NONE, PROD, priority_class
 from scheduler.plugins.loadaware.settings import Settings, Vector
 from scheduler.state.resources import Amounts, amounts, pod_requests

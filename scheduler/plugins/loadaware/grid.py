@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.base.arrays import BoolColumn, FloatColumn, IntMatrix
+from scheduler.framework import BoolColumn, FloatColumn, IntMatrix
 from scheduler.plugins.loadaware.limits import UNLIMITED
 from scheduler.plugins.loadaware.nodeload import Weight
 from scheduler.plugins.loadaware.report import NEVER

@@ -9,8 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.base.errors import ObjectError
-from scheduler.framework.duration import Duration
-from scheduler.objects.node import Node
+from scheduler.framework import Duration, Node
 from scheduler.objects.pod import ResourceList
 from scheduler.objects.quantity import resource_amount
 from scheduler.plugins.loadaware.args import Percents

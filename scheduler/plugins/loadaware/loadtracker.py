@@ -13,17 +13,15 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn
+from scheduler.framework import BoolColumn, Change, FloatColumn, IntColumn, Placed, Pod
 from scheduler.objects.nodemetric import NodeMetric
-from scheduler.objects.pod import Pod, PodAnnotations
+from scheduler.objects.pod import PodAnnotations
 from scheduler.plugins.loadaware.grid import Grid, Rooms
 from scheduler.plugins.loadaware.limits import UNLIMITED, NodeLimits, node_limits
 from scheduler.plugins.loadaware.nodeload import NodeLoad, Weight, entry_of, weigh
 from scheduler.plugins.loadaware.report import Report, read_report
 from scheduler.plugins.loadaware.scoring import Numbers
 from scheduler.plugins.loadaware.settings import Settings, Vector
-from scheduler.state.change import Change
-from scheduler.state.podindex import Placed
 from scheduler.state.shapes import Shape
 from scheduler.state.touched import Touched
 

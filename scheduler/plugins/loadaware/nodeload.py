@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import ObjectError
-from scheduler.objects.pod import Pod
+from scheduler.framework import Pod
 from scheduler.objects.podclass import PROD, priority_class
 from scheduler.plugins.loadaware.estimate import estimate
 from scheduler.plugins.loadaware.report import Report

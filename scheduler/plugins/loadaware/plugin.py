@@ -12,21 +12,25 @@ import msgspec
 import numpy as np
 
 from scheduler.base import reasons
-from scheduler.base.arrays import BoolColumn, IntColumn
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerPod
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import Reason, Rejected
-from scheduler.objects.pod import Pod
+from scheduler.framework import (
+    BoolColumn,
+    Change,
+    Cycle,
+    Handle,
+    IntColumn,
+    Nodes,
+    PerPod,
+    Plugin,
+    Pod,
+    Reason,
+    Rejected,
+)
 from scheduler.plugins.loadaware.args import MOST, SOFT, LoadAwareSchedulingArgs, effective
 from scheduler.plugins.loadaware.loadtracker import KIND, LoadTracker
 from scheduler.plugins.loadaware.nodeload import Weight, weigh
 from scheduler.plugins.loadaware.scoring import Numbers, usage_scores, weighing_of
 from scheduler.plugins.loadaware.settings import settings_of
 from scheduler.plugins.loadaware.telling import SOURCE_ANNOTATION, silence, tell
-from scheduler.state.change import Change
 
 REASON_EXPIRED = "node(s) nodeMetric expired"
 REASON_USAGE = "node(s) {} usage exceed threshold"

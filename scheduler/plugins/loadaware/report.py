@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import ObjectError
-from scheduler.framework.duration import Duration, seconds
+from scheduler.framework import Duration, seconds
 from scheduler.objects.nodemetric import AggregatedUsage, NodeMetric, PodMetricInfo
 from scheduler.objects.pod import ResourceList
 from scheduler.objects.podclass import PROD

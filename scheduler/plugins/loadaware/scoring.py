@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.base.arrays import IntColumn
+from scheduler.framework import IntColumn
 
 # Whole numbers, as int64 or, where that is exact and quicker, as float64.
 Numbers: TypeAlias = NDArray[np.number[Any]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from scheduler.framework.duration import seconds
+from scheduler.framework import seconds
 from scheduler.plugins.loadaware.args import LoadAwareSchedulingArgs, effective
 
 Pairs = tuple[tuple[str, int], ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
-from scheduler.framework.args import Args
+from scheduler.framework import Args
 from scheduler.objects.network import USER_DEFINED
 
 

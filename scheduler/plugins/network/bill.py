@@ -13,10 +13,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from scheduler.framework.handle import Handle
-from scheduler.framework.plugin import Plugin
+from scheduler.framework import Handle, Plugin, Pod
 from scheduler.objects.network import NetworkTopology
-from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import TopologyArgs
 from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.grouppods import GroupPods

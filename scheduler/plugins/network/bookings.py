@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.base.arrays import Rows
+from scheduler.framework import Rows
 from scheduler.plugins.network.dependencies import GroupNeeds
 from scheduler.plugins.network.grouppods import GroupPods
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix, Link

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from scheduler.base.arrays import IntMatrix
+from scheduler.framework import IntMatrix
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.networkways import Ways
 from scheduler.plugins.network.links import REGION, ZONE

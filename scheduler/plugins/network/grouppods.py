@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from scheduler.base.arrays import FloatColumn, IntColumn, IntMatrix, Rows
+from scheduler.framework import FloatColumn, IntColumn, IntMatrix, Rows
 from scheduler.plugins.network.links import FloatMatrix
 from scheduler.plugins.network.need import Need
 from scheduler.plugins.network.prices import Tied

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scheduler.framework.handle import Handle
+from scheduler.framework import Handle, Pod
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.network import NetworkTopology
-from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import TopologyArgs
 from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.dependencies import GroupNeeds

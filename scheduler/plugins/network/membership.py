@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from scheduler.framework import Pod
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup, namespace_of
-from scheduler.objects.pod import Pod
 from scheduler.plugins.network.bookings import Bookings
 from scheduler.plugins.network.dependencies import Dependencies, GroupNeeds
 from scheduler.plugins.network.grouppods import GroupPods, Numbering

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn, Rows
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SKIP, Status
+from scheduler.framework import SKIP, Cycle, Handle, IntColumn, Nodes, Plugin, Rows, Status
 from scheduler.plugins.network.args import NetworkMinCostArgs
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.overhead import cheapest_best

@@ -7,21 +7,30 @@ from functools import lru_cache
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn, Rows, no_rows
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import EACH_POD, Plugin
-from scheduler.framework.status import SKIP, Reason, Rejected, Status
+from scheduler.framework import (
+    EACH_POD,
+    SKIP,
+    BoolColumn,
+    Change,
+    Cycle,
+    Handle,
+    IntColumn,
+    Nodes,
+    Placed,
+    Plugin,
+    Pod,
+    Reason,
+    Rejected,
+    Rows,
+    Status,
+    no_rows,
+)
 from scheduler.objects.groups import GROUP_LABEL
-from scheduler.objects.pod import Pod
 from scheduler.plugins.network.args import Bandwidth, Dependents, Indirect, NetworkOverheadArgs
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.places import NOWHERE
 from scheduler.plugins.network.room import LinkRoom
 from scheduler.plugins.network.ties import TiesState
-from scheduler.state.change import Change
-from scheduler.state.podindex import Placed
 
 _TABLE = 4096
 _MANY = "Node(s) do not meet several network requirements from Workload dependencies"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.base.arrays import BoolColumn, FloatColumn, Rows
+from scheduler.framework import BoolColumn, FloatColumn, Rows
 from scheduler.objects.network import NetworkTopologySlice
 from scheduler.objects.networkways import DEAREST
 from scheduler.plugins.network.costs import CostTable

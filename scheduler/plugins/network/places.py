@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from scheduler.base.arrays import Rows
+from scheduler.framework import Rows
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL
 from scheduler.plugins.network.links import FloatMatrix
 from scheduler.state.columns import Column

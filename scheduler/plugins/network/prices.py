@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from scheduler.base.arrays import FloatColumn, IntColumn, Rows
+from scheduler.framework import FloatColumn, IntColumn, Rows
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
 from scheduler.plugins.network.places import NOWHERE, Places
 

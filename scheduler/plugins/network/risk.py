@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.base.arrays import FloatColumn, IntColumn
+from scheduler.framework import FloatColumn, IntColumn
 
 MAX_SCORE = 100
 

@@ -6,13 +6,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn
-from scheduler.framework.args import Args
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import Reason, Rejected
+from scheduler.framework import (
+    Args,
+    BoolColumn,
+    Cycle,
+    FloatColumn,
+    Handle,
+    IntColumn,
+    Nodes,
+    Plugin,
+    Reason,
+    Rejected,
+)
 from scheduler.objects.meta import Object
 from scheduler.objects.network import BANDWIDTH
 from scheduler.plugins.network.risk import Use, risk_of, rounded, unrounded_score

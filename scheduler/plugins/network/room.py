@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, FloatColumn, Rows
+from scheduler.framework import BoolColumn, FloatColumn, Rows
 from scheduler.plugins.network.bookings import GRAIN, Amounts
 from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.dependencies import BandwidthEdge

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
-from scheduler.framework.args import Args
-from scheduler.framework.handle import Handle
+from scheduler.framework import Args, Change, Handle, Pod
 from scheduler.objects.grouporder import MOST_WORKLOADS, order_of
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
-from scheduler.objects.pod import Pod
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
 from scheduler.plugins.network.tracker import NetworkTracker
-from scheduler.state.change import Change
 
 LAST = 2**31  # behind every index that the API allows
 

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scheduler.base.arrays import FloatColumn, IntColumn, Rows
-from scheduler.framework.nodes import Nodes
-from scheduler.objects.pod import Pod
+from scheduler.framework import FloatColumn, IntColumn, Nodes, Pod, Rows
 from scheduler.plugins.network.bookings import Amounts
 from scheduler.plugins.network.grouppods import GroupPods, Wanted
 from scheduler.plugins.network.links import FloatMatrix

@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scheduler.base.arrays import FloatColumn, IntColumn, Rows
+from scheduler.framework import Change, FloatColumn, IntColumn, Nodes, Placed, Rows
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
 from scheduler.plugins.network.dependencies import Dependencies
 from scheduler.plugins.network.membership import AppGroups, Labelled, Membership, Named
 from scheduler.plugins.network.places import Places
-from scheduler.state.change import Change
-from scheduler.state.podindex import Placed
 from scheduler.state.rowtracker import RowTracker
 
 if TYPE_CHECKING:
-    from scheduler.framework.nodes import Nodes
     from scheduler.state.cluster import Cluster
 
 _NONE: Mapping[str, str] = {}

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scheduler.base.arrays import FloatColumn
+from scheduler.framework import Change, FloatColumn
 from scheduler.objects.watchermetrics import WatcherMetric, WatcherMetrics
-from scheduler.state.change import Change
 
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster

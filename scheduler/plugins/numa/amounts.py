@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.base.arrays import BoolColumn, IntMatrix
+from scheduler.framework import BoolColumn, IntMatrix
 from scheduler.plugins.numa.zones import UNLISTED
 
 ScalarT = TypeVar("ScalarT", np.int64, np.uint16)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.framework.args import Args
+from scheduler.framework import Args
 from scheduler.plugins.numa.settings import (
     ALL,
     AUTODETECT,

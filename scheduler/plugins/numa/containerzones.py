@@ -10,14 +10,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from scheduler.framework.pershape import PerShape
+from scheduler.framework import PerShape, Placed
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.numaplacement import METADATA, VECTOR, Name, zones_of
 from scheduler.plugins.numa.demand import APP, Demand, Needs, exclusive_needs
 from scheduler.plugins.numa.reservations import Everybody, Reservations
 from scheduler.plugins.numa.settings import attribute
 from scheduler.plugins.numa.zones import zone_id
-from scheduler.state.podindex import Placed
 
 # zone number → resource → thousandths
 Freed = dict[int, dict[str, int]]

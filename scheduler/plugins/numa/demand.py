@@ -13,7 +13,8 @@ from functools import lru_cache
 
 import msgspec
 
-from scheduler.objects.pod import Pod, ResourceList, ResourceRequirements
+from scheduler.framework import Pod
+from scheduler.objects.pod import ResourceList, ResourceRequirements
 from scheduler.objects.quantity import milli_quantity, resource_amount
 from scheduler.state.resources import CPU, EPHEMERAL, MEMORY, PODS, amounts, pod_requests
 

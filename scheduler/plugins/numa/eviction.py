@@ -18,15 +18,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows, is_any
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape
+from scheduler.framework import (
+    BoolColumn,
+    IntColumn,
+    IntMatrix,
+    Nodes,
+    PerShape,
+    Placed,
+    Rows,
+    is_any,
+)
 from scheduler.framework.rowpods import RowPods
 from scheduler.plugins.numa.containerzones import Shares, shares_of
 from scheduler.plugins.numa.demand import Demand, Needs
 from scheduler.plugins.numa.reserving import Reserving
 from scheduler.plugins.numa.zoneview import ZoneView
-from scheduler.state.podindex import Placed
 
 NOT_POSSIBLE = "eviction simulation in NRT is not possible:"
 NOTHING_TO_ADD = f"{NOT_POSSIBLE}no resources to add, cannot process eviction simulation"

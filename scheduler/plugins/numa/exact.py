@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.base.arrays import is_any
-from scheduler.framework.status import Reason, Rejected
+from scheduler.framework import Reason, Rejected, is_any
 from scheduler.plugins.numa.demand import Demand, Needs, held_by_zones
 from scheduler.plugins.numa.filtering import fit
 from scheduler.plugins.numa.zoneview import ZoneView

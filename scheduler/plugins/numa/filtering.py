@@ -9,8 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntMatrix, Rows, is_any, no_rows
-from scheduler.framework.status import Reason, Rejected
+from scheduler.framework import BoolColumn, IntMatrix, Reason, Rejected, Rows, is_any, no_rows
 from scheduler.plugins.numa.amounts import Pair, ZoneFlags, any_zone, no_zone
 from scheduler.plugins.numa.demand import (
     ALWAYS_OFFERED,

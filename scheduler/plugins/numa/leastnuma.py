@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows, is_any
+from scheduler.framework import BoolColumn, IntColumn, IntMatrix, Rows, is_any
 from scheduler.plugins.numa.amounts import Pair, ZoneFlags, no_zone
 from scheduler.plugins.numa.demand import Demand, Needs
 from scheduler.plugins.numa.zones import UNKNOWN_DISTANCE, UNLISTED, Layout, sets_of

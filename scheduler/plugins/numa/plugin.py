@@ -11,20 +11,24 @@ from collections.abc import Hashable
 import numpy as np
 
 from scheduler.base import reasons
-from scheduler.base.arrays import BoolColumn, IntColumn, is_any
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import EACH_POD, Plugin
-from scheduler.framework.rowcache import RowCache
-from scheduler.framework.status import (
+from scheduler.framework import (
+    EACH_POD,
     SKIP,
+    BoolColumn,
+    Change,
+    Cycle,
+    Handle,
+    IntColumn,
+    Nodes,
+    Plugin,
+    Pod,
     Rejected,
+    RowCache,
     Status,
+    is_any,
     reject,
 )
 from scheduler.objects.numa import NodeResourceTopology
-from scheduler.objects.pod import Pod
 from scheduler.plugins.numa import filtering, leastnuma, restricted, scoring
 from scheduler.plugins.numa.args import (
     ENABLED,
@@ -40,7 +44,6 @@ from scheduler.plugins.numa.settings import ALL, RESTRICTED, SINGLE
 from scheduler.plugins.numa.states import figures, why_stale
 from scheduler.plugins.numa.tracker import KIND, Topologies, is_same
 from scheduler.plugins.numa.zoneview import ZoneView
-from scheduler.state.change import Change
 
 STALE = "invalid node topology data"
 

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from scheduler.base.arrays import IntColumn
+from scheduler.framework import IntColumn, Placed
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.numaplacement import Name
 from scheduler.objects.podfingerprint import fingerprint, is_fingerprint, mark_of
 from scheduler.plugins.numa.demand import Needs
-from scheduler.state.podindex import Placed
 
 # How many comings and goings of pods are remembered.
 _REMEMBERED = 48

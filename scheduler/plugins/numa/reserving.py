@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, is_any
-from scheduler.framework.pershape import PerShape
+from scheduler.framework import BoolColumn, PerShape, Placed, is_any
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.plugins.numa.containerzones import (
     Freed,
@@ -38,7 +37,6 @@ from scheduler.plugins.numa.settings import (
 from scheduler.plugins.numa.zonecolumns import ZoneColumns
 from scheduler.plugins.numa.zones import Zones, read_zones
 from scheduler.state.columns import Column
-from scheduler.state.podindex import Placed
 
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster

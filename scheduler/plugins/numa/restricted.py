@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, is_any
+from scheduler.framework import BoolColumn, IntColumn, IntMatrix, is_any
 from scheduler.plugins.numa.demand import (
     Demand,
     Needs,

@@ -16,7 +16,7 @@ from functools import reduce
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, IntMatrix, is_any
+from scheduler.framework import BoolColumn, FloatColumn, IntColumn, IntMatrix, is_any
 from scheduler.plugins.numa.amounts import any_zone
 from scheduler.plugins.numa.args import BALANCED_ALLOCATION, LEAST_ALLOCATED, ZoneScoring
 from scheduler.plugins.numa.demand import Demand, Needs

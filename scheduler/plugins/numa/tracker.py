@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn
 from scheduler.base.meters import Meters
-from scheduler.framework.pershape import PerShape
-from scheduler.objects.node import Node
+from scheduler.framework import BoolColumn, Change, Node, PerShape
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.plugins.numa.demand import ALWAYS_OFFERED, demand_of
 from scheduler.plugins.numa.reserving import Following, Reserving
@@ -25,7 +23,6 @@ from scheduler.plugins.numa.settings import kubelet_settings
 from scheduler.plugins.numa.states import STATES, state_of
 from scheduler.plugins.numa.zonecolumns import ZoneColumns
 from scheduler.plugins.numa.zones import Zones, read_zones
-from scheduler.state.change import Change
 from scheduler.state.columns import Column
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn, IntMatrix
+from scheduler.framework import BoolColumn, IdColumn, IntColumn, IntMatrix
 from scheduler.plugins.numa.amounts import Amounts, Freed, Room
 from scheduler.plugins.numa.demand import is_affine, may_be_host_level
 from scheduler.plugins.numa.settings import POD, POLICIES, KubeletSettings

@@ -12,8 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn, IntMatrix, Rows
-from scheduler.framework.nodes import Nodes
+from scheduler.framework import BoolColumn, IdColumn, IntColumn, IntMatrix, Nodes, Rows
 from scheduler.plugins.numa.amounts import Pair, any_zone, level_of
 from scheduler.plugins.numa.tracker import Topologies
 from scheduler.plugins.numa.zonecolumns import ZoneColumns

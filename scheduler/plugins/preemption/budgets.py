@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn, Rows
+from scheduler.framework import Change, IntColumn, Placed, Rows
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.plugins.podselection import selector_fault
 from scheduler.plugins.preemption.units import Gang
 from scheduler.plugins.preemption.victims import Victims
-from scheduler.state.change import Change
-from scheduler.state.podindex import Placed
 from scheduler.state.rowlists import spans
 from scheduler.state.selection import Selection, SelectionIndex, expressions_of
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from scheduler.base.arrays import IntMatrix, Rows
+from scheduler.framework import IntMatrix, Placed, Rows
 from scheduler.plugins.preemption.dryrun import Block
-from scheduler.state.podindex import Placed
 from scheduler.state.rowlists import NOT_STARTED
 
 # kube-scheduler adds 2**31 to each priority, so that more pods always weigh more.

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn, Rows
+from scheduler.framework import BoolColumn, IntColumn, Placed, Rows
 from scheduler.framework.dryrun import Attempted
 from scheduler.framework.fitmessage import Histogram
 from scheduler.framework.rowpods import Nominated
 from scheduler.plugins.preemption.victims import Victims
-from scheduler.state.podindex import Placed
 
 
 class Block(msgspec.Struct, frozen=True):

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.base.arrays import IntMatrix, Rows
-from scheduler.state.podindex import Placed
+from scheduler.framework import IntMatrix, Placed, Rows
 from scheduler.state.rowlists import NOT_STARTED, PRIORITY, START, RowLists
 from scheduler.state.rowtracker import RowTracker
 from scheduler.state.touched import Touched

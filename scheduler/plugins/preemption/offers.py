@@ -10,12 +10,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from scheduler.base.arrays import Rows
+from scheduler.framework import Nodes, Placed, Rows
 from scheduler.framework.calls import Offer
-from scheduler.framework.nodes import Nodes
 from scheduler.plugins.preemption.dryrun import Block
 from scheduler.plugins.preemption.units import UnitIndex
-from scheduler.state.podindex import Placed
 from scheduler.state.rowlists import NOT_STARTED, start_of
 
 # kube-scheduler adds 2**31 to each priority, so that more pods always weigh more.

@@ -11,18 +11,24 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import Rows
 from scheduler.base.errors import PluginError
 from scheduler.base.reasons import PREEMPTION_BY_SCHEDULER
-from scheduler.framework.args import Args
-from scheduler.framework.cycle import Cycle
+from scheduler.framework import (
+    Args,
+    Code,
+    Cycle,
+    FitFailure,
+    Handle,
+    Nodes,
+    Plugin,
+    Pod,
+    PostFiltered,
+    Rows,
+    Status,
+    unresolvable,
+    unschedulable,
+)
 from scheduler.framework.fitmessage import Histogram
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.postfilter import FitFailure, PostFiltered
-from scheduler.framework.status import Code, Status, unresolvable, unschedulable
-from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.preemption.budgets import BudgetIndex
 from scheduler.plugins.preemption.choice import choose

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntMatrix, Rows
+from scheduler.framework import BoolColumn, IntMatrix, Rows
 from scheduler.plugins.preemption.choice import CRITERIA, harms_of, least_harm
 from scheduler.plugins.preemption.dryrun import Block, Walk
 from scheduler.state.touched import Touched

@@ -11,10 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from scheduler.framework import Handle, Nodes, Placed
 from scheduler.framework.disruption import Mode, Unit
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.state.podindex import Placed
 from scheduler.state.rowlists import start_of
 from scheduler.state.touched import Touched
 

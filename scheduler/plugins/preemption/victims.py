@@ -10,12 +10,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
-from scheduler.framework.nodes import Nodes
+from scheduler.framework import BoolColumn, IntColumn, IntMatrix, Nodes, Placed, Rows
 from scheduler.framework.rowpods import Party, RowPods
 from scheduler.plugins.preemption.importance import PodsByImportance
 from scheduler.plugins.preemption.units import Gang, UnitIndex
-from scheduler.state.podindex import Placed
 from scheduler.state.rowlists import AMOUNTS, FIRST_AMOUNT, PRIORITY, SHAPE, START
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from scheduler.framework.args import Args
+from scheduler.framework import Args
 from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement
 from scheduler.objects.names import qualified_name_problem
 from scheduler.objects.pod import TopologySpreadConstraint

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from scheduler.objects.pod import Pod, TopologySpreadConstraint
+from scheduler.framework import Pod
+from scheduler.objects.pod import TopologySpreadConstraint
 from scheduler.objects.selectors import requirements_match
 from scheduler.plugins.podselection import selector_fault, with_label_keys
 from scheduler.state.selection import Expressions, Selection

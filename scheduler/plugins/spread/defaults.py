@@ -10,9 +10,8 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.objects.pod import Pod, TopologySpreadConstraint
+from scheduler.framework import Cycle, Handle, Pod
+from scheduler.objects.pod import TopologySpreadConstraint
 from scheduler.plugins.spread.args import ACTIONS, PodTopologySpreadArgs
 from scheduler.plugins.spread.constraints import (
     NO_CONSTRAINTS,

@@ -10,11 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.status import Rejected, reject
-from scheduler.objects.pod import Pod
+from scheduler.framework import BoolColumn, Cycle, IntColumn, Nodes, Pod, Rejected, reject
 from scheduler.plugins.spread.constraints import Constraint
 from scheduler.plugins.spread.inclusion import Inclusion, Mask, labelled
 from scheduler.state.domains import Domains

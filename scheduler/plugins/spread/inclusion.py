@@ -9,12 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerSpec
-from scheduler.objects.node import Node
-from scheduler.objects.pod import Pod
+from scheduler.framework import BoolColumn, Cycle, Node, Nodes, PerSpec, Pod
 from scheduler.plugins.nodeselection import RequiredNodes, required_nodes
 from scheduler.plugins.spread.constraints import Constraint
 from scheduler.plugins.tainttoleration import Verdicts

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from scheduler.framework import Change, Pod
 from scheduler.objects.meta import LabelSelector, OwnerReference
-from scheduler.objects.pod import Pod
 from scheduler.plugins.podselection import selector_fault
-from scheduler.state.change import Change
 from scheduler.state.selection import Expressions, canonical, expressions_of, pair
 
 if TYPE_CHECKING:

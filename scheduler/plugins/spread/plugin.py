@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import ClassVar
 
-from scheduler.base.arrays import IntColumn
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerPod, PerShape
-from scheduler.framework.plugin import EACH_POD, Plugin
-from scheduler.framework.status import SKIP, Code, Rejected, Status
-from scheduler.objects.pod import Pod
+from scheduler.framework import (
+    EACH_POD,
+    SKIP,
+    Change,
+    Code,
+    Cycle,
+    Handle,
+    IntColumn,
+    Nodes,
+    PerPod,
+    PerShape,
+    Placed,
+    Plugin,
+    Pod,
+    Rejected,
+    Status,
+)
 from scheduler.plugins.spread import filtering, scoring, waking
 from scheduler.plugins.spread.args import PodTopologySpreadArgs
 from scheduler.plugins.spread.constraints import HARD, SOFT, Constraints, own_constraints
@@ -20,9 +29,7 @@ from scheduler.plugins.spread.defaults import Defaults
 from scheduler.plugins.spread.filtering import SpreadState
 from scheduler.plugins.spread.inclusion import Inclusion
 from scheduler.plugins.tainttoleration import COMPARISON_GATE, Verdicts
-from scheduler.state.change import Change
 from scheduler.state.podcounts import PodCounts
-from scheduler.state.podindex import Placed
 
 
 class PodTopologySpread(Plugin[PodTopologySpreadArgs]):

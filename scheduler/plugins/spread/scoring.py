@@ -11,9 +11,7 @@ from math import log
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.nodes import Nodes
+from scheduler.framework import BoolColumn, Cycle, FloatColumn, IntColumn, Nodes
 from scheduler.plugins.spread.constraints import HOSTNAME, Constraint, Constraints
 from scheduler.plugins.spread.inclusion import Inclusion, Mask, labelled
 from scheduler.state.podcounts import PodCounts

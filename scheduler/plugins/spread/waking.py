@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.objects.node import Node
-from scheduler.objects.pod import Pod
+from scheduler.framework import Change, Node, Pod
 from scheduler.plugins.spread.constraints import Constraint, Constraints
 from scheduler.plugins.spread.inclusion import Inclusion
-from scheduler.state.change import Change
 
 
 def may_help(change: Change, pod: Pod, constraints: Constraints, inclusion: Inclusion) -> bool:

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn
-from scheduler.framework.pershape import PerSpec
-from scheduler.objects.pod import Pod
+from scheduler.framework import Change, IntColumn, PerSpec, Placed, Pod
 from scheduler.objects.storage import CSINode, VolumeAttachment
 from scheduler.plugins.volumes.claims import (
     CLAIM,
@@ -32,9 +30,7 @@ from scheduler.plugins.volumes.handles import (
     volume_of_claim,
     volumes_of,
 )
-from scheduler.state.change import Change
 from scheduler.state.columns import Column
-from scheduler.state.podindex import Placed
 
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster

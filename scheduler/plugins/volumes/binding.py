@@ -13,24 +13,29 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
-from scheduler.framework.args import Args
-from scheduler.framework.calls import BindStep, CallResult
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import EACH_POD, Plugin
-from scheduler.framework.status import (
+from scheduler.framework import (
+    EACH_POD,
     SKIP,
     SUCCESS,
+    Args,
+    BindStep,
+    BoolColumn,
+    CallResult,
+    Change,
     Code,
+    Cycle,
+    Handle,
+    IntColumn,
+    Nodes,
+    PerSpec,
+    Plugin,
+    Pod,
     Reason,
     Rejected,
     Status,
     unresolvable,
 )
-from scheduler.objects.pod import NodeSelector, Pod
+from scheduler.objects.pod import NodeSelector
 from scheduler.objects.storage import (
     MIGRATED_PLUGINS,
     WAIT_FOR_FIRST_CONSUMER,
@@ -58,7 +63,6 @@ from scheduler.plugins.volumes.claims import (
 from scheduler.plugins.volumes.matching import CAPACITY, DRIVER, Matcher
 from scheduler.plugins.volumes.migration import migrated_affinity, migration_of
 from scheduler.plugins.volumes.places import Places, mask_of
-from scheduler.state.change import Change
 
 REASON_AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
 REASON_UNMATCHED = "node(s) didn't find available persistent volumes to bind"

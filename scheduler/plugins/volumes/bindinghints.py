@@ -6,7 +6,7 @@ pod's, and wider where its hint overlooks one that can help.
 
 from __future__ import annotations
 
-from scheduler.objects.pod import Pod
+from scheduler.framework import Change, Pod
 from scheduler.objects.quantity import quantity
 from scheduler.objects.storage import (
     MIGRATED_PLUGINS,
@@ -24,7 +24,6 @@ from scheduler.plugins.volumes.claims import (
 )
 from scheduler.plugins.volumes.handles import Objects
 from scheduler.plugins.volumes.matching import CAPACITY, DRIVER
-from scheduler.state.change import Change
 
 
 class BindingHints:

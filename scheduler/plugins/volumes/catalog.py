@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from scheduler.base.errors import ObjectError
+from scheduler.framework import Change
 from scheduler.objects.quantity import quantity
 from scheduler.objects.storage import STORAGE, PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.volumes.claims import CLAIM, VOLUME, class_of, is_reserved_for
-from scheduler.state.change import Change
 
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from scheduler.objects.pod import Pod, Volume
+from scheduler.framework import Placed, Pod
+from scheduler.objects.pod import Volume
 from scheduler.objects.storage import (
     BETA_CLASS,
     BIND_COMPLETED,
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from scheduler.state.podindex import Placed
 
 CLAIM, VOLUME, CLASS = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
 

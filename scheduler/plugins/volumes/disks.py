@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from scheduler.framework.pershape import PerSpec
-from scheduler.objects.pod import Pod, Volume
+from scheduler.framework import Change, PerSpec, Placed, Pod
+from scheduler.objects.pod import Volume
 from scheduler.plugins.volumes.claims import has_storage, keeps_volumes
-from scheduler.state.change import Change
-from scheduler.state.podindex import Placed
 
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.objects.pod import Pod
+from scheduler.framework import Pod
 from scheduler.objects.storage import VolumeAttachment
 from scheduler.plugins.volumes.claims import CLAIM, CLASS, VOLUME, claim_uses, class_of
 from scheduler.plugins.volumes.migration import (

@@ -7,15 +7,22 @@ from collections.abc import Hashable, Sequence
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn
-from scheduler.framework.args import NoArgs
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import EACH_POD, Plugin
-from scheduler.framework.status import SKIP, Rejected, Status, reject
-from scheduler.objects.pod import Pod
+from scheduler.framework import (
+    EACH_POD,
+    SKIP,
+    BoolColumn,
+    Change,
+    Cycle,
+    Handle,
+    NoArgs,
+    Nodes,
+    PerSpec,
+    Plugin,
+    Pod,
+    Rejected,
+    Status,
+    reject,
+)
 from scheduler.objects.storage import CSINode
 from scheduler.plugins.volumes.attached import ATTACHMENT, CSI_NODE, AttachedVolumes
 from scheduler.plugins.volumes.claims import (
@@ -29,7 +36,6 @@ from scheduler.plugins.volumes.claims import (
 )
 from scheduler.plugins.volumes.handles import Volume
 from scheduler.plugins.volumes.migration import is_inline_migratable
-from scheduler.state.change import Change
 
 REASON = "node(s) exceed max volume count"
 

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, Rows
-from scheduler.framework.nodes import Nodes
+from scheduler.framework import BoolColumn, Nodes, Rows
 from scheduler.objects.quantity import quantity
 from scheduler.objects.selectors import selector_matches
 from scheduler.objects.storage import (

@@ -12,8 +12,7 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, Rows
-from scheduler.framework.nodes import Nodes
+from scheduler.framework import BoolColumn, Nodes, Rows
 from scheduler.objects.meta import LabelSelector
 from scheduler.objects.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from scheduler.objects.storage import TopologySelectorTerm

@@ -8,20 +8,28 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn
-from scheduler.framework.args import NoArgs
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerShape, PerSpec
-from scheduler.framework.plugin import EACH_POD, Plugin
-from scheduler.framework.status import SKIP, Rejected, Status, reject, unresolvable
-from scheduler.objects.pod import Pod
+from scheduler.framework import (
+    EACH_POD,
+    SKIP,
+    BoolColumn,
+    Change,
+    Cycle,
+    Handle,
+    NoArgs,
+    Nodes,
+    PerShape,
+    PerSpec,
+    Placed,
+    Plugin,
+    Pod,
+    Rejected,
+    Status,
+    reject,
+    unresolvable,
+)
 from scheduler.objects.storage import READ_WRITE_ONCE_POD
 from scheduler.plugins.volumes.claims import CLAIM, has_storage, not_found
 from scheduler.plugins.volumes.disks import Disk, DisksInUse, conflicts, pod_claims, pod_disks
-from scheduler.state.change import Change
-from scheduler.state.podindex import Placed
 
 REASON_DISK = "node(s) had no available disk"
 REASON_CLAIM = (

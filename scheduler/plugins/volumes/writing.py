@@ -12,9 +12,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.framework.calls import ApiCall, BindStep, CallResult, WaitUntil
-from scheduler.framework.nodes import Nodes
-from scheduler.objects.node import Node
+from scheduler.framework import ApiCall, BindStep, CallResult, Node, Nodes, WaitUntil
 from scheduler.objects.pod import NodeSelector
 from scheduler.objects.storage import (
     BOUND_BY_CONTROLLER,

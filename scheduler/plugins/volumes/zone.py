@@ -6,15 +6,24 @@ from collections.abc import Hashable, Iterator
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn
-from scheduler.framework.args import NoArgs
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.handle import Handle
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.pershape import PerSpec
-from scheduler.framework.plugin import EACH_POD, Plugin
-from scheduler.framework.status import SKIP, Rejected, Status, reject, unresolvable
-from scheduler.objects.pod import NodeSelectorRequirement, Pod
+from scheduler.framework import (
+    EACH_POD,
+    SKIP,
+    BoolColumn,
+    Change,
+    Cycle,
+    Handle,
+    NoArgs,
+    Nodes,
+    PerSpec,
+    Plugin,
+    Pod,
+    Rejected,
+    Status,
+    reject,
+    unresolvable,
+)
+from scheduler.objects.pod import NodeSelectorRequirement
 from scheduler.objects.storage import (
     WAIT_FOR_FIRST_CONSUMER,
     PersistentVolume,
@@ -22,7 +31,6 @@ from scheduler.objects.storage import (
 )
 from scheduler.plugins.volumes.claims import CLAIM, CLASS, VOLUME, class_of, not_found
 from scheduler.plugins.volumes.migration import BETA_REGION, BETA_ZONE, REGION, ZONE
-from scheduler.state.change import Change
 
 REASON = "node(s) had no available volume zone"
 
