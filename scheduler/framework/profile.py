@@ -1,6 +1,6 @@
 """`Profile`: for each extension point an ordered tuple of bound plugin methods, built once.
 
-`PluginLists` is what the configuration resolves to (names, order, weights); `build_profile` turns it
+`ProfileSpec` is what the configuration resolves to (names, order, weights); `build_profile` turns it
 into instances. Each plugin class is instantiated once per profile, whichever points it serves, and
 bound where it has something to do.
 """

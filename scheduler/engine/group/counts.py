@@ -1,6 +1,6 @@
 """`GroupCounts`: what is measured of groups: their stages, attempts and waits.
 
-Told by `groups` and `groupwriting`; decides nothing. Durations are the injected stopwatch's, waits
+Told by `groups` and `writing`; decides nothing. Durations are the injected stopwatch's, waits
 the time's that the engine is given.
 """
 

@@ -3,11 +3,11 @@
 A pod of a group is popped like any other; its group is then taken out of the queue as a whole and
 planned by its plugin, which may ask the solver and waits for the answer while other pods go on. Groups
 are planned one after the other: what one was told would not hold any more once another is placed. A plan
-is carried out for all members or for none: their room is booked at once, the rest is `groupflights`'.
+is carried out for all members or for none: their room is booked at once, the rest is `bindings`'.
 Many members are told in several turns of the engine that they have to wait.
 
 Knows nothing of trees, rules or ConfigMaps: that is the plugin's business (framework.groups); what is
-written about groups is `groupwriting`'s.
+written about groups is `writing`'s.
 """
 
 from __future__ import annotations

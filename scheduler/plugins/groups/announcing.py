@@ -2,7 +2,7 @@
 
 Kubernetes' own PodGroups get the condition of their version, coscheduling's the phase that its controller
 would write; nothing is written that stands there already. Every change of what is said is an event on
-the group as well. Pure; called by `telling`, which keeps what is said to ConfigMaps.
+the group as well. Pure; called by `statuswriter`, which keeps what is said to ConfigMaps.
 """
 
 from __future__ import annotations
