@@ -15,8 +15,9 @@ import numpy as np
 
 from scheduler.base.errors import ObjectError, PluginError
 from scheduler.config import load
+from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.attempt.choose import Ties
-from scheduler.engine.attempt.cycle import Attempt, decide
+from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Listed
 from scheduler.engine.engine import Engine
@@ -91,12 +92,9 @@ class Ours:
         attempt.cycle = msgspec.structs.replace(attempt.cycle, random=chooser)
         attempt.ties = Ties.SEED
         try:
-            next(decide(attempt))
-        except StopIteration as end:
-            return _outcome(end.value, attempt, chooser)
+            return _outcome(decide(attempt), attempt, chooser)
         except (PluginError, ObjectError) as error:
             return Outcome("Error", message=str(error))
-        raise AssertionError("an ordinary pod yields nothing")
 
     def simulated(self, objects: list[Manifest], pod: Manifest) -> Any:
         """Return the pod as `simulate --batch` reports it with details."""
