@@ -10,9 +10,9 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.cli.installed import registry
 from scheduler.config import default_config, load
-from scheduler.daemon.process import engine_settings
 from scheduler.engine.decisionlog import Header
 from scheduler.engine.engine import Engine
+from scheduler.engine.settings import engine_settings
 from scheduler.whatif.replay import ReplayResult
 from scheduler.whatif.replay import replay as run_again
 

@@ -19,7 +19,7 @@ from scheduler.daemon.kept import KeptDecision, keep
 from scheduler.daemon.traces import Traces
 from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.queues import QueuedPod
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.nodes import Nodes
 from scheduler.whatif.records import PodName
 from scheduler.whatif.verdicts import NodeVerdict

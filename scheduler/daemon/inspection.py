@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.queues import QueuedPod, Where
+from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.objects.pod import Pod
 from scheduler.serve.sources import PodResources
 from scheduler.state.resources import amounts

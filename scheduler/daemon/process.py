@@ -35,9 +35,8 @@ from scheduler.daemon.solving import Solving
 from scheduler.daemon.synced import Synced
 from scheduler.daemon.traces import Traces
 from scheduler.engine.effects import AskExtender, Effect, Event, Leading, Solve
-from scheduler.engine.engine import Engine, EngineSettings
-from scheduler.engine.extender.extenders import extenders_of
-from scheduler.engine.queue.backoff import Backoff
+from scheduler.engine.engine import Engine
+from scheduler.engine.settings import engine_settings
 from scheduler.framework.registry import Registry
 from scheduler.kube.client import ApiClient
 from scheduler.kube.effects import Carry, Executor
@@ -370,18 +369,6 @@ class Daemon:
         while True:
             await asyncio.sleep(10.0)
             self._recorder.tick(self._clock.now())
-
-
-def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
-    """Return what the configuration says of the engine."""
-    scheduler = loaded.scheduler
-    return EngineSettings(
-        backoff=Backoff(scheduler.pod_initial_backoff_s, scheduler.pod_max_backoff_s),
-        percentage_of_nodes_to_score=scheduler.percentage_of_nodes_to_score or 0,
-        seed=seed,
-        feature_gates=loaded.trellis.feature_gates,
-        extenders=extenders_of(scheduler.extenders),
-    )
 
 
 def own_namespace(client: ApiClient) -> str:

@@ -19,7 +19,7 @@ from scheduler.base.errors import ConfigError
 from scheduler.base.meters import Trace
 from scheduler.config.trellis import Tracing
 from scheduler.engine.decision import Decision
-from scheduler.engine.queue.queues import QueuedPod
+from scheduler.engine.queue.pod import QueuedPod
 
 MOST_OPEN = 4096
 NS = 1e9

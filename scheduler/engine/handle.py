@@ -1,17 +1,44 @@
-"""`EngineHandle`: the engine's side of `framework.handle.Handle`, made before its parts are."""
+"""`EngineHandle`: the engine's side of `framework.handle.Handle`.
+
+It reads the few tables that are made before the plugins are (`Shared`). What a plugin wants done goes out
+as an effect, or into the engine's queue of changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import deque
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from scheduler.base.errors import ConfigError
+from scheduler.engine.attempt import failure
+from scheduler.engine.binding.permit import PermitWord, WaitingPods
+from scheduler.engine.group.membership import GroupMembers
+from scheduler.engine.observation import Observation
+from scheduler.engine.outbox import Outbox
 from scheduler.framework.disruption import Units
+from scheduler.framework.groups import GroupPlanner
 from scheduler.framework.handle import TrackerT
+from scheduler.framework.profile import Profile, ProfileSpec, build_profile
+from scheduler.framework.registry import Registry
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.podindex import PodIndex
 from scheduler.state.store import Objects
 from scheduler.state.tracker import Tracker, TrackerKey
+
+
+class Shared(msgspec.Struct):
+    """What plugins' requests touch of the engine; `preempting` are the uids with evictions under way."""
+
+    outbox: Outbox = msgspec.field(default_factory=Outbox)
+    changes: deque[Any] = msgspec.field(default_factory=deque)
+    waiting: WaitingPods = msgspec.field(default_factory=WaitingPods)
+    preempting: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    members: GroupMembers | None = None
+    observation: Observation | None = None
 
 
 class EngineHandle:
@@ -22,21 +49,25 @@ class EngineHandle:
         cluster: Cluster,
         feature_gates: Mapping[str, bool],
         profiles: frozenset[str] = frozenset(),
+        shared: Shared | None = None,
     ) -> None:
         self._cluster = cluster
         self.feature_gates = feature_gates
         self.profiles = profiles
+        self._shared = shared or Shared()
         self.trackers: dict[TrackerKey, Tracker] = {}
         self._by_name: dict[str, TrackerKey] = {}
-        self.waiting: Callable[[], Sequence[Pod]] = tuple
-        self.on_now: Callable[[], float] = float
-        self.on_is_preempting: Callable[[str], bool] = _nobody_preempts
-        self.on_group_members: Callable[[str, Pod], Sequence[Pod]] = _nobody_else
-        self.on_disruption_units: Callable[[int], Units] = _no_groups
-        self.on_missing: Callable[[Pod, str, str, str], None] = _nobody_listens
-        self.on_node_warning: Callable[[str, str, str, str], None] = _nobody_listens
-        self.on_allow: Callable[[str, str], None] = _nobody_waits
-        self.on_reject: Callable[[str, str, str], None] = _nobody_waits
+        self.planners: dict[str, GroupPlanner] = {}
+
+    def build(self, specs: Sequence[ProfileSpec], registry: Registry) -> dict[str, Profile]:
+        """Return the profiles by name, their plugins made with this handle."""
+        built = {spec.scheduler_name: build_profile(spec, registry, self) for spec in specs}
+        for name, profile in built.items():
+            for plugin in profile.plugins.values():
+                if plugin.serves("plan_group"):
+                    planner: Any = plugin
+                    self.planners.setdefault(name, planner)
+        return built
 
     @property
     def pods(self) -> PodIndex:
@@ -65,56 +96,45 @@ class EngineHandle:
 
     def now(self) -> float:
         """Return the time of this turn."""
-        return self.on_now()
+        return self._shared.outbox.now
 
     def is_preempting(self, uid: str) -> bool:
         """Return whether evictions for this pod are under way."""
-        return self.on_is_preempting(uid)
+        return uid in self._shared.preempting
 
     def group_members(self, key: str, pod: Pod) -> Sequence[Pod]:
         """Return the members of a group that are to be placed; `pod` is one that has just come."""
-        return self.on_group_members(key, pod)
+        members = self._shared.members
+        return (pod,) if members is None else members.present(key, pod)
 
     def disruption_units(self, since: int) -> Units:
         """Return the groups with pods on nodes that changed after the mark `since`, 0 for all."""
-        return self.on_disruption_units(since)
+        for planner in self.planners.values():  # any profile's plugin speaks for all pods
+            return planner.disruption_units(since)
+        return Units()
 
     def missing(self, pod: Pod, plugin: str, kind: str, text: str) -> None:
         """Say on a pod that an object it asks for is not there."""
-        self.on_missing(pod, plugin, kind, text)
+        if self._shared.observation is not None:
+            self._shared.observation.missing(plugin, kind)
+        self._shared.outbox.put(failure.missing_event(pod, text, self.now()))
 
     def node_warning(self, node: str, profile: str, reason: str, text: str) -> None:
         """Say something about a node, as an event on it."""
-        self.on_node_warning(node, profile, reason, text)
+        row = self._cluster.table.rows.get(node)
+        known = None if row is None else self._cluster.table.nodes[row]
+        if known is not None:
+            event = failure.node_event(known, profile, reason, text, self.now())
+            self._shared.outbox.put(event)
 
     def waiting_pods(self) -> Sequence[Pod]:
         """Return the pods that wait at permit."""
-        return self.waiting()
+        return [waiting.queued.pod for waiting in self._shared.waiting]
 
     def allow(self, uid: str, plugin: str) -> None:
         """Let a waiting pod pass, as far as `plugin` is concerned."""
-        self.on_allow(uid, plugin)
+        self._shared.changes.append(PermitWord(uid, plugin))
 
     def reject(self, uid: str, plugin: str, reason: str) -> None:
         """Reject a waiting pod in the name of `plugin`."""
-        self.on_reject(uid, plugin, reason)
-
-
-def _nobody_preempts(_uid: str) -> bool:
-    return False
-
-
-def _nobody_else(_key: str, pod: Pod) -> Sequence[Pod]:
-    return (pod,)
-
-
-def _no_groups(_since: int) -> Units:
-    return Units()
-
-
-def _nobody_listens(_about: Pod | str, *_: str) -> None:
-    """Nobody is told before the engine is complete."""
-
-
-def _nobody_waits(*_: str) -> None:
-    """No pod waits before the engine is complete."""
+        self._shared.changes.append(PermitWord(uid, plugin, reason))

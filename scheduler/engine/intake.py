@@ -2,19 +2,20 @@
 
 Each watched object goes to the one owner of its fact: placed pods, nodes and other objects to
 `Cluster`, pods that are to be placed to `Queues`, pods in flight to `Bindings`. Every change of the
-cluster, ours included, passes through `announce`: trackers follow it, waiting pods wake.
+cluster, ours included, passes through `announce`: trackers follow it, waiting pods wake. Where a pod's
+binding ends first, the change is put into `changes` behind that end; the engine takes it from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scheduler.base.errors import ObjectError
 from scheduler.engine.attempt.suspended import SuspendedCycles
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.nominations import Nominations
-from scheduler.engine.effects import Complete, Listed, Watched
+from scheduler.engine.effects import Complete
 from scheduler.engine.queue.queues import Queues
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
@@ -24,10 +25,6 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.store import object_key
 from scheduler.state.tracker import Tracker, TrackerKey, counts_such, hears_of
 from scheduler.state.view import LiveView
-
-Complain = Callable[[str, str, Exception], None]
-# The label of a change, and how long taking it in took in seconds.
-Handled = Callable[[str, float], None]
 
 
 class Intake:
@@ -41,10 +38,8 @@ class Intake:
         suspended: SuspendedCycles,
         nominations: Nominations,
         schedulers: Iterable[str],
-        complain: Complain,
-        *,
-        handled: Handled | None = None,
-        now_s: Callable[[], float] = float,
+        trackers: Mapping[TrackerKey, Tracker],
+        changes: deque[Any],
     ) -> None:
         self._cluster = cluster
         self._queues = queues
@@ -52,11 +47,9 @@ class Intake:
         self._suspended = suspended
         self._nominations = nominations
         self._schedulers = frozenset(schedulers)
-        self._complain = complain
-        self._handled = handled
-        self._now_s = now_s
-        self._label = ""
-        self.trackers: dict[TrackerKey, Tracker] = {}
+        self._changes = changes
+        self.label = ""  # of the first change that the latest object has led to
+        self.trackers = trackers
         self._known_trackers = 0
         self._following: dict[str, tuple[Tracker, ...]] = {}
         self._key = object()
@@ -65,29 +58,32 @@ class Intake:
         # Kinds of which the API server may know more than we do: nothing is decided meanwhile.
         self.behind: set[str] = set()
 
-    def watched(self, event: Watched, now: float) -> None:
-        """Take in one added, modified or deleted object; a bad one changes nothing."""
-        started_s, self._label = self._now_s(), ""
-        try:
-            self._take(event.kind, event.object, now, is_deleted=event.verb == "DELETED")
-        except ObjectError as error:
-            self._complain(event.kind, object_key(event.object), error)
-        if self._handled is not None and self._label:
-            self._handled(self._label, self._now_s() - started_s)
+    def take(self, kind: str, obj: Any, now: float, *, is_deleted: bool) -> None:
+        """Take in one object; ObjectError for a bad one, which changes nothing."""
+        self.label = ""
+        if kind == "Pod":
+            if is_deleted or obj.is_finished:
+                self._pod_gone(obj, now)
+            elif obj.spec.node_name:
+                self._pod_bound(obj, now)
+            elif obj.spec.scheduler_name in self._schedulers:
+                self._pod_waiting(obj, now)
+        elif kind == "Node":
+            self.announce(self._node_change(obj, is_deleted=is_deleted), now)
+        elif is_deleted:
+            self.announce(self._cluster.drop_object(kind, obj), now)
+        else:
+            self.announce(self._cluster.put_object(kind, obj), now)
 
-    def listed(self, event: Listed, now: float) -> None:
-        """Take in a full list: what we know and it does not name is gone."""
-        self.complete(Complete(event.kind, tuple(map(identity, event.objects))), now)
-        for obj in event.objects:
-            self.watched(Watched(event.kind, "MODIFIED", obj), now)
-
-    def complete(self, event: Complete, now: float) -> None:
-        """Take away what we know of a kind and a full list does not name."""
+    def missing_in(self, event: Complete) -> list[Any]:
+        """Return what we know of a kind and a full list does not name: it is gone."""
         keys = frozenset(event.keys)
-        for obj in [obj for obj in self._known(event.kind) if identity(obj) not in keys]:
-            self._take(event.kind, obj, now, is_deleted=True)
-        self.synced.add(event.kind)
-        self.behind.discard(event.kind)
+        return [obj for obj in self._known(event.kind) if identity(obj) not in keys]
+
+    def listed(self, kind: str) -> None:
+        """Note that a full list of a kind has been taken in."""
+        self.synced.add(kind)
+        self.behind.discard(kind)
 
     def announce(self, change: Change, now: float) -> None:
         """Tell everybody about a change of the cluster."""
@@ -96,7 +92,7 @@ class Intake:
 
     def follow(self, change: Change) -> None:
         """Let trackers and views follow a change."""
-        self._label = self._label or change.label
+        self.label = self.label or change.label
         if change.kind:
             is_pod = change.kind == "Pod"
             for tracker in self._pod_followers(change) if is_pod else self._followers(change.kind):
@@ -134,21 +130,6 @@ class Intake:
             self._bindings.changed(change.facts, now)
             self._queues.wake(change, now, but=but)
 
-    def _take(self, kind: str, obj: Any, now: float, *, is_deleted: bool) -> None:
-        if kind == "Pod":
-            if is_deleted or obj.is_finished:
-                self._pod_gone(obj, now)
-            elif obj.spec.node_name:
-                self._pod_bound(obj, now)
-            elif obj.spec.scheduler_name in self._schedulers:
-                self._pod_waiting(obj, now)
-        elif kind == "Node":
-            self.announce(self._node_change(obj, is_deleted=is_deleted), now)
-        elif is_deleted:
-            self.announce(self._cluster.drop_object(kind, obj), now)
-        else:
-            self.announce(self._cluster.put_object(kind, obj), now)
-
     def _node_change(self, node: Node, *, is_deleted: bool) -> Change:
         if is_deleted:
             return self._cluster.drop_node(node.metadata.name)
@@ -166,9 +147,9 @@ class Intake:
             self._bindings.abandon(uid, now)
         self._suspended.drop(uid)
         self._queues.remove(uid)
-        self.announce(change, now)
+        self._changes.append(change)
         if promised not in ("", pod.spec.node_name):
-            self.announce(room_freed(pod), now)
+            self._changes.append(room_freed(pod))
 
     def _pod_gone(self, pod: Pod, now: float) -> None:
         uid = pod.metadata.uid
@@ -177,9 +158,9 @@ class Intake:
         self._suspended.drop(uid)
         self._queues.remove(uid)
         promised = self._nominations.drop(uid)
-        self.announce(change, now)
+        self._changes.append(change)
         if promised and not change.kind:
-            self.announce(room_freed(pod), now)
+            self._changes.append(room_freed(pod))
 
     def _pod_waiting(self, pod: Pod, now: float) -> None:
         uid = pod.metadata.uid

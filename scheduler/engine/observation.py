@@ -6,20 +6,15 @@ Nothing here decides anything. Durations come from an injected stopwatch and nev
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from scheduler.base.meters import Meters, Trace
-from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.group.counts import GroupCounts
-from scheduler.engine.queue.hints import EXTENDER, UnschedulablePods
-from scheduler.engine.queue.queues import QueuedPod, Queues, Where
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.measure import Instruments, Stopwatch
 from scheduler.framework.plugin import POINT_NAMES
-from scheduler.framework.profile import Profile
 from scheduler.framework.status import Code
-from scheduler.state.cluster import Cluster
 
 Observe = Callable[[float], None]
 OnDecision = Callable[[QueuedPod, Decision], None]
@@ -162,41 +157,3 @@ class Observation:
             outcome = "useful" if result == "scheduled" else "useless"
             self.meters.queue_wakeups.labels(queued.woken_by, outcome).inc()
             queued.woken_by = ""
-
-    def watch(
-        self,
-        queues: Queues,
-        unschedulable_pods: UnschedulablePods,
-        profiles: dict[str, Profile],
-        bindings: Bindings,
-        cluster: Cluster,
-    ) -> None:
-        """Let the gauges read the queues when they are scraped."""
-        pending = self.meters.pending_pods
-        pending.labels("active").read_from(partial(queues.count, Where.ACTIVE))
-        pending.labels("unschedulable").read_from(partial(queues.count, Where.UNSCHEDULABLE))
-        pending.labels("gated").read_from(partial(queues.count, Where.GATED))
-        pending.labels("backoff").read_from(
-            lambda: queues.count(Where.BACKOFF) + queues.count(Where.ERROR_BACKOFF)
-        )
-        self.meters.inflight_events.read_from(
-            lambda: {(label,): number for label, number in queues.in_flight_changes().items()}
-        )
-        self.meters.goroutines.labels("binding").read_from(lambda: len(bindings))
-        self.meters.pre_bind_pods.read_from(lambda: float(len(bindings.pre_bind)))
-        cache = self.meters.cache_size
-        cache.labels("nodes").read_from(lambda: len(cluster.table))
-        cache.labels("pods").read_from(lambda: len(cluster.pods))
-        cache.labels("assumed_pods").read_from(
-            lambda: sum(placed.assumed for placed in cluster.pods)
-        )
-        self.meters.store_objects.read_from(cluster.store.sizes)
-        self.meters.overcommitted_nodes.read_from(cluster.table.overcommitted)
-        self.meters.unschedulable_pods.read_from(
-            lambda: {
-                (plugin, name): unschedulable_pods.count(name, plugin)
-                for name, profile in profiles.items()
-                for plugin in (*profile.plugins, EXTENDER)
-                if unschedulable_pods.count(name, plugin)
-            }
-        )

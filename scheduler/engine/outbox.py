@@ -1,4 +1,4 @@
-"""Where effects gather until the engine's caller takes them, and where their ids come from."""
+"""Where effects gather until the engine's caller takes them, with the time of the turn they belong to."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from scheduler.engine.effects import Effects
 
 
 class Outbox:
-    """Effects in the order they were decided."""
+    """Effects in the order they were decided; `now` is the time of this turn in seconds."""
 
     def __init__(self) -> None:
+        self.now = 0.0
         self._effects: list[Effects] = []
         self._ids = count(1)
+
+    def begin_turn(self, now: float) -> None:
+        """Take note of the time."""
+        self.now = now
 
     def new_id(self) -> int:
         """Return an id under which an effect's answer will come back."""

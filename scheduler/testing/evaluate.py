@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError, PluginError
-from scheduler.engine.queue.queues import QueuedPod
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.answers import PreFiltered, Rejection, States
 from scheduler.framework.args import Args
 from scheduler.framework.cycle import Cycle

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.base.errors import PluginError
-from scheduler.engine.queue.queues import QueuedPod
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.answers import States
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes

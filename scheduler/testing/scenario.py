@@ -19,7 +19,7 @@ from scheduler.config import load
 from scheduler.engine.attempt.choose import Ties
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Record, Watched
-from scheduler.engine.queue.queues import QueuedPod, Where
+from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.registry import Registry

@@ -15,12 +15,13 @@ from msgspec.structs import replace
 from scheduler.base.errors import MissingError, PluginError, TrellisError
 from scheduler.base.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
 from scheduler.base.text import did_you_mean
+from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.attempt.choose import Ties
-from scheduler.engine.attempt.cycle import Attempt, decide_at_once
+from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.framework.groups import GroupReport, title
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
@@ -163,7 +164,7 @@ def _explained(found: Pod, pod: Pod, engine: Engine, now: float, ties: Ties) -> 
         return replace(frame, result=Result.GATED, reason=queued.gated_by, message=text)
     try:
         attempt = engine.attempt(pod, now)
-        decision = decide_at_once(attempt)
+        decision = decide(attempt)
     except TrellisError as error:
         return replace(frame, reason=SCHEDULER_ERROR, message=str(error))
     nodes = _nodes(decision, attempt, ties)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.queues import QueuedPod
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.status import Status
 
 

@@ -13,7 +13,7 @@ from scheduler.base import reasons
 from scheduler.base.clock import ManualClock
 from scheduler.engine.attempt.failure import POD_SCHEDULED
 from scheduler.engine.decision import Decision
-from scheduler.engine.queue.queues import QueuedPod, Where
+from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.framework.groups import GroupReport
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
@@ -228,6 +228,6 @@ class _Run:
 
     def _waiting_text(self, uid: str) -> str:
         for waiting in self.engine.bindings.waiting:
-            if waiting.uid == uid:
+            if waiting.queued.uid == uid:
                 return f"waiting at permit for {', '.join(waiting.until)}"
         return "waiting"

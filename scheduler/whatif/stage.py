@@ -19,8 +19,8 @@ from scheduler.base.text import did_you_mean
 from scheduler.config import Loaded
 from scheduler.engine.attempt.choose import Ties
 from scheduler.engine.effects import Event, Watched
-from scheduler.engine.engine import Engine, EngineSettings
-from scheduler.engine.queue.backoff import Backoff
+from scheduler.engine.engine import Engine
+from scheduler.engine.settings import engine_settings
 from scheduler.framework.registry import Registry
 from scheduler.objects.pod import Pod
 from scheduler.whatif.deviceclaims import CLAIM, TEMPLATE, claims_made
@@ -119,13 +119,8 @@ def take_apart(stage: Stage) -> None:
 def build_engine(setup: Setup, options: Options) -> Engine:
     """Return the engine that a setup describes, without its extenders."""
     loaded = setup.loaded
-    scheduler = loaded.scheduler
-    settings = EngineSettings(
-        backoff=Backoff(scheduler.pod_initial_backoff_s, scheduler.pod_max_backoff_s),
-        ties=options.ties,
-        percentage_of_nodes_to_score=scheduler.percentage_of_nodes_to_score or 0,
-        seed=options.seed,
-        feature_gates=loaded.trellis.feature_gates,
+    settings = msgspec.structs.replace(
+        engine_settings(loaded, seed=options.seed), ties=options.ties, extenders=()
     )
     return Engine(loaded.profiles, setup.registry, settings=settings, meters=setup.meters)
 

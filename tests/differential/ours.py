@@ -15,8 +15,9 @@ import numpy as np
 
 from scheduler.base.errors import ObjectError, PluginError
 from scheduler.config import load
+from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.attempt.choose import Ties
-from scheduler.engine.attempt.cycle import Attempt, decide
+from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Listed
 from scheduler.engine.engine import Engine
@@ -96,12 +97,9 @@ class Ours:
         attempt.cycle = msgspec.structs.replace(attempt.cycle, random=chooser)
         attempt.ties = Ties.SEED
         try:
-            next(decide(attempt))
-        except StopIteration as end:
-            return _outcome(end.value, attempt, chooser)
+            return _outcome(decide(attempt), attempt, chooser)
         except (PluginError, ObjectError) as error:
             return Outcome("Error", message=self._as_said(engine, ready, str(error), peer))
-        raise AssertionError("an ordinary pod yields nothing")
 
     def _as_said(self, engine: Engine, pod: Pod, said: str, peer: Outcome) -> str:
         """Return the peer's error if a node of its own gives it here as well, else `said`.
@@ -114,12 +112,10 @@ class Ours:
         for name in engine.cluster.table.rows:
             attempt = engine.attempt(_pinned(pod, name), NOW)
             try:
-                next(decide(attempt))
+                decide(attempt)
             except (PluginError, ObjectError) as error:
                 if plain(str(error)) == plain(peer.message):
                     return str(error)
-            except StopIteration:
-                pass
         return said
 
     def simulated(self, objects: list[Manifest], pod: Manifest) -> Any:

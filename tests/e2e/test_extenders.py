@@ -17,9 +17,9 @@ from scheduler.base.meters import Meters
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, load
 from scheduler.daemon import Daemon, DaemonOptions
-from scheduler.daemon.process import engine_settings
 from scheduler.engine.decisionlog import Header, encode_header, encode_step
 from scheduler.engine.engine import Engine
+from scheduler.engine.settings import engine_settings
 from scheduler.kube.client import ApiClient
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Options, Sandbox

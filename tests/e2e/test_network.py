@@ -26,7 +26,7 @@ from scheduler.config import Loaded, load
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.solving import Solving
 from scheduler.engine.decision import Decision
-from scheduler.engine.queue.queues import QueuedPod
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.fenced import FencedApi

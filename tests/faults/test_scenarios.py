@@ -7,7 +7,7 @@ the scenario itself is about stands in its asserts.
 import pytest
 
 from scheduler.engine.effects import Bind, Call, Leading, Look
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.workloads import Service
 from tests.property.making import make_node, make_pod, node_with, with_status

@@ -9,7 +9,7 @@ from scheduler.base.errors import TrellisError
 from scheduler.config import default_config
 from scheduler.engine.effects import Bind, Watched
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from scheduler.kube.decode import Decoder, Fault
 from scheduler.objects.kinds import BY_KIND

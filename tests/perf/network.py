@@ -26,7 +26,7 @@ from scheduler.config import load
 from scheduler.engine.effects import Answer, Bind, Listed, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.groupactive import GroupedActiveQueue
-from scheduler.engine.queue.queues import QueuedPod
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.answers import States
 from scheduler.framework.registry import Registry
 from scheduler.objects.kinds import BY_KIND

@@ -29,7 +29,7 @@ from scheduler.engine.effects import (
 )
 from scheduler.engine.engine import Engine
 from scheduler.engine.intake import identity
-from scheduler.engine.queue.queues import QueuedPod, Where
+from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from tests.property.making import SCHEDULER
@@ -339,7 +339,7 @@ class Rig:
 
     def _check_truly_unschedulable(self) -> None:
         """A pod that filters rejected still does not fit: no wake-up was lost."""
-        from scheduler.engine.attempt.cycle import decide_at_once
+        from scheduler.engine.attempt.attempt import decide
 
         profile = next(iter(self.engine.profiles.values()))
         filters = {bound.name for bound in profile.filter} - {"Trouble"}
@@ -348,7 +348,7 @@ class Rig:
             if "raise" in labels:
                 continue
             if queued.where is Where.UNSCHEDULABLE and filters.issuperset(queued.rejected_by):
-                decision = decide_at_once(self.engine.attempt(queued.pod, self.now))
+                decision = decide(self.engine.attempt(queued.pod, self.now))
                 assert not decision.fits, f"{queued.pod.key} would fit now, and nobody tries it"
 
     def _check_ledger(self, by_uid: dict[str, Pod]) -> None:

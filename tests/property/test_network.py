@@ -15,7 +15,7 @@ from operators.appgroup.costs import places as operator_places
 from operators.appgroup.costs import statistics
 from operators.appgroup.status import ObservedPod
 from scheduler.engine.queue.groupactive import GroupedActiveQueue
-from scheduler.engine.queue.queues import QueuedPod
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.network import prices

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.config import default_config
-from scheduler.engine.attempt.cycle import decide_at_once
+from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.effects import Bind, Evict, SetStatus
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from scheduler.objects.pod import Pod
 from scheduler.plugins.intree import IN_TREE
@@ -308,7 +308,7 @@ def test_nothing_is_overcommitted_and_nobody_is_forgotten(seed: int):
 
     waiting = [queued.pod for queued in rig.engine.queues]
     for pod in waiting:
-        decision = decide_at_once(rig.engine.attempt(pod, rig.now))
+        decision = decide(rig.engine.attempt(pod, rig.now))
         assert (False, ()) == (decision.fits, decision.victims), pod.key
     for name, node in rig.api.nodes.items():
         used = [

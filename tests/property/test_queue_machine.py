@@ -17,7 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scheduler.engine.handle import EngineHandle
 from scheduler.engine.queue.backoff import Backoff
 from scheduler.engine.queue.hints import EXTENDER, NO_NODES, PREEMPTED, UnschedulablePods
-from scheduler.engine.queue.queues import QueuedPod, Queues, Where
+from scheduler.engine.queue.pod import QueuedPod, Where
+from scheduler.engine.queue.queues import Queues
 from scheduler.framework.args import NoArgs
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.profile import build_profile

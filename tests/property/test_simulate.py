@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from scheduler.engine.attempt.choose import Ties
 from scheduler.engine.effects import Answer, Bind, SetStatus, Watched
-from scheduler.engine.engine import Engine, EngineSettings
+from scheduler.engine.engine import Engine
+from scheduler.engine.settings import EngineSettings
 from scheduler.framework.registry import Registry
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.intree import IN_TREE

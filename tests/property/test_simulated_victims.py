@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from scheduler.config import default_config
 from scheduler.engine.attempt.choose import Ties
-from scheduler.engine.engine import Engine, EngineSettings
+from scheduler.engine.engine import Engine
+from scheduler.engine.settings import EngineSettings
 from scheduler.framework.registry import Registry
 from scheduler.objects.pod import Pod
 from scheduler.plugins.intree import IN_TREE

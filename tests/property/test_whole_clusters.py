@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine.attempt.cycle import decide_at_once
+from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.decision import Decision
-from scheduler.engine.queue.queues import LONGEST_UNSCHEDULABLE_S, QueuedPod, Where
+from scheduler.engine.queue.pod import QueuedPod, Where
+from scheduler.engine.queue.queues import LONGEST_UNSCHEDULABLE_S
 from scheduler.testing import Scenario, node, pod
 from tests.property.truth import Truth
 
@@ -193,7 +194,7 @@ class Life:
         assert SHORT_S < LONGEST_UNSCHEDULABLE_S
         for queued in list(self.engine.queues):
             if queued.where is Where.UNSCHEDULABLE:
-                decision = decide_at_once(self.engine.attempt(queued.pod, self.world.now))
+                decision = decide(self.engine.attempt(queued.pod, self.world.now))
                 assert not decision.fits, f"{queued.pod.key} would fit and is not tried"
 
     def _in_order(self, tried: QueuedPod, _decision: Decision) -> None:

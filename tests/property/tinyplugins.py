@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import IntColumn
-from scheduler.engine.engine import Engine, EngineSettings
+from scheduler.engine.engine import Engine
+from scheduler.engine.settings import EngineSettings
 from scheduler.framework.args import NoArgs
 from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, Offer, WaitUntil
 from scheduler.framework.cycle import Cycle

@@ -23,7 +23,7 @@ from scheduler.engine.effects import (
 )
 from scheduler.engine.engine import Engine
 from scheduler.engine.intake import identity
-from scheduler.engine.queue.queues import QueuedPod, Where
+from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state.resources import counted, pod_requests
@@ -190,7 +190,7 @@ def check_inside(engine: Engine) -> None:
     )
     assert {pod.uid for pod in bindings._by_effect.values()} <= in_flight
     assert set(bindings._until) <= in_flight
-    assert {one.uid for one in bindings.waiting} <= in_flight
+    assert {one.queued.uid for one in bindings.waiting} <= in_flight
     assert set(queues._in_flight._since) <= in_flight | asking
     waiting = set(engine.suspended._waiting)
     assert {one.key for one in engine.suspended._by_effect.values()} <= waiting

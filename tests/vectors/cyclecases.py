@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from scheduler.config import default_config
-from scheduler.engine.attempt.cycle import decide
+from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.effects import Listed
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
@@ -73,10 +73,7 @@ def _decided(case):
     raw = plain_data(case["pod"])
     raw["spec"]["schedulerName"] = name
     attempt = engine.attempt(read_pod(raw), NOW)
-    steps = decide(attempt)
-    with pytest.raises(StopIteration) as end:
-        next(steps)
-    return end.value.value, attempt
+    return decide(attempt), attempt
 
 
 def _shown(decision, nodes):

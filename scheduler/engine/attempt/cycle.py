@@ -1,21 +1,17 @@
-"""One scheduling attempt: from a popped pod to a `Decision`. Step 4 of a pod's way.
+"""The steps that lead from a pod and a view of the nodes to a `Decision`, one function each.
 
-`decide` reads the view it is given and writes nothing, and it never yields; for pods about which
-extenders are asked `engine.extender.cycle` takes the same steps with questions in between. Assuming,
-reserving and permit follow in `engine.binding.bindings`, once there is a node.
+They read the view that they are given and write nothing. `engine.attempt.attempt` takes them one after
+the other; for pods about which extenders are asked `engine.extender.cycle` takes the same steps with
+questions in between.
 """
 
 from __future__ import annotations
-
-from collections.abc import Generator
-from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from scheduler.base.arrays import BoolColumn
-from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.choose import Ties, break_tie, choose, sample
 from scheduler.engine.decision import Decision, fit_message
 from scheduler.framework.answers import PreFiltered, Rejection, Scored, States
@@ -25,13 +21,13 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.rowpods import NOBODY, Nominated
 from scheduler.framework.runner import Runner
-from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.framework.status import Code, Status
 
 NO_NODES_MESSAGE = "no nodes available to schedule pods"
 
 
 class Attempt(msgspec.Struct):
-    """What `decide` works on; `nominated` are the pods that this one must leave room for.
+    """What the steps work on; `nominated` are the pods that this one must leave room for.
 
     `first_row` is where sampling starts, and where it got to afterwards. `wants_offers` says that
     others have a say in which pods are evicted.
@@ -46,45 +42,6 @@ class Attempt(msgspec.Struct):
     percentage: int = 100
     first_row: int = 0
     wants_offers: bool = False
-
-
-def decide(attempt: Attempt) -> Generator[Any, Any, Decision]:
-    """Decide where the pod of `attempt` goes; PluginError when a plugin fails."""
-    cycle, nodes, runner, states = attempt.cycle, attempt.nodes, attempt.runner, attempt.states
-    if nodes.count == 0:
-        return Decision(status=Status(Code.UNSCHEDULABLE), message=NO_NODES_MESSAGE)
-
-    # 1 pre-filter
-    pre = runner.pre_filter(cycle, nodes, states)
-    if not pre.status.is_success:
-        return _nothing_fits(attempt, pre, pre.status, ())
-
-    # 2 filter
-    feasible, rejections = _filter(attempt, pre)
-    yield from ()
-
-    # 3 nothing left
-    if not np.count_nonzero(feasible):
-        return _nothing_fits(attempt, pre, SUCCESS, rejections)
-
-    # 4 score, 5 choose
-    return best(attempt, pre, feasible, rejections)
-
-
-def decide_at_once(attempt: Attempt) -> Decision:
-    """Drive `decide` to its end; an ordinary pod never yields."""
-    steps = decide(attempt)
-    try:
-        next(steps)
-    except StopIteration as stop:
-        decision: Decision = stop.value
-        return decision
-    raise PluginError("", "Filter", "the attempt asks for something that nobody here can answer")
-
-
-def _filter(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Rejection, ...]]:
-    alone = nominated_alone(attempt, pre)
-    return filter_all(attempt, pre) if alone is None else (alone, ())
 
 
 def nominated_alone(attempt: Attempt, pre: PreFiltered) -> BoolColumn | None:
@@ -141,13 +98,6 @@ def filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[R
     refused[rows] = ~passed[rows]
     feasible, rejections = attempt.runner.filter(cycle, nodes, states, among & ~refused)
     return feasible, [*crowded, *rejections]
-
-
-def _nothing_fits(
-    attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
-) -> Decision:
-    found = post_filter(attempt, pre, failed, rejections)
-    return concluded(misfit(attempt, pre, failed, rejections), found)
 
 
 def misfit(

@@ -9,7 +9,7 @@ import msgspec
 from scheduler.base import reasons
 from scheduler.base.clock import rfc3339
 from scheduler.engine.effects import Record, SetStatus
-from scheduler.engine.queue.queues import QueuedPod
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.calls import PodEvent
 from scheduler.framework.groups import GroupEvent
 from scheduler.framework.status import Status

@@ -3,13 +3,17 @@
 A cycle is a generator. What it yields (calls of `framework.calls`, a tuple of them at a time) becomes
 effects; their answers, or the end of patience, resume it. While a cycle waits for an extender its
 profile is in `blocked` and tries no other pod; while one waits for the solver other pods go on, unless
-it asks for all profiles to wait. Who began a cycle says under which key it can be dropped, and is told how it ended. Decides nothing.
+it asks for all profiles to wait. Who began a cycle says under which key it can be dropped; that it came to its
+end is put into `changes`. Decides nothing.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeAlias
+
+import msgspec
 
 from scheduler.base.errors import InputError, PluginError
 from scheduler.engine.effects import Answer, AskExtender, Effects, Solve
@@ -21,9 +25,14 @@ GRACE_S = 5.0
 UNANSWERED = CallResult(0, "Timeout", "context deadline exceeded")
 
 CycleSteps: TypeAlias = Generator[tuple[CycleCall, ...], tuple[CallResult, ...], Any]
-# What the generator returned, or the error that came out of it.
-End = Callable[[Any, float], None]
 Complain = Callable[[str, str, Exception], None]
+
+
+class CycleEnded(msgspec.Struct, frozen=True):
+    """What a cycle about `subject` returned, or the error that came out of it."""
+
+    subject: Any
+    outcome: Any
 
 
 class _Waiting:
@@ -31,21 +40,21 @@ class _Waiting:
 
     __slots__ = (
         "deadline",
-        "end",
         "holds",
         "holds_all",
         "key",
         "profile",
         "results",
         "steps",
+        "subject",
         "unanswered",
     )
 
-    def __init__(self, key: str, profile: str, steps: CycleSteps, end: End) -> None:
+    def __init__(self, key: str, profile: str, steps: CycleSteps, subject: Any) -> None:
         self.key = key
         self.profile = profile
         self.steps = steps
-        self.end = end
+        self.subject = subject
         self.holds = False
         self.holds_all = False
         self.deadline = 0.0
@@ -56,8 +65,15 @@ class _Waiting:
 class SuspendedCycles:
     """All suspended cycles by key: a pod's uid, or whatever names a group."""
 
-    def __init__(self, outbox: Outbox, complain: Complain, profiles: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        complain: Complain,
+        changes: deque[Any],
+        profiles: Iterable[str] = (),
+    ) -> None:
         self._outbox = outbox
+        self._changes = changes
         self._profiles = frozenset(profiles)
         self._complain = complain
         self._waiting: dict[str, _Waiting] = {}
@@ -70,9 +86,9 @@ class SuspendedCycles:
     def __contains__(self, key: str) -> bool:
         return key in self._waiting
 
-    def begin(self, key: str, profile: str, steps: CycleSteps, end: End, now: float) -> None:
-        """Run a cycle up to its first question; `end` is called at once if it has none."""
-        self._advance(_Waiting(key, profile, steps, end), None, now)
+    def begin(self, key: str, profile: str, steps: CycleSteps, subject: Any, now: float) -> None:
+        """Run a cycle up to its first question; it has ended at once if it has none."""
+        self._advance(_Waiting(key, profile, steps, subject), None, now)
 
     def answer(self, answer: Answer, now: float) -> bool:
         """Take in an answer; return whether a cycle waited for it.
@@ -88,12 +104,15 @@ class SuspendedCycles:
             self._resume(waiting, now)
         return True
 
-    def expire(self, now: float) -> None:
-        """Resume the cycles whose answers do not come."""
-        for waiting in [one for one in self._waiting.values() if one.deadline <= now]:
-            # The end of an earlier one may have dropped it.
-            if self._waiting.get(waiting.key) is waiting:
-                self._resume(waiting, now)
+    def expire(self, now: float) -> bool:
+        """Resume a cycle whose answers do not come; return False when there is none.
+
+        One at a time: what comes of it may drop another.
+        """
+        waiting = next((one for one in self._waiting.values() if one.deadline <= now), None)
+        if waiting is not None:
+            self._resume(waiting, now)
+        return waiting is not None
 
     def next_deadline(self) -> float | None:
         """Return when `expire` will next have something to do, or None."""
@@ -128,9 +147,9 @@ class SuspendedCycles:
         try:
             calls = next(waiting.steps) if results is None else waiting.steps.send(results)
         except StopIteration as stop:
-            waiting.end(stop.value, now)
+            self._changes.append(CycleEnded(waiting.subject, stop.value))
         except (PluginError, InputError) as error:
-            waiting.end(error, now)
+            self._changes.append(CycleEnded(waiting.subject, error))
         else:
             self._ask(waiting, calls, now)
 

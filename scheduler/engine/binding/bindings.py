@@ -3,13 +3,14 @@
 Pure like the rest of the engine: what must be asked of the API server goes out as an effect and its
 answer comes back through `answer`. Nobody ever guesses: a bind whose outcome is unknown is looked up,
 and sent again as long as it may still arrive, before the pod's room is given to somebody else. So a
-lost answer can neither lose a pod nor overcommit a node. How an attempt ended is told to `finish`, which
-puts the pod where it belongs.
+lost answer can neither lose a pod nor overcommit a node. How a pod ended is put into `changes`, from where
+the engine takes it to who puts the pod where it belongs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -18,16 +19,17 @@ from scheduler.base.errors import PluginError
 from scheduler.base.text import go_duration
 from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.suspended import GRACE_S
-from scheduler.engine.binding.inflight import InFlight
-from scheduler.engine.binding.permit import WaitingPods
+from scheduler.engine.binding.inflight import Ended, InFlight
+from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.binding.prebind import PRE_BIND, PreBindPlaces
 from scheduler.engine.effects import Answer, AskExtender, Bind, Call, Look, Seen
-from scheduler.engine.extender.extenders import Extender, bound_through
+from scheduler.engine.extender.extenders import Extender, bound_through, interested
+from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.hints import PREEMPTED
+from scheduler.engine.queue.queues import Queues
 from scheduler.framework.calls import ApiCall, BindPod, CallResult, PodEvent, WaitUntil
 from scheduler.framework.status import Code, Status, unschedulable
-from scheduler.objects.pod import Pod
 
 ANSWER_DEADLINE_S = 60.0
 LOOK_AGAIN_S = 1.0
@@ -41,33 +43,27 @@ MOST_BINDS = 5
 UNKNOWN = frozenset(("Timeout", "Disconnected"))
 
 
-Finish = Callable[[InFlight, Status, float], None]
-Waited = Callable[[Code, float], None]
-Complain = Callable[[str, str, Exception], None]
-
-
 class Bindings:
-    """All pods between decision and binding, by uid."""
+    """All pods between decision and binding, by uid; an extender that binds does so for the plugins."""
 
     def __init__(
         self,
         outbox: Outbox,
-        finish: Finish,
-        complain: Complain,
-        waited: Waited,
-        revive: Callable[[str, float], bool],
+        observation: Observation,
+        queues: Queues,
+        waiting: WaitingPods,
+        extenders: Sequence[Extender],
+        changes: deque[Any],
     ) -> None:
         self._outbox = outbox
-        self._finish = finish
-        self._complain = complain
-        self._waited = waited
+        self._observation = observation
+        self._binders = tuple(one for one in extenders if one.binds)
+        self._changes = changes
         self._pods: dict[str, InFlight] = {}
         self._by_effect: dict[int, InFlight] = {}
         self._until: dict[str, WaitUntil] = {}
-        self.waiting = WaitingPods()
-        self.pre_bind = PreBindPlaces(revive)
-        # Who binds a pod instead of the plugins; set where there are extenders.
-        self.binder_of: Callable[[Pod], Extender | None] | None = None
+        self.waiting = waiting
+        self.pre_bind = PreBindPlaces(queues)
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -104,7 +100,7 @@ class Bindings:
         if hold is not None and (status.is_success or status.code is Code.WAIT):
             waits, status = {**waits, hold[0]: hold[1]}, Status(Code.WAIT)
         if status.code is Code.WAIT:
-            self.waiting.add(pod.uid, waits, now)
+            self.waiting.add(pod.queued, waits, now)
         elif status.is_success:
             self._proceed(pod, now)
         else:
@@ -122,6 +118,13 @@ class Bindings:
             status = Status(Code.UNSCHEDULABLE, (reason,), plugin)
             self._end(self._pods[uid], status, now)
 
+    def heard(self, word: PermitWord, now: float) -> None:
+        """Act on what a plugin has said of a pod at permit."""
+        if word.reason is None:
+            self.allow(word.uid, word.plugin, now)
+        else:
+            self.reject(word.uid, word.plugin, word.reason, now)
+
     def recall(self, uid: str, status: Status, now: float) -> None:
         """End a pod that has not left permit; one whose binding has begun goes on."""
         pod = self._pods.get(uid)
@@ -131,7 +134,7 @@ class Bindings:
     def _leave_permit(self, uid: str, code: Code, now: float) -> bool:
         waiting = self.waiting.drop(uid)
         if waiting is not None:
-            self._waited(code, now - waiting.since)
+            self._observation.waited(code, now - waiting.since)
         return waiting is not None
 
     def preempt(self, uid: str, now: float) -> bool:
@@ -149,11 +152,9 @@ class Bindings:
             return False
         pod.effect = 0
         result = CallResult(answer.code, answer.reason, answer.message, answer.body)
-        if not isinstance(pod.asked, BindPod):
-            self._advance(pod, result, now)
-        elif pod.is_looking:
+        if pod.is_looking and isinstance(pod.asked, BindPod):
             self._bind_seen(pod, result, now)
-        elif result.ok:
+        elif result.ok or not isinstance(pod.asked, BindPod):
             self._advance(pod, result, now)
         elif _is_doubtful(pod.asked, result):
             pod.doubt_until = now + LATE_S
@@ -193,13 +194,14 @@ class Bindings:
             if touched.intersection(until.reads) and self._until.get(uid) is until:
                 self._ask_predicate(self._pods[uid], until, now)
 
-    def expire(self, now: float) -> None:
-        """End waits whose time is up, and look after binds that got no answer."""
+    def expire(self, now: float) -> Iterator[None]:
+        """End waits whose time is up, and look after binds that got no answer; stop after each."""
         for uid, plugin, timeout_s in self.waiting.expired(now):
             text = (
                 f"rejected due to timeout after waiting {go_duration(timeout_s)} at plugin {plugin}"
             )
             self.reject(uid, plugin, text, now)
+            yield
         for pod in [p for p in self._pods.values() if p.deadline is not None and p.deadline <= now]:
             if pod.deadline is None or pod.deadline > now or self._pods.get(pod.uid) is not pod:
                 continue  # the end of an earlier one has moved it on, or ended it
@@ -214,6 +216,7 @@ class Bindings:
                 self._unanswered(pod, now)
             else:
                 self._advance(pod, CallResult(0, "Timeout", "context deadline exceeded"), now)
+            yield
 
     @property
     def unsettled(self) -> int:
@@ -230,8 +233,7 @@ class Bindings:
 
     def _proceed(self, pod: InFlight, now: float) -> None:
         pod.steps = pod.runner.bind(pod.cycle, pod.node, pod.states)
-        binder = None if self.binder_of is None else self.binder_of(pod.queued.pod)
-        if binder is not None:
+        for binder in interested(self._binders, pod.queued.pod)[:1]:
             pod.steps = bound_through(binder, pod.steps)
         self._advance(pod, None, now)
 
@@ -261,7 +263,7 @@ class Bindings:
         """Turn a plugin's question into an effect or a wait; anything may come out of a plugin."""
         pod.asked = asked
         if isinstance(asked, BindPod):
-            self._leave_pre_bind(pod, now)
+            self.pre_bind.leave(pod.queued.pod.metadata.namespace, pod.uid, now)
             self._send_bind(pod, asked, now)
             return
         namespace = pod.queued.pod.metadata.namespace
@@ -371,25 +373,22 @@ class Bindings:
         self._outbox.put(failure.waiting_patch(pod.queued, text, now))
         self._outbox.put(failure.waiting_event(pod.queued.pod, text, now))
 
-    def _leave_pre_bind(self, pod: InFlight, now: float) -> None:
-        self.pre_bind.leave(pod.queued.pod.metadata.namespace, pod.uid, now)
-
     def _end(self, pod: InFlight, status: Status, now: float) -> None:
         self._forget_effect(pod)
         self._until.pop(pod.uid, None)
         self._leave_permit(pod.uid, status.code, now)
         del self._pods[pod.uid]
-        self._leave_pre_bind(pod, now)
+        self.pre_bind.leave(pod.queued.pod.metadata.namespace, pod.uid, now)
         if pod.steps is not None:
             try:
                 pod.steps.close()
             except PluginError as error:
                 self._failed(error)
-        self._finish(pod, status, now)
+        self._changes.append(Ended(pod, status))
 
     def _failed(self, error: PluginError) -> Status:
         """Tell of a plugin's fault; return the status of the pod that it ends."""
-        self._complain(error.plugin, error.point, error)
+        self._observation.fault(error.plugin, error.point, error)
         return Status(Code.ERROR, (str(error),), error.plugin)
 
 

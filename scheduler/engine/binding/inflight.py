@@ -1,4 +1,4 @@
-"""`InFlight`: one pod between decision and binding, and how far it has come.
+"""`InFlight`: one pod between decision and binding, and how far it has come; `Ended`: how it ended.
 
 `Bindings` alone changes it; whoever decides a pod makes it. It does nothing by itself.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from scheduler.engine.queue.queues import QueuedPod
+import msgspec
+
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.answers import States
 from scheduler.framework.calls import BindStep, CallResult
 from scheduler.framework.cycle import Cycle
@@ -67,3 +69,10 @@ class InFlight:
     def uid(self) -> str:
         """Return the pod's uid."""
         return self.queued.uid
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A pod has left `Bindings`: bound when `status` is a success."""
+
+    pod: InFlight
+    status: Status

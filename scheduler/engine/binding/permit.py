@@ -6,14 +6,24 @@ from collections.abc import Iterator
 
 import msgspec
 
+from scheduler.engine.queue.pod import QueuedPod
+
 
 class Waiting(msgspec.Struct):
     """A pod at permit: for each plugin that waits, when its patience ends; `timeouts_s` for texts."""
 
-    uid: str
+    queued: QueuedPod
     since: float
     until: dict[str, float]
     timeouts_s: dict[str, float]
+
+
+class PermitWord(msgspec.Struct, frozen=True):
+    """What a plugin says of a pod at permit: without a `reason` it may pass, else it is rejected."""
+
+    uid: str
+    plugin: str
+    reason: str | None = None
 
 
 class WaitingPods:
@@ -31,10 +41,10 @@ class WaitingPods:
     def __contains__(self, uid: str) -> bool:
         return uid in self._pods
 
-    def add(self, uid: str, waits: dict[str, float], now: float) -> None:
+    def add(self, queued: QueuedPod, waits: dict[str, float], now: float) -> None:
         """Let a pod wait; `waits` gives each waiting plugin's timeout in seconds."""
         until = {plugin: now + timeout for plugin, timeout in waits.items()}
-        self._pods[uid] = Waiting(uid, now, until, dict(waits))
+        self._pods[queued.uid] = Waiting(queued, now, until, dict(waits))
 
     def waits_only_for(self, uid: str, plugin: str) -> bool:
         """Whether a pod is at permit and `plugin` alone holds it."""
@@ -60,7 +70,7 @@ class WaitingPods:
             late = [plugin for plugin, end in waiting.until.items() if end <= now]
             if late:
                 plugin = min(late, key=lambda name: waiting.until[name])
-                found.append((waiting.uid, plugin, waiting.timeouts_s[plugin]))
+                found.append((waiting.queued.uid, plugin, waiting.timeouts_s[plugin]))
         return found
 
     def next_deadline(self) -> float | None:

@@ -7,7 +7,7 @@ being bound, and a namespace can have only so many of them, so that no tenant's 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from scheduler.engine.queue.queues import Queues
 
 PRE_BIND = "PreBind"
 MOST_OF_NAMESPACE = 500
@@ -15,10 +15,10 @@ MOST = 5000
 
 
 class PreBindPlaces:
-    """The pods in pre-bind by namespace; `revive` makes a pod active again, False when it is gone."""
+    """The pods in pre-bind by namespace; who finds a place again is active in `queues`."""
 
-    def __init__(self, revive: Callable[[str, float], bool]) -> None:
-        self._revive = revive
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
         self._inside: dict[str, set[str]] = {}
         self._count = 0
         self._outside: dict[str, dict[str, None]] = {}
@@ -64,6 +64,7 @@ class PreBindPlaces:
         while waiting:
             uid = next(iter(waiting))
             del waiting[uid]
-            if self._revive(uid, now):
+            if self._queues.get(uid) is not None:
+                self._queues.activate((uid,), now)
                 return True
         return False

@@ -7,8 +7,6 @@ pre-enqueue asks). An eviction that fails ends the preemption; the pod is then s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from scheduler.engine.attempt.failure import (
@@ -20,16 +18,18 @@ from scheduler.engine.attempt.failure import (
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.effects import Answer, Evict
+from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
-from scheduler.engine.queue.queues import Queues, Where
+from scheduler.engine.queue.pod import Where
+from scheduler.engine.queue.queues import Queues
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
 LONGEST_S = 60.0
 
 
-class _Running(msgspec.Struct):
+class Evictions(msgspec.Struct):
     """A preemption whose evictions are not all answered."""
 
     effects: set[int]
@@ -37,7 +37,7 @@ class _Running(msgspec.Struct):
 
 
 class Preemptions:
-    """The preemptions under way, by the preemptor's uid."""
+    """The preemptions under way; `running` are those of which evictions are not answered, by preemptor."""
 
     def __init__(
         self,
@@ -46,15 +46,16 @@ class Preemptions:
         nominations: Nominations,
         bindings: Bindings,
         observation: Observation,
-        room_freed: Callable[[Pod, float], None],
+        intake: Intake,
+        running: dict[str, Evictions],
     ) -> None:
         self._outbox = outbox
         self._queues = queues
         self._nominations = nominations
         self._bindings = bindings
         self._observation = observation
-        self._room_freed = room_freed
-        self._running: dict[str, _Running] = {}
+        self._intake = intake
+        self._running = running
 
     def is_running(self, uid: str) -> bool:
         """Whether evictions for this pod are under way."""
@@ -79,7 +80,7 @@ class Preemptions:
             if not self._bindings.preempt(uid, now):
                 effects.add(self._evict(victim.pod, pod))
         if effects:
-            self._running[pod.metadata.uid] = _Running(effects, now)
+            self._running[pod.metadata.uid] = Evictions(effects, now)
         self._take_promises_back(pod, by.node, now)
 
     def answer(self, answer: Answer, now: float) -> bool:
@@ -121,7 +122,7 @@ class Preemptions:
             queued = self._queues.get(other.metadata.uid)
             if queued is not None:
                 self._outbox.put(nomination_patch(queued, ""))
-            self._room_freed(other, now)
+            self._intake.announce(room_freed(other), now)
             self._queues.activate([other.metadata.uid], now)
 
     def _end(self, uid: str, now: float, *, is_done: bool) -> None:

@@ -1,4 +1,4 @@
-"""Pods about which extenders are asked: begun here, and handed back to the engine when decided.
+"""Pods about which extenders are asked: begun here, and concluded by `engine.attempt.attempt`.
 
 The engine asks for each popped pod whether any extender wants to see it; for all others nothing
 changes. What happens in between is `engine.extender.cycle`; waiting is `engine.attempt.suspended`.
@@ -6,21 +6,28 @@ changes. What happens in between is `engine.extender.cycle`; waiting is `engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from scheduler.engine.attempt.cycle import Attempt
+import msgspec
+
+from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.suspended import SuspendedCycles
 from scheduler.engine.decision import Decision
 from scheduler.engine.extender.cycle import ExtenderCycle
 from scheduler.engine.extender.extenders import Extender, interested
-from scheduler.engine.queue.queues import QueuedPod, Queues
-from scheduler.objects.pod import Pod
+from scheduler.engine.observation import Observation
+from scheduler.engine.outbox import Outbox
+from scheduler.engine.queue.pod import QueuedPod
+from scheduler.engine.queue.queues import Queues
 
-Complain = Callable[[str, str, Exception], None]
-# The pod, the attempt and what came of it, when the attempt began (by the stopwatch), and the time.
-Decided = Callable[[QueuedPod, Attempt, Decision, float, float], None]
-Failed = Callable[[QueuedPod, Exception, float, float], None]
+
+class ExtenderRun(msgspec.Struct, frozen=True):
+    """A pod about which extenders are asked since `started_s` of the stopwatch."""
+
+    queued: QueuedPod
+    cycle: ExtenderCycle
+    started_s: float
 
 
 class ExtenderAttempts:
@@ -31,37 +38,37 @@ class ExtenderAttempts:
         extenders: Sequence[Extender],
         suspended: SuspendedCycles,
         queues: Queues,
-        attempt: Callable[[QueuedPod], Attempt],
-        complain: Complain,
+        attempts: Attempts,
+        observation: Observation,
+        outbox: Outbox,
     ) -> None:
         self._extenders = tuple(extenders)
         self._suspended = suspended
         self._queues = queues
-        self._attempt = attempt
-        self._complain = complain
+        self._attempts = attempts
+        self._observation = observation
+        self._outbox = outbox
         self.is_needed = bool(extenders)
 
-    def begin(
-        self, queued: QueuedPod, started_s: float, now: float, decided: Decided, failed: Failed
-    ) -> bool:
+    def begin(self, queued: QueuedPod, started_s: float, now: float) -> bool:
         """Ask the extenders about a pod; return False, and do nothing, when none wants to decide."""
         asked = interested(self._extenders, queued.pod)
         if not any(one.filters or one.prioritizes or one.preempts for one in asked):
             return False
-        cycle = ExtenderCycle(lambda: self._attempt(queued), asked, self._complain)
-
-        def end(outcome: Any, at: float) -> None:
-            if isinstance(outcome, Decision):
-                decided(queued, cycle.attempt, outcome, started_s, at)
-            else:
-                failed(queued, outcome, started_s, at)
-
+        cycle = ExtenderCycle(
+            lambda: self._attempts.prepare(queued.as_we_know_it(), self._outbox.now),
+            asked,
+            self._observation.fault,
+        )
         # What changes while an answer is awaited must not go unnoticed.
         self._queues.track(queued)
-        self._suspended.begin(queued.uid, queued.profile, cycle.steps(), end, now)
+        run = ExtenderRun(queued, cycle, started_s)
+        self._suspended.begin(queued.uid, queued.profile, cycle.steps(), run, now)
         return True
 
-    def binder(self, pod: Pod) -> Extender | None:
-        """Return the extender that binds a pod instead of the plugins, or None."""
-        asked = interested(self._extenders, pod)
-        return next((extender for extender in asked if extender.binds), None)
+    def concluded(self, run: ExtenderRun, outcome: Any, now: float) -> None:
+        """Carry out what the cycle of a pod has come to."""
+        if isinstance(outcome, Decision):
+            self._attempts.decided(run.queued, run.cycle.attempt, outcome, run.started_s, now)
+        else:
+            self._attempts.failed(run.queued, outcome, run.started_s, now)

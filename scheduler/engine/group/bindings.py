@@ -7,7 +7,7 @@ all stand at permit; when one fails, all that have not been let go yet are recal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.group.counts import GroupAttempt
 from scheduler.engine.group.steps import GroupSteps
+from scheduler.engine.group.writing import Writing
 from scheduler.framework.groups import GroupPlanner, Stage, title
 from scheduler.framework.status import unschedulable
 
@@ -22,8 +23,6 @@ PERMIT_TIMEOUT_S = 60.0
 AT_A_TIME = (
     64  # how many members one turn of the engine takes a step further: others want theirs as well
 )
-
-Tell = Callable[[GroupPlanner, str, Stage, float], None]
 
 
 class Step(StrEnum):
@@ -58,12 +57,12 @@ class GroupBinding(msgspec.Struct, eq=False):
 
 
 class GroupBindings:
-    """All groups between decision and bind, by key; `tell` writes about them."""
+    """All groups between decision and bind, by key; `writing` tells of them."""
 
-    def __init__(self, steps: GroupSteps, tell: Tell) -> None:
+    def __init__(self, steps: GroupSteps, writing: Writing) -> None:
         self._engine = steps
         self._bindings = steps.bindings
-        self._tell = tell
+        self._writing = writing
         self._flights: dict[str, GroupBinding] = {}
         self._key_of: dict[str, str] = {}
 
@@ -90,7 +89,7 @@ class GroupBindings:
             if flight.is_held and not flight.left and self._is_complete(flight):
                 flight.is_held = False
                 flight.turn_to(Step.LET_GO, sorted(flight.uids), now)
-                self._tell(flight.planner, flight.key, Stage.PERMITTED, now)
+                self._writing.tell(flight.planner, flight.key, Stage.PERMITTED, now)
 
     def go_on(self, now: float) -> None:
         """Take some members of each group further; the engine is asked for another turn for the rest."""
@@ -138,20 +137,20 @@ class GroupBindings:
                 text = f"another member of the group {title(flight.key)} failed"
                 status = msgspec.structs.replace(unschedulable(text), plugin=flight.planner.name)
                 self._bindings.recall(uid, status, now)
-            elif flight.step is Step.RESERVE:
-                self._reserve(flight, uid, now)
-            else:
-                return  # one of them has failed: they are recalled, all of them
+            elif not self._reserve(flight, uid, now):
+                return  # it has failed: they are recalled, all of them
 
-    def _reserve(self, flight: GroupBinding, uid: str, now: float) -> None:
+    def _reserve(self, flight: GroupBinding, uid: str, now: float) -> bool:
+        """Take a member on to permit; return False when it has failed on the way."""
         member = self._bindings.get(uid)
         if member is None:
-            return
+            return True
         if member.queued.pod.is_terminating:
             self._bindings.abandon(uid, now)
         else:
             hold = (flight.planner.name, flight.hold_s)
             self._engine.carry_out(member, flight.nodes, hold, now)
+        return self._bindings.get(uid) is not None
 
     def _is_complete(self, flight: GroupBinding) -> bool:
         """Whether all members stand at permit and wait for each other alone."""

@@ -8,7 +8,7 @@ for each attempt of a group; between two questions to the solver nothing it said
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,9 +17,11 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.base.errors import PluginError
+from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import fit_message
-from scheduler.engine.queue.queues import QueuedPod
+from scheduler.engine.group.steps import GroupSteps
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.answers import Rejection
 from scheduler.framework.dryrun import Attempted
 from scheduler.framework.groups import Fits, Misfit
@@ -28,27 +30,11 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.framework.together import Crowd, Likes, Party
 from scheduler.objects.pod import Pod, PodSpec
-from scheduler.state.change import Change
-from scheduler.state.cluster import Cluster
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
 
 NOBODY_ELSE = "no node takes another member"
 _UNLIMITED = np.iinfo(np.int64).max
-
-
-class ContextTools(msgspec.Struct, frozen=True):
-    """What a room needs of the engine.
-
-    `attempt` prepares a pod's attempt on the live view, `follow` lets trackers follow a change,
-    `set_aside` takes the nominations of these pods away and returns how to put them back.
-    """
-
-    cluster: Cluster
-    now: Callable[[], float]
-    attempt: Callable[[Pod, float], Attempt]
-    follow: Callable[[Change], None]
-    set_aside: Callable[[Sequence[Pod]], Callable[[], None]]
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -69,8 +55,12 @@ class _Asked(msgspec.Struct, frozen=True):
 class GroupContext:
     """A `GroupRoom` on the live table; `attempts` are those of the members that are held."""
 
-    def __init__(self, tools: ContextTools, members: Sequence[QueuedPod]) -> None:
-        self._tools = tools
+    def __init__(self, attempts: Attempts, steps: GroupSteps, members: Sequence[QueuedPod]) -> None:
+        self._prepare = attempts.prepare
+        self._cluster = attempts.cluster
+        self._follow = steps.intake.follow
+        self._nominations = steps.nominations
+        self._outbox = steps.outbox
         self._queued = tuple(members)
         self.attempts: dict[str, Attempt] = {}
         self._held: dict[str, None] = {}
@@ -78,7 +68,7 @@ class GroupContext:
     @property
     def now(self) -> float:
         """Return the time in seconds."""
-        return self._tools.now()
+        return self._outbox.now
 
     @property
     def members(self) -> tuple[Pod, ...]:
@@ -88,7 +78,7 @@ class GroupContext:
     @property
     def nodes(self) -> Nodes:
         """Return the live nodes."""
-        cluster = self._tools.cluster
+        cluster = self._cluster
         return Nodes(cluster.table, cluster.pods)
 
     def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
@@ -116,7 +106,7 @@ class GroupContext:
 
     def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> Misfit | None:
         """Try it out: the victims leave, the members come, and everything is put back."""
-        cluster, follow = self._tools.cluster, self._tools.follow
+        cluster, follow = self._cluster, self._follow
         for victim in victims:
             uid = victim.pod.metadata.uid
             follow(cluster.forget(uid) if victim.assumed else cluster.drop_pod(uid))
@@ -142,7 +132,7 @@ class GroupContext:
 
     def _fits(self, pod: Pod) -> Fits:
         nodes = self.nodes
-        attempt = self._tools.attempt(pod, self.now)
+        attempt = self._prepare(pod, self.now)
         rows, rejected, status = _filtered(attempt)
         evictable = nodes.exists
         for one in rejected:
@@ -161,7 +151,7 @@ class GroupContext:
 
     def _hold(self, nodes: Mapping[str, str]) -> Misfit | None:
         """Assume all members, then ask about each of them with the others in place."""
-        cluster = self._tools.cluster
+        cluster = self._cluster
         named = [queued for queued in self._queued if queued.uid in nodes]
         for queued in named:
             if nodes[queued.uid] not in cluster.table.rows:
@@ -177,7 +167,7 @@ class GroupContext:
             attempt = alike.get(shape.id)
             if attempt is None or not _answers_again(attempt):
                 self._take(queued)
-                attempt = self._tools.attempt(queued.pod, self.now)
+                attempt = self._prepare(queued.pod, self.now)
                 asked = _Asked(*_filtered(attempt))
                 row = cluster.table.rows[nodes[queued.uid]]
                 if not asked.passed[row]:
@@ -209,7 +199,7 @@ class GroupContext:
 
     def _alike(self, attempts: Sequence[Attempt]) -> Misfit | None:
         """Ask about one member of each row, where one attempt's answers serve several members."""
-        cluster = self._tools.cluster
+        cluster = self._cluster
         for attempt in attempts:
             if not _answers_again(attempt):
                 continue
@@ -234,20 +224,20 @@ class GroupContext:
         return None
 
     def _put(self, queued: QueuedPod, nodes: Mapping[str, str]) -> None:
-        self._tools.follow(self._tools.cluster.assume(queued.pod, nodes[queued.uid]))
+        self._follow(self._cluster.assume(queued.pod, nodes[queued.uid]))
         self._held[queued.uid] = None
 
     def _take(self, queued: QueuedPod) -> None:
         self._take_uid(queued.uid)
 
     def _take_uid(self, uid: str) -> None:
-        self._tools.follow(self._tools.cluster.forget(uid))
+        self._follow(self._cluster.forget(uid))
         self._held.pop(uid, None)
 
     def _most(self, passed: BoolColumn) -> IntColumn:
         """Return how many members each row takes: those held there, and more where it is passed."""
         most = np.where(passed, _UNLIMITED, 0)
-        cluster = self._tools.cluster
+        cluster = self._cluster
         for uid in self._held:
             placed = cluster.pods.get(uid)
             row = None if placed is None else cluster.table.rows.get(placed.node)
@@ -257,11 +247,14 @@ class GroupContext:
 
     @contextmanager
     def _without_own_promises(self) -> Iterator[None]:
-        put_back = self._tools.set_aside(self.members)
+        """Take the members' own nominations away for a moment."""
+        nodes = [(pod, self._nominations.drop(pod.metadata.uid)) for pod in self.members]
         try:
             yield
         finally:
-            put_back()
+            for pod, node in nodes:
+                if node:
+                    self._nominations.put(pod, node)
 
 
 def _filtered(attempt: Attempt) -> tuple[BoolColumn, list[Rejection], Status]:

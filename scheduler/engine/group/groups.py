@@ -14,23 +14,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
 
 from scheduler.base.errors import PluginError
+from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.suspended import CycleSteps, SuspendedCycles
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer
 from scheduler.engine.group.bindings import AT_A_TIME, GroupBinding, GroupBindings
-from scheduler.engine.group.context import ContextTools, GroupContext
+from scheduler.engine.group.context import GroupContext
 from scheduler.engine.group.counts import GroupAttempt
-from scheduler.engine.group.membership import GroupMembership
+from scheduler.engine.group.membership import GroupMembers
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.group.writing import Writing
-from scheduler.engine.queue.queues import QueuedPod, Queues, Where
+from scheduler.engine.queue.pod import QueuedPod, Where
+from scheduler.engine.queue.queues import Queues
 from scheduler.framework.calls import CallResult
 from scheduler.framework.groups import (
     GroupPlan,
@@ -39,12 +40,11 @@ from scheduler.framework.groups import (
     Outcome,
     Stage,
 )
-from scheduler.framework.profile import Profile
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
 
 
-class _Run(msgspec.Struct):
+class GroupRun(msgspec.Struct):
     """A group that is being planned."""
 
     key: str
@@ -65,26 +65,27 @@ class Groups:
     def __init__(
         self,
         planners: Mapping[str, GroupPlanner],
-        tools: ContextTools,
+        attempts: Attempts,
+        members: GroupMembers,
         queues: Queues,
         suspended: SuspendedCycles,
         steps: GroupSteps,
     ) -> None:
         self._planners = planners
-        self._tools = tools
+        self._attempts = attempts
+        self._members = members
         self._queues = queues
         self._suspended = suspended
         self._engine = steps
-        self._members: dict[str, GroupMembership] = {}
         self._opened: set[str] = set()
         self._held_back: dict[str, tuple[str, str]] = {}
-        self._runs: dict[str, _Run] = {}
-        self._line: deque[_Run] = deque()  # groups that wait until the one before is decided
+        self._runs: dict[str, GroupRun] = {}
+        self._line: deque[GroupRun] = deque()  # groups that wait until the one before is decided
         self._refused: deque[tuple[str, QueuedPod, Decision]] = deque()
         self._counts = steps.observation.groups
         self._counts.watch(self.planners)
         self._writing = Writing(self.planners, steps)
-        self._bindings = GroupBindings(steps, self._writing.tell)
+        self._bindings = GroupBindings(steps, self._writing)
 
     @property
     def is_needed(self) -> bool:
@@ -100,44 +101,34 @@ class Groups:
         """Return the plugin that decides groups of a profile, None without one."""
         return self._planners.get(profile)
 
-    # Who is there
+    # Who may come in
 
-    def present(self, key: str, pod: Pod) -> Sequence[Pod]:
-        """Return the members that are to be placed, in order of arrival; `pod` has just arrived."""
-        crowd = self._members.get(key)
-        if crowd is None:
-            crowd = self._members[key] = GroupMembership()
-        if crowd.removals != self._queues.removals:
-            crowd.removals = self._queues.removals
-            gone = [uid for uid in crowd.pods if uid != pod.metadata.uid and not self._is_here(uid)]
-            for uid in gone:
-                crowd.drop(uid)
-        if crowd.is_new_version(pod):
-            # The others were told the same, mostly: taken in now, they change nothing later.
-            crowd.renew(one.pod for uid in crowd.pods if (one := self._queues.get(uid)))
-        return crowd.with_one(pod)
-
-    def entered(self, pod: Pod, status: Status | None) -> None:
-        """Note that gates have opened for a pod, or hold it; its siblings may be free as well."""
-        planner = self._planners.get(pod.spec.scheduler_name)
-        if planner is None or not (key := self._key(planner, pod)):
-            return
-        if status is None:
-            self._opened.add(key)
-        elif status.plugin == planner.name:
-            self._held_back[pod.metadata.uid] = (key, status.message)
+    def _hear_gates(self) -> None:
+        """Note for whom gates have opened, and whom they hold; its siblings may be free as well."""
+        answers = self._members.answers
+        for pod, status in answers:
+            planner = self._planners.get(pod.spec.scheduler_name)
+            if planner is None or not (key := self._key(planner, pod)):
+                continue
+            if status is None:
+                self._opened.add(key)
+            elif status.plugin == planner.name:
+                self._held_back[pod.metadata.uid] = (key, status.message)
+        answers.clear()
 
     def settle(self, now: float) -> None:
         """Let siblings in whose group is complete, and let groups go of which all members are there."""
         if not self._planners:
             return
+        self._hear_gates()
         self._writing.look_after(self._bindings, now)
         if not (self._opened or self._held_back or self._bindings):
             return
         while self._opened:
             opened, self._opened = self._opened, set()
             for key in sorted(opened):
-                self._queues.activate(self._gated(key), now)
+                self._queues.activate(self._members.gated(key), now)
+            self._hear_gates()
         told = set()
         for uid, (key, message) in self._held_back.items():
             queued = self._queues.get(uid)
@@ -169,7 +160,7 @@ class Groups:
     def next_deadline(self) -> float | None:
         """Return when there is next something to write or to do, or None."""
         if self._refused or self._may_start:
-            return self._tools.now()
+            return self._engine.outbox.now
         times = (self._bindings.next_deadline(), self._writing.next_deadline())
         return min((time for time in times if time is not None), default=None)
 
@@ -194,7 +185,7 @@ class Groups:
             # Its siblings are still being told; the last of them hears of what has woken this one.
             self._queues.rejected(queued, (planner.name,), now)
             return True
-        wanted = planner.group_wanted(key, self.present(key, queued.pod))
+        wanted = planner.group_wanted(key, self._members.present(key, queued.pod))
         if isinstance(wanted, Status) or queued.uid not in wanted:
             status = wanted if isinstance(wanted, Status) else unschedulable("not needed now")
             self._refuse(key, [queued], msgspec.structs.replace(status, plugin=planner.name), now)
@@ -212,7 +203,13 @@ class Groups:
         place = {uid: number for number, uid in enumerate(wanted)}
         members.sort(key=lambda member: place[member.uid])
         attempt = self._counts.begun(queued.profile, (one.pod for one in members), now)
-        run = _Run(key, planner, tuple(members), GroupContext(self._tools, members), attempt)
+        run = GroupRun(
+            key,
+            planner,
+            tuple(members),
+            GroupContext(self._attempts, self._engine, members),
+            attempt,
+        )
         for member in members:
             self._queues.track(member)
         self._line.append(run)
@@ -230,7 +227,7 @@ class Groups:
         self._writing.tell(run.planner, run.key, Stage.STARTED, now)
         self._runs[run.name] = run
         name, profile = run.name, run.members[0].profile
-        self._suspended.begin(name, profile, self._steps(run), partial(self._conclude, run), now)
+        self._suspended.begin(name, profile, self._steps(run), run, now)
 
     def broken_off(self, key: str, now: float) -> bool:
         """Put the members back of a group whose planning was given up; return False if unknown."""
@@ -244,8 +241,7 @@ class Groups:
     def landed(self, uid: str, now: float, *, is_bound: bool) -> None:
         """Note how a member ended after it was decided."""
         key = self._bindings.key_of(uid)
-        if key in self._members:
-            self._members[key].drop(uid)
+        self._members.drop(key, uid)
         flight = self._bindings.landed(uid, now, is_bound=is_bound)
         if flight is not None:
             self._opened.add(key)  # those who came too late for it may be let in one by one
@@ -255,7 +251,7 @@ class Groups:
 
     # Inside
 
-    def _steps(self, run: _Run) -> CycleSteps:
+    def _steps(self, run: GroupRun) -> CycleSteps:
         """Drive the plugin's plan; None when the group is not what it was when it was begun."""
         steps = run.planner.plan_group(run.key, run.room)
         result: CallResult | None = None
@@ -274,7 +270,8 @@ class Groups:
         finally:
             steps.close()
 
-    def _conclude(self, run: _Run, outcome: Any, now: float) -> None:
+    def concluded(self, run: GroupRun, outcome: Any, now: float) -> None:
+        """Carry out what the planning of a group has come to."""
         self._runs.pop(run.name, None)
         if isinstance(outcome, Exception):
             run.room.release()
@@ -286,7 +283,7 @@ class Groups:
         else:
             self._carry(run, outcome, now)
 
-    def _carry(self, run: _Run, outcome: Outcome, now: float) -> None:
+    def _carry(self, run: GroupRun, outcome: Outcome, now: float) -> None:
         self._counts.decided(run.attempt)
         if not isinstance(outcome, GroupPlan) or outcome.victims:
             self._counts.ended(run.attempt, "unschedulable", now)
@@ -318,7 +315,7 @@ class Groups:
         else:
             self._carry_out(run, outcome, now)
 
-    def _carry_out(self, run: _Run, plan: GroupPlan, now: float) -> None:
+    def _carry_out(self, run: GroupRun, plan: GroupPlan, now: float) -> None:
         attempts, count = run.room.attempts, run.room.nodes.count
         run.room.keep()
         self._writing.tell(run.planner, run.key, Stage.ASSIGNED, now)
@@ -337,7 +334,9 @@ class Groups:
         self._bindings.begin(flight, members, now)
         self._leave_out(run, others, plan.message, now)
 
-    def _leave_out(self, run: _Run, others: Sequence[QueuedPod], message: str, now: float) -> None:
+    def _leave_out(
+        self, run: GroupRun, others: Sequence[QueuedPod], message: str, now: float
+    ) -> None:
         """Let the members wait that a plan does not name."""
         if others:
             status = msgspec.structs.replace(unschedulable(message), plugin=run.planner.name)
@@ -361,40 +360,18 @@ class Groups:
             self._engine.fault(planner.name, "GroupOf", error)
             return ""
 
-    def _gated(self, key: str) -> list[str]:
-        found = []
-        crowd = self._members.get(key)
-        for uid in crowd.pods if crowd is not None else ():
-            queued = self._queues.get(uid)
-            if queued is not None and queued.where is Where.GATED:
-                found.append(uid)
-        return found
-
-    def _put_back(self, run: _Run, now: float) -> None:
+    def _put_back(self, run: GroupRun, now: float) -> None:
         run.room.release()
         for member in run.members:
             if self._is_waiting(member):
                 self._queues.put_back(member, now)
 
-    def _is_here(self, uid: str) -> bool:
-        return self._queues.get(uid) is not None
-
     def _is_waiting(self, member: QueuedPod) -> bool:
         known: Any = self._queues.get(member.uid)
         return known is member and member.where is Where.IN_FLIGHT
 
-    def _is_intact(self, run: _Run, member: QueuedPod) -> bool:
+    def _is_intact(self, run: GroupRun, member: QueuedPod) -> bool:
         """Whether a member is still to be placed, in the same group, and not leaving."""
         if not self._is_waiting(member) or member.pod.is_terminating:
             return False
         return self._key(run.planner, member.pod) == run.key
-
-
-def planners(profiles: Mapping[str, Profile]) -> dict[str, GroupPlanner]:
-    """Return the plugin that decides groups of each profile that has one."""
-    found: dict[str, Any] = {}
-    for name, profile in profiles.items():
-        for plugin in profile.plugins.values():
-            if plugin.serves("plan_group"):
-                found.setdefault(name, plugin)
-    return found

@@ -1,13 +1,57 @@
-"""`GroupMembership`: who of a group is there and still to be placed; kept by `groups`, read by plugins' gates."""
+"""`GroupMembers`: who of which group is there and still to be placed, and what its gates have said.
+
+Plugins' gates read it through the handle, `Gates` leaves its answers here, and `groups` acts on them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from scheduler.engine.queue.pod import QueuedPods, Where
+from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
 
 
-class GroupMembership:
+class GroupMembers:
+    """The members of all groups by key; `answers` are those of gates that nobody has looked at yet."""
+
+    def __init__(self, queued: QueuedPods) -> None:
+        self._queued = queued
+        self._groups: dict[str, _Members] = {}
+        self.answers: list[tuple[Pod, Status | None]] = []
+
+    def present(self, key: str, pod: Pod) -> Sequence[Pod]:
+        """Return the members that are to be placed, in order of arrival; `pod` has just arrived."""
+        members = self._groups.get(key)
+        if members is None:
+            members = self._groups[key] = _Members()
+        if members.removals != self._queued.removals:
+            members.removals = self._queued.removals
+            own = pod.metadata.uid
+            for uid in [uid for uid in members.pods if uid != own and uid not in self._queued]:
+                members.drop(uid)
+        if members.is_new_version(pod):
+            # The others were told the same, mostly: taken in now, they change nothing later.
+            known = (self._queued.get(uid) for uid in members.pods)
+            members.renew([one.pod for one in known if one is not None])
+        return members.with_one(pod)
+
+    def drop(self, key: str, uid: str) -> None:
+        """Forget a member that is decided."""
+        if key in self._groups:
+            self._groups[key].drop(uid)
+
+    def gated(self, key: str) -> list[str]:
+        """Return the members that gates hold."""
+        found = []
+        for uid in self._groups[key].pods if key in self._groups else ():
+            queued = self._queued.get(uid)
+            if queued is not None and queued.where is Where.GATED:
+                found.append(uid)
+        return found
+
+
+class _Members:
     """The members of a group that are to be placed; the tuple stays the same while they do."""
 
     __slots__ = ("_tuple", "pods", "removals")

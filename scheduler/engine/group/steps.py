@@ -5,12 +5,13 @@ Keeps nothing itself. `groups` decides when, the owners of queue, promises and b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from scheduler.base import reasons
 from scheduler.engine.attempt import failure
+from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.nominations import Nominations
@@ -20,14 +21,10 @@ from scheduler.engine.effects import Evict
 from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
-from scheduler.engine.queue.queues import QueuedPod
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.groups import title
 from scheduler.framework.status import Code, Status
-from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
-
-# A decision that failed, when its attempt began (seconds of the stopwatch), and the time.
-GiveUp = Callable[[QueuedPod, Decision, float, float], None]
 
 
 class GroupSteps(msgspec.Struct, frozen=True):
@@ -39,7 +36,7 @@ class GroupSteps(msgspec.Struct, frozen=True):
     outbox: Outbox
     observation: Observation
     intake: Intake
-    give_up: GiveUp
+    attempts: Attempts
 
     def enter(self, member: InFlight, now: float) -> None:
         """Book an assumed member in: it counts where it goes, no longer where it was promised room."""
@@ -59,7 +56,7 @@ class GroupSteps(msgspec.Struct, frozen=True):
         """Tell why a member is not placed, and let it wait."""
         started_s = self.observation.now_s()
         self.observation.decided(member, decision, started_s)
-        self.give_up(member, decision, started_s, now)
+        self.attempts.give_up(member, decision, started_s, now)
 
     def nominate(
         self,
@@ -97,20 +94,6 @@ class GroupSteps(msgspec.Struct, frozen=True):
     def explain_wait(self, member: QueuedPod, message: str, now: float) -> None:
         """Show on a member that is held back what its group waits for."""
         self.outbox.put(failure.status_patch(member, reasons.WAITING_FOR_GROUP, message, None, now))
-
-    def set_aside(self, pods: Sequence[Pod]) -> Callable[[], None]:
-        """Take the promises of these pods away for a moment; return how to put them back."""
-        kept = []
-        for pod in pods:
-            node = self.nominations.drop(pod.metadata.uid)
-            if node:
-                kept.append((pod, node))
-
-        def put_back() -> None:
-            for pod, node in kept:
-                self.nominations.put(pod, node)
-
-        return put_back
 
     def fault(self, plugin: str, point: str, error: Exception) -> None:
         """Tell of a plugin's fault."""

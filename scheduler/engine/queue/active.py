@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from scheduler.engine.queue.queues import QueuedPod
-    from scheduler.state.change import Change
+from scheduler.engine.queue.pod import QueuedPod
+from scheduler.state.change import Change
 
-_Entry = tuple[Any, int, "QueuedPod"]
+_Entry = tuple[Any, int, QueuedPod]
 
 
 class ActiveQueue:

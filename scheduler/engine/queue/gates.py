@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -14,20 +14,25 @@ from scheduler.objects.pod import Pod
 
 
 class Gates:
-    """Asks the gates of a pod; `on_answer` hears of each answer."""
+    """Asks the gates of a pod, and keeps each answer in `answers` where groups are decided."""
 
-    def __init__(self, profiles: Mapping[str, Profile], observation: Observation) -> None:
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        observation: Observation,
+        answers: list[tuple[Pod, Status | None]] | None = None,
+    ) -> None:
         self._profiles = profiles
         self._observation = observation
-        self.on_answer: Callable[[Pod, Status | None], None] | None = None
+        self._answers = answers
 
     def closed(self, pod: Pod) -> Status | None:
         """Return the status of the first plugin that keeps a pod out of the queue, or None."""
         started_s = self._observation.now_s()
         status = self._first_closed(pod)
         self._observation.let_in(pod.spec.scheduler_name, started_s)
-        if self.on_answer is not None:
-            self.on_answer(pod, status)
+        if self._answers is not None:
+            self._answers.append((pod, status))
         return status
 
     def _first_closed(self, pod: Pod) -> Status | None:

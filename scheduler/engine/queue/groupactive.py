@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
-
-if TYPE_CHECKING:
-    from scheduler.engine.queue.queues import QueuedPod
 
 Key = tuple[Any, ...]
 

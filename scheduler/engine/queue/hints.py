@@ -12,15 +12,13 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.profile import Profile
 from scheduler.state import facts
 from scheduler.state.change import Change
-
-if TYPE_CHECKING:
-    from scheduler.engine.queue.queues import QueuedPod
 
 # Rejecting "plugins" without a class: no node at all, an extender, a preemption in our own memory. Of
 # the latter two nobody knows what would help, so everything may.

@@ -7,7 +7,8 @@ from functools import cmp_to_key
 from typing import Any
 
 from scheduler.engine.queue.groupactive import Grouping
-from scheduler.engine.queue.queues import QueuedPod, SortKey
+from scheduler.engine.queue.pod import QueuedPod
+from scheduler.engine.queue.queues import SortKey
 from scheduler.framework.profile import Profile
 
 Complain = Callable[[str, str, Exception], None]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from enum import StrEnum
 from itertools import count
 from typing import Any
 
@@ -22,89 +21,13 @@ from scheduler.engine.queue.active import ActiveQueue
 from scheduler.engine.queue.backoff import Backoff
 from scheduler.engine.queue.groupactive import GroupedActiveQueue, Grouping
 from scheduler.engine.queue.hints import InFlightChanges, UnschedulablePods
+from scheduler.engine.queue.pod import QueuedPod, QueuedPods, Where
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 
 FLUSH_EVERY_S = 30.0
 LONGEST_UNSCHEDULABLE_S = 300.0
-
-
-class Where(StrEnum):
-    """The place of a pod; the values are kube-scheduler's names of its queues."""
-
-    ACTIVE = "active"
-    BACKOFF = "backoff"
-    ERROR_BACKOFF = "error backoff"
-    UNSCHEDULABLE = "unschedulable"
-    GATED = "gated"
-    IN_FLIGHT = "in flight"
-    GONE = "gone"
-
-
-class QueuedPod:
-    """A pod that is to be placed, with its history; `Queues` is the only writer of `where`."""
-
-    __slots__ = (
-        "attempts",
-        "errors",
-        "first_active_at",
-        "gated_by",
-        "is_pending",
-        "last_attempt",
-        "nominated",
-        "pod",
-        "profile",
-        "queued_at",
-        "rejected_by",
-        "rejections",
-        "sequence",
-        "ticket",
-        "told",
-        "told_since",
-        "was_flushed",
-        "where",
-        "woken_by",
-    )
-
-    def __init__(self, pod: Pod, sequence: int, now: float) -> None:
-        self.pod = pod
-        self.profile = pod.spec.scheduler_name
-        self.sequence = sequence
-        self.queued_at = now
-        self.first_active_at: float | None = None
-        self.last_attempt = now
-        self.attempts = 0
-        self.rejections = 0
-        self.errors = 0
-        self.rejected_by: tuple[str, ...] = ()
-        self.is_pending = False
-        self.gated_by = ""
-        # What we wrote into the pod's status and the watch may not show yet.
-        self.told: tuple[str, str] | None = None
-        self.told_since: str | None = None
-        self.nominated: str | None = None
-        self.where = Where.GONE
-        self.ticket = 0
-        self.was_flushed = False
-        # The event that ended its wait, until the attempt that follows is over.
-        self.woken_by = ""
-
-    @property
-    def uid(self) -> str:
-        """Return the pod's uid."""
-        return self.pod.metadata.uid
-
-    @property
-    def priority(self) -> int:
-        """Return the pod's priority."""
-        return self.pod.spec.priority or 0
-
-    def renew(self, pod: Pod) -> None:
-        """Take in a newer version of the pod."""
-        if pod.status.nominated_node_name != self.pod.status.nominated_node_name:
-            self.nominated = None
-        self.pod = pod
 
 
 SortKey = Callable[[QueuedPod], Any]
@@ -124,6 +47,7 @@ class Queues:
         backoff: Backoff,
         incoming: Incoming,
         grouping: Grouping | None = None,
+        pods: QueuedPods | None = None,
     ) -> None:
         self._sort_key = sort_key
         self._gate = gate
@@ -131,7 +55,7 @@ class Queues:
         self._may_help = unschedulable_pods.may_help
         self._backoff = backoff
         self._incoming = incoming
-        self._pods: dict[str, QueuedPod] = {}
+        self._pods = QueuedPods() if pods is None else pods
         self._active = ActiveQueue() if grouping is None else GroupedActiveQueue(grouping)
         self._waiting: dict[Where, list[tuple[float, Any, int, QueuedPod]]] = {
             Where.BACKOFF: [],
@@ -142,8 +66,6 @@ class Queues:
         self._counts = dict.fromkeys(Where, 0)
         self._in_flight = InFlightChanges()
         self._next_flush: float | None = None
-        # How many pods have left; who keeps a list of them knows by it when to look again.
-        self.removals = 0
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -187,7 +109,7 @@ class Queues:
         """Forget a pod (deleted, or placed by somebody); return it, or None."""
         queued = self._pods.pop(uid, None)
         if queued is not None:
-            self.removals += 1
+            self._pods.removals += 1
             self._in_flight.drop(uid)
             self._move(queued, Where.GONE)
         return queued

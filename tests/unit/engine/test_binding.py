@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.engine.effects import Answer, Bind, Call, Look
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.framework.args import NoArgs
 from scheduler.framework.calls import BindStep, CallResult, WaitUntil
 from scheduler.framework.cycle import Cycle

@@ -17,7 +17,7 @@ from scheduler.engine.effects import (
 )
 from scheduler.engine.engine import Engine
 from scheduler.engine.extender.extenders import Extender
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.framework.calls import Offer
 from scheduler.framework.registry import Registry
 from scheduler.objects.node import Node

@@ -7,8 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.base.errors import PluginError
+from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.attempt.choose import Ties
-from scheduler.engine.attempt.cycle import Attempt, decide, decide_at_once
+from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import Decision, fit_message
 from scheduler.engine.effects import Bind
 from scheduler.engine.engine import Engine
@@ -34,7 +35,7 @@ from tests.unit.framework.stage import Stage, made
 def decision_of(stage: Stage, **fields: Any) -> Decision:
     """Decide the stage's pod."""
     attempt = Attempt(stage.cycle, stage.nodes, stage.runner, stage.states, **fields)
-    return decide_at_once(attempt)
+    return decide(attempt)
 
 
 class TestMessage:
@@ -252,13 +253,6 @@ class TestDecide:
 
         assert "0/3 nodes are available: 3 x. a, b" == decision.message
         assert "" == decision.nominated_node
-
-    def test_an_ordinary_attempt_never_yields(self):
-        """Nothing outside has to be asked, so the whole attempt is one step."""
-        stage = Stage()
-        steps = decide(Attempt(stage.cycle, stage.nodes, stage.runner, stage.states))
-        with pytest.raises(StopIteration):
-            next(steps)
 
     def test_ties_are_settled_the_same_way_each_time(self):
         """By name, by seed, and by the hash of uid and node."""

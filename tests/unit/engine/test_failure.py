@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.engine.attempt import failure
-from scheduler.engine.queue.queues import QueuedPod
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.status import unschedulable
 from scheduler.objects.pod import PodCondition
 from scheduler.state.podindex import Placed, place

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.workloads import Service
 from tests.property.making import make_node, make_pod, with_spec

@@ -12,7 +12,7 @@ from scheduler.engine.effects import Answer, Bind, Effects, Leading, SetStatus, 
 from scheduler.engine.engine import Engine
 from scheduler.engine.group import bindings as groupflights
 from scheduler.engine.group import groups
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
 from scheduler.objects.meta import ObjectMeta

@@ -2,7 +2,7 @@
 
 from scheduler.engine.effects import Bind
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plugin import Plugin

@@ -1,7 +1,7 @@
 """Events in: bad objects, strangers, restored backups, lists in one piece and in parts."""
 
 from scheduler.engine.effects import Bind, Complete, Watched
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.workloads import Service
 from tests.property.making import make_node, make_pod, with_meta, with_spec

@@ -1,7 +1,7 @@
 """Only a leader schedules, and a regained lease repairs what the lost one cut short."""
 
 from scheduler.engine.effects import Bind, SetStatus
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
 

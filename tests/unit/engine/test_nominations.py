@@ -5,7 +5,7 @@ import pytest
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Bind, SetStatus
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.objects.pod import Pod
 from tests.property.making import make_node, make_pod, with_status
 from tests.property.rig import Rig

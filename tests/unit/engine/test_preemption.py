@@ -3,7 +3,7 @@
 from typing import Any
 
 from scheduler.engine.effects import Bind, Evict, Record, SetStatus
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.objects.pod import Pod
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig

@@ -1,6 +1,6 @@
 """The parts of the queues that the model of tests/property leaves out."""
 
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig

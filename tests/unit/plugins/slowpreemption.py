@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from scheduler.engine.handle import EngineHandle
+from scheduler.engine.handle import EngineHandle, Shared
 from scheduler.framework.answers import States
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
@@ -50,7 +50,8 @@ class Table:
         self, situation: Situation, pods: Sequence[Pod], skipped: frozenset[str] = frozenset()
     ) -> None:
         self.cluster = Cluster()
-        handle = EngineHandle(self.cluster, {})
+        self.preempting: dict[str, None] = {}
+        handle = EngineHandle(self.cluster, {}, shared=Shared(preempting=self.preempting))
         classes = (*FILTERS, DefaultPreemption)
         points = {
             point: tuple(Listed(cls.name) for cls in served)

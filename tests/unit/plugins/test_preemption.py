@@ -388,10 +388,9 @@ def test_a_preemptor_is_held_while_its_evictions_are_under_way():
     """The gate opens when the engine says so."""
     situation = Situation([], [], (), (), make_pod("boss"))
     table = Table(situation, [])
-    handle = table.plugin.handle
     assert table.plugin.pre_enqueue(make_pod("boss")) is None
 
-    handle.on_is_preempting = lambda uid: uid == "uid-boss"
+    table.preempting["uid-boss"] = None
     status = table.plugin.pre_enqueue(make_pod("boss"))
     assert "waiting for the preemption for this pod to be finished" == status.message
     assert table.plugin.pre_enqueue(make_pod("other")) is None

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.engine.effects import Call, Evict
-from scheduler.engine.queue.queues import Where
+from scheduler.engine.queue.pod import Where
 from scheduler.plugins.volumes.catalog import VolumeCatalog
 from scheduler.testing import node, pod
 from tests.unit.plugins.storage import HOST, claim, storage_class, using, volume

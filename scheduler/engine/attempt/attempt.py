@@ -1,0 +1,266 @@
+"""An attempt, from a popped pod to what becomes of it: read this file to know how a pod is scheduled.
+
+`Attempts.schedule` tries one pod in seven steps: 1 pre-filter, 2 filter, 3 post-filter, 4 score,
+5 choose (together `decide`), 6 assume and reserve, 7 permit. What waits comes back here when its answer
+is there: a cycle with extenders and the members of a group join at `decided` and `give_up`, and a binding
+ends in `finished`. Every way out tells the same people the same things: the pod (condition, event), the
+queues, whoever waits for room, and the metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from random import Random
+
+import numpy as np
+
+from scheduler.base import reasons
+from scheduler.base.errors import ObjectError, PluginError
+from scheduler.engine.attempt import failure
+from scheduler.engine.attempt.cycle import (
+    NO_NODES_MESSAGE,
+    Attempt,
+    best,
+    concluded,
+    filter_all,
+    misfit,
+    nominated_alone,
+    post_filter,
+)
+from scheduler.engine.binding.bindings import Bindings
+from scheduler.engine.binding.inflight import InFlight
+from scheduler.engine.binding.nominated import NominatedPods
+from scheduler.engine.binding.nominations import Nominations
+from scheduler.engine.binding.preemption import Preemptions
+from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Call
+from scheduler.engine.intake import Intake, room_freed
+from scheduler.engine.observation import Observation
+from scheduler.engine.outbox import Outbox
+from scheduler.engine.queue.pod import QueuedPod
+from scheduler.engine.queue.queues import Queues
+from scheduler.engine.settings import EngineSettings
+from scheduler.framework.answers import PreFiltered, Rejection, States
+from scheduler.framework.calls import ApiCall
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.objects.pod import Pod
+from scheduler.state.cluster import Cluster
+
+
+def decide(attempt: Attempt) -> Decision:
+    """Decide where the pod of `attempt` goes; PluginError when a plugin fails. Writes nothing."""
+    cycle, nodes, runner = attempt.cycle, attempt.nodes, attempt.runner
+    if nodes.count == 0:
+        return Decision(status=Status(Code.UNSCHEDULABLE), message=NO_NODES_MESSAGE)
+
+    # 1 pre-filter: what each plugin needs to know once, and which rows are worth looking at
+    pre = runner.pre_filter(cycle, nodes, attempt.states)
+    if not pre.status.is_success:
+        return _nothing_fits(attempt, pre, pre.status, ())
+
+    # 2 filter: the node that the pod is nominated to alone if it fits, else all
+    rejections: tuple[Rejection, ...] = ()
+    feasible = nominated_alone(attempt, pre) if cycle.pod.status.nominated_node_name else None
+    if feasible is None:
+        feasible, rejections = filter_all(attempt, pre)
+
+    # 3 post-filter: where nothing fits, look for a way out
+    if not np.count_nonzero(feasible):
+        return _nothing_fits(attempt, pre, SUCCESS, rejections)
+
+    # 4 score, 5 choose
+    return best(attempt, pre, feasible, rejections)
+
+
+def _nothing_fits(
+    attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
+) -> Decision:
+    found = post_filter(attempt, pre, failed, rejections)
+    return concluded(misfit(attempt, pre, failed, rejections), found)
+
+
+class Attempts:
+    """Tries pods, and carries out how attempts end."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        runners: Mapping[str, Runner],
+        outbox: Outbox,
+        cluster: Cluster,
+        queues: Queues,
+        nominations: Nominations,
+        observation: Observation,
+        intake: Intake,
+        bindings: Bindings,
+        preemptions: Preemptions,
+    ) -> None:
+        self._settings = settings
+        self._runners = runners
+        self._outbox = outbox
+        self.cluster = cluster
+        self._queues = queues
+        self._nominations = nominations
+        self._nominated = NominatedPods(cluster, nominations)
+        self._observation = observation
+        self._intake = intake
+        self._bindings = bindings
+        self._preemptions = preemptions
+        self._random = Random(settings.seed)  # noqa: S311 - repeatable, not secret
+        # Where sampling goes on, by profile.
+        self._first_rows = dict.fromkeys(runners, 0)
+
+    def schedule(self, queued: QueuedPod, started_s: float, now: float) -> None:
+        """Try one popped pod whose attempt began at `started_s` of the stopwatch."""
+        if queued.pod.is_terminating:
+            self._skipped(queued, now)
+            return
+        try:
+            attempt = self.prepare(queued.as_we_know_it(), now)
+            decision = decide(attempt)  # 1 to 5
+        except (PluginError, ObjectError) as error:
+            self.failed(queued, error, started_s, now)
+        else:
+            self.decided(queued, attempt, decision, started_s, now)
+
+    def prepare(self, pod: Pod, now: float) -> Attempt:
+        """Return an attempt on the live view; `explain` and groups use it as well."""
+        name = pod.spec.scheduler_name
+        runner, settings = self._runners[name], self._settings
+        percentage = (
+            runner.profile.percentage_of_nodes_to_score or settings.percentage_of_nodes_to_score
+        )
+        cluster = self.cluster
+        return Attempt(
+            Cycle(pod, cluster.shapes.of(pod), now, self._random, name),
+            Nodes(cluster.table, cluster.pods),
+            runner,
+            States(),
+            nominated=self._nominated.for_pod(pod),
+            ties=settings.ties,
+            percentage=percentage or 100,
+            first_row=self._first_rows[name],
+        )
+
+    def decided(
+        self, queued: QueuedPod, attempt: Attempt, decision: Decision, started_s: float, now: float
+    ) -> None:
+        """Carry a decision out: assume the pod and begin to bind it, or tell why not."""
+        pod = queued.pod
+        if pod.is_terminating:
+            # It was asked to go while extenders were asked about it.
+            self._skipped(queued, now)
+            return
+        self._first_rows[queued.profile] = attempt.first_row
+        self._observation.decided(queued, decision, started_s)
+        if not decision.node:
+            self.give_up(queued, decision, started_s, now)
+            return
+
+        # 6 assume: from here on the pod counts where it goes, no longer where it was promised room
+        self._queues.track(queued)
+        promised = self._nominations.drop(queued.uid)
+        self._intake.announce(self.cluster.assume(pod, decision.node), now)
+        if promised not in ("", decision.node):
+            self._intake.announce(room_freed(pod), now)
+
+        # and reserve, 7 permit; the binding follows as soon as nobody holds the pod
+        in_flight = InFlight(queued, attempt.cycle, attempt.runner, attempt.states, decision.node)
+        in_flight.started_s = started_s
+        self._bindings.begin(in_flight, now)
+
+    def _skipped(self, queued: QueuedPod, now: float) -> None:
+        """Let a pod go that is being deleted."""
+        pod = queued.pod
+        self._outbox.put(failure.failed_event(pod, f"skip schedule deleting pod: {pod.key}", now))
+        self._queues.remove(queued.uid)
+        if self._nominations.drop(queued.uid):
+            self._intake.announce(room_freed(pod), now)
+
+    def failed(self, queued: QueuedPod, error: Exception, started_s: float, now: float) -> None:
+        """End an attempt that a plugin's fault, or a bad object, broke off."""
+        if isinstance(error, PluginError):
+            self._observation.fault(error.plugin, error.point, error)
+        text = str(error)
+        decision = Decision(status=Status(Code.ERROR, (text,)), message=text, nominated_node="")
+        self.give_up(queued, decision, started_s, now)
+
+    def finished(self, pod: InFlight, status: Status, now: float) -> None:
+        """Put a pod where it belongs after binding went well, or failed."""
+        queued = pod.queued
+        if status.is_success:
+            self._queues.remove(queued.uid)
+            self._outbox.put(failure.scheduled_event(queued.pod, pod.node, now))
+            self._observation.scheduled(pod, now)
+            self._contained(pod, "post_bind")
+            return
+        self._contained(pod, "unreserve")
+        freed = self.cluster.forget(queued.uid)
+        self._intake.follow(freed)
+        if pod.is_lost:
+            # Deleted, or bound by somebody else: the watch tells what becomes of it.
+            self._queues.remove(queued.uid)
+            self._observation.not_scheduled(
+                queued, rejected=False, message=status.message, started_s=pod.started_s
+            )
+            self._intake.wake(freed, now)
+            if pod.seen_on and freed.kind:
+                # The watch is behind: until it has caught up, the pod counts where it was found.
+                self._intake.announce(self.cluster.assume(queued.pod, pod.seen_on), now)
+            return
+        text = failure.rejected_after_choice(status) if status.is_rejected else status.message
+        # A member whose bind failed keeps its room: others of its group are bound by now, or are about
+        # to be, and if anybody else took the room the group would stay in part.
+        kept = pod.node if pod.is_member and pod.binds and not status.is_rejected else ""
+        decision = Decision(status=status, message=text, nominated_node=kept)
+        self.give_up(queued, decision, pod.started_s, now)
+        # kube-scheduler: the pod's own failure frees room for others, and is no reason to retry it.
+        self._intake.wake(freed, now, but=queued.uid)
+
+    def give_up(self, queued: QueuedPod, decision: Decision, started_s: float, now: float) -> None:
+        """Tell the world why a pod is not scheduled, and let it wait for better times."""
+        rejected, message = decision.status.is_rejected, decision.message
+        reason = reasons.UNSCHEDULABLE if rejected else reasons.SCHEDULER_ERROR
+        if decision.nominated_node is not None:
+            self._nominations.put(queued.pod, decision.nominated_node)
+        if decision.victims and decision.nominated_node:
+            self._queues.track(queued)  # what goes at once must not go unnoticed
+            by = failure.Preemption(
+                queued.pod, decision.nominated_node, decision.preempted_by, decision.group
+            )
+            self._preemptions.begin(by, decision.victims, now)
+        if decision.calls:
+            self._queues.track(queued)  # what they change at once must not go unnoticed
+            self._send(decision.calls)
+        self._outbox.put(
+            failure.status_patch(queued, reason, message, decision.nominated_node, now)
+        )
+        self._outbox.put(failure.failed_event(queued.pod, message, now))
+        self._observation.not_scheduled(
+            queued, rejected=rejected, message=message, started_s=started_s
+        )
+        if rejected:
+            is_pending = decision.status.code is Code.PENDING
+            self._queues.rejected(queued, decision.rejected_by, now, is_pending=is_pending)
+        else:
+            self._queues.failed(queued)
+
+    def _send(self, calls: Iterable[ApiCall]) -> None:
+        """Send calls to the API server whose answers nobody waits for."""
+        for one in calls:
+            self._outbox.put(
+                Call(self._outbox.new_id(), one.method, one.path, one.content_type, one.body)
+            )
+
+    def _contained(self, pod: InFlight, point: str) -> None:
+        """Run unreserve or post-bind; a plugin's fault there is told and changes nothing."""
+        try:
+            if point == "unreserve":
+                self._send(pod.runner.unreserve(pod.cycle, pod.node, pod.states))
+            else:
+                pod.runner.post_bind(pod.cycle, pod.node)
+        except PluginError as error:
+            self._observation.fault(error.plugin, error.point, error)

@@ -1,0 +1,106 @@
+"""`QueuedPod`: a pod that is to be placed, its place, and its history; owned by `engine.queue.queues`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from scheduler.objects.pod import Pod
+
+
+class Where(StrEnum):
+    """The place of a pod; the values are kube-scheduler's names of its queues."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    ERROR_BACKOFF = "error backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "in flight"
+    GONE = "gone"
+
+
+class QueuedPod:
+    """A pod that is to be placed, with its history; `Queues` is the only writer of `where`."""
+
+    __slots__ = (
+        "attempts",
+        "errors",
+        "first_active_at",
+        "gated_by",
+        "is_pending",
+        "last_attempt",
+        "nominated",
+        "pod",
+        "profile",
+        "queued_at",
+        "rejected_by",
+        "rejections",
+        "sequence",
+        "ticket",
+        "told",
+        "told_since",
+        "was_flushed",
+        "where",
+        "woken_by",
+    )
+
+    def __init__(self, pod: Pod, sequence: int, now: float) -> None:
+        self.pod = pod
+        self.profile = pod.spec.scheduler_name
+        self.sequence = sequence
+        self.queued_at = now
+        self.first_active_at: float | None = None
+        self.last_attempt = now
+        self.attempts = 0
+        self.rejections = 0
+        self.errors = 0
+        self.rejected_by: tuple[str, ...] = ()
+        self.is_pending = False
+        self.gated_by = ""
+        # What we wrote into the pod's status and the watch may not show yet.
+        self.told: tuple[str, str] | None = None
+        self.told_since: str | None = None
+        self.nominated: str | None = None
+        self.where = Where.GONE
+        self.ticket = 0
+        self.was_flushed = False
+        # The event that ended its wait, until the attempt that follows is over.
+        self.woken_by = ""
+
+    @property
+    def uid(self) -> str:
+        """Return the pod's uid."""
+        return self.pod.metadata.uid
+
+    @property
+    def priority(self) -> int:
+        """Return the pod's priority."""
+        return self.pod.spec.priority or 0
+
+    def renew(self, pod: Pod) -> None:
+        """Take in a newer version of the pod."""
+        if pod.status.nominated_node_name != self.pod.status.nominated_node_name:
+            self.nominated = None
+        self.pod = pod
+
+    def as_we_know_it(self) -> Pod:
+        """Return the pod with the nomination that we wrote and the watch does not show yet.
+
+        Without it a preemptor that is tried again too early would not know of its own preemption.
+        """
+        pod = self.pod
+        if self.nominated is None or self.nominated == pod.status.nominated_node_name:
+            return pod
+        status = msgspec.structs.replace(pod.status, nominated_node_name=self.nominated)
+        return msgspec.structs.replace(pod, status=status)
+
+
+class QueuedPods(dict[str, QueuedPod]):
+    """The pods that are to be placed, by uid; `Queues` alone writes to it.
+
+    `removals` is how many have left: who keeps a list of them knows by it when to look again.
+    """
+
+    removals = 0

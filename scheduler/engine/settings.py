@@ -1,0 +1,39 @@
+"""`EngineSettings`: what the configuration says of the engine, read in one place for all who build one.
+
+The daemon, `simulate`, `explain` and `replay` start from `engine_settings`, so that no knob can reach
+one of them and miss another; what they want otherwise they say by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from scheduler.config.load import Loaded
+from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.extender.extenders import Extender, extenders_of
+from scheduler.engine.queue.backoff import Backoff
+
+
+class EngineSettings(msgspec.Struct, frozen=True):
+    """What the configuration says of the engine itself; `seed` makes random choices repeatable."""
+
+    backoff: Backoff = Backoff()
+    ties: Ties = Ties.UID
+    percentage_of_nodes_to_score: int = 0
+    seed: int = 0
+    feature_gates: Mapping[str, bool] = {}
+    extenders: tuple[Extender, ...] = ()
+
+
+def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
+    """Return what a configuration says of the engine; how ties are settled it does not say."""
+    scheduler = loaded.scheduler
+    return EngineSettings(
+        backoff=Backoff(scheduler.pod_initial_backoff_s, scheduler.pod_max_backoff_s),
+        percentage_of_nodes_to_score=scheduler.percentage_of_nodes_to_score or 0,
+        seed=seed,
+        feature_gates=loaded.trellis.feature_gates,
+        extenders=extenders_of(scheduler.extenders),
+    )

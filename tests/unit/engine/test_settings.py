@@ -1,0 +1,51 @@
+"""What the configuration says of the engine reaches everybody who builds one."""
+
+import msgspec
+
+from scheduler.config import load
+from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.settings import EngineSettings, engine_settings
+from scheduler.framework.registry import Registry
+from scheduler.plugins.intree import IN_TREE
+from scheduler.whatif.stage import Options, Setup, build_engine
+
+UNUSUAL = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+podInitialBackoffSeconds: 3
+podMaxBackoffSeconds: 70
+percentageOfNodesToScore: 37
+extenders:
+- urlPrefix: http://extender.example
+  filterVerb: filter
+---
+apiVersion: trellis.dev/v1alpha1
+kind: TrellisConfiguration
+featureGates:
+  TaintTolerationComparisonOperators: true
+"""
+
+
+def test_every_setting_is_read_from_the_configuration():
+    """A knob that nobody reads would keep its default; ties are no matter of the configuration."""
+    registry = Registry(IN_TREE)
+    settings = engine_settings(load(UNUSUAL, file="c.yaml", registry=registry), seed=5)
+
+    usual = EngineSettings()
+    same = {
+        name
+        for name in EngineSettings.__struct_fields__
+        if getattr(settings, name) == getattr(usual, name)
+    }
+    assert {"ties"} == same
+
+
+def test_what_if_differs_from_production_by_name_only():
+    """`simulate` and `explain` settle ties as they are told and ask no extenders; all else is alike."""
+    registry = Registry(IN_TREE)
+    loaded = load(UNUSUAL, file="c.yaml", registry=registry)
+    engine = build_engine(Setup(loaded, registry), Options(ties=Ties.NAME, seed=9))
+
+    production = engine_settings(loaded, seed=9)
+    expected = msgspec.structs.replace(production, ties=Ties.NAME, extenders=())
+    assert expected == engine.settings
