@@ -21,7 +21,7 @@ RUN := $(VENV)/.run-$(call key,requirements.lock)
 DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup check tools test-real differential long fuzz bench docs image image-check chart changelog dist release-check clean
+.PHONY: help demo test setup check tools page-tools test-real differential long fuzz bench docs image image-check chart changelog dist release-check clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +46,9 @@ check: $(DEV) ## lint, format, strict types, import contracts, house tests
 
 tools: ## build kube-apiserver, kube-scheduler, kubectl, helm into .tools/bin; find etcd, Prometheus
 	@KUBERNETES=$(KUBERNETES) bash tests/apiserver/tools/build.sh $(TOOLS)
+
+page-tools: ## what checks the page's accessibility and types, from npm into .tools/npm
+	@npm install --silent --prefix .tools/npm axe-core@4 typescript@5
 
 test-real: $(DEV) ## the tests that need a real kube-apiserver (after `make tools`)
 	@test -x $(TOOLS)/kube-apiserver -a -x $(TOOLS)/etcd || \

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from contextlib import AsyncExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
 from scheduler.base import logs
 from scheduler.base.errors import InputError
+from scheduler.cli.asking import options, setups
+from scheduler.cli.live import Access
 from scheduler.cli.scenario import Outcome, play, read_scenario
 from scheduler.cli.scenario.show import Show
 from scheduler.cli.scenario.stage import stage
+from scheduler.cli.ui import live_page
+from scheduler.engine.attempt.choose import Ties
 
 READING_S = 1.5
 
@@ -31,15 +36,28 @@ def demo(once: bool, scenario: str) -> int:
 async def _run(path: Path, *, once: bool) -> Outcome:
     told = await asyncio.to_thread(read_scenario, path)
     config = path.parent / told.config if told.config else None
-    async with stage(path.parent / told.shape, path.parent, config) as set_up:
+    stays = not once and sys.stdin.isatty()
+    async with AsyncExitStack() as opened:
+        set_up = await opened.enter_async_context(
+            stage(path.parent / told.shape, path.parent, config)
+        )
         gc.freeze()
+        address = ""
+        if stays:
+            wanted = options("", Ties.UID, None, details=False)
+            known = await asyncio.to_thread(setups, str(config) if config else "")
+            page = live_page(known, wanted, Access(str(set_up.kubeconfig)))
+            address = await opened.enter_async_context(page)
         with Show() as show:
             show.say(told.title)
+            if address:
+                show.say(f"The page, live: {address}")
             # A pipe or --once has no reader to wait for.
             pause_s = READING_S if show.console.is_terminal and not once else 0.0
             outcome = await play(told, set_up, show, pause_s)
-        if not once and sys.stdin.isatty():
+        if stays:
             print(_summary(outcome))
+            print(f"The page: {address}")
             print(f"The cluster stays up: export KUBECONFIG={set_up.kubeconfig}\nCtrl-C ends it.")
             await asyncio.Event().wait()
     return outcome

@@ -45,5 +45,5 @@ def _within(plugin: str, args: Args, limits: SolverLimits, notices: Notices) -> 
 def tell_idle(ours: TrellisConfiguration, notices: Notices) -> None:
     """Tell of what is asked for and not there."""
     if ours.page.enabled:
-        text = "this version has no web page: nothing is served at page.bindAddress and page.port"
+        text = "the daemon of this version serves no web page at page.bindAddress and page.port: `trellis ui` does"
         notices.add(text, "page.enabled")

@@ -73,7 +73,7 @@ class SolverLimits(TrellisStruct, frozen=True):
 
 
 class Page(TrellisStruct, frozen=True):
-    """The web page, which this version does not have: a file that enables it is told so."""
+    """The page as served by the daemon, which this version does not do: `trellis ui` serves it."""
 
     enabled: bool = False
     bind_address: str = "127.0.0.1"

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -21,6 +23,9 @@ pytestmark = [
     pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)"),
     pytest.mark.allow_blocking("a test reads its files"),
 ]
+ROOT = Path(__file__).parents[2]
+MODULES = ROOT / ".tools/npm/node_modules"
+AXE, TSC = MODULES / "axe-core/axe.min.js", MODULES / ".bin/tsc"
 ZONE, RACK = "topology.kubernetes.io/zone", "topology.trellis.dev/rack"
 HOSTILE = "<img src=x onerror=document.title='broken'>"
 LTR, LONG = "\u202egpj.exe", "n" * 253
@@ -179,6 +184,41 @@ GROUP = {
     "bound": [],
     "victims": [{"namespace": "default", "name": HOSTILE}],
 }
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="needs axe-core (make page-tools)")
+async def test_axe_finds_nothing_serious(tmp_path):
+    """In no view, in neither colour scheme."""
+    work, _ = shown(objects())
+    page = Page(work.feed, work.answers)
+    address = await page.start()
+    async with browser(tmp_path) as tab:
+        for dark in (False, True):
+            await tab.look(dark=dark)
+            await tab.open(address)
+            await tab.run(AXE.read_text())
+            for view, there in VIEWS.items():
+                await tab.run(f"location.hash = '#/{view}'")
+                await tab.until(there)
+                found = await tab.run(
+                    "axe.run().then((told) => told.violations"
+                    ".filter((one) => ['serious', 'critical'].includes(one.impact))"
+                    ".map((one) => one.id + ': ' + one.nodes.map((each) => each.html).join(' | ')))"
+                )
+                assert [] == found, f"{view}, dark: {dark}"
+    await page.stop()
+
+
+@pytest.mark.skipif(not TSC.exists(), reason="needs typescript (make page-tools)")
+def test_types_of_the_modules_hold():
+    """The page is plain modules; their comments say types, and a checker reads them."""
+    modules = sorted((ROOT / "scheduler/serve/page").glob("*.js"))
+    flags = ["--noEmit", "--allowJs", "--checkJs", "--strict", "--target", "es2023"]
+    flags += ["--lib", "es2023,dom,dom.iterable", "--module", "esnext"]
+    flags += ["--moduleResolution", "bundler"]
+    done = subprocess.run([TSC, *flags, *modules], capture_output=True, text=True, check=False)
+
+    assert (0, "") == (done.returncode, done.stdout)
 
 
 @pytest.mark.perf

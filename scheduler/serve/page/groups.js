@@ -42,7 +42,7 @@ function count(units) {
   return Object.values(units).reduce((sum, below) => sum + (Object.keys(below).length ? count(below) : 1), 0);
 }
 
-/** @param {any} units @param {boolean} isTop only the topmost units, with how many are in each */
+/** @param {any} units @param {boolean} isTop only the topmost units, with how many are in each @returns {HTMLElement} */
 function tree(units, isTop) {
   return el("ul", { class: isTop ? "place top" : "place" }, ...Object.entries(units).map(([key, below]) =>
     el("li", {}, name(key), Object.keys(below).length ? (isTop ? el("strong", { class: "num" }, ` × ${count(below)}`) : tree(below, false)) : null)));

@@ -44,7 +44,7 @@ function application(key, told, ways) {
       const [x1, y1, x2, y2] = [one.x + (other.x > one.x ? BOX.w : other.x < one.x ? 0 : BOX.w), one.y + BOX.h / 2, other.x + (other.x > one.x ? 0 : BOX.w), other.y + BOX.h / 2];
       const bend = one.x === other.x ? 40 : (x2 - x1) / 2;
       lines.push(svg("path", { class: over ? "over" : null, d: `M${x1} ${y1} C${x1 + bend} ${y1} ${x2 + (one.x === other.x ? 40 : -bend)} ${y2} ${x2} ${y2}` }),
-        one.zone !== other.zone && price !== null && svg("text", { class: "label", x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 5, "text-anchor": "middle" }, `cost ${price}`));
+        one.zone !== other.zone && price !== null ? svg("text", { class: "label", x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 5, "text-anchor": "middle" }, `cost ${price}`) : null);
     }
   }
   const picture = svg("svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Workloads of ${key} by part of the cluster; the table below says the same` },

@@ -62,7 +62,7 @@ def test_what_is_cut_is_told():
 
 def test_a_page_that_is_not_there():
     """Whoever enables it is told so; nobody else is."""
-    text = "this version has no web page: nothing is served at page.bindAddress and page.port"
+    text = "the daemon of this version serves no web page at page.bindAddress and page.port: `trellis ui` does"
 
     assert [f"f.yaml:11:8: {text}"] == told(loaded("{}", "page: {enabled: true}"))
     assert [] == told(loaded("{}", "page: {port: 9000}"))
