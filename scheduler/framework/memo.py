@@ -2,7 +2,7 @@
 
 Between two pods of a kind a few rows change: one on which a pod landed, some with new labels. The same
 method is asked about just these, on `nodes.only(rows)`, and what it says is put into a copy of what is
-kept; a plugin that offers cells is asked row by row in plain numbers, which for a few rows is several
+kept; a score that offers cells is asked row by row in plain numbers, which for a few rows is several
 times quicker than numpy. Everything handed out is read-only. What makes an answer stale follows from
 `reads`; where the verdict on a row depends on more than that row (`local` is false), everything is
 worked out anew. Law: attempts end as if nothing had been kept.
@@ -136,7 +136,6 @@ class Keeper:
         self._objects = tuple(
             plugin.handle.objects(fact) for fact in plugin.reads if fact in BY_KIND
         )
-        self._filter_cells = plugin.serves("filter_cells")
         self._score_cells = plugin.serves("score_cells")
         # The kinds with answers, by point; who was not worked out for longest goes first.
         self._used: dict[str, dict[Kind, None]] = {"filter": {}, "score": {}}
@@ -202,11 +201,6 @@ class Keeper:
         if not changed:
             return True
         before: Rejected | None = kept.answer
-        if self._filter_cells and len(changed) <= FEW:
-            cells = self._cells(kept, "filter_cells", cycle, nodes, state)
-            was_refused = before is not None and any(before.rows[row] for row in changed)
-            if not was_refused and all(map(cells, changed)):
-                return True
         rows: Rows = np.array(changed, dtype=np.intp)
         few = nodes.only(rows)
         fresh = rejection_of(self._plugin.filter(cycle, few, *state), len(rows))
@@ -226,7 +220,7 @@ class Keeper:
             return True
         column: IntColumn = kept.answer
         if self._score_cells and len(changed) <= FEW:
-            cells = self._cells(kept, "score_cells", cycle, nodes, state)
+            cells = self._cells(kept, cycle, nodes, state)
             values = list(map(cells, changed))
             if [column.item(row) for row in changed] == values:
                 return True
@@ -262,11 +256,11 @@ class Keeper:
             answer,
         )
 
-    def _cells(self, kept: Kept, method: str, cycle: Cycle, nodes: Nodes, state: State) -> Cells:
+    def _cells(self, kept: Kept, cycle: Cycle, nodes: Nodes, state: State) -> Cells:
         """Return the plugin's cells, which hold as long as the arrays of amounts are the same."""
         if kept.cells is None or kept.layout != nodes.layout:
             kept.cells, kept.layout = (
-                getattr(self._plugin, method)(cycle, nodes, *state),
+                self._plugin.score_cells(cycle, nodes, *state),
                 nodes.layout,
             )
         return kept.cells

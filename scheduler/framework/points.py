@@ -185,22 +185,12 @@ class PassesOver(Protocol[State_contra]):
         ...
 
 
-class FilterCells(Protocol[State_contra]):
-    """A filter with a key that also judges single rows in plain numbers.
+class ScoreCells(Protocol[State_contra]):
+    """A score with a key that also answers for single rows in plain numbers, which are whole.
 
     Only for the hottest rules: for a few rows a scalar rule is several times quicker than columns of
     a few rows. `check_plugin` holds the two together.
     """
-
-    def filter_cells(
-        self, cycle: Cycle, nodes: Nodes, state: State_contra, /
-    ) -> Callable[[int], int]:
-        """Return a function that says whether a row passes; it reads the arrays of `nodes` as they become."""
-        ...
-
-
-class ScoreCells(Protocol[State_contra]):
-    """The same of a score, whose raw values are whole numbers per row."""
 
     def score_cells(
         self, cycle: Cycle, nodes: Nodes, state: State_contra, /

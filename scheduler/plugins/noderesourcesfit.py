@@ -112,26 +112,6 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         )
         return Rejected(short, final, reasons)
 
-    def filter_cells(self, _cycle: Cycle, nodes: Nodes, wanted: Wanted) -> Cells:
-        """Return whether single rows have room."""
-        devices = self._devices(wanted)
-        pods_offered, pods_held = nodes.allocatable(PODS).item, nodes.requested(PODS).item
-        columns = [
-            (nodes.allocatable(name).item, nodes.requested(name).item, amount, name not in devices)
-            for name, amount in wanted
-        ]
-
-        def passes(row: int) -> bool:
-            if pods_offered(row) - pods_held(row) < 1:
-                return False
-            for offered, held, amount, is_own in columns:
-                offer = offered(row)
-                if amount > offer - held(row) and (is_own or offer > 0):
-                    return False
-            return True
-
-        return passes
-
     def pre_score(self, cycle: Cycle, *_: object) -> Scored:
         """Return what the pod adds to each resource of the strategy."""
         return self._scored.of(cycle)

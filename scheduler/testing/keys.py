@@ -75,11 +75,6 @@ def _faults_of_cells(
     cycle = scene.cycle(pod)
     asked = scene.runner.pre_filter(cycle, nodes, states).status.is_success
     rows = np.flatnonzero(nodes.exists).tolist()
-    if plugin.serves("filter_cells") and asked and not states.skipped:
-        state = (states.by_plugin.get(name),) if plugin.takes_state else ()
-        passes = plugin.filter_cells(cycle, nodes, *state)
-        if [bool(passes(row)) for row in rows] != [is_fit for is_fit, _ in said]:
-            yield f"pod {pod.key}: filter_cells and filter differ"
     if plugin.serves("score_cells") and asked and all(score >= 0 for _, score in said):
         scene.runner.score(cycle, nodes, states)
         state = (states.for_score(name),) if plugin.takes_score_state else ()

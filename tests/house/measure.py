@@ -123,18 +123,13 @@ def declarations() -> list[str]:
     """Return what a plugin author may declare beside points and arguments."""
     given = {"args_type", "has_key", "takes_state", "takes_score_state", "points", "serves"}
     found = {name for name in (*vars(Plugin), *Plugin.__annotations__) if not name.startswith("_")}
-    found |= {"filter_cells", "score_cells", "concerns", "add_pod", "remove_pod"}
+    found |= {"score_cells", "concerns", "add_pod", "remove_pod"}
     return sorted(n for n in found - given if n == "key" or not callable(getattr(Plugin, n, None)))
 
 
 def twice_written() -> list[str]:
     """Return the rules that plugins write a second time, for single rows."""
-    return [
-        f"{cls.name}.{cells}"
-        for cls in IN_TREE
-        for cells in ("filter_cells", "score_cells")
-        if cls.serves(cells)
-    ]
+    return [f"{cls.name}.score_cells" for cls in IN_TREE if cls.serves("score_cells")]
 
 
 def microseconds(kinds: int, *, spread: bool, change: Callable[[Engine], None]) -> float:

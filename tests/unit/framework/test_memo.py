@@ -42,19 +42,13 @@ def by_cpu(**members: Any) -> type[Plugin[Any]]:
     return made("ByCpu", **(whole | members))
 
 
-def passes(_self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
-    """Return what the filter says of a row."""
-    used = nodes.requested("cpu").item
-    return lambda row: used(row) < 3000
-
-
 def worth(_self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
     """Return what the score says of a row."""
     used = nodes.requested("cpu").item
     return lambda row: used(row) // 100
 
 
-CELLS = {"filter_cells": passes, "score_cells": worth}
+CELLS = {"score_cells": worth}
 
 
 class Played(Stage):
@@ -94,16 +88,16 @@ def test_one_row_is_asked_about_again():
 
 
 def test_cells_answer_for_a_few_rows():
-    """No view is made while rows pass that passed before."""
+    """No view is made to score them."""
     stage = Played(by_cpu(**CELLS))
     stage.attempt()
     stage.place("a", "n1")
     assert ([True, True, True], [0, 10, 0]) == stage.attempt()[:2]
-    assert ([3], [3]) == stage.asked()
+    assert ([3, 1], [3]) == stage.asked()
 
     stage.place("b", "n1", cpu=2)
     assert ([True, False, True], [0, 30, 0]) == stage.attempt()[:2]
-    assert ([3, 1], [3]) == stage.asked()
+    assert ([3, 1, 1], [3]) == stage.asked()
 
 
 def test_pods_of_one_key_share_it():

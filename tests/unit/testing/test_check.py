@@ -209,24 +209,8 @@ class SortsBothWays(Plugin[NoArgs]):
         return first is not second
 
 
-class MistakesRows(Plugin[NoArgs]):
-    """Its cells say something else than its columns."""
-
-    reads = ("node.allocatable",)
-    local = True
-
-    def key(self, pod: Pod) -> int:
-        return 0
-
-    def filter(self, cycle: Cycle, nodes: Nodes):
-        return reject(nodes.allocatable("cpu") < 3000, "node(s) were small")
-
-    def filter_cells(self, cycle: Cycle, nodes: Nodes):
-        return lambda _row: True
-
-
 class MistakesScores(Plugin[NoArgs]):
-    """The same of scores."""
+    """Its cells say something else than its columns."""
 
     reads = ("node.allocatable",)
     local = True
@@ -329,7 +313,6 @@ class NeverWakes(Plugin[NoArgs]):
         (CountsRows, "ignores_row_order"),
         (LooksAround, "is_local"),
         (KeepsRows, "is_local"),
-        (MistakesRows, "keeps_its_key"),
         (MistakesScores, "keeps_its_key"),
         (MistakesPods, "keeps_its_key"),
         (ForgetsTheKeyless, "keeps_its_key"),
