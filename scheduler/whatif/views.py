@@ -128,24 +128,29 @@ def _pod(pod: Pod) -> dict[str, Any]:
 
 
 def _applications(world: Snapshot, zone_of: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each AppGroup: its workloads with their pods by topmost unit, and who talks to whom."""
-    there: dict[tuple[str, str], Counter[str]] = {}
+    """Yield each AppGroup: its workloads with their pods by topmost unit, and who talks to whom.
+
+    Pods count for the AppGroup of their own namespace, which comes first for the plugin, too.
+    """
+    there: dict[tuple[str, str, str], Counter[str]] = {}
     for pod in (*world.bound, *world.unbound):
         labels = pod.metadata.labels
         if application := labels.get(GROUP_LABEL):
-            member = (application, labels.get(WORKLOAD_LABEL, ""))
+            member = (pod.metadata.namespace, application, labels.get(WORKLOAD_LABEL, ""))
             unit = zone_of.get(pod.spec.node_name, "") if pod.spec.node_name else ""
             there.setdefault(member, Counter())[unit] += 1
     for kind, group in world.objects:
         if kind != "AppGroup" or not isinstance(group, AppGroup):
             continue
         members = group.spec.members
-        name = group.metadata.name
+        namespace, name = group.metadata.namespace, group.metadata.name
         yield (
-            f"{group.metadata.namespace}/{name}",
+            f"{namespace}/{name}",
             {
                 "workloads": {
-                    member.workload.label: dict(there.get((name, member.workload.label), {}))
+                    member.workload.label: dict(
+                        there.get((namespace, name, member.workload.label), {})
+                    )
                     for member in members
                 },
                 "talks": [

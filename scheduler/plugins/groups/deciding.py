@@ -30,7 +30,7 @@ from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.group import GroupSpec, check_levels
 from scheduler.plugins.groups.life import FAILED, Record
 from scheduler.plugins.groups.members import GroupMembers
-from scheduler.plugins.groups.mixer import Mixer
+from scheduler.plugins.groups.mixer import MixedPlanner
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.task import Steps, Task, solution_of
 from scheduler.plugins.groups.thinning import LeafRows
@@ -64,7 +64,7 @@ class Decider:
         self._described = described
         self._records = records
         self._trees = trees
-        self._mixer = Mixer(solution_of, self._remember_mixed)
+        self._mixer = MixedPlanner(solution_of, self._remember_mixed)
         self._leaf_rows = LeafRows()
 
     def leaving(self, key: str) -> bool:

@@ -26,7 +26,7 @@ Candidates = Sequence[tuple[str, int, tuple[Placed, ...]]]
 Victims = tuple[tuple[Placed, ...], dict[str, str]]
 
 
-class Mixer:
+class MixedPlanner:
     """Plans groups of unlike members.
 
     `read` makes a solution of an answer, None of a bad one; `remember` keeps what is proven of a group.

@@ -1,4 +1,4 @@
-"""`Grid`: the columns of a tracker as a few arrays that grow, so that a row is written at one stroke."""
+"""`LoadColumns`: the columns of a tracker as a few arrays that grow, so that a row is written at one stroke."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Rooms(msgspec.Struct, frozen=True):
         return all(n < room for n, room in zip(weight.estimate, rooms, strict=True))
 
 
-class Grid:
+class LoadColumns:
     """Amounts [group and resource, row], flags [flag, row] and the time of each row's report."""
 
     def __init__(self, width: int) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from scheduler.framework import BoolColumn, Change, FloatColumn, IntColumn, Placed, Pod
 from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.pod import PodAnnotations
-from scheduler.plugins.loadaware.grid import Grid, Rooms
+from scheduler.plugins.loadaware.grid import LoadColumns, Rooms
 from scheduler.plugins.loadaware.limits import UNLIMITED, NodeLimits, node_limits
 from scheduler.plugins.loadaware.nodeload import NodeLoad, Weight, entry_of, weigh
 from scheduler.plugins.loadaware.report import Report, read_report
@@ -70,7 +70,7 @@ class LoadTracker:
         self._clear()
 
     def _clear(self) -> None:
-        self._grid = Grid(len(self.settings.resources))
+        self._grid = LoadColumns(len(self.settings.resources))
         self._rows: dict[str, int] = {}
         self._accounts: dict[str, NodeLoad] = {}
         self._limits: dict[str, NodeLimits] = {}

@@ -22,17 +22,20 @@ def test_what_a_long_collection_leaves_is_set_aside(
     monkeypatch: pytest.MonkeyPatch, limit_s: float, is_kept: bool
 ):
     """By its length; collections of the young never count."""
+    gc.collect()
+    # Python 3.12 sets aside what is immortal in every collection; other versions nothing.
+    immortal = gc.get_freeze_count()
     monkeypatch.setattr(garbage, "LONG_S", limit_s)
     with garbage.short_pauses():
         gc.collect(1)
-        assert 0 == gc.get_freeze_count()
+        assert immortal == gc.get_freeze_count()
         gc.collect()
         found = gc.get_freeze_count()
 
-    assert is_kept is (found > 0)
+    assert is_kept is (found > immortal)
     gc.unfreeze()
     gc.collect()
-    assert 0 == gc.get_freeze_count()
+    assert immortal == gc.get_freeze_count()
 
 
 class Ring:

@@ -73,3 +73,21 @@ def test_what_is_tried_takes_the_place_of_its_name():
     assert ["default/two", "default/one"] == [one.key for one in tried.unbound]
     with pytest.raises(InputError, match="default/lost: sits on a node that is not there"):
         merged(two_zones(), world(pod("lost", node_name="nowhere")))
+
+
+def test_an_application_counts_its_own_namespace():
+    """Another namespace may have one of the same name."""
+    group = {"apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1", "kind": "AppGroup"}
+    spec = {"workloads": [{"workload": {"kind": "Deployment", "name": "web", "selector": "web"}}]}
+    labels = {"appgroup.diktyo.x-k8s.io": "shop", "appgroup.diktyo.x-k8s.io.workload": "web"}
+    seen = world(
+        node("n1", cpu="4", memory="8Gi", labels={ZONE: "a"}),
+        *(group | {"metadata": {"name": "shop", "namespace": one}, "spec": spec} for one in "xy"),
+        pod("one", namespace="x", node_name="n1", labels=labels),
+        pod("two", namespace="x", labels=labels),
+    )
+
+    applications = sections(seen, 7.0)["applications"]
+
+    assert {"web": {"a": 1, "": 1}} == applications["x/shop"]["workloads"]
+    assert {"web": {}} == applications["y/shop"]["workloads"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler.plugins.loadaware.grid import Grid
+from scheduler.plugins.loadaware.grid import LoadColumns
 from scheduler.plugins.loadaware.scoring import usage_scores, weighing_of
 
 LEFT = [-1, 0, 1, 28, 29, 57, 99, 100]
@@ -11,7 +11,7 @@ LEFT = [-1, 0, 1, 28, 29, 57, 99, 100]
 
 def scores(offered, *, packs):
     """Return the scores of rows with `LEFT` left of `offered`."""
-    grid = Grid(1)
+    grid = LoadColumns(1)
     grid.grow(len(LEFT))
     for row in range(len(LEFT)):
         grid.offer(row, [offered])

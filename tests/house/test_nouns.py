@@ -1,0 +1,38 @@
+"""Classes are called by words of the field, or by words that the glossary explains."""
+
+import ast
+import re
+
+from tests.house.source import PRODUCT, ROOT, name_of, python_files, tree_of
+
+# Words of Python, numpy, HTTP, Kubernetes and plain English that need no explanation, one a line.
+FIELD = ROOT / "tests/house/nouns.txt"
+
+
+def nouns() -> dict[str, str]:
+    """Return the last word of each public class's name, and a place where it is used."""
+    found = {}
+    for file in python_files(*PRODUCT):
+        for node in ast.walk(tree_of(file)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", node.name)
+                found[words[-1].lower()] = f"{name_of(file)}: {node.name}"
+    return found
+
+
+def test_a_noun_of_our_own_stands_in_the_glossary():
+    """Call a class by a word that its readers know; else explain it in docs/glossary.md."""
+    field = set(FIELD.read_text().split())
+    rows = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
+    explained = {word.strip().lower() for row in rows for word in row.split()}
+
+    assert {} == {n: where for n, where in nouns().items() if n not in field | explained}
+
+
+def test_no_word_is_called_known_and_explained():
+    """Each word has one reason to be allowed."""
+    field = FIELD.read_text().split()
+    rows = re.findall(r"^\| (\w+) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
+
+    assert [] == sorted({row.lower() for row in rows} & set(field))
+    assert sorted(set(field)) == field
