@@ -47,8 +47,9 @@ check: $(DEV) ## lint, format, strict types, import contracts, house tests
 tools: ## build kube-apiserver, kube-scheduler, kubectl, helm into .tools/bin; find etcd, Prometheus
 	@KUBERNETES=$(KUBERNETES) bash tests/apiserver/tools/build.sh $(TOOLS)
 
-page-tools: ## what checks the page's accessibility and types, from npm into .tools/npm
-	@npm install --silent --prefix .tools/npm axe-core@4 typescript@5
+page-tools: ## what checks the page's accessibility and types, by a lock with hashes into .tools/npm
+	@mkdir -p .tools/npm && cp tests/page/package.json tests/page/package-lock.json .tools/npm
+	@npm ci --silent --prefix .tools/npm
 
 test-real: $(DEV) ## the tests that need a real kube-apiserver (after `make tools`)
 	@test -x $(TOOLS)/kube-apiserver -a -x $(TOOLS)/etcd || \
