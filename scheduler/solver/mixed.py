@@ -132,8 +132,8 @@ def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: Callable[[], 
         ((bounds(part), at) for at, (_, part) in enumerate(parts)), key=lambda pair: pair
     )
     best, is_proven = Found(None), True
-    known = [least for least, _ in ordered]
-    for number, (least, at) in enumerate(ordered):
+    known = {at: least for least, at in ordered}
+    for least, at in ordered:
         if best.counts is not None and best.values <= least:
             break
         if left_s() < MEANINGFUL_S:
@@ -143,15 +143,17 @@ def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: Callable[[], 
         found = _best(part, limits, left_s)
         if found.counts is None:
             is_proven = is_proven and found.is_proven
+            if found.is_proven:
+                del known[at]  # nothing can be placed there, however good it would be
             continue
-        known[number] = [stage.bound for stage in found.stages]
+        known[at] = [stage.bound for stage in found.stages]
         if best.counts is None or found.values < best.values:
             counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
             counts[:, leaves] = found.counts
             best = Found(counts, found.stages)
     if best.counts is None:
         return Found(None, is_proven=is_proven)
-    return _told(group, best.counts, _up_to_a_gap(best.values, min(known)))
+    return _told(group, best.counts, _up_to_a_gap(best.values, min(known.values())))
 
 
 def _up_to_a_gap(values: Sequence[int], bounds: Sequence[int]) -> list[int]:
