@@ -11,10 +11,20 @@ from tests.docs.console import environment, matches, play
 @pytest.mark.long
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    "page", ["tutorial/first-pod.md", "tutorial/first-group.md", "howto/network.md"]
+    ("page", "proxy"),
+    [
+        ("tutorial/first-pod.md", ""),
+        ("tutorial/first-group.md", ""),
+        ("tutorial/first-group.md", "http://127.0.0.1:9"),
+        ("howto/network.md", ""),
+    ],
 )
-def test_a_page_comes_out_as_told(page: str, tmp_path: Path):
-    """From an empty folder, in one shell."""
+def test_a_page_comes_out_as_told(
+    page: str, proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """From an empty folder, in one shell; also behind a proxy that answers nothing: loopback needs none."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy") if proxy else ():
+        monkeypatch.setenv(name, proxy)
     if not shutil.which("kubectl", path=environment(tmp_path)["PATH"]):
         pytest.skip("kubectl is not there: run `make tools`")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.cli.scenario.stage import stage
-from scheduler.sandbox.kinds.kinds import CONFIGMAPS, PODS
+from scheduler.sandbox.kinds.kinds import CONFIGMAPS, EVENTS, PODS
 from scheduler.sandbox.store.store import Store
 from tests.apiserver.patience import PATIENCE_S
 
@@ -18,9 +18,9 @@ Object = dict[str, Any]
 
 
 async def until(store: Store, holds: Callable[[Store], bool]) -> None:
-    """Wait until something holds of the cluster; asked again whenever a pod or ConfigMap changes."""
+    """Wait until something holds of the cluster; asked again whenever a pod, a ConfigMap or an event changes."""
     woken = asyncio.Event()
-    watches = [store.watch(kind, wake=woken.set) for kind in (PODS, CONFIGMAPS)]
+    watches = [store.watch(kind, wake=woken.set) for kind in (PODS, CONFIGMAPS, EVENTS)]
     try:
         while not holds(store):
             await woken.wait()
@@ -41,6 +41,12 @@ def members(store: Store) -> list[Object]:
     return [stored.obj for stored in store.list(PODS)]
 
 
+def notes_about(store: Store, name: str) -> list[str]:
+    """Return the messages of the events about a ConfigMap."""
+    found = [stored.obj for stored in store.list(EVENTS)]
+    return [one["message"] for one in found if one["involvedObject"].get("name") == name]
+
+
 def condition(pod: Object) -> Object:
     found = pod["status"].get("conditions", ())
     return next((one for one in found if one["type"] == "PodScheduled"), {})
@@ -55,8 +61,14 @@ async def test_the_designs_example_is_placed_and_described():
         await until(at.store, lambda store: data_of(store, "group-a").get("status") == "Bound")
         rank = "sakkara.member.rank"
         await until(at.store, lambda s: all(rank in p["metadata"]["labels"] for p in members(s)))
+        await until(at.store, lambda store: bool(notes_about(store, "group-a")))
         data, pods = data_of(at.store, "group-a"), members(at.store)
+        notes = notes_about(at.store, "group-a")
 
+    assert ["bound 8 pods of the group to 3 nodes; no placement is better"] == notes
+    proof = json.loads(data["proof"])
+    assert proof["optimal"]
+    assert proof["objective"] == proof["bound"] != []
     tree = json.loads(data["placement"])["root"]
     assert 1 == len(tree)
     nodes = next(iter(tree.values()))

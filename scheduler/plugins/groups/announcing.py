@@ -66,13 +66,24 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
     reporter = news.record.reporter
     is_first = kind != coscheduling.KIND or obj.status.phase in coscheduling.BEFORE_SCHEDULED
     if news.is_bound and calls and is_first:
-        count, nodes = len(news.standing), len({one.node for one in news.standing})
-        note = f"bound {_many(count, 'pod')} of the group to {_many(nodes, 'node')}"
-        calls.append(event(kind, obj, reporter, reasons.SCHEDULED, "Binding", note, warns=False))
+        calls.append(bound(kind, obj, news))
     elif news.stage in WAITS and news.record.message != news.record.announced:
         news.record.announced = note = news.record.message
         calls.append(event(kind, obj, reporter, reasons.FAILED_SCHEDULING, "Scheduling", note))
     return calls
+
+
+def bound(kind: str, obj: Any, news: News) -> GroupEvent:
+    """Return the event that a group is bound, with what is proven of its placement."""
+    count, nodes = len(news.standing), len({one.node for one in news.standing})
+    note = f"bound {_many(count, 'pod')} of the group to {_many(nodes, 'node')}"
+    if news.record.is_partial:
+        pass  # what was proven last is about its newest members alone
+    elif news.record.optimal:
+        note += "; no placement is better"
+    elif news.record.objective:
+        note += "; it was not proven that no placement is better"
+    return event(kind, obj, news.record.reporter, reasons.SCHEDULED, "Binding", note, warns=False)
 
 
 def _is_under_way(obj: Any, news: News) -> bool:

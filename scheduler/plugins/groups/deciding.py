@@ -102,6 +102,7 @@ class Decider:
         record.retries += 1
         record.conflict = ()
         task = Task(key, spec, tree, room, requests, self._members.standing(key), members)
+        record.is_partial = bool(task.standing)
         plan = yield from self._decided(task, record)
         if isinstance(plan, Status):
             record.message, record.is_error = plan.message, plan.code is Code.ERROR

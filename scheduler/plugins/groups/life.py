@@ -1,6 +1,6 @@
 """The life of a group as a table, and what of it is written to the group's ConfigMap and its pods.
 
-Status names, keys and formats are Sakkara's; `message` is ours. What lasts for a moment only (Ready,
+Status names, keys and formats are Sakkara's; `message` and `proof` are ours. What lasts for a moment only (Ready,
 Assigned, Permitted) is kept in memory and never written: nobody could read it in time.
 """
 
@@ -42,7 +42,11 @@ WRITTEN = (FAILED, BOUND, WAITING, PREEMPTING)
 
 
 class Record(msgspec.Struct):
-    """What is remembered of a group between its attempts, for telling; no decision depends on it."""
+    """What is remembered of a group between its attempts, for telling; no decision depends on it.
+
+    `is_partial`: the last solve placed members beside others that stood already, so what it proved is
+    not about the group as a whole.
+    """
 
     status: str = WAITING
     message: str = ""
@@ -52,6 +56,7 @@ class Record(msgspec.Struct):
     optimal: bool = False
     objective: tuple[int, ...] = ()
     bound: tuple[int, ...] = ()
+    is_partial: bool = False
     conflict: tuple[str, ...] = ()
     victims: tuple[Placed, ...] = ()
     awaited: frozenset[str] = frozenset()
@@ -61,6 +66,14 @@ class Record(msgspec.Struct):
     announced: str = ""
     told_of: str = ""
     told_at: float = 0.0
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """What was proven when a group was placed: see `GroupReport`."""
+
+    optimal: bool = False
+    objective: tuple[int, ...] = ()
+    bound: tuple[int, ...] = ()
 
 
 def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiCall]:
@@ -80,6 +93,22 @@ def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiC
     return [ApiCall("PATCH", path, steps, JSON_PATCH)]
 
 
+def proof_of(record: Record) -> str | None:
+    """Return what was proven of a whole group's placement as JSON, None if nothing was, or not here."""
+    if not record.objective or record.is_partial:
+        return None
+    proof = Proof(record.optimal, record.objective, record.bound)
+    return msgspec.json.encode(proof).decode()
+
+
+def proven(text: str) -> Proof:
+    """Return what `proof_of` wrote; text that cannot be read proves nothing."""
+    try:
+        return msgspec.json.decode(text.encode(), type=Proof)
+    except (msgspec.MsgspecError, RecursionError):
+        return Proof()
+
+
 def results(seats: list[Seat], record: Record, now: float) -> dict[str, str | None]:
     """Return the keys that tell of a bound group."""
     began = record.began
@@ -88,6 +117,7 @@ def results(seats: list[Seat], record: Record, now: float) -> dict[str, str | No
         "status": BOUND,
         "message": None,
         "placement": tree_text(seats),
+        "proof": proof_of(record),
         "rank": rank_text(ranks(seats)),
         "schedBeginTime": "" if began is None else rfc3339_micro(began),
         "schedEndTime": rfc3339_micro(now),

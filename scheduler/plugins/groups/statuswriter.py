@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from scheduler.base import reasons
 from scheduler.framework.groups import GroupReport, Stage, Told, title
 from scheduler.plugins.groups import past
-from scheduler.plugins.groups.announcing import News, announce, event
+from scheduler.plugins.groups.announcing import News, announce, bound, event
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.life import (
     FAILED,
@@ -16,9 +16,11 @@ from scheduler.plugins.groups.life import (
     PREEMPTING,
     STATUS_AFTER,
     WAITING,
+    Proof,
     Record,
     began_at,
     labels,
+    proven,
     results,
     status_patch,
 )
@@ -55,8 +57,11 @@ class GroupStatusWriter:
         said = self._said(key, record, stage, now)
         found = self._members.described_by(key)[:1]
         for kind, obj in found:
+            news = self._news(key, record, stage, now)
             if kind != configmap.KIND:
-                said += announce(kind, obj, self._news(key, record, stage, now))
+                said += announce(kind, obj, news)
+            elif stage is Stage.BOUND:
+                said.append(bound(kind, obj, news))
         return said
 
     def _said(self, key: str, record: Record, stage: Stage, now: float) -> list[Told]:
@@ -115,8 +120,10 @@ class GroupStatusWriter:
         told = results(seated, record, now)
         if told["placement"] == data.get("placement"):
             return []
-        # A member was replaced: the times of the group's first placement stay.
-        return self._write(key, {name: told[name] for name in ("placement", "rank")})
+        # A member was replaced: the times of the group's first placement stay, its proof does not.
+        return self._write(
+            key, {"placement": told["placement"], "rank": told["rank"], "proof": None}
+        )
 
     def _sizes(self, key: str) -> int:
         spec = self._specs(key)
@@ -146,16 +153,20 @@ class GroupStatusWriter:
         namespace, _, name = title(key).partition("/")
         spec = self._specs(key)
         found = self._members.described_by(key)
-        is_waiting = self.status(key, size) != BOUND
+        status = self.status(key, size)
+        proof = Proof(record.optimal, record.objective, record.bound)
+        is_solved = bool(record.objective) and not record.is_partial
+        if status == BOUND and not is_solved and found and found[0][0] == configmap.KIND:
+            proof = proven((found[0][1].data or {}).get("proof", "{}"))
         return GroupReport(
             namespace,
             name,
-            self.status(key, size),
+            status,
             size,
             tree_of(_seated(tree, standing)),
-            record.optimal,
-            record.objective,
-            record.bound,
+            proof.optimal,
+            proof.objective,
+            proof.bound,
             record.solver_s,
             tuple(
                 {"namespace": one.pod.metadata.namespace, "name": one.pod.metadata.name}
@@ -165,7 +176,7 @@ class GroupStatusWriter:
             BY_KIND[found[0][0]].label if found else "",
             size,
             None if spec is None or spec.is_minimum else size,
-            record.message if is_waiting else "",
+            record.message if status != BOUND else "",
         )
 
     def _bound(self, key: str, record: Record, now: float) -> list[Told]:

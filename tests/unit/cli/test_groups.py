@@ -54,6 +54,31 @@ def test_groups_as_a_document(cluster, capsys):
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"optimal":true,"objective":[1,-3],"bound":[1,-3]}', (True, [1, -3], [1, -3])),
+        ('{"optimal":false,"objective":[2],"bound":[1]}', (False, [2], [1])),
+        ('{"optimal":"yes"}', (False, [], [])),
+        ("[" * 5000, (False, [], [])),
+        (None, (False, [], [])),
+    ],
+)
+def test_the_proof_of_a_bound_group_is_the_one_of_its_placing(tmp_path, capsys, text, told):
+    """It stands in the ConfigMap, so a restart does not lose it; what nobody of ours wrote proves nothing."""
+    bound = group("runs", 1)
+    bound["data"] |= {"status": "Bound"} | ({} if text is None else {"proof": text})
+    items = [*tree(RACKS), bound, member("runs-0", "runs", on="c")]
+    file = tmp_path / "bound.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+    assert 0 == run(["groups", "--snapshot", str(file), "-o", "json"])
+    found = {one["name"]: one for one in json.loads(capsys.readouterr().out)["items"]}["runs"]
+    assert ("Bound", *told) == tuple(
+        found[key] for key in ("status", "optimal", "objective", "bound")
+    )
+
+
+@pytest.mark.parametrize(
     ("status", "said"),
     [({"conditions": [{"type": "PodGroupScheduled", "status": "True"}]}, "Bound"), ({}, "Waiting")],
 )

@@ -261,6 +261,7 @@ def test_a_lost_member_is_replaced_in_its_unit():
 
     assert results(done)["g-9"] in ("c", "d")
     assert "Bound" == report(done).status
+    assert not report(done).optimal, "what was proven of the new member says nothing of the group"
 
 
 def test_a_single_pod_that_preempts_takes_the_whole_group():
