@@ -203,8 +203,10 @@ class Engine:
         self.groups.go_on(now)
         self._settle(now)
         if self._may_decide:
+            self.groups.resume(now)
+            self._settle(now)
             for _ in range(cycles):
-                queued = self.queues.pop(now, self.suspended.blocked)
+                queued = self.queues.pop(now, self._blocked)
                 if queued is None:
                     break
                 self._schedule(queued, now)
@@ -228,12 +230,17 @@ class Engine:
         """Whether `run` would try a pod now, or take one of a group further."""
         if self._changes or self.groups.has_work():
             return True
-        return self._may_decide and self.queues.has_next(self.suspended.blocked)
+        return self._may_decide and self.queues.has_next(self._blocked)
 
     @property
     def _may_decide(self) -> bool:
         """Whether this process leads and knows all that the API server has said."""
         return self.is_leading and not self.intake.behind
+
+    @property
+    def _blocked(self) -> frozenset[str]:
+        """Return the profiles of which no pod may be tried now."""
+        return self.suspended.profiles if self.groups.holds else self.suspended.blocked
 
     def attempt(self, pod: Pod, now: float) -> Attempt:
         """Prepare an attempt on the live view, for whoever wants to see what would be decided."""

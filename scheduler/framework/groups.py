@@ -207,6 +207,10 @@ class GroupPlanner(Protocol):
         """Return the uids of the members to decide now, or why the group has to wait."""
         ...
 
+    def groups_begun(self) -> Sequence[str]:
+        """Return the groups that are bound in part and, by all that objects say, were never whole."""
+        ...
+
     def plan_group(self, key: str, room: GroupRoom) -> Generator[SolverCall, CallResult, Outcome]:
         """Decide where all members go."""
         ...

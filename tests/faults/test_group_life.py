@@ -24,6 +24,7 @@ from scheduler.engine.effects import (
     Leading,
     Record,
     SetStatus,
+    Solve,
 )
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
@@ -305,3 +306,56 @@ def test_a_group_that_was_never_whole_says_who_goes_and_why_before_they_go(resta
         assert seen.index(record) < seen.index(one)
         assert "has never been whole" in record.note
         assert "does not fit" in record.note
+
+
+@pytest.mark.parametrize("is_hot", [False, True])
+@pytest.mark.parametrize("arrived", [1, 2, 3])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_group_left_half_bound_is_decided_before_all_others(
+    kind: str, arrived: int, is_hot: bool
+):
+    """The leader dies between its binds: the rest gets its room, whoever stands before it in the queue."""
+    source = SOURCES[kind]
+    rig = Killer(is_hot=is_hot)
+    for number in range(2):
+        rig.api.put("Node", make_node(f"n{number}", cpu=2))
+    rig.api.put(source.kind, source.group)
+    for number in range(SIZE):
+        rig.api.put("Pod", source.member(number))
+    while not any(isinstance(one, Bind) for one in rig.wire):
+        turn(rig)
+        rig.run(50)
+    for number in range(SIZE):
+        keen = make_pod(f"keen-{number}", priority=9)
+        rig.api.put("Pod", with_spec(keen, preemption_policy="Never"))
+    binds = [one for one in rig.wire if isinstance(one, Bind)]
+    assert SIZE == len(binds)
+    for bind in binds[:arrived]:
+        rig.api.perform(bind)
+    rig.wire = []
+    rig.watch("Pod")  # who takes over decides nothing before it knows what the server knew
+    rig.succeed()
+    rig.strays = []
+    rig.live()
+
+    bound = {pod.metadata.name for pod in rig.api.pods.values() if pod.spec.node_name}
+    assert {f"g-{number}" for number in range(SIZE)} == bound
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_no_member_goes_because_the_solver_is_silent(restarted):
+    """That the rest of a group fits nowhere is proven before anybody is let go: a time-out proves nothing."""
+    rig = Killer()
+    torn(rig)
+    if restarted:
+        rig.restart()
+    for _ in range(20):
+        rig.run(50)
+        rig.wire = [one for one in rig.wire if not isinstance(one, Solve)]
+        assert not any(isinstance(one, Evict) for one in rig.wire)
+        turn(rig)
+        rig.pass_time(10.0)
+
+    assert [] == [pod.metadata.name for pod in rig.api.pods.values() if pod.is_terminating]
+    rig.live()  # it answers again: the rest does not fit, and the others go
+    assert 3 == len([one for one in rig.performed if isinstance(one, Evict)])

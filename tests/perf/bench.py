@@ -2,9 +2,10 @@
 
     python -m tests.perf.bench                      the sizes that we report
     python -m tests.perf.bench --workload smoke-50-200 --repeat 1
+    python -m tests.perf.bench --contestant trellis --before ../before
     python -m tests.perf.bench --list
 
-Each contestant runs alone on a fresh control plane; with `--repeat` the contestants take turns, so
+`--before` lets another checkout of ours take part, one whose `.venv` is made. Each contestant runs alone on a fresh control plane; with `--repeat` the contestants take turns, so
 that a machine that gets slower or faster does so for all. Results are JSON files (see
 results/README.md) and a printed table. Nothing here judges: no time is ever asserted.
 """
@@ -28,11 +29,11 @@ from tests.perf.contestants import CONTESTANTS
 from tests.perf.figures import Run, figures, medians, ratios
 from tests.perf.machine import machine, versions
 from tests.perf.workload import Workload
-from tests.real.schedulers import ROOT
+from tests.real.schedulers import ROOT, Trellis
 
 REPORTED = ("basic-1000-5000", "basic-5000-10000")
 SMOKE = "smoke-50-200"
-OURS = "trellis"
+OURS, BEFORE = "trellis", "before"
 SCHEMA = "trellis-bench/1"
 
 # Columns of the printed table: heading, figure, digits.
@@ -63,6 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in options.contestant:
             console.print(f"warming up {name}")
             play(workload.load(SMOKE), name)
+    if options.before:
+        CONTESTANTS[BEFORE] = Trellis(BEFORE, checkout=options.before.resolve())
+        options.contestant.append(BEFORE)
     for name in options.workload:
         report = compete(workload.load(name), options.contestant, options.repeat, options.output)
         console.print(table(report))
@@ -144,6 +148,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.perf.bench", description=__doc__)
     parser.add_argument("--workload", nargs="+", default=REPORTED, choices=workload.names())
     parser.add_argument("--contestant", nargs="+", default=list(CONTESTANTS), choices=CONTESTANTS)
+    parser.add_argument("--before", type=Path, help="another checkout of ours to compare with")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path(results))
     parser.add_argument("--warm-up", action=argparse.BooleanOptionalAction, default=True)

@@ -132,11 +132,12 @@ class KubeSchedulerPeer:
 
 @dataclass(frozen=True)
 class Trellis:
-    """`trellis run` from this work tree, with its own defaults."""
+    """`trellis run` with its own defaults, from this work tree or from another checkout with a `.venv`."""
 
     name: str = "trellis"
     scheduler_name: str = "default-scheduler"
     encoding: Encoding = "json"
+    checkout: Path = ROOT
 
     @contextmanager
     def start(
@@ -144,10 +145,17 @@ class Trellis:
     ) -> Iterator[Running]:
         folder = Path(tempfile.mkdtemp(prefix="trellis-", dir=cluster.folder))
         (port,) = free_ports(1)
-        command = [sys.executable, "-m", "scheduler.cli.main", "run"]
+        python = self.checkout / ".venv/bin/python" if self.checkout != ROOT else sys.executable
+        command = [
+            str(python),
+            "-P",
+            "-m",
+            "scheduler.cli.main",
+            "run",
+        ]  # -P: not this folder's code
         command += self._flags(folder, port, _whole(cluster, config))
         log = cluster.folder / f"{folder.name}.log"
-        with running("trellis", command, log, {"PYTHONPATH": str(ROOT)}) as program:
+        with running("trellis", command, log, {"PYTHONPATH": str(self.checkout)}) as program:
             yield Running(program, f"https://127.0.0.1:{port}")
 
     def _flags(self, folder: Path, port: int, config: dict[str, Any]) -> list[str]:

@@ -74,7 +74,7 @@ class SuspendedCycles:
     ) -> None:
         self._outbox = outbox
         self._changes = changes
-        self._profiles = frozenset(profiles)
+        self.profiles = frozenset(profiles)
         self._complain = complain
         self._waiting: dict[str, _Waiting] = {}
         self._by_effect: dict[int, _Waiting] = {}
@@ -179,7 +179,7 @@ class SuspendedCycles:
     def _block(self) -> None:
         waiting = self._waiting.values()
         if any(one.holds_all for one in waiting):
-            self.blocked = self._profiles
+            self.blocked = self.profiles
         else:
             self.blocked = frozenset(one.profile for one in waiting if one.holds)
 

@@ -20,11 +20,12 @@ from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import fit_message
+from scheduler.engine.group.counts import GroupAttempt
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.answers import Rejection
 from scheduler.framework.dryrun import Attempted
-from scheduler.framework.groups import Fits, Misfit
+from scheduler.framework.groups import Fits, GroupPlanner, Misfit
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SUCCESS, Code, Status
@@ -354,3 +355,18 @@ def _answers_again(attempt: Attempt) -> bool:
     return all(bound.plugin.local for bound in filters) and not any(
         bound.plugin.takes_state and bound.name not in states.skipped for bound in keepers
     )
+
+
+class GroupRun(msgspec.Struct):
+    """A group that is being planned."""
+
+    key: str
+    planner: GroupPlanner
+    members: tuple[QueuedPod, ...]
+    room: GroupContext
+    attempt: GroupAttempt
+
+    @property
+    def name(self) -> str:
+        """Return what the suspended cycle goes by; no uid looks like it."""
+        return f"group {self.key}"

@@ -25,8 +25,7 @@ from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer
 from scheduler.engine.group.bindings import AT_A_TIME, GroupBinding, GroupBindings
-from scheduler.engine.group.context import GroupContext
-from scheduler.engine.group.counts import GroupAttempt
+from scheduler.engine.group.context import GroupContext, GroupRun
 from scheduler.engine.group.membership import GroupMembers
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.group.writing import Writing
@@ -42,21 +41,6 @@ from scheduler.framework.groups import (
 )
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
-
-
-class GroupRun(msgspec.Struct):
-    """A group that is being planned."""
-
-    key: str
-    planner: GroupPlanner
-    members: tuple[QueuedPod, ...]
-    room: GroupContext
-    attempt: GroupAttempt
-
-    @property
-    def name(self) -> str:
-        """Return what the suspended cycle goes by; no uid looks like it."""
-        return f"group {self.key}"
 
 
 class Groups:
@@ -81,6 +65,8 @@ class Groups:
         self._held_back: dict[str, tuple[str, str]] = {}
         self._runs: dict[str, GroupRun] = {}
         self._line: deque[GroupRun] = deque()  # groups that wait until the one before is decided
+        self._is_new = True  # whether this process has just begun to decide
+        self._first: set[str] = set()  # groups before which nobody is decided
         self._refused: deque[tuple[str, QueuedPod, Decision]] = deque()
         self._counts = steps.observation.groups
         self._counts.watch(self.planners)
@@ -149,6 +135,7 @@ class Groups:
 
     def leads(self, now: float) -> None:
         """Take note that this process begins or ceases to lead."""
+        self._is_new = True
         while self._line:
             self._put_back(self._line.popleft(), now)
         self._writing.leads(now)
@@ -174,6 +161,32 @@ class Groups:
         return bool(self._line) and not self._runs
 
     # An attempt
+
+    @property
+    def holds(self) -> bool:
+        """Whether no pod may be tried before the groups that were left half bound are decided."""
+        return bool(self._first)
+
+    def resume(self, now: float) -> None:
+        """Begin with the groups that whoever decided before left half bound.
+
+        Their room was booked by a process that is gone, and nothing in the cluster books it now: whoever
+        stood before them in the queue would take it, and the group would never be whole.
+        """
+        if not self._is_new:
+            return
+        self._is_new = False
+        for planner in self.planners:
+            for key in planner.groups_begun():
+                taken = (
+                    self._queues.take(pod.metadata.uid, now)
+                    for pod in self._members.waiting(key)
+                    if not pod.is_terminating
+                )
+                member = next((one for one in taken if one is not None), None)
+                if member is not None:
+                    self.begin(member, now)
+        self._first = {run.key for run in (*self._runs.values(), *self._line)}
 
     def begin(self, queued: QueuedPod, now: float) -> bool:
         """Plan the group of a popped pod; return False if it has none."""
@@ -273,6 +286,7 @@ class Groups:
     def concluded(self, run: GroupRun, outcome: Any, now: float) -> None:
         """Carry out what the planning of a group has come to."""
         self._runs.pop(run.name, None)
+        self._first.discard(run.key)
         if isinstance(outcome, Exception):
             run.room.release()
             self._engine.fault(run.planner.name, "PlanGroup", outcome)
@@ -361,6 +375,7 @@ class Groups:
             return ""
 
     def _put_back(self, run: GroupRun, now: float) -> None:
+        self._first.discard(run.key)
         run.room.release()
         for member in run.members:
             if self._is_waiting(member):

@@ -41,6 +41,11 @@ class GroupMembers:
         if key in self._groups:
             self._groups[key].drop(uid)
 
+    def waiting(self, key: str) -> list[Pod]:
+        """Return the members that are to be placed, as far as a gate has been asked about them."""
+        found = self._groups.get(key)
+        return [] if found is None else list(found.pods.values())
+
     def gated(self, key: str) -> list[str]:
         """Return the members that gates hold."""
         found = []

@@ -15,7 +15,6 @@ from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import CallResult, SolverCall
 from scheduler.framework.groups import (
-    Fits,
     GroupPlan,
     GroupRelease,
     GroupRoom,
@@ -31,8 +30,17 @@ from scheduler.plugins.groups.group import GroupSpec, check_levels
 from scheduler.plugins.groups.life import FAILED, Record
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.mixer import MixedPlanner
+from scheduler.plugins.groups.sources import configmap
 from scheduler.plugins.groups.sources import registry as sources
-from scheduler.plugins.groups.task import Steps, Task, solution_of
+from scheduler.plugins.groups.task import (
+    Steps,
+    Task,
+    UndecidedStatus,
+    refusal,
+    solution_of,
+    unanswered,
+    undecided,
+)
 from scheduler.plugins.groups.thinning import LeafRows
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Limits
@@ -107,7 +115,8 @@ class Decider:
         if isinstance(plan, Status):
             record.message, record.is_error = plan.message, plan.code is Code.ERROR
             half = self._members.standing(key)
-            if self._may_release(key, spec, half, room):
+            is_proven = not isinstance(plan, UndecidedStatus)
+            if is_proven and self._may_release(key, spec, half, room):
                 record.released_at = room.now
                 return GroupRelease(tuple(half), plan.message)
         elif isinstance(plan, GroupPlan) and plan.victims:
@@ -159,27 +168,27 @@ class Decider:
             # A second answer must not come too late again: nothing else is placed until it is there.
             answer = yield self._question(site, holds=attempt > 0, advise=not site.is_thin)
             if not self._is_unchanged(key, spec):
-                return unschedulable(f"the group {task.name} changed while it was planned")
+                return undecided(f"the group {task.name} changed while it was planned")
             solution = solution_of(answer)
             if site.is_thin and solution is not None and solution.placed.outcome == "infeasible":
                 # What would help is a question about all leaves.
                 may_be_thin = False
                 continue
             if solution is None:
-                return unschedulable(f"the group {task.name} waits: no answer came from the solver")
+                return unanswered(task.name)
             self._remember(key, solution)
             if solution.placed.outcome != "placed":
-                return unschedulable(_refusal(task.name, fits, solution, tried=most is not None))
+                return refusal(task.name, fits, solution, tried=most is not None)
             nodes = planning.assign(site, solution.placed.counts, room.members)
             if not nodes:
-                return unschedulable(f"the group {task.name} has no room for more: {fits.message}")
+                return undecided(f"the group {task.name} has no room for more: {fits.message}")
             misfit = room.hold(nodes)
             if misfit is None:
                 return task.plan(nodes)
             most = misfit.most if most is None else np.minimum(most, misfit.most)
             why = f"{misfit.reason} on {misfit.node}"
         text = f"the rules between its members do not hold: {why}"
-        return unschedulable(f"the group {task.name} does not fit: {text}")
+        return undecided(f"the group {task.name} does not fit: {text}")
 
     def _site(
         self, task: Task, slots: IntColumn, reach: IntColumn | None, *, may_be_thin: bool
@@ -234,8 +243,9 @@ class Decider:
 
         Only for groups that are ours to end: a PodGroup's members belong to its controller.
         """
-        maps = self._members.config_maps(key)
-        if not half or not maps or past.was_whole(half, maps):
+        described_by = self._members.described_by(key)
+        is_ours = any(kind == configmap.KIND for kind, _ in described_by)
+        if not half or not is_ours or past.was_whole(half, described_by):
             return False
         if self._records[key].released_at > room.now - RELEASE_AGAIN_S:
             return False  # they were told already and are on their way
@@ -382,14 +392,3 @@ class Decider:
     def _is_placed(self, victim: Placed) -> bool:
         now = self._handle.pods.get(victim.pod.metadata.uid)
         return now is not None and now.node == victim.node
-
-
-def _refusal(name: str, fits: Fits, solution: Solution, *, tried: bool) -> str:
-    if solution.placed.outcome == "unknown":
-        return f"the group {name} waits: the solver found nothing within its time"
-    text = f"the group {name} does not fit: {solution.says}"
-    if tried:
-        text += "; rules between members were counted as well"
-    if not (fits.slots > 0).any():
-        text += f" ({fits.message})"
-    return text

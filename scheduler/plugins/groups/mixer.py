@@ -13,7 +13,7 @@ from scheduler.framework.groups import Outcome
 from scheduler.framework.status import Status, unschedulable
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.plugins.groups import eviction, mixing
-from scheduler.plugins.groups.task import Task
+from scheduler.plugins.groups.task import Task, unanswered, undecided
 from scheduler.solver.instance import Budget, Limits
 from scheduler.solver.kinds import MixedAnswer, MixedPreemption
 from scheduler.solver.questions import EvictMixed, PlaceMixed, Solution
@@ -54,10 +54,10 @@ class MixedPlanner:
             question = PlaceMixed(found.group, limits)
             answer = yield SolverCall(question, 2 * limits.total_s, attempt > 0)
             if not is_unchanged():
-                return unschedulable(f"the group {task.name} changed while it was planned")
+                return undecided(f"the group {task.name} changed while it was planned")
             mixed = self._mixed(answer)
             if mixed is None:
-                return unschedulable(f"the group {task.name} waits: no answer came from the solver")
+                return unanswered(task.name)
             self._remember(task.key, mixed)
             if mixed.outcome != "placed":
                 return self._refusal(task, mixed, why)
@@ -120,7 +120,7 @@ class MixedPlanner:
 
     def _refusal(self, task: Task, mixed: MixedAnswer, why: str) -> Status:
         if mixed.outcome == "unknown":
-            return unschedulable(
+            return undecided(
                 f"the group {task.name} waits: the solver found nothing within its time"
             )
         least = task.least or len(task.room.members)

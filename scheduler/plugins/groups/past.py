@@ -14,18 +14,19 @@ from scheduler.base.clock import parse_rfc3339
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups.life import MEMBER_STATUS
 from scheduler.plugins.groups.sources.configmap import BOUND
+from scheduler.plugins.groups.sources.registry import BY_KIND
 from scheduler.state.podindex import Placed
 
 
-def was_whole(standing: Iterable[Placed], config_maps: Iterable[Any]) -> bool:
-    """Whether an object says that all members were bound at one time.
+def was_whole(standing: Iterable[Placed], described_by: Iterable[tuple[str, Any]]) -> bool:
+    """Whether an object says that all members, or the minimum, were bound at one time.
 
     The status of a ConfigMap is overwritten by the next refusal, the label of a bound member lasts as
     long as the member: either is enough.
     """
     if any(one.pod.metadata.labels.get(MEMBER_STATUS) == BOUND for one in standing):
         return True
-    return any((found.data or {}).get("status") == BOUND for found in config_maps)
+    return any(BY_KIND[kind].was_placed(obj) for kind, obj in described_by)
 
 
 def never_whole(placed: Sequence[Placed], waiting: Sequence[Pod], size: int) -> bool:

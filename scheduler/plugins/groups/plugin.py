@@ -28,6 +28,7 @@ from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceattributes import SLICE
+from scheduler.plugins.groups import past
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.deciding import Decider
 from scheduler.plugins.groups.describing import TOPOLOGY_KIND, Descriptions
@@ -199,6 +200,17 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return unschedulable(text)
         taken = staying if spec.is_minimum else staying[:missing]
         return tuple(pod.metadata.uid for pod in taken[:LARGEST_GROUP])
+
+    def groups_begun(self) -> list[str]:
+        """Return the groups that are bound in part and, by all that objects say, were never whole."""
+        known = self._members.keys()
+        return [key for key in known if self._is_begun(key)]
+
+    def _is_begun(self, key: str) -> bool:
+        standing = self._members.standing(key)
+        if not 0 < len(standing) < self._described.size_of(key):
+            return False
+        return not past.was_whole(standing, self._members.described_by(key))
 
     # The plan
 

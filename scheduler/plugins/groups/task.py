@@ -8,7 +8,8 @@ from typing import TypeAlias
 import msgspec
 
 from scheduler.framework.calls import CallResult, SolverCall
-from scheduler.framework.groups import GroupPlan, GroupRoom, Outcome, title
+from scheduler.framework.groups import Fits, GroupPlan, GroupRoom, Outcome, title
+from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.mixing import Alike
@@ -19,6 +20,36 @@ from scheduler.state.podindex import Placed
 from scheduler.state.resources import Amounts
 
 Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
+
+
+class UndecidedStatus(Status, frozen=True):
+    """A refusal that leaves open whether the group fits: no answer came, or none was proven.
+
+    Nothing that runs may be given up for it.
+    """
+
+
+def undecided(text: str) -> UndecidedStatus:
+    """Return a refusal that is no proof."""
+    return UndecidedStatus(Code.UNSCHEDULABLE, (text,))
+
+
+def unanswered(name: str) -> UndecidedStatus:
+    """Return that the solver said nothing: an error, since no change of the cluster would bring it back."""
+    return UndecidedStatus(Code.ERROR, (f"the group {name} waits: no answer came from the solver",))
+
+
+def refusal(name: str, fits: Fits, solution: Solution, *, tried: bool) -> Status:
+    """Return why the solver's answer places nobody; `tried` if it rests on bounds learnt on the way."""
+    if solution.placed.outcome == "unknown":
+        return undecided(f"the group {name} waits: the solver found nothing within its time")
+    text = f"the group {name} does not fit: {solution.says}"
+    if tried:
+        text += "; rules between members were counted as well"
+    if not (fits.slots > 0).any():
+        text += f" ({fits.message})"
+    # Bounds that were learnt from a misfit may say more than is true: no proof stands on them.
+    return undecided(text) if tried else unschedulable(text)
 
 
 class Task(msgspec.Struct, frozen=True):
