@@ -35,7 +35,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "parallelism": f"{_NO_EFFECT}: all nodes are looked at at once",
         "leaderElection": "who leads when several replicas run",
         "clientConnection": "how the API server is reached",
-        "enableProfiling": _NO_EFFECT,
+        "enableProfiling": "serve a sampling profile at `/debug/pprof/profile`",
         "enableContentionProfiling": _NO_EFFECT,
         "percentageOfNodesToScore": "for profiles that say nothing themselves; 0 means every node, too",
         "podInitialBackoffSeconds": "how long a pod waits after its first failed attempt; doubled each time",
@@ -128,7 +128,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "operators": "the controllers of our own kinds",
         "solver": "what the solves of [ClusterTopologyPlacementGroup]"
         "(plugin-args.md#clustertopologyplacementgroup) may cost at most, whatever its arguments say",
-        "page": "there is none yet",
+        "page": "the page that the daemon serves",
         "decisionLog": "a log for `trellis replay`",
         "tracing": "spans of decisions; needs the extra `otel`",
         "metricProviders": "who measures load, by name",
@@ -157,9 +157,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "workers": "processors of one solve, in the helper process; with more than one, equal inputs may get equally good but different answers",
     },
     "Page": {
-        "enabled": "true: a notice says that there is none",
-        "bindAddress": _NO_EFFECT,
-        "port": _NO_EFFECT,
+        "enabled": "false: there is no page at `/ui`",
     },
     "DecisionLog": {"path": "where it is written; empty: nowhere"},
     "Tracing": {

@@ -40,6 +40,10 @@ PodsFlag = Annotated[
     list[str] | None,
     typer.Option("--filename", "-f", metavar="F", help="Pods to place, and what they need."),
 ]
+DecisionLogFlag = Annotated[
+    str,
+    typer.Option("--decision-log", metavar="F", help="A log of trellis run --decision-log."),
+]
 NowFlag = Annotated[
     str, typer.Option("--now", metavar="TIME", help="The time, RFC 3339; else the snapshot's.")
 ]

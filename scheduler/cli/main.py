@@ -64,6 +64,12 @@ VERBS: Final = (
         "Why a pod is where it is, or pending.",
     ),
     Verb(
+        "history",
+        "scheduler.cli.commands.history",
+        "history",
+        "How the attempts at a pod ended.",
+    ),
+    Verb(
         "capacity",
         "scheduler.cli.commands.capacity",
         "capacity",
@@ -93,6 +99,12 @@ VERBS: Final = (
     ),
     Verb(
         "convert", "scheduler.cli.commands.convert", "convert", "Rewrite older kinds into today's."
+    ),
+    Verb(
+        "support-bundle",
+        "scheduler.cli.commands.bundle",
+        "support_bundle",
+        "An archive for whoever looks for a fault.",
     ),
     Verb("agent", "scheduler.cli.agent", "app", "Node agents: netperf, bandwidth, load."),
     Verb("config", "scheduler.cli.commands.config", "app", "Check and print configuration files."),

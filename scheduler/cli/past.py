@@ -1,4 +1,4 @@
-"""Asking a running daemon what it decided: by its address, or through a port-forward to its pod.
+"""PageSettings a running daemon, as for what it decided: by its address, or through a port-forward to its pod.
 
 The pod is the holder of the scheduler's Lease; kubectl makes the port-forward. The daemon asks the API
 server who the user is and whether they may read its debug pages.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 from urllib.parse import quote
@@ -27,6 +27,7 @@ from scheduler.kube.elsewhere import client_at
 LEASE = "trellis"
 PORT = 10259
 MOST_NODES = 10_000
+NAMESPACE = "{namespace}"
 _FORWARDING = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+)")
 
 
@@ -60,10 +61,31 @@ _leases = msgspec.json.Decoder(_Leases)
 
 def ask(daemon: Daemon, access: Access, name: str) -> bytes:
     """Return what the daemon tells of its last decision about a pod; ApiError when it does not."""
-    return asyncio.run(_ask(daemon, access, name))
+    path = f"/debug/decisions/{NAMESPACE}/{quote(name, safe='')}?limit={MOST_NODES}"
+    return told(daemon, access, path)
 
 
-async def _ask(daemon: Daemon, access: Access, name: str) -> bytes:
+def told(daemon: Daemon, access: Access, path: str) -> bytes:
+    """Return what the daemon answers on a path; ApiError when it does not.
+
+    `NAMESPACE` in it stands for that of `access`, else the kubeconfig's.
+    """
+    ((url, answer),) = fetch(daemon, access, (path,))
+    if not answer.ok:
+        raise ApiError(_words(answer, url), code=answer.code, reason=answer.reason)
+    return answer.body
+
+
+def fetch(
+    daemon: Daemon, access: Access, paths: Sequence[str], more_s: float = 0.0
+) -> list[tuple[str, Response]]:
+    """Return the daemon's address with its answer to each path; `more_s` is what they may take longer."""
+    return asyncio.run(_fetch(daemon, access, paths, access.timeout_s + more_s))
+
+
+async def _fetch(
+    daemon: Daemon, access: Access, paths: Sequence[str], timeout_s: float
+) -> list[tuple[str, Response]]:
     clock, meters = RealClock(), Meters()
     agent = f"trellis/{VERSION}"
     cluster = await ApiClient.connect(
@@ -71,7 +93,7 @@ async def _ask(daemon: Daemon, access: Access, name: str) -> bytes:
     )
     try:
         token = cluster.credentials.access.authorization
-        namespace = access.namespace or cluster.namespace or "default"
+        namespace = quote(access.namespace or cluster.namespace or "default", safe="")
         async with _reached(daemon.where, access, cluster) as url:
             client = client_at(
                 url,
@@ -82,24 +104,21 @@ async def _ask(daemon: Daemon, access: Access, name: str) -> bytes:
                 user_agent=agent,
             )
             try:
-                path = f"/debug/decisions/{quote(namespace, safe='')}/{quote(name, safe='')}"
-                answer = await client.request(
-                    "GET", f"{path}?limit={MOST_NODES}", timeout_s=access.timeout_s
-                )
+                wanted = [path.replace(NAMESPACE, namespace) for path in paths]
+                return [
+                    (url, await client.request("GET", path, timeout_s=timeout_s)) for path in wanted
+                ]
             finally:
                 await client.close()
     finally:
         await cluster.close()
-    if not answer.ok:
-        raise ApiError(_words(answer, url), code=answer.code, reason=answer.reason)
-    return answer.body
 
 
 def _words(answer: Response, url: str) -> str:
     """Return why the daemon did not answer, and what to do about it."""
     text = f"the daemon at {url} says: {answer.message or answer.reason or 'nothing'}"
     if answer.code in (401, 403):
-        text += "; --token takes one that may get /debug/decisions/*, as kubectl create token makes"
+        text += "; --token takes one that may get /debug/*, as kubectl create token makes"
     return text
 
 

@@ -8,11 +8,7 @@ from pathlib import Path
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.cli.installed import registry
-from scheduler.config import default_config, load
-from scheduler.engine.decisionlog import Header
-from scheduler.engine.engine import Engine
-from scheduler.engine.settings import engine_settings
+from scheduler.cli.logged import engine_of
 from scheduler.whatif.replay import ReplayResult
 from scheduler.whatif.replay import replay as run_again
 
@@ -21,7 +17,7 @@ def replay(file: str, as_json: bool) -> int:
     """Run a decision log again; exit 0 when it comes out the same, 1 when it does not."""
     try:
         with Path(file).open("rb") as lines:
-            result = run_again(lines, _engine, where=file)
+            result = run_again(lines, engine_of, where=file)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=file) from error
     if as_json:
@@ -29,16 +25,6 @@ def replay(file: str, as_json: bool) -> int:
     else:
         _tell(result, file)
     return 0 if result.is_same else 1
-
-
-def _engine(header: Header) -> Engine:
-    known = registry()
-    loaded = (
-        load(header.config, file="(logged)", registry=known)
-        if header.config
-        else default_config(known)
-    )
-    return Engine(loaded.profiles, known, settings=engine_settings(loaded, seed=header.seed))
 
 
 def _tell(result: ReplayResult, file: str) -> None:

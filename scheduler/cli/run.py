@@ -41,6 +41,7 @@ from scheduler.config import Loaded, default_config, load, read_gates, to_log
 from scheduler.daemon import Daemon, DaemonOptions, garbage
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.decisionfile import DecisionFile
+from scheduler.daemon.page import PageSettings
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.supervisor import Supervisor
 from scheduler.engine.decisionlog import Header
@@ -101,6 +102,7 @@ def run(
         seed=SystemRandom().getrandbits(32),
         set_verbosity=lambda level: threshold.set_level("debug" if level >= 4 else log_level),
         on_listed=garbage.keep,
+        asking=PageSettings("scheduler.cli.pagejobs"),
     )
     log = _decision_file(decision_log, source, loaded, options.seed)
     if log is not None:

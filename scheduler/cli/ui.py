@@ -1,4 +1,4 @@
-"""`trellis ui`: the page in a browser, of a live cluster by kubeconfig or of a snapshot's files.
+"""`trellis ui`: the page in a browser, of a live cluster by kubeconfig, of a snapshot or of a decision log.
 
 What it shows was listed with the user's own rights, so that nobody sees more than kubectl would tell. It
 listens on 127.0.0.1 only. Answers are worked out in a thread, one at a time, by the engine that the
@@ -10,29 +10,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, TypeVar
 
 import msgspec
 import structlog
 
 from scheduler.base.clock import perf_s
-from scheduler.base.errors import ApiError, TrellisError
+from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.asking import options, read_files, setups, tell
+from scheduler.cli.installed import registry
 from scheduler.cli.live import Access, connect, survey
+from scheduler.cli.logged import LogView, configuration
 from scheduler.engine.attempt.choose import Ties
 from scheduler.kube.client import ApiClient
 from scheduler.serve.feed import Feed
-from scheduler.serve.ui import Answers, Change, Page
-from scheduler.whatif.diff import diff
+from scheduler.serve.pageroutes import Answers, Change
+from scheduler.serve.ui import Page
+from scheduler.whatif.attempts import Attempt, moments
 from scheduler.whatif.documents import Source, items_of
-from scheduler.whatif.explain import explain
-from scheduler.whatif.records import Simulation
+from scheduler.whatif.questions import Question, Responder
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.simulate import simulate
-from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader, read_snapshot
+from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader
 from scheduler.whatif.stage import Options, Setup
-from scheduler.whatif.views import Sections, merged, sections
+from scheduler.whatif.views import Sections, sections
 
 AGAIN_S = 2.0
 # Of its time a page spends no more on listing, so that a large cluster is listed less often.
@@ -42,21 +44,33 @@ _log = structlog.get_logger()
 T = TypeVar("T")
 
 
-class Work:
-    """The world that the page shows, and the answers about it."""
+class PastView(Protocol):
+    """What is known of the past: the attempts, and the cluster as it was."""
 
-    def __init__(self, known: Setups, wanted: Options) -> None:
+    def attempts(self) -> Sequence[Attempt]:
+        """Return all attempts."""
+        ...
+
+    def world(self, at: float) -> Snapshot:
+        """Return the cluster at `at`; InputError for a time of which nothing is known."""
+        ...
+
+
+class Work:
+    """The world that the page shows, what came before it, and the answers about both."""
+
+    def __init__(self, known: Setups, wanted: Options, past: PastView | None = None) -> None:
         self.feed = Feed()
-        self._setups = known
+        self._answering = Responder(known)
         self._wanted = wanted
+        self._past = past
         self._world = Snapshot()
         self._one = asyncio.Lock()
-        self._planned: tuple[Snapshot, Simulation] | None = None
 
     @property
     def answers(self) -> Answers:
         """Return what the page may ask."""
-        return Answers(self._plan, self._explain, self._change)
+        return Answers(self._plan, self._explain, self._change, self._moments, self._back)
 
     def show(self, world: Snapshot, shown: Sections, now: float) -> None:
         """Replace the world by one that was seen at `now`."""
@@ -64,36 +78,42 @@ class Work:
         self._world = world
         self.feed.publish(shown)
 
-    async def _plan(self) -> object:
-        return await self._alone(self._simulated)
+    async def _plan(self, at: float | None) -> object:
+        return await self._answer(Question("plan"), at)
 
-    async def _explain(self, pod: str) -> object:
-        world, wanted = self._world, self._wanted
-        setup = self._setups.default
-        return await self._alone(lambda: explain(world, setup, pod, wanted))
+    async def _explain(self, pod: str, at: float | None) -> object:
+        return await self._answer(Question("explain", pod=pod), at)
 
-    async def _change(self, change: Change) -> object:
-        world, wanted = self._world, self._wanted
+    async def _change(self, change: Change, at: float | None) -> object:
+        question = Question("change", manifests=change.manifests, config=change.config)
+        return await self._answer(question, at)
 
-        def compared() -> object:
-            given = read_snapshot((), items_of(Source("the manifest", change.manifests.encode())))
-            other = merged(world, given) if change.manifests.strip() else world
-            after = simulate(other, self._setup_of(change.config), wanted)
-            return {"diff": diff(self._simulated(), after), "after": after}
+    async def _moments(self) -> object:
+        past = self._past
+        return moments(()) if past is None else await self._alone(lambda: moments(past.attempts()))
 
-        return await self._alone(compared)
+    async def _back(self, at: float) -> object:
+        def drawn() -> object:
+            world = self._at(at)
+            return sections(world, at, world.notices)
 
-    def _setup_of(self, config: str) -> Setup:
-        if not config.strip():
-            return self._setups.default
-        return self._setups.of(config, file="the configuration")
+        return await self._alone(drawn)
 
-    def _simulated(self) -> Simulation:
-        """Return what would happen now; kept until the world has changed."""
-        world = self._world
-        if self._planned is None or self._planned[0] is not world:
-            self._planned = (world, simulate(world, self._setups.default, self._wanted))
-        return self._planned[1]
+    async def _answer(self, question: Question, at: float | None) -> object:
+        def answer() -> object:
+            if at is None:
+                return self._answering.answer(question, self._world, self._wanted)
+            wanted = msgspec.structs.replace(self._wanted, now=at)
+            return self._answering.answer(question, self._at(at), wanted)
+
+        return await self._alone(answer)
+
+    def _at(self, at: float) -> Snapshot:
+        if self._past is None:
+            raise InputError(
+                "nothing is known of the past: it is a daemon, or a decision log, that tells"
+            )
+        return self._past.world(at)
 
     async def _alone(self, work: Callable[[], T]) -> T:
         # One at a time: two would only share the interpreter, and hold two engines in memory.
@@ -103,6 +123,7 @@ class Work:
 
 def ui(
     snapshot: list[str] | None,
+    decision_log: str,
     config: str,
     now: str,
     namespace: str,
@@ -112,25 +133,38 @@ def ui(
     port: int,
 ) -> int:
     """Serve the page until Ctrl-C."""
+    if decision_log:
+        if snapshot:
+            raise InputError("--snapshot and --decision-log exclude one another")
+        past = LogView(decision_log)
+        known = setups(config) if config else _setups_of(past)
+        world = past.world()
+        shown = msgspec.structs.replace(world, notices=past.notices)
+        wanted = options(now, Ties.UID, None, details=False)
+        return _run(page_of_files(shown, known, wanted, port, past))
     known = setups(config)
     wanted = options(now, Ties.NAME if snapshot else Ties.UID, None, details=False)
+    if snapshot:
+        return _run(page_of_files(read_files(snapshot, None), known, wanted, port))
     access = Access(kubeconfig, context, request_timeout_s, namespace)
-    world = read_files(snapshot, None) if snapshot else None
-    asyncio.run(_serve(world, known, wanted, access, port))
+    return _run(live_page(known, wanted, access, port))
+
+
+def _setups_of(past: LogView) -> Setups:
+    known = registry()
+    return Setups(known, Setup(configuration(past.header), known))
+
+
+def _run(place: AbstractAsyncContextManager[str]) -> int:
+    asyncio.run(_serve(place))
     return 0
 
 
-async def _serve(
-    world: Snapshot | None, known: Setups, wanted: Options, access: Access, port: int
-) -> None:
+async def _serve(place: AbstractAsyncContextManager[str]) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    if world is None:
-        place = live_page(known, wanted, access, port)
-    else:
-        place = _page_of_files(world, known, wanted, port)
     async with place as address:
         print(f"{address}\nCtrl-C ends it.", flush=True)
         await ended.wait()
@@ -160,10 +194,11 @@ async def live_page(
 
 
 @contextlib.asynccontextmanager
-async def _page_of_files(
-    world: Snapshot, known: Setups, wanted: Options, port: int
+async def page_of_files(
+    world: Snapshot, known: Setups, wanted: Options, port: int = 0, past: PastView | None = None
 ) -> AsyncIterator[str]:
-    work = Work(known, wanted)
+    """Serve the page of a world that stands still, with what is known of its past."""
+    work = Work(known, wanted, past)
     at = world.taken_at if wanted.now is None else wanted.now
     work.show(world, sections(world, at, world.notices), at)
     page = Page(work.feed, work.answers)

@@ -167,7 +167,6 @@ class _Loading:
             list_notices(profile, f"profiles[{index}]", spec.plugins, self.registry, notices)
         own = Notices(self.file, ours_root)
         specs = shared.limited(specs, ours.solver, own)
-        shared.tell_idle(ours, own)
         found = (*notices.found, *own.found)
         return Loaded(specs, defaults.settings(filled), ours, found, filled)
 

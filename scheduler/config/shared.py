@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from scheduler.config.notices import Notices
-from scheduler.config.trellis import SolverLimits, TrellisConfiguration
+from scheduler.config.trellis import SolverLimits
 from scheduler.framework.args import Args
 from scheduler.framework.profile import ProfileSpec
 
@@ -40,10 +40,3 @@ def _within(plugin: str, args: Args, limits: SolverLimits, notices: Notices) -> 
             text = f"{plugin} asks for {field}: {asked[field]:g}; solver allows {value:g}"
             notices.add(text, "solver")
     return found
-
-
-def tell_idle(ours: TrellisConfiguration, notices: Notices) -> None:
-    """Tell of what is asked for and not there."""
-    if ours.page.enabled:
-        text = "the daemon of this version serves no web page at page.bindAddress and page.port: `trellis ui` does"
-        notices.add(text, "page.enabled")

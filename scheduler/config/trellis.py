@@ -15,7 +15,6 @@ from scheduler.config.model import FileStruct
 API_VERSION: Final = "trellis.dev/v1alpha1"
 KIND: Final = "TrellisConfiguration"
 
-Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -73,11 +72,9 @@ class SolverLimits(TrellisStruct, frozen=True):
 
 
 class Page(TrellisStruct, frozen=True):
-    """The page as served by the daemon, which this version does not do: `trellis ui` serves it."""
+    """The page at `/ui` of the daemon's endpoints; its users see what they may list."""
 
-    enabled: bool = False
-    bind_address: str = "127.0.0.1"
-    port: Port = 10260
+    enabled: bool = True
 
 
 class DecisionLog(TrellisStruct, frozen=True):

@@ -1,13 +1,13 @@
 """What the daemon tells of decisions: one log line each, and the last ones for the debug pages.
 
-The engine calls the hooks; nothing here reaches a decision. Of every pod's last attempt the numbers
+The engine calls the hooks; nothing here reaches a decision. Of the last attempts the numbers
 are kept; the verdict on every node only of some a second and as many as fit into a bounded memory, so
 that in a quiet cluster, where somebody looks, it is there, and under load it costs nothing.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 import msgspec
 import numpy as np
@@ -21,10 +21,11 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.nodes import Nodes
+from scheduler.whatif.attempts import Attempt
 from scheduler.whatif.records import PodName
 from scheduler.whatif.verdicts import NodeVerdict
 
-KEPT = 2000
+KEPT = 5000
 WHOLE_PER_S = 20
 WHOLE_BYTES = 32 << 20
 
@@ -56,13 +57,17 @@ class Verdict(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DecisionTrail:
-    """Keeps the last verdict of each of the last `KEPT` pods, and logs how attempts end."""
+    """Keeps the last `most` attempts, those in a row that came to the same as one, and logs how they end."""
 
-    def __init__(self, engine: Engine, clock: Clock, traces: Traces | None = None) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, traces: Traces | None = None, *, most: int = KEPT
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._traces = traces
-        self._verdicts: OrderedDict[tuple[str, str], Verdict] = OrderedDict()
+        self._most = most
+        self._ring: deque[Attempt] = deque()
+        self._last: dict[tuple[str, str], Attempt] = {}
         self._whole: OrderedDict[tuple[str, str], KeptDecision] = OrderedDict()
         self._whole_bytes = 0
         self._second, self._in_second = 0, 0
@@ -71,45 +76,61 @@ class DecisionTrail:
         engine.observation.on_end = self._ended
         engine.observation.on_fault = self._fault
 
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Return what is kept, oldest first; entries are not changed by others."""
+        return tuple(self._ring)
+
     def last(self, namespace: str, name: str, most: int) -> Verdict | None:
         """Return the last verdict on a pod with up to `most` nodes, or None when none is kept."""
-        verdict = self._verdicts.get((namespace, name))
+        attempt = self._last.get((namespace, name))
+        if attempt is None:
+            return None
         whole = self._whole.get((namespace, name))
-        if verdict is None or whole is None:
-            return verdict
-        return msgspec.structs.replace(verdict, nodes=whole.verdicts(most))
+        return _verdict(attempt, None if whole is None else whole.verdicts(most))
 
     def _decided(self, queued: QueuedPod, decision: Decision) -> None:
         # Only numbers are kept: the columns of a decision would keep megabytes alive.
         if self._traces is not None:
             self._traces.decided(queued, decision)
-        meta = queued.pod.metadata
-        key = (meta.namespace, meta.name)
         now = self._clock.now()
-        self._verdicts[key] = Verdict(
+        attempt = self._attempt(queued, decision, now)
+        key = (attempt.namespace, attempt.name)
+        before = self._last.get(key)
+        if before is not None and attempt.repeats(before):
+            before.repeat(attempt)
+        else:
+            self._last[key] = attempt
+            self._ring.append(attempt)
+        while len(self._ring) > self._most:
+            oldest = self._ring.popleft()
+            gone = (oldest.namespace, oldest.name)
+            if self._last.get(gone) is oldest:
+                del self._last[gone]
+                self._forget(gone)
+        self._keep_whole(key, decision, now)
+
+    def _attempt(self, queued: QueuedPod, decision: Decision, now: float) -> Attempt:
+        meta = queued.pod.metadata
+        victims = (one.pod.metadata for one in decision.victims)
+        return Attempt(
             meta.namespace,
             meta.name,
             meta.uid,
-            rfc3339(now),
             queued.profile,
+            now,
+            now,
+            1,
+            queued.attempts,
             decision.node,
             decision.message,
             decision.nominated_node,
-            tuple(
-                PodName(one.pod.metadata.namespace, one.pod.metadata.name)
-                for one in decision.victims
-            ),
-            queued.attempts,
+            tuple(PodName(one.namespace, one.name) for one in victims),
             0 if decision.feasible is None else int(np.count_nonzero(decision.feasible)),
             decision.node_count,
             _reasons(decision),
             self._scores(decision),
         )
-        self._verdicts.move_to_end(key)
-        if len(self._verdicts) > KEPT:
-            oldest, _ = self._verdicts.popitem(last=False)
-            self._forget(oldest)
-        self._keep_whole(key, decision, now)
 
     def _keep_whole(self, key: tuple[str, str], decision: Decision, now: float) -> None:
         """Keep the verdict on every node, if there is room for another one in this second."""
@@ -140,18 +161,14 @@ class DecisionTrail:
             self._names = (table.generation, names)
         return self._names[1]
 
-    def _scores(self, decision: Decision) -> dict[str, dict[str, int]]:
+    def _scores(self, decision: Decision) -> tuple[tuple[str, int, int, int], ...]:
         if not decision.scores:
-            return {}
+            return ()
         row = self._engine.cluster.table.rows[decision.node]
-        return {
-            scored.plugin: {
-                "raw": int(scored.raw[row]),
-                "normalized": int(scored.normalized[row]),
-                "weight": scored.weight,
-            }
+        return tuple(
+            (scored.plugin, int(scored.raw[row]), int(scored.normalized[row]), scored.weight)
             for scored in decision.scores
-        }
+        )
 
     def _ended(self, queued: QueuedPod, result: str, text: str) -> Trace | None:
         pod = queued.pod.key
@@ -165,6 +182,29 @@ class DecisionTrail:
 
     def _fault(self, plugin: str, point: str, error: Exception) -> None:
         _log.error("fault", plugin=plugin, point=point, error=str(error))
+
+
+def _verdict(attempt: Attempt, nodes: tuple[NodeVerdict, ...] | None) -> Verdict:
+    return Verdict(
+        attempt.namespace,
+        attempt.name,
+        attempt.uid,
+        rfc3339(attempt.at),
+        attempt.profile,
+        attempt.node,
+        attempt.message,
+        attempt.nominated_node,
+        attempt.victims,
+        attempt.attempts,
+        attempt.feasible_nodes,
+        attempt.all_nodes,
+        attempt.rejected,
+        {
+            plugin: {"raw": raw, "normalized": normalized, "weight": weight}
+            for plugin, raw, normalized, weight in attempt.scores
+        },
+        nodes,
+    )
 
 
 def _reasons(decision: Decision) -> dict[str, dict[str, int]]:

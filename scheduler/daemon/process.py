@@ -24,13 +24,15 @@ import structlog
 from scheduler.base.clock import Clock, perf_s
 from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
-from scheduler.config import Loaded, to_configz
+from scheduler.config import Loaded, to_configz, to_log
 from scheduler.daemon import inspection
 from scheduler.daemon.ages import show_ages
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, Record
 from scheduler.daemon.network import show_network
+from scheduler.daemon.page import DaemonPage, PageSettings
+from scheduler.daemon.profile import taken
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.synced import Synced
 from scheduler.daemon.traces import Traces
@@ -55,6 +57,7 @@ from scheduler.serve.certificates import Files, ServingCertificate
 from scheduler.serve.health import HealthChecks
 from scheduler.serve.sources import About, Sources
 from scheduler.state.view import ClusterView
+from scheduler.whatif.attempts import history
 
 DRAIN_S = 10.0
 LAG_EVERY_S = 1.0
@@ -80,6 +83,7 @@ class DaemonOptions(NamedTuple):
     seed: int = 0
     record: Record | None = None
     on_listed: Callable[[], None] = lambda: None
+    asking: PageSettings | None = None
 
 
 class Daemon:
@@ -151,7 +155,9 @@ class Daemon:
             after_turn=self._after_turn,
             record=options.record,
         )
-        self._server = self._make_server(loaded)
+        access = Access(self._review, clock, meters)
+        self._page = self._make_page(loaded, access)
+        self._server = self._make_server(loaded, access)
         self._is_elected = self._election is None
         self._has_lost = False
         self._is_stopping = asyncio.Event()
@@ -183,6 +189,8 @@ class Daemon:
             if self._options.figures is not None:
                 view = self.engine.intake.view
                 self._start("figures", self._options.figures(view, self._inbox.put))
+            if self._page is not None:
+                self._start("page", self._page.run())
             if self._election is not None:
                 self._start("election", self._election.run())
             return await self._live()
@@ -247,6 +255,8 @@ class Daemon:
         if self._traces is not None:
             await self._traces.close()
         await self._server.stop()
+        if self._page is not None:
+            await self._page.close()
         await self._client.close()
 
     def _after_turn(self) -> None:
@@ -308,7 +318,14 @@ class Daemon:
             on_lost=self._lost,
         )
 
-    def _make_server(self, loaded: Loaded) -> Server:
+    def _make_page(self, loaded: Loaded, access: Access) -> DaemonPage | None:
+        asking = self._options.asking
+        if asking is None or not loaded.trellis.page.enabled:
+            return None
+        asking = asking._replace(config=to_log(loaded, ""))
+        return DaemonPage(self.engine, self._trail, access, self._clock, asking)
+
+    def _make_server(self, loaded: Loaded, access: Access) -> Server:
         engine, options = self.engine, self._options
         about = About("trellis", options.version, platform.python_version(), self._clock.now())
         sources = Sources(
@@ -322,11 +339,14 @@ class Daemon:
             decision=self._trail.last,
             pod_resources=lambda: inspection.pod_resources(engine),
             set_verbosity=options.set_verbosity,
+            history=lambda namespace, name: history(self._trail.attempts, namespace, name),
+            attempts=lambda most: self._trail.attempts[-most:],
+            page=None if self._page is None else self._page.show,
+            profile=taken if loaded.scheduler.enable_profiling else None,
         )
         certificate = ServingCertificate(
             options.certificate, ("localhost", socket.gethostname()), self._clock, self._meters
         )
-        access = Access(self._review, self._clock, self._meters)
         return Server(sources, self._checks(), access, certificate, options.address)
 
     def _checks(self) -> HealthChecks:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,6 +26,8 @@ from scheduler.base.meters import Meters
 Review = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+# The page's files: the same for everybody, and a browser can show no token before it has them.
+_PAGE_FILES = re.compile(r"/ui(/([a-z]+\.[a-z]+)?)?")
 TTL_S = 10.0  # kube-scheduler: both answers of both reviews, allowed and denied
 REVIEW_TIMEOUT_S = 10.0
 CACHE_SIZE = 4096
@@ -81,17 +84,18 @@ class Access:
 
     async def check(self, request: Request) -> Refusal | None:
         """Return None when the request may be served."""
-        if request.path in OPEN_PATHS:
+        if request.path in OPEN_PATHS or _PAGE_FILES.fullmatch(request.path):
             return None
         try:
-            user = await self._authenticate(request)
+            user = await self.user(request)
         except Exception as error:  # noqa: BLE001 - whatever failed, nobody is let in
             _log.error("token review failed", error=_safe(error))
             return UNAUTHORIZED
         if user is None:
             return UNAUTHORIZED
         try:
-            allowed = await self._authorize(user, request)
+            path = {"path": request.path, "verb": request.verb}
+            allowed = await self.may(user, nonResourceAttributes=path)
         except Exception as error:  # noqa: BLE001 - as above
             _log.error("access review failed", user=user.name, error=_safe(error))
             message = "the access review could not be carried out"
@@ -101,7 +105,8 @@ class Access:
         message = f'forbidden: User "{user.name}" cannot {request.verb} path "{request.path}"'
         return Refusal(403, "Forbidden", message)
 
-    async def _authenticate(self, request: Request) -> User | None:
+    async def user(self, request: Request) -> User | None:
+        """Return who asks, None for a token that is none; raises what the review raises."""
         by_certificate = _certificate_user(request.certificate)
         if by_certificate is not None:
             return by_certificate
@@ -117,13 +122,14 @@ class Access:
         self._users[key] = user
         return user
 
-    async def _authorize(self, user: User, request: Request) -> bool:
+    async def may(self, user: User, **attributes: Mapping[str, str]) -> bool:
+        """Say whether a user may do what a SubjectAccessReview of these attributes asks; raises as above."""
         if ALLOWED_GROUP in user.groups:
             return True
         spec: dict[str, Any] = {
             "user": user.name,
             "groups": list(user.groups),
-            "nonResourceAttributes": {"path": request.path, "verb": request.verb},
+            **attributes,
         }
         if user.uid:
             spec["uid"] = user.uid

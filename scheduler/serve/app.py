@@ -11,16 +11,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from aiohttp import web
 
 from scheduler.base.errors import InputError
 from scheduler.serve import debug, metrics, rules
-from scheduler.serve.access import Access
+from scheduler.serve.access import Access, User
 from scheduler.serve.answers import text_page
 from scheduler.serve.certificates import ServingCertificate
 from scheduler.serve.health import ENDPOINTS, Endpoint, HealthChecks
+from scheduler.serve.pageroutes import Entry, PageRoutes, PageView
 from scheduler.serve.sources import Sources
 
 DEFAULT_PORT = 10259
@@ -48,8 +50,9 @@ class Server:
     ) -> None:
         self._certificate = certificate
         self._address = address
+        self._page = None if sources.page is None else PageRoutes(_entry(sources.page, access))
         self._runner = web.AppRunner(
-            application(sources, health, access),
+            application(sources, health, access, self._page),
             access_log=None,
             # A stranger's broken request is worth no line; `rules` logs the faults of handlers.
             logger=logging.Logger("serve", logging.CRITICAL),  # noqa: LOG001 - for this one only
@@ -90,6 +93,8 @@ class Server:
             self._reload.cancel()
             await asyncio.wait([self._reload])
             self._reload = None
+        if self._page is not None:
+            self._page.stop()
         await self._runner.cleanup()
 
     async def _follow_certificate(self) -> None:
@@ -98,7 +103,9 @@ class Server:
             await self._certificate.refresh()
 
 
-def application(sources: Sources, health: HealthChecks, access: Access) -> web.Application:
+def application(
+    sources: Sources, health: HealthChecks, access: Access, page: PageRoutes | None = None
+) -> web.Application:
     """Put routes and rules together."""
     app = web.Application(
         middlewares=[rules.outcome(sources.meters), rules.limit(), rules.door(access)],
@@ -109,7 +116,29 @@ def application(sources: Sources, health: HealthChecks, access: Access) -> web.A
         app.add_routes(_health_routes(endpoint, health))
     app.add_routes(metrics.routes(sources, health))
     app.add_routes(debug.routes(sources))
+    if page is not None:
+        app.add_routes([web.get("/ui", _to_the_page), *page.routes("/ui")])
     return app
+
+
+async def _to_the_page(_request: web.Request) -> web.Response:
+    # Relative, for whatever stands before us.
+    return web.Response(status=308, headers={"Location": "ui/"})
+
+
+def _entry(page: Callable[[User, str], Awaitable[PageView]], access: Access) -> Entry:
+    """Show callers what the API server says that they may see; the door has let them in already."""
+
+    async def entry(request: web.Request) -> PageView:
+        # A browser sends a client certificate for whoever asks; foreign pages get nothing by it.
+        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+            raise web.HTTPForbidden
+        user = await access.user(rules.asked(request))
+        if user is None:
+            raise web.HTTPUnauthorized
+        return await page(user, request.query.get("namespace", ""))
+
+    return entry
 
 
 def _health_routes(endpoint: Endpoint, health: HealthChecks) -> list[web.RouteDef]:

@@ -21,6 +21,9 @@ LARGEST_LIMIT = 10_000
 LARGEST_VERBOSITY = 10
 TASKS_SHOWN = 1000
 FRAMES_SHOWN = 16
+# kube-scheduler: thirty where nobody says for how long.
+PROFILE_S = 30
+LONGEST_PROFILE_S = 300
 
 _WARNING = "For people, for debugging: the form of this page may change at any time."
 
@@ -34,7 +37,10 @@ def routes(sources: Sources) -> list[web.RouteDef]:
         web.get("/flagz", pages.flagz),
         web.get("/debug/state", pages.state),
         web.get("/debug/queues", pages.queues),
+        web.get("/debug/decisions", pages.attempts),
         web.get("/debug/decisions/{namespace}/{name}", pages.decision),
+        web.get("/debug/history/{namespace}/{name}", pages.history),
+        web.get("/debug/pprof/profile", pages.profile),
         web.get("/debug/stacks", pages.stacks),
         web.put("/debug/flags/v", pages.verbosity),
     ]
@@ -45,6 +51,7 @@ class Pages:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
+        self._is_profiling = False
 
     async def configz(self, _request: web.Request) -> web.Response:
         """Show the effective configuration; kube-scheduler's stands under `componentconfig`."""
@@ -94,6 +101,36 @@ class Pages:
             message = f'no decision about pod "{namespace}/{name}" is kept'
             return status_page(404, "NotFound", message)
         return json_page(record)
+
+    async def attempts(self, request: web.Request) -> web.Response:
+        """Show the last attempts at any pods, oldest first."""
+        limit = _limit(request)
+        return _bad_limit() if limit is None else json_page(self._sources.attempts(limit))
+
+    async def history(self, request: web.Request) -> web.Response:
+        """Show the attempts at a pod that are kept, oldest first."""
+        found = request.match_info
+        return json_page(self._sources.history(found["namespace"], found["name"]))
+
+    async def profile(self, request: web.Request) -> web.Response:
+        """Sample where the process spends its time, for `?seconds=`; the answer is for pprof."""
+        take = self._sources.profile
+        if take is None:
+            return status_page(404, "NotFound", "enableProfiling is false in the configuration")
+        text = request.query.get("seconds", str(PROFILE_S)).encode(errors="replace")
+        seconds = int(text) if text.isdigit() and len(text) <= 3 else 0
+        if not 1 <= seconds <= LONGEST_PROFILE_S:
+            message = f"seconds must be a number from 1 to {LONGEST_PROFILE_S}"
+            return status_page(400, "BadRequest", message)
+        if self._is_profiling:
+            return status_page(429, "TooManyRequests", "a profile is being taken already")
+        self._is_profiling = True
+        try:
+            body = await take(seconds)
+        finally:
+            self._is_profiling = False
+        headers = {"Content-Disposition": 'attachment; filename="profile"'}
+        return web.Response(body=body, content_type="application/octet-stream", headers=headers)
 
     async def stacks(self, _request: web.Request) -> web.Response:
         """Show where every task of the loop waits."""

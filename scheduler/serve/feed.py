@@ -19,6 +19,7 @@ import msgspec
 # Patches that wait for one reader; a whole document is cheaper than a long tail of them.
 MOST_WAITING = 16
 
+_NONE = object()
 Document = Mapping[str, Mapping[str, Any]]
 
 
@@ -27,7 +28,11 @@ def patch(before: Document, after: Document) -> dict[str, dict[str, Any]]:
     found = {}
     for section in before.keys() | after.keys():
         old, new = before.get(section, {}), after.get(section, {})
-        wanted = {key: one for key, one in new.items() if key not in old or old[key] != one}
+        wanted = {
+            key: one
+            for key, one in new.items()
+            if (had := old.get(key, _NONE)) is not one and had != one
+        }
         gone = [key for key in old if key not in new]
         if wanted or gone:
             found[section] = {"set": wanted, "drop": gone}

@@ -64,19 +64,22 @@ def door(access: Access) -> Middleware:
 
     @web.middleware
     async def rule(request: web.Request, handler: Handler) -> web.StreamResponse:
-        refusal = await access.check(
-            Request(
-                verb=request.method.lower(),
-                path=request.path,
-                authorization=request.headers.get("Authorization", ""),
-                certificate=_certificate(request),
-            )
-        )
+        refusal = await access.check(asked(request))
         if refusal is not None:
             return status_page(*refusal)
         return await handler(request)
 
     return rule
+
+
+def asked(request: web.Request) -> Request:
+    """Return what access is decided on."""
+    return Request(
+        verb=request.method.lower(),
+        path=request.path,
+        authorization=request.headers.get("Authorization", ""),
+        certificate=_certificate(request),
+    )
 
 
 async def tidy_headers(_request: web.Request, response: web.StreamResponse) -> None:

@@ -7,12 +7,14 @@ being written out) and leaves secrets out. Records are msgspec structs or plain 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from scheduler.base.clock import Clock
 from scheduler.base.meters import Meters
+from scheduler.serve.access import User
+from scheduler.serve.pageroutes import PageView
 
 
 class PodResources(NamedTuple):
@@ -47,7 +49,8 @@ class Sources:
     `configz` has kube-scheduler's key `componentconfig`. `state` and `queues` take the largest number
     of entries to return per list, `decision` that of nodes; it returns None for a pod it knows nothing
     of. `pod_resources` is iterated while the loop goes on, so it must not read the live cluster; it is
-    empty while another process leads. `set_verbosity` takes a klog number (0 and up).
+    empty while another process leads. `set_verbosity` takes a klog number (0 and up). `history` are the
+    attempts at a pod, `attempts` the last ones at any, as many as that.
     """
 
     about: About
@@ -60,3 +63,9 @@ class Sources:
     decision: Callable[[str, str, int], object | None]
     pod_resources: Callable[[], Iterator[PodResources]]
     set_verbosity: Callable[[int], None]
+    history: Callable[[str, str], object]
+    attempts: Callable[[int], object]
+    # What the page shows to a user, who may name a namespace; None: there is no page.
+    page: Callable[[User, str], Awaitable[PageView]] | None = None
+    # Takes seconds; None: no profiles are taken.
+    profile: Callable[[float], Awaitable[bytes]] | None = None

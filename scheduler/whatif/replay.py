@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.engine.decisionlog import Header, decode_header, decode_step, encode_effects
+from scheduler.engine.decisionlog import Header, Step, decode_header, decode_step, encode_effects
 from scheduler.engine.effects import Bind
 from scheduler.engine.engine import Engine
 
@@ -41,9 +41,16 @@ class ReplayResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def replay(
-    lines: Iterable[bytes], build: Callable[[Header], Engine], *, where: str = ""
+    lines: Iterable[bytes],
+    build: Callable[[Header], Engine],
+    *,
+    where: str = "",
+    each: Callable[[Step], None] = lambda _step: None,
 ) -> ReplayResult:
-    """Replay a log on the engine that `build` makes; InputError for what is no log."""
+    """Replay a log on the engine that `build` makes; InputError for what is no log.
+
+    `each` gets every turn before it is run.
+    """
     numbered = enumerate(lines, 1)
     first = next(numbered, None)
     if first is None:
@@ -54,6 +61,7 @@ def replay(
         if not line.endswith(b"\n"):
             return ReplayResult(turns, events, binds, is_complete=False)
         step = decode_step(line, where=f"{where}:{number}")
+        each(step)
         for event in step.events:
             engine.handle(event, step.now)
         effects = engine.run(step.now, step.cycles)

@@ -78,16 +78,32 @@ def levels_of(nodes: Iterable[Node], wanted: Sequence[str] = ()) -> tuple[str, .
     return tuple(labels[0] for labels in usual if labels)
 
 
-def tree(snapshot: Snapshot, levels: Sequence[str]) -> Unit:
-    """Return the cluster as a tree; children come by name, nodes without a label last."""
+Leaves = dict[str, tuple[Node, list[Pod], tuple[str, ...], Unit]]
+
+
+def tree(snapshot: Snapshot, levels: Sequence[str], kept: Leaves | None = None) -> Unit:
+    """Return the cluster as a tree; children come by name, nodes without a label last.
+
+    `kept` are the nodes of the last tree, brought up to date: those with the same pods are not counted again.
+    """
     pods: dict[str, list[Pod]] = {}
     for pod in snapshot.bound:
         pods.setdefault(pod.spec.node_name, []).append(pod)
     asked = _resources(snapshot)
-    leaves = {
-        node.metadata.name: _leaf(node, pods.get(node.metadata.name, []), asked)
-        for node in snapshot.nodes
-    }
+    before, leaves = kept or {}, {}
+    now: Leaves = {}
+    for node in snapshot.nodes:
+        name = node.metadata.name
+        own = pods.get(name, [])
+        known = before.get(name)
+        # Objects are not changed but replaced.
+        if known is None or known[0] is not node or known[1] != own or known[2] != asked:
+            known = (node, own, asked, _leaf(node, own, asked))
+        now[name] = known
+        leaves[name] = known[3]
+    if kept is not None:
+        kept.clear()
+        kept.update(now)
     return _unit("cluster", "", list(snapshot.nodes), levels, leaves)
 
 

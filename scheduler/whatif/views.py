@@ -22,35 +22,51 @@ from scheduler.objects.pod import Pod
 from scheduler.state.resources import pod_requests
 from scheduler.state.store import object_key
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.tree import Unit, group_name, levels_of, tree, ways
+from scheduler.whatif.tree import Leaves, Unit, Way, group_name, levels_of, tree, ways
 
 Sections = dict[str, dict[str, Any]]
 
 
 def sections(world: Snapshot, now: float, notices: Sequence[str] = ()) -> Sections:
     """Return what the page shows of a snapshot that was taken at `now`."""
-    units = dict(_units(tree(world, levels_of(world.nodes)), ""))
-    zone_of = {
-        record["name"]: key.split("/")[0] for key, record in units.items() if _is_node(record)
-    }
-    return {
-        "about": {"about": {"at": now, "notices": list(notices)}},
-        "units": units,
-        "pods": {pod.key: _pod(pod) for pod in (*world.bound, *world.unbound)},
-        "ways": {
-            f"{way.topology} {way.level} {way.origin} {way.destination}": {
-                "topology": way.topology,
-                "level": way.level,
-                "origin": way.origin,
-                "destination": way.destination,
-                "cost": way.cost,
-                "capacity": way.capacity,
-                "allocated": way.allocated,
-            }
-            for way in ways(world)
-        },
-        "applications": dict(_applications(world, zone_of)),
-    }
+    return DrawnView().sections(world, now, notices)
+
+
+class DrawnView:
+    """Draws one picture after the other, and keeps what is the same: of 100,000 pods few are new.
+
+    With nothing kept a picture of them takes 0.6 s, and a daemon that spends little of its time on pictures
+    would show one in half a minute.
+    """
+
+    def __init__(self) -> None:
+        self._leaves: Leaves = {}
+        self._pods: dict[str, tuple[Pod, dict[str, Any]]] = {}
+
+    def sections(self, world: Snapshot, now: float, notices: Sequence[str] = ()) -> Sections:
+        """Return what the page shows of a snapshot that was taken at `now`; records are not changed later."""
+        whole = tree(world, levels_of(world.nodes), self._leaves)
+        units = dict(_units(whole, ""))
+        zone_of = {
+            record["name"]: key.split("/")[0] for key, record in units.items() if _is_node(record)
+        }
+        return {
+            "about": {"about": {"at": now, "notices": list(notices)}},
+            "units": units,
+            "pods": self._pods_of(world),
+            "ways": dict(map(_way, ways(world))),
+            "applications": dict(_applications(world, zone_of)),
+        }
+
+    def _pods_of(self, world: Snapshot) -> dict[str, dict[str, Any]]:
+        before, kept = self._pods, {}
+        for pod in (*world.bound, *world.unbound):
+            known = before.get(pod.metadata.uid)
+            if known is None or known[0] is not pod:
+                known = (pod, _pod(pod))
+            kept[pod.metadata.uid] = known
+        self._pods = kept
+        return {pod.key: record for pod, record in kept.values()}
 
 
 def merged(world: Snapshot, wanted: Snapshot) -> Snapshot:
@@ -98,6 +114,21 @@ def _units(unit: Unit, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
         # Neither label values nor names of nodes hold a slash; "~" is in no label value either.
         name = child.name or "~"
         yield from _units(child, f"{key}/{name}" if key else name)
+
+
+def _way(way: Way) -> tuple[str, dict[str, Any]]:
+    return (
+        f"{way.topology} {way.level} {way.origin} {way.destination}",
+        {
+            "topology": way.topology,
+            "level": way.level,
+            "origin": way.origin,
+            "destination": way.destination,
+            "cost": way.cost,
+            "capacity": way.capacity,
+            "allocated": way.allocated,
+        },
+    )
 
 
 def _is_node(record: dict[str, Any]) -> bool:

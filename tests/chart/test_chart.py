@@ -57,7 +57,7 @@ REFUSED = (
     "grafanaDashboard.enabled=yes please", "grafanaDashboard.folder=x",
     "crds.instal=true", "agents.load.enable=true", "agents.netperf.enabled=true",
     "agents.bandwidth.assume=fast",
-    "rbac.secrets[0].name=x", "rbac.groups.namespace=a", "rbac.numa.enabled=maybe", "extraArgs=--v", "replicas=3",
+    "page.readers[0].kind=Everybody", "page.reader=x", "rbac.secrets[0].name=x", "rbac.groups.namespace=a", "rbac.numa.enabled=maybe", "extraArgs=--v", "replicas=3",
 )  # fmt: skip
 
 
@@ -126,6 +126,33 @@ def test_rights_follow_the_profile():
             assert "secrets" not in rule["resources"]
         roles = {one["roleRef"]["name"] for one in documents if one["kind"].endswith("RoleBinding")}
         assert not any(role.startswith("system:") for role in roles)
+
+
+def test_the_page_is_opened_by_a_role_that_nobody_has_unasked():
+    """Its readers are subjects of one binding; the scheduler's account is none of them."""
+    (role,) = [one for one in render() if one["metadata"]["name"].endswith("-page")]
+    assert ("ClusterRole", [{"nonResourceURLs": ["/ui/*"], "verbs": ["get", "post"]}]) == (
+        role["kind"],
+        role["rules"],
+    )
+    named = render(
+        "page.readers[0].kind=Group",
+        "page.readers[0].name=ops",
+        "page.readers[1].kind=ServiceAccount",
+        "page.readers[1].name=viewer",
+    )
+    (binding,) = [
+        one for one in named if one["kind"] == "ClusterRoleBinding" and "page" in str(one)
+    ]
+    api = "rbac.authorization.k8s.io"
+    assert role["metadata"]["name"] == binding["roleRef"]["name"]
+    assert {"apiGroup": api, "kind": "Group", "name": "ops"} == binding["subjects"][0]
+    assert ("ServiceAccount", "viewer") == tuple(
+        binding["subjects"][1][field] for field in ("kind", "name")
+    )
+    assert binding["subjects"][1]["namespace"]
+    off = render("page.enabled=false", "page.readers[0].kind=Group", "page.readers[0].name=ops")
+    assert not [one for one in off if one["metadata"]["name"].endswith("-page")]
 
 
 def writes_groups(rule: Json) -> bool:
@@ -205,7 +232,9 @@ def test_the_command_line_knows_the_words_of_the_agents(agent: str):
 
 
 def rules(documents: list[Json]) -> list[Json]:
-    return [rule for one in documents if one["kind"] == "ClusterRole" for rule in one["rules"]]
+    """Return the rules about objects; of the page's role there are none."""
+    roles = (one for one in documents if one["kind"] == "ClusterRole")
+    return [rule for one in roles for rule in one["rules"] if "resources" in rule]
 
 
 def test_definitions_are_kept_and_are_those_of_crds():

@@ -105,7 +105,7 @@ async def test_what_the_daemon_decided(world: World, tmp_path: Path):
         assert f'no decision about pod "{world.ns}/none" is kept' in err
         code, _, err = await world.run("explain", "p", "--daemon", url, "--token", "wrong")
         assert 1 == code
-        assert "Unauthorized; --token takes one that may get /debug/decisions/*" in err
+        assert "Unauthorized; --token takes one that may get /debug/*" in err
 
 
 async def test_the_leader_is_found_and_reached_by_port_forward(world: World, tmp_path: Path):

@@ -151,7 +151,7 @@ async def test_names_are_never_markup(tmp_path):
 
     work, _ = shown(objects(), changed=worse)
 
-    async def planned():
+    async def planned(_at):
         return {"groups": [msgspec.to_builtins(GROUP)], "queueOrder": [], "pods": []}
 
     page = Page(work.feed, work.answers._replace(plan=planned))

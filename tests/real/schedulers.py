@@ -160,13 +160,8 @@ class Trellis:
 
     def _flags(self, folder: Path, port: int, config: dict[str, Any]) -> list[str]:
         config.setdefault("profiles", [{"schedulerName": self.scheduler_name}])
-        own = {
-            "apiVersion": "trellis.dev/v1alpha1",
-            "kind": "TrellisConfiguration",
-            "page": {"enabled": False},
-        }
         file = folder / "config.yaml"
-        file.write_text(yaml.safe_dump_all([config, own]))
+        file.write_text(yaml.safe_dump(config))
         return [
             f"--config={file}",
             "--bind-address=127.0.0.1",

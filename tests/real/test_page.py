@@ -1,17 +1,22 @@
 """What a user sees on the page is what the API server lets the user list: RBAC on a real one."""
 
+import ssl
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import msgspec
 import pytest
+import yaml
 
 from scheduler.cli.asking import options, setups
 from scheduler.cli.live import Access
 from scheduler.cli.ui import live_page
 from scheduler.engine.attempt.choose import Ties
-from scheduler.testing import pod
+from scheduler.testing import node, pod
+from tests.apiserver.patience import until
 from tests.apiserver.realcluster import RealCluster
+from tests.real.schedulers import Running, Trellis
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/page-a"
 
@@ -76,3 +81,126 @@ async def test_a_user_of_one_namespace_sees_nothing_of_another(own_real_cluster:
     assert "pods of namespace page-a only: you may not list the others" in own
     assert "secret-of-page-a" in everything
     assert "secret-of-page-b" in everything
+
+
+CLUSTER_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def grant_page(cluster: RealCluster) -> None:
+    """Let `nobody` open the daemon's page, which alone shows nothing."""
+    rule = {"nonResourceURLs": ["/ui/*"], "verbs": ["get", "post"]}
+    role = {"metadata": {"name": "opens-page"}, "rules": [rule]}
+    assert cluster.request("POST", f"{CLUSTER_RBAC}/clusterroles", role)[0] == 201
+    api = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": {"name": "opens-page"},
+        "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": "opens-page"},
+        "subjects": [{"apiGroup": api, "kind": "User", "name": "nobody"}],
+    }
+    assert cluster.request("POST", f"{CLUSTER_RBAC}/clusterrolebindings", binding)[0] == 201
+
+
+def furnish_nodes(cluster: RealCluster) -> None:
+    """One node with room for one of the two pods, one without."""
+    for name, cpu in (("node-of-one", "1500m"), ("secret-node", "500m")):
+        raw = node(name, cpu=cpu)
+        raw["status"]["capacity"] = raw["status"]["allocatable"]
+        raw["metadata"].pop("uid", None)
+        assert cluster.request("POST", "/api/v1/nodes", raw)[0] == 201
+
+
+class Visitor:
+    """Somebody with a token at the daemon's page."""
+
+    def __init__(self, session: aiohttp.ClientSession, daemon: Running, kubeconfig: Path) -> None:
+        user = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]
+        self.session = session
+        self.url = f"{daemon.url}/ui/"
+        self.headers = {"Authorization": f"Bearer {user['token']}"}
+
+    async def get(self, path: str, **options: Any) -> tuple[int, str]:
+        """Return status and text."""
+        async with self.session.get(self.url + path, headers=self.headers, **options) as answer:
+            return answer.status, await answer.text()
+
+    async def everything(self, other: str) -> str:
+        """Return all that the page answers; `other` is a pod to ask for."""
+        async with self.session.get(self.url + "api/events", headers=self.headers) as answer:
+            assert answer.status == 200, await answer.text()
+            assert b"event: view\n" == await answer.content.readline()
+            texts = [(await answer.content.readuntil(b"\n")).decode()]
+        status, moments = await self.get("api/moments")
+        assert status == 200, moments
+        latest = max((one["until"] for one in msgspec.json.decode(moments)["moments"]), default=1)
+        for path in (
+            "api/plan",
+            "api/explain?pod=page-a/secret-of-page-a",
+            f"api/explain?pod={other}",
+            f"api/world?at={latest}",
+            f"api/plan?at={latest}",
+        ):
+            status, text = await self.get(path)
+            assert status in (200, 422), (path, text)
+            texts.append(text.replace(other, ""))
+        async with self.session.post(
+            self.url + "api/whatif", headers=self.headers, data=b"{}"
+        ) as answer:
+            assert answer.status == 200, await answer.text()
+            texts.append(await answer.text())
+        return "\n".join([*texts, moments])
+
+
+@pytest.mark.allow_blocking("a test furnishes its cluster")
+async def test_the_daemons_page_shows_what_its_user_may_list(own_real_cluster: RealCluster):
+    """Nothing to strangers, one namespace to who may list that, all to an administrator; also of the past."""
+    cluster = own_real_cluster
+    furnish(cluster)
+    furnish_nodes(cluster)
+    with Trellis(scheduler_name="default-scheduler").start(cluster) as daemon:
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=_trusting_anybody())
+        ) as session:
+            nobody = Visitor(session, daemon, cluster.nobody_kubeconfig)
+            admin = Visitor(session, daemon, cluster.kubeconfig)
+            await until(lambda: _decided(admin), "both pods to be tried")
+
+            status, text = await nobody.get("")
+            assert (200, True) == (status, "<title>Trellis" in text)
+            assert 403 == (await nobody.get("api/plan"))[0]
+            async with session.get(nobody.url + "api/plan") as answer:
+                assert answer.status == 403, "anonymous"
+            grant_page(cluster)
+            await until(lambda: _is_let_in(nobody), "the refusal to be forgotten")
+
+            own = await nobody.everything("page-b/secret-of-page-b")
+            everything = await admin.everything("page-b/secret-of-page-b")
+            foreign = {"Sec-Fetch-Site": "cross-site", **admin.headers}
+            async with session.get(admin.url + "api/plan", headers=foreign) as answer:
+                assert answer.status == 403, "another site asks"
+
+    assert "secret-of-page-a" in own
+    assert "secret-of-page-b" not in own
+    assert "secret-node" not in own
+    assert "pods of namespace page-a only: you may not list the others" in own
+    assert "without nodes: you may not list them" in own
+    assert "secret-of-page-a" in everything
+    assert "secret-of-page-b" in everything
+    assert "secret-node" in everything
+
+
+async def _decided(admin: Visitor) -> bool:
+    try:
+        status, text = await admin.get("api/moments")
+    except aiohttp.ClientError:
+        return False
+    return status == 200 and len({one["pod"] for one in msgspec.json.decode(text)["moments"]}) == 2
+
+
+async def _is_let_in(somebody: Visitor) -> bool:
+    return (await somebody.get("api/plan"))[0] == 200
+
+
+def _trusting_anybody() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context

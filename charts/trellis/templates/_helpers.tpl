@@ -125,6 +125,8 @@ operators:
     enabled: {{ not (empty $network) }}
   nodeMetric:
     enabled: {{ .Values.agents.load.enabled }}
+page:
+  enabled: {{ .Values.page.enabled }}
 {{- end -}}
 {{- end }}
 

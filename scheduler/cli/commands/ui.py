@@ -9,6 +9,7 @@ import typer
 from scheduler.cli.flags import (
     ConfigFlag,
     ContextFlag,
+    DecisionLogFlag,
     KubeconfigFlag,
     NowFlag,
     SnapshotFlag,
@@ -28,6 +29,7 @@ PortFlag = Annotated[
 
 def ui(
     snapshot: SnapshotFlag = None,
+    decision_log: DecisionLogFlag = "",
     config: ConfigFlag = "",
     now: NowFlag = "",
     namespace: NamespaceFlag = "",
@@ -36,10 +38,18 @@ def ui(
     request_timeout: TimeoutFlag = "30s",
     port: PortFlag = 0,
 ) -> int:
-    """Serve the page of a cluster, or of a snapshot, to this machine's browser."""
+    """Serve the page of a cluster, a snapshot or a decision log to this machine's browser."""
     from scheduler.cli.live import seconds
     from scheduler.cli.ui import ui as answer
 
     return answer(
-        snapshot, config, now, namespace, kubeconfig, context, seconds(request_timeout), port
+        snapshot,
+        decision_log,
+        config,
+        now,
+        namespace,
+        kubeconfig,
+        context,
+        seconds(request_timeout),
+        port,
     )

@@ -1,11 +1,12 @@
 // Which view is shown: the part of the address behind `#/` names it.
 import { duration, el } from "./dom.js";
-import { follow, known, link, listen } from "./feed.js";
+import { enter, follow, known, link, listen, travel } from "./feed.js";
 import { cluster } from "./cluster.js";
 import { groups } from "./groups.js";
 import { network } from "./network.js";
 import { pod } from "./pod.js";
 import { queue } from "./queue.js";
+import { time } from "./time.js";
 import { whatif } from "./whatif.js";
 
 /** A view: what to show, what to do when something has changed, and what it is about. @typedef {{element: HTMLElement, update: () => void}} View */
@@ -17,6 +18,7 @@ const VIEWS = {
   queue: { title: "Queue", make: queue },
   pod: { title: "Pod", make: pod },
   whatif: { title: "What if", make: whatif },
+  time: { title: "Time", make: time },
 };
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
@@ -44,11 +46,34 @@ function tell() {
   const age = about ? Date.now() / 1000 - about.at : 0;
   state.className = link.problem ? "broken" : "";
   const text = link.problem || (!about ? "Reading the cluster…" : age > 3600 ? `As of ${new Date(about.at * 1000).toLocaleString()}` : age > 60 ? `Seen ${duration(age)} ago` : "Live");
-  if (state.textContent !== text) state.textContent = text;
+  if (link.at !== null) {
+    const moment = `As it was at ${new Date(link.at * 1000).toLocaleString()}`;
+    if (!state.textContent?.startsWith(moment)) state.replaceChildren(moment, " ", el("button", { onclick: () => travel(null) }, "Back to now"));
+  } else if (state.textContent !== text) state.textContent = text;
+  if (link.needsToken !== asksForToken) askForToken();
+}
+
+let asksForToken = false;
+
+/** Who one is says a token; the daemon has the API server look at it. */
+function askForToken() {
+  asksForToken = link.needsToken;
+  if (!asksForToken) return open(true);
+  const token = /** @type {HTMLInputElement} */ (el("input", { id: "token", type: "password", autocomplete: "off", required: true }));
+  const namespace = /** @type {HTMLInputElement} */ (el("input", { id: "namespace", autocomplete: "off" }));
+  const form = el("form", { class: "card token", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); enter(token.value, namespace.value); } },
+    el("h1", {}, "Who are you?"),
+    el("p", {}, "The page shows what you may list. ", el("code", {}, "kubectl create token NAME"), " makes a token; it stays in this tab."),
+    el("p", { class: "error", role: "alert" }, link.problem),
+    el("p", {}, el("label", { for: "token" }, "Token"), token),
+    el("p", {}, el("label", { for: "namespace" }, "Namespace, if you may not list all"), namespace),
+    el("button", { class: "main" }, "Open"));
+  main.replaceChildren(form);
+  token.focus();
 }
 
 addEventListener("hashchange", () => open());
-follow(() => { shown.update(); tell(); });
+follow(() => { if (!asksForToken) shown.update(); tell(); });
 setInterval(tell, 5000);
 open(true);
 tell();

@@ -6,8 +6,8 @@ import { layout } from "./treemap.js";
 const FULL = 0.9;
 let resource = "cpu";
 
-/** @param {string} rest @returns {{element: HTMLElement, update: () => void}} */
-export function cluster(rest) {
+/** @param {string} rest @param {boolean} isWhole whether it is a view of its own @returns {{element: HTMLElement, update: () => void}} */
+export function cluster(rest, isWhole = true) {
   let at = rest || "/";
   /** @type {{key: string, unit: any, x: number, y: number, w: number, h: number, leaf: boolean}[]} */ let blocks = [];
   /** @type {Map<string, string[]>} */ let children = new Map();
@@ -19,7 +19,7 @@ export function cluster(rest) {
   const notices = el("div");
   const list = /** @type {Rows<string>} */ (new Rows("Parts", 58, "unit", row));
   const element = el("div", { class: "view" },
-    el("div", { class: "head" }, el("h1", {}, "Cluster"), crumbs, el("span", { class: "grow" }),
+    el("div", { class: "head" }, el(isWhole ? "h1" : "h2", {}, "Cluster"), crumbs, el("span", { class: "grow" }),
       el("label", {}, "Show", choose),
       el("span", { class: "legend" }, "0 %", el("span", { class: "ramp" }), "100 % requested", el("span", { class: "fullmark" }), "over 90 %")),
     notices, facts,

@@ -68,6 +68,12 @@ export class Rows {
     this.draw();
   }
 
+  /** Scroll as far as it takes to have a row in sight. @param {number} index */
+  reveal(index) {
+    const top = index * this.height, room = this.element.clientHeight - this.height;
+    if (top < this.element.scrollTop || top > this.element.scrollTop + room) this.element.scrollTop = top - room / 2;
+  }
+
   draw() {
     const first = Math.max(0, Math.floor(this.element.scrollTop / this.height) - 4);
     const last = Math.min(this.items.length, first + Math.ceil(this.element.clientHeight / this.height) + 8);

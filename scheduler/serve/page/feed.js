@@ -1,12 +1,16 @@
 // What the page knows: the document of the server, kept up to date by patches, and questions to it.
 
-const key = takeKey();
+let key = takeKey();
 const listeners = new Set();
 let scheduled = false;
 
-/** @type {Record<string, Map<string, any>>} */
+/** What is shown: the present, or the moment that `link.at` names. @type {Record<string, Map<string, any>>} */
 export const known = { about: new Map(), units: new Map(), pods: new Map(), ways: new Map(), applications: new Map() };
-export const link = { live: false, problem: "", version: 0 };
+/** The document as it comes in, whatever is shown. @type {Record<string, Map<string, any>>} */
+const present = { ...known };
+/** @type {{live: boolean, problem: string, version: number, at: number | null, needsToken: boolean}} */
+export const link = { live: false, problem: "", version: 0, at: null, needsToken: false };
+let woken = () => {};
 
 /** The key comes in the fragment, which no request carries, and does not stay in the address. */
 function takeKey() {
@@ -34,15 +38,42 @@ function changed() {
   });
 }
 
-/** @param {string} path @param {any} [body] @returns {Promise<any>} */
+/** Show the page to whoever this token belongs to, in a namespace where not everything may be listed. @param {string} token @param {string} namespace */
+export function enter(token, namespace) {
+  key = token.trim();
+  sessionStorage.setItem("key", key);
+  sessionStorage.setItem("namespace", namespace.trim());
+  link.needsToken = false;
+  woken();
+}
+
+/** @param {string} path */
+function address(path) {
+  const namespace = sessionStorage.getItem("namespace") ?? "";
+  return namespace ? `${path}${path.includes("?") ? "&" : "?"}namespace=${encodeURIComponent(namespace)}` : path;
+}
+
+/** @returns {Record<string, string>} */
+const headers = () => (key ? { Authorization: `Bearer ${key}` } : {});
+
+/** Ask about the moment that is shown. @param {string} path @param {any} [body] @returns {Promise<any>} */
 export async function ask(path, body) {
-  const response = await fetch(path, {
-    headers: { Authorization: `Bearer ${key}` },
+  const moment = link.at === null || /[?&]at=/.test(path) ? path : `${path}${path.includes("?") ? "&" : "?"}at=${link.at}`;
+  const response = await fetch(address(moment), {
+    headers: headers(),
     ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) }),
   });
   const answer = await response.json();
   if (!response.ok) throw new Error(answer.message);
   return answer;
+}
+
+/** Show a moment of the past, or the present again. @param {number | null} at */
+export async function travel(at) {
+  const document = at === null ? null : await ask(`api/world?at=${at}`);
+  link.at = at;
+  for (const section of Object.keys(known)) known[section] = document ? new Map(Object.entries(document[section] ?? {})) : present[section];
+  changed();
 }
 
 export async function listen() {
@@ -55,12 +86,14 @@ export async function listen() {
     }
     link.live = false;
     changed();
-    await new Promise((done) => setTimeout(done, wait));
+    await new Promise((done) => { woken = () => { wait = 500; done(undefined); }; if (!link.needsToken) setTimeout(done, wait); });
   }
 }
 
 async function read() {
-  const response = await fetch("api/events", { headers: { Authorization: `Bearer ${key}` } });
+  const response = await fetch(address("api/events"), { headers: headers() });
+  // Of the daemon's page; at the one of `trellis ui` no token helps, but the address that it printed.
+  link.needsToken = (response.status === 401 || response.status === 403) && location.pathname.endsWith("/ui/");
   if (!response.ok || !response.body) throw new Error((await response.json()).message);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   /** @type {string[]} */ let parts = [];
@@ -82,12 +115,16 @@ function take(event) {
   const line = event.indexOf("\n");
   const document = JSON.parse(event.slice(line + 7));
   if (event.slice(7, line) === "view") {
-    for (const section of Object.keys(known)) known[section] = new Map(Object.entries(document[section] ?? {}));
+    for (const section of Object.keys(known)) {
+      present[section] = new Map(Object.entries(document[section] ?? {}));
+      if (link.at === null) known[section] = present[section];
+    }
   } else {
     for (const [section, change] of Object.entries(document)) {
-      known[section] ??= new Map();
-      for (const gone of change.drop) known[section].delete(gone);
-      for (const [name, record] of Object.entries(change.set)) known[section].set(name, record);
+      const records = present[section];
+      if (!records) continue;
+      for (const gone of change.drop) records.delete(gone);
+      for (const [name, record] of Object.entries(change.set)) records.set(name, record);
     }
   }
   link.live = true;

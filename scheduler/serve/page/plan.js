@@ -6,12 +6,13 @@ const AGAIN_MS = 5000;
 /** @param {() => void} done */
 export function planning(done) {
   const plan = { answer: /** @type {any} */ (null), problem: "", refresh };
-  let version = -1, isAsking = false, last = 0;
+  let version = -1, isAsking = false, last = 0, at = link.at;
   async function refresh() {
-    if (!link.live || isAsking || version === link.version || performance.now() - last < (last ? AGAIN_MS : 0)) return;
+    const isElsewhen = at !== link.at;
+    if (!link.live || isAsking || (!isElsewhen && (version === link.version || performance.now() - last < (last ? AGAIN_MS : 0)))) return;
     if (!known.units.size) return;
     isAsking = true;
-    version = link.version;
+    [version, at] = [link.version, link.at];
     try {
       plan.answer = await ask("api/plan");
       plan.problem = "";

@@ -11,7 +11,7 @@ export function pod(rest) {
   const body = el("div", { class: "view" });
   const element = el("div", { class: "view" },
     el("div", { class: "head" }, el("h1", {}, rest ? name(rest) : "Pod"), el("span", { class: "grow" }), el("label", { for: "search" }, "Another pod"), search), found, body);
-  let asked = false;
+  /** @type {number | null | undefined} the moment of the answer */ let asked;
 
   function find() {
     const keys = [];
@@ -25,8 +25,8 @@ export function pod(rest) {
 
   async function update() {
     if (!rest) return search.value ? undefined : find();
-    if (asked || !link.live) return;
-    asked = true;
+    if (asked === link.at || !link.live) return;
+    asked = link.at;
     body.replaceChildren(el("p", { class: "empty" }, "Asking every plugin about every node…"));
     try {
       const answer = await ask(`api/explain?pod=${encodeURIComponent(rest)}`);

@@ -103,7 +103,7 @@ def test_defaults_are_what_runs_without_a_file(capsys):
 
     assert "trellis" == profile["schedulerName"]
     assert [{"name": "PrioritySort"}] == profile["plugins"]["queueSort"]["enabled"]
-    assert 10260 == document["trellisconfig"]["page"]["port"]
+    assert document["trellisconfig"]["page"]["enabled"]
     assert out_of(["config", "defaults"], capsys) == out_of(["config", "print"], capsys)
 
 

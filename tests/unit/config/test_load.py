@@ -244,8 +244,7 @@ def test_all_profiles_sort_alike():
             f"{HEAD}leaderElection: {{retryPeriod: 9s}}",
             "s.yaml:3:1: renewDeadline must be greater than retryPeriod*JitterFactor",
         ),
-        (f"{OURS}page: {{port: 70000}}", "s.yaml:3:14: page.port: expected `int` <= 65535"),
-        (f"{OURS}page: {{bindAddress: x}}", 'page.bindAddress: Invalid value: "x"'),
+        (f"{OURS}page: {{enabled: 1}}", "s.yaml:3:17: page.enabled: expected true or false, got 1"),
         (
             f"{OURS}operators: {{nodeMetric: {{provider: prom}}}}",
             'operators.nodeMetric.provider: Invalid value: "prom": none of metricProviders',
@@ -268,10 +267,13 @@ def test_documents_that_cannot_be_used(text, error):
 
 def test_our_document_stands_beside_kube_schedulers_in_any_order():
     """Either may be absent."""
-    for text in (f"{HEAD}---\n{OURS}page: {{port: 1}}\n", f"{OURS}page: {{port: 1}}\n---\n{HEAD}"):
-        assert 1 == loaded(text).trellis.page.port
-    assert 1 == loaded(f"{OURS}page: {{port: 1}}").trellis.page.port
-    assert 10260 == loaded(HEAD).trellis.page.port
+    for text in (
+        f"{HEAD}---\n{OURS}solver: {{workers: 9}}\n",
+        f"{OURS}solver: {{workers: 9}}\n---\n{HEAD}",
+    ):
+        assert 9 == loaded(text).trellis.solver.workers
+    assert 9 == loaded(f"{OURS}solver: {{workers: 9}}").trellis.solver.workers
+    assert 1 == loaded(HEAD).trellis.solver.workers
 
 
 def test_old_names_are_read_as_todays():

@@ -58,11 +58,3 @@ def test_what_is_cut_is_told():
         f"f.yaml:11:1: {NAME} asks for solverWorkers: 9; solver allows 8",
     ] == told(found)
     assert [] == told(loaded("{}", "solver: {timeLimitSeconds: 0.5, workers: 8}"))
-
-
-def test_a_page_that_is_not_there():
-    """Whoever enables it is told so; nobody else is."""
-    text = "the daemon of this version serves no web page at page.bindAddress and page.port: `trellis ui` does"
-
-    assert [f"f.yaml:11:8: {text}"] == told(loaded("{}", "page: {enabled: true}"))
-    assert [] == told(loaded("{}", "page: {port: 9000}"))

@@ -147,6 +147,6 @@ def test_memory_is_bounded(monkeypatch):
     assert ["p2", "p3"] == kept
     assert 0 < house.trail._whole_bytes <= 2 * size
 
-    monkeypatch.setattr(decisions, "KEPT", 3)
+    monkeypatch.setattr(house.trail, "_most", 3)
     house.place(pod("p4"))
     assert house.trail.last("default", "p0", 9) is None

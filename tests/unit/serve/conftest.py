@@ -143,6 +143,8 @@ def house(authority: Authority) -> House:
         ),
         pod_resources=lambda: iter(PODS),
         set_verbosity=verbosity.append,
+        history=lambda namespace, name: {"pod": f"{namespace}/{name}", "attempts": []},
+        attempts=lambda limit: {"limit": limit},
     )
     files = authority.serving("serving")
     return House(clock, meters, HealthChecks(), reviewer, sources, authority, files, verbosity)

@@ -9,26 +9,35 @@ import pytest
 
 from scheduler.base.errors import InputError
 from scheduler.serve.feed import Feed
-from scheduler.serve.ui import LARGEST_MANIFEST_BYTES, MOST_READERS, Answers, Page
+from scheduler.serve.pageroutes import LARGEST_MANIFEST_BYTES, MOST_READERS, Answers
+from scheduler.serve.ui import Page
 
 
-async def _plan():
+async def _plan(_at):
     return {"groups": []}
 
 
-async def _explain(pod):
+async def _explain(pod, _at):
     raise InputError("no such pod", where=pod)
 
 
-async def _change(change):
+async def _change(change, _at):
     return {"given": change.manifests}
+
+
+async def _moments():
+    return {"moments": []}
+
+
+async def _world(at):
+    return {"about": {"about": {"at": at}}}
 
 
 @pytest.fixture
 async def page():
     """A page with an address of its own: the address, its key, the feed."""
     feed = Feed({"pods": {"a/b": {}}})
-    served = Page(feed, Answers(_plan, _explain, _change))
+    served = Page(feed, Answers(_plan, _explain, _change, _moments, _world))
     address, _, key = (await served.start()).partition("#key=")
     yield address, key, feed
     await served.stop()

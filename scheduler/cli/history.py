@@ -1,0 +1,71 @@
+"""`trellis history POD`: every attempt at a pod that is known, oldest first, with what came of it.
+
+From the running daemon, which keeps the last ones at all pods, or from a decision log, which has them all.
+Exit codes: 0 there are some, 1 none is known.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import msgspec
+
+from scheduler.base.errors import InputError
+from scheduler.cli.asking import be_quick, show_record, show_tables, tell
+from scheduler.cli.flags import Output
+from scheduler.cli.live import Access
+from scheduler.cli.logged import LogView
+from scheduler.cli.past import NAMESPACE, Daemon, told
+from scheduler.whatif.attempts import History, PastAttempt
+from scheduler.whatif.attempts import history as found_in
+from scheduler.whatif.report import Table
+
+_history = msgspec.json.Decoder(History)
+
+
+def history(pod: str, decision_log: str, access: Access, daemon: Daemon, output: Output) -> int:
+    """Tell how the attempts at a pod ended."""
+    given, _, name = pod.rpartition("/")
+    access = access._replace(namespace=given or access.namespace)
+    if decision_log:
+        if daemon != Daemon():
+            raise InputError("--decision-log asks a file; it goes without a daemon")
+        be_quick()
+        past = LogView(decision_log)
+        tell(f"notice: {notice}" for notice in past.notices)
+        found = found_in(past.attempts(), access.namespace or "default", name)
+    else:
+        answer = told(daemon, access, f"/debug/history/{NAMESPACE}/{quote(name, safe='')}")
+        try:
+            found = _history.decode(answer)
+        except msgspec.MsgspecError as error:
+            text = f"not what a daemon of this version answers: {error}"
+            raise InputError(text) from error
+    _show(found, output)
+    return 0 if found.attempts else 1
+
+
+def _show(found: History, output: Output) -> None:
+    if output in (Output.JSON, Output.YAML):
+        show_record(found, output)
+        return
+    if not found.attempts:
+        since = f" since {found.kept_since}" if found.kept_since else ""
+        tell([f"no attempt at {found.namespace}/{found.name} is known{since}"])
+        return
+    if output is Output.NAME:
+        print(*(one.node or "" for one in found.attempts), sep="\n")
+        return
+    titles = ["attempt", "at", "node", "nodes that fitted", "why"]
+    show_tables([Table(titles, [_row(one) for one in found.attempts])])
+
+
+def _row(one: PastAttempt) -> list[str]:
+    first = one.attempts - one.times + 1
+    numbers = str(first) if one.times == 1 else f"{first}-{one.attempts}"
+    when = one.since if one.times == 1 or one.since == one.at else f"{one.since} to {one.at}"
+    why = one.message
+    if one.nominated_node:
+        gone = ", ".join(f"{pod.namespace}/{pod.name}" for pod in one.victims)
+        why += f" (nominated to {one.nominated_node}" + (f" in place of {gone})" if gone else ")")
+    return [numbers, when, one.node or "", f"{one.feasible_nodes} of {one.all_nodes}", why]

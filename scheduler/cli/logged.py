@@ -1,0 +1,87 @@
+"""A decision log read for its past: the attempts with their reasons, and the cluster at any moment.
+
+Used by `trellis history` and `trellis ui --decision-log`. The log is run again, so that reasons come from
+the engine itself; where this version decides otherwise it ends, and a notice says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from scheduler.base.clock import ManualClock
+from scheduler.base.errors import InputError
+from scheduler.cli.installed import registry
+from scheduler.config import Loaded, default_config, load
+from scheduler.daemon.decisions import DecisionTrail
+from scheduler.engine.decisionlog import Header, Step
+from scheduler.engine.engine import Engine
+from scheduler.engine.settings import engine_settings
+from scheduler.whatif.attempts import Attempt
+from scheduler.whatif.logged import LoggedWorld
+from scheduler.whatif.replay import replay
+from scheduler.whatif.snapshot import Snapshot
+
+MOST_BYTES = 512 << 20
+MOST_ATTEMPTS = 1_000_000
+
+
+def configuration(header: Header) -> Loaded:
+    """Return the configuration that a log was made with."""
+    known = registry()
+    if not header.config:
+        return default_config(known)
+    return load(header.config, file="(logged)", registry=known)
+
+
+def engine_of(header: Header) -> Engine:
+    """Return an engine made like that of a log."""
+    loaded = configuration(header)
+    return Engine(loaded.profiles, registry(), settings=engine_settings(loaded, seed=header.seed))
+
+
+class LogView:
+    """What a log tells; `notices` are what to say beside it."""
+
+    def __init__(self, file: str) -> None:
+        self._clock = ManualClock(0.0)
+        self._trail: DecisionTrail | None = None
+        self._worlds = LoggedWorld()
+        self.header = Header("")
+        self.notices: tuple[str, ...] = ()
+        try:
+            if Path(file).stat().st_size > MOST_BYTES:
+                text = f"larger than {MOST_BYTES >> 20} MiB: cut off its end"
+                raise InputError(text, where=file)
+            with Path(file).open("rb") as lines:
+                result = replay(lines, self._engine, where=file, each=self._take)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", where=file) from error
+        if result.difference is not None:
+            line = result.difference.line
+            self.notices = (
+                f"from line {line} on this version decides otherwise: the rest is left out",
+            )
+        elif not result.is_complete:
+            self.notices = ("the last line is cut off and was left out",)
+
+    def attempts(self) -> Sequence[Attempt]:
+        """Return all attempts."""
+        return () if self._trail is None else self._trail.attempts
+
+    def world(self, at: float | None = None) -> Snapshot:
+        """Return the cluster at `at`, or at the end."""
+        return self._worlds.world(at)
+
+    def _engine(self, header: Header) -> Engine:
+        self.header = header
+        engine = engine_of(header)
+        self._trail = DecisionTrail(engine, self._clock, most=MOST_ATTEMPTS)
+        # Nobody wants to read here what the daemon has logged then.
+        engine.observation.on_end = lambda _queued, _result, _text: None
+        engine.observation.on_fault = lambda _plugin, _point, _error: None
+        return engine
+
+    def _take(self, step: Step) -> None:
+        self._clock.set(step.now)
+        self._worlds.take(step)

@@ -1,0 +1,43 @@
+"""What the process beside the daemon does for its page: one question about one cluster.
+
+Named by `trellis run` as the jobs of a `scheduler.workers` pool, which starts it when somebody asks.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from scheduler.base.errors import InputError, TrellisError
+from scheduler.cli.installed import registry
+from scheduler.config import default_config, load
+from scheduler.whatif.questions import Responder
+from scheduler.whatif.setups import Setups
+from scheduler.whatif.stage import Setup
+from scheduler.whatif.wire import unpacked
+
+
+def run_page(payload: bytes) -> tuple[bytes, bytes]:
+    """Answer a question as `whatif.wire` packs it; InputError with what is wrong with it."""
+    question, world, options, config = unpacked(payload)
+    try:
+        answer = _answering(config).answer(question, world, options)
+    except TrellisError as error:
+        raise InputError(str(error)) from error
+    return msgspec.json.encode(answer), b""
+
+
+@lru_cache(maxsize=1)
+def _answering(config: str) -> Responder:
+    known = registry()
+    loaded = load(config, file="(in use)", registry=known) if config else default_config(known)
+    return Responder(Setups(known, Setup(loaded, known)))
+
+
+def warm() -> None:
+    """Find the plugins of this installation."""
+    registry()
+
+
+KINDS = {"page": run_page}

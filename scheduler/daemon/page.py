@@ -1,0 +1,280 @@
+"""The daemon's page: what each of its users may see, drawn anew while somebody looks.
+
+The cluster is taken from the engine's memory between two turns; everything else is done beside the loop: a
+thread draws, and a process of its own plans and explains, since that takes as long as scheduling does. Users
+with the same rights share one `_View`. DrawnView takes no more than `SHARE` of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from scheduler.base.clock import Clock, thread_s
+from scheduler.base.errors import InputError, MissingError
+from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.rights import Rights, may_see_pod, rights, within
+from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.engine import Engine
+from scheduler.engine.queue.pod import Where
+from scheduler.objects.kinds import BY_KIND, POD
+from scheduler.objects.pod import Pod
+from scheduler.serve.access import Access, User
+from scheduler.serve.feed import Feed
+from scheduler.serve.pageroutes import Answers, Change, PageView
+from scheduler.whatif.attempts import Attempt, moments, undone
+from scheduler.whatif.questions import Question
+from scheduler.whatif.snapshot import Snapshot
+from scheduler.whatif.stage import Options
+from scheduler.whatif.views import DrawnView
+from scheduler.whatif.wire import packed
+from scheduler.workers import Pool
+
+AGAIN_S = 2.0
+SHARE = 0.02
+RIGHTS_S = 30.0
+IDLE_S = 120.0
+ANSWER_S = 60.0
+MOST_VIEWS = 16
+
+_log = structlog.get_logger()
+
+
+class PageSettings(NamedTuple):
+    """How questions are answered: the module of the helper process, and the configuration in use as text."""
+
+    jobs: str
+    config: str = ""
+
+
+class DaemonPage:
+    """Gives each user a view; `run` keeps them up to date, `close` ends what answers them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        trail: DecisionTrail,
+        access: Access,
+        clock: Clock,
+        asking: PageSettings,
+    ) -> None:
+        self._engine = engine
+        self._trail = trail
+        self._access = access
+        self._clock = clock
+        self._asking = asking
+        self._pool: Pool | None = None
+        self._asked_at = 0.0
+        self._rights: dict[tuple[object, str], tuple[float, Rights]] = {}
+        self._views: dict[Rights, _View] = {}
+
+    async def show(self, user: User, namespace: str) -> PageView:
+        """Return what a user may see; `namespace` is where to look when not everything may be listed."""
+        seen = await self._rights_of(user, namespace)
+        view = self._views.get(seen)
+        if view is None:
+            self._make_room()
+            view = self._views[seen] = _View(seen, self)
+            await view.draw()
+
+        async def expires() -> None:
+            while True:
+                await asyncio.sleep(RIGHTS_S)
+                if await self._rights_of(user, namespace) != seen:
+                    return
+
+        view.used_at = self._clock.now()
+        return PageView(view.feed, view.answers, expires)
+
+    async def run(self) -> None:
+        """Draw what somebody looks at, and forget what nobody does, until cancelled."""
+        took_s = 0.0
+        while True:
+            await asyncio.sleep(max(AGAIN_S, took_s / SHARE))
+            took_s = 0.0
+            for seen, view in list(self._views.items()):
+                if view.feed.readers:
+                    view.used_at = self._clock.now()
+                    try:
+                        took_s += await view.draw()
+                    except Exception as error:  # noqa: BLE001 - a picture is no reason to end
+                        _log.error("the page cannot be drawn", exc_info=error)
+                elif self._clock.now() - view.used_at > IDLE_S:
+                    del self._views[seen]
+            if self._pool is not None and self._clock.now() - self._asked_at > IDLE_S:
+                await self.close()
+
+    async def close(self) -> None:
+        """End the process that answers."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    async def ask(self, question: Question, world: Snapshot) -> bytes:
+        """Have a question about a world answered; InputError with the reason when it is not."""
+        if self._pool is None:
+            self._pool = Pool(self._asking.jobs)
+            await self._pool.start()
+        self._asked_at = self._clock.now()
+        wanted = Options(now=world.taken_at, ties=Ties.UID)
+        lines = packed(question, world, wanted, self._asking.config)
+        payload = await asyncio.to_thread(b"".join, lines)
+        outcome = await self._pool.run("page", payload, ANSWER_S)
+        self._asked_at = self._clock.now()
+        if outcome.code == "invalid":
+            raise InputError(outcome.message.removeprefix("page: "))
+        if not outcome.ok:
+            _log.warning("no answer for the page", why=outcome.code, message=outcome.message)
+            raise MissingError(f"no answer ({outcome.code})", where=question.what)
+        return outcome.body
+
+    def taken(self, seen: Rights) -> Snapshot:
+        """Return what may be seen of the cluster as it is in memory."""
+        engine = self._engine
+        placed = engine.cluster.pods
+        waiting = [
+            queued.pod
+            for queued in engine.queues
+            if queued.where is not Where.GONE and placed.get(queued.uid) is None
+        ]
+        bound = tuple(
+            one.pod if one.pod.spec.node_name else _on(one.pod, one.node) for one in placed
+        )
+        world = Snapshot(
+            nodes=tuple(node for node in engine.cluster.table.nodes if node is not None),
+            objects=tuple(
+                (kind, obj)
+                for kind in engine.cluster.store.sizes()
+                for obj in engine.cluster.store.of(kind).values()
+            ),
+            bound=bound,
+            unbound=tuple(sorted(waiting, key=_age)),
+            taken_at=self._clock.now(),
+        )
+        return within(world, seen)
+
+    def attempts(self, seen: Rights) -> list[Attempt]:
+        """Return the attempts at pods that may be seen, without victims that may not."""
+        found = []
+        for one in self._trail.attempts:
+            if not may_see_pod(seen, one.namespace):
+                continue
+            shown = tuple(gone for gone in one.victims if may_see_pod(seen, gone.namespace))
+            found.append(one if len(shown) == len(one.victims) else replace(one, victims=shown))
+        return found
+
+    async def _rights_of(self, user: User, namespace: str) -> Rights:
+        key = (msgspec.json.encode(user), namespace)
+        now = self._clock.now()
+        known = self._rights.get(key)
+        if known is None or now >= known[0]:
+
+            async def may(attributes: Mapping[str, str]) -> bool:
+                return await self._access.may(user, resourceAttributes=attributes)
+
+            found = await rights(may, self._held(), namespace)
+            self._rights = {one: kept for one, kept in self._rights.items() if now < kept[0]}
+            known = self._rights[key] = (now + RIGHTS_S, found)
+        return known[1]
+
+    def _held(self) -> dict[str, Iterable[str]]:
+        """Return the kinds of which there are objects, each with the namespaces where they are."""
+        cluster = self._engine.cluster
+        held: dict[str, Iterable[str]] = {
+            kind: {obj.metadata.namespace for obj in cluster.store.of(kind).values()}
+            for kind in cluster.store.sizes()
+            if BY_KIND[kind].namespaced
+        }
+        pods = Counter(one.pod.metadata.namespace for one in cluster.pods)
+        pods.update(queued.pod.metadata.namespace for queued in self._engine.queues)
+        return (
+            held
+            | {kind: () for kind in cluster.store.sizes() if kind not in held}
+            | {POD.kind: pods}
+        )
+
+    def _make_room(self) -> None:
+        """Forget the view that was not used for longest, and that nobody looks at, past `MOST_VIEWS`."""
+        idle = [(view.used_at, seen) for seen, view in self._views.items() if not view.feed.readers]
+        if len(self._views) < MOST_VIEWS:
+            return
+        if not idle:
+            raise MissingError("too many users look at it; try again later", where="the page")
+        del self._views[min(idle, key=lambda one: one[0])[1]]
+
+
+class _View:
+    """What users of the same rights see."""
+
+    def __init__(self, seen: Rights, page: DaemonPage) -> None:
+        self.feed = Feed()
+        self.used_at = 0.0
+        self._seen = seen
+        self._page = page
+        self._drawing = DrawnView()
+        self._world = Snapshot()
+        self._plan: tuple[Snapshot, bytes] | None = None
+        self._planning = asyncio.Lock()
+
+    @property
+    def answers(self) -> Answers:
+        """Return what the page may ask."""
+        return Answers(self._planned, self._explain, self._change, self._moments, self._back)
+
+    async def draw(self) -> float:
+        """Take the cluster and publish it; return the seconds of the processor that it took."""
+        world = self._page.taken(self._seen)
+
+        def drawn() -> tuple[dict[str, dict[str, object]], float]:
+            began = thread_s()
+            return self._drawing.sections(world, world.taken_at, world.notices), thread_s() - began
+
+        shown, took_s = await asyncio.to_thread(drawn)
+        self._world = world
+        self.feed.publish(shown)
+        return took_s
+
+    async def _planned(self, at: float | None) -> object:
+        world = self._at(at)
+        if at is not None:
+            return await self._page.ask(Question("plan"), world)
+        async with self._planning:  # whoever asks meanwhile gets the same answer
+            if self._plan is None or self._plan[0] is not world:
+                self._plan = (world, await self._page.ask(Question("plan"), world))
+            return self._plan[1]
+
+    async def _explain(self, pod: str, at: float | None) -> object:
+        return await self._page.ask(Question("explain", pod=pod), self._at(at))
+
+    async def _change(self, change: Change, at: float | None) -> object:
+        question = Question("change", manifests=change.manifests, config=change.config)
+        return await self._page.ask(question, self._at(at))
+
+    async def _moments(self) -> object:
+        return moments(self._page.attempts(self._seen))
+
+    async def _back(self, at: float) -> object:
+        world = self._at(at)
+        return await asyncio.to_thread(self._drawing.sections, world, at, world.notices)
+
+    def _at(self, at: float | None) -> Snapshot:
+        if at is None:
+            return self._world
+        attempts = self._page.attempts(self._seen)
+        if not attempts or at < min(one.since for one in attempts):
+            raise InputError("no decisions are kept of that time", where="at")
+        return undone(self._world, attempts, at)
+
+
+def _on(pod: Pod, node: str) -> Pod:
+    return replace(pod, spec=replace(pod.spec, node_name=node))
+
+
+def _age(pod: Pod) -> str:
+    return pod.metadata.creation_timestamp or "~"

@@ -1,0 +1,112 @@
+"""`Rights`: which of the daemon's objects a user of the page may see, as the API server says.
+
+One SubjectAccessReview per kind says whether the user may list it everywhere; where not, one per namespace
+that holds such objects, up to `MOST_REVIEWS`, says the rest. `within` leaves of a cluster what may be seen:
+whatever is shown is worked out from that, so that nothing else can show through sums, plans or texts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.objects.kinds import BY_KIND, NODE, POD, WATCHED, Kind
+from scheduler.whatif.snapshot import Snapshot
+
+MOST_REVIEWS = 500
+AT_A_TIME = 8
+
+# Says whether the user may do what a SubjectAccessReview of these resource attributes asks.
+May = Callable[[Mapping[str, str]], Awaitable[bool]]
+
+
+class Rights(msgspec.Struct, frozen=True):
+    """`everywhere` are kinds, `namespaces` those of the other kinds where the user may list them."""
+
+    everywhere: frozenset[str] = frozenset()
+    namespaces: tuple[tuple[str, frozenset[str]], ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+async def rights(may: May, held: Mapping[str, Iterable[str]], namespace: str = "") -> Rights:
+    """Ask for the rights of a user to the kinds `held`, each with the namespaces where objects are.
+
+    A `namespace` is the only one asked for where a kind may not be listed everywhere.
+    """
+    limit = asyncio.Semaphore(AT_A_TIME)
+
+    async def ask(kind: Kind, where: str) -> bool:
+        asked = {"verb": "list", "group": kind.group, "resource": kind.plural}
+        async with limit:
+            return await may({**asked, "namespace": where} if where else asked)
+
+    kinds = {name: BY_KIND[name] for name in (NODE.kind, POD.kind, *held) if name in _LISTED}
+    said = await asyncio.gather(*(ask(kind, "") for kind in kinds.values()))
+    everywhere = {name for name, allowed in zip(kinds, said, strict=True) if allowed}
+    pairs = [
+        (name, where)
+        for name, kind in kinds.items()
+        if kind.namespaced and name not in everywhere
+        for where in ([namespace] if namespace else sorted(set(held.get(name, ()))))
+    ]
+    left_out = len(pairs) - MOST_REVIEWS
+    pairs = pairs[:MOST_REVIEWS]
+    said = await asyncio.gather(*(ask(kinds[name], where) for name, where in pairs))
+    found: dict[str, set[str]] = {}
+    for (name, where), allowed in zip(pairs, said, strict=True):
+        if allowed:
+            found.setdefault(name, set()).add(where)
+    return Rights(
+        frozenset(everywhere),
+        tuple((name, frozenset(where)) for name, where in sorted(found.items())),
+        tuple(_notices(kinds, everywhere, found, left_out)),
+    )
+
+
+def within(world: Snapshot, seen: Rights) -> Snapshot:
+    """Return what of a cluster may be seen."""
+    own = dict(seen.namespaces)
+
+    def is_seen(kind: str, obj: Any) -> bool:
+        # What no API server serves are figures of nodes.
+        name = kind if kind in _LISTED else NODE.kind
+        return name in seen.everywhere or obj.metadata.namespace in own.get(name, ())
+
+    return replace(
+        world,
+        nodes=world.nodes if NODE.kind in seen.everywhere else (),
+        objects=tuple(pair for pair in world.objects if is_seen(*pair)),
+        bound=tuple(pod for pod in world.bound if is_seen(POD.kind, pod)),
+        unbound=tuple(pod for pod in world.unbound if is_seen(POD.kind, pod)),
+        notices=(*world.notices, *seen.notices),
+    )
+
+
+def may_see_pod(seen: Rights, namespace: str) -> bool:
+    """Say whether pods of a namespace may be seen."""
+    return POD.kind in seen.everywhere or namespace in dict(seen.namespaces).get(POD.kind, ())
+
+
+def _notices(
+    kinds: Mapping[str, Kind],
+    everywhere: set[str],
+    found: Mapping[str, set[str]],
+    left_out: int,
+) -> Iterable[str]:
+    for name, kind in kinds.items():
+        if name in everywhere:
+            continue
+        if some := sorted(found.get(name, ())):
+            of = f"namespace {some[0]}" if len(some) == 1 else f"{len(some)} namespaces"
+            yield f"{kind.plural} of {of} only: you may not list the others"
+        else:
+            yield f"without {kind.plural}: you may not list them"
+    if left_out > 0:
+        yield f"{MOST_REVIEWS} rights were asked for, {left_out} were not: name a namespace"
+
+
+_LISTED = frozenset(kind.kind for kind in WATCHED)

@@ -1,0 +1,71 @@
+"""Attempts in order, the moments between them, and a cluster with the later ones undone."""
+
+from scheduler.objects.plain import read_node, read_pod
+from scheduler.testing import node, pod
+from scheduler.whatif.attempts import Attempt, history, moments, undone
+from scheduler.whatif.snapshot import Snapshot
+
+
+def attempt(name: str, at: float, node: str = "", message: str = "") -> Attempt:
+    """Return an attempt at a pod of `default`."""
+    return Attempt(
+        "default", name, f"uid-{name}", "trellis", at, at, 1, 1, node, message, None, (), 1, 2, {}
+    )
+
+
+def placed(name: str, node: str = "", created: str = "2026-01-01T00:00:00Z"):
+    """Return a pod with the uid that `attempt` speaks of."""
+    raw = pod(name, node_name=node)
+    raw["metadata"] |= {"uid": f"uid-{name}", "creationTimestamp": created}
+    return read_pod(raw)
+
+
+def test_a_history_is_of_one_pod_in_order():
+    """With when anything has been kept since, so that an empty one says something."""
+    kept = [attempt("a", 10.0, message="no"), attempt("b", 11.0, "n"), attempt("a", 12.5, "n")]
+    found = history(kept, "default", "a")
+
+    assert [(None, "no"), ("n", "")] == [(one.node, one.message) for one in found.attempts]
+    assert "1970-01-01T00:00:10Z" == found.kept_since
+    assert () == history(kept, "other", "a").attempts
+    assert history([], "default", "a").kept_since is None
+
+
+def test_moments_come_by_time():
+    """Whatever order they are kept in."""
+    told = moments([attempt("b", 11.0), attempt("a", 10.0, "n")])["moments"]
+
+    assert [("default/a", "n", 10.0), ("default/b", None, 11.0)] == [
+        (one["pod"], one["node"], one["at"]) for one in told
+    ]
+
+
+def test_later_placements_are_undone():
+    """At each moment just those are there that were made by then; who came later is not there yet."""
+    start = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+    late = placed("c", "n", "2026-01-01T00:01:00Z")
+    world = Snapshot(
+        nodes=(read_node(node("n")),),
+        bound=(placed("old", "n"), placed("a", "n"), placed("b", "n"), late),
+        unbound=(placed("w", created="2026-01-01T00:02:00Z"),),
+    )
+    kept = [
+        attempt("a", start + 10, "n"),
+        attempt("b", start + 20, "n"),
+        attempt("c", start + 70, "n"),
+    ]
+
+    def there(at: float) -> tuple[list[str], list[str]]:
+        then = undone(world, kept, start + at)
+        assert start + at == then.taken_at
+        assert all(not one.spec.node_name for one in then.unbound)
+        return (
+            [one.metadata.name for one in then.bound],
+            [one.metadata.name for one in then.unbound],
+        )
+
+    assert (["old"], ["a", "b"]) == there(5)
+    assert (["old", "a"], ["b"]) == there(10)
+    assert (["old", "a", "b"], []) == there(30)
+    assert (["old", "a", "b"], ["c"]) == there(65)
+    assert (["old", "a", "b", "c"], ["w"]) == there(300)
