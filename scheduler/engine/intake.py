@@ -189,7 +189,14 @@ class Intake:
         self._queues.update(self._own_change(queued.pod, pod), now)
 
     def _nominate_anew(self, old: Pod, pod: Pod, now: float) -> None:
-        """Follow a nomination that somebody else changed; ours is in memory already."""
+        """Follow a nomination that somebody else changed; ours is in memory already.
+
+        A pod that is leaving will not come: its room is for others from now on.
+        """
+        if pod.is_terminating:
+            if self._nominations.drop(pod.metadata.uid):
+                self.announce(room_freed(pod), now)
+            return
         before, after = old.status.nominated_node_name, pod.status.nominated_node_name
         if before != after:
             known = self._nominations.node_of(pod.metadata.uid)

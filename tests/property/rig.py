@@ -243,6 +243,11 @@ class Rig:
 
     def settle(self) -> None:
         """Let everything go well from now on until nothing moves, then check what must hold."""
+        self.calm()
+        self.check_rest()
+
+    def calm(self) -> None:
+        """Let everything go well from now on until nothing moves."""
         if not self.engine.is_leading:
             self.lead(active=True)
         while self.strays:
@@ -270,7 +275,6 @@ class Rig:
             self.now = max(self.now, ends)
         else:
             raise AssertionError("the engine does not come to rest")
-        self.check_rest()
 
     def _end_terminating(self) -> None:
         """Let the kubelets finish with the bound pods that are to go."""

@@ -36,7 +36,7 @@ class Step(StrEnum):
 class GroupBinding(msgspec.Struct, eq=False):
     """The members of a group between decision and bind; `left` still have to take the step.
 
-    It is held from the time they are carried out until all of them may go.
+    `failed` are those that came back without a node. It is held from the time they are carried out until all of them may go.
     """
 
     key: str
@@ -50,6 +50,7 @@ class GroupBinding(msgspec.Struct, eq=False):
     is_held: bool = True
     is_broken: bool = False
     hold_s: float = PERMIT_TIMEOUT_S
+    failed: list[str] = msgspec.field(default_factory=list)
 
     def turn_to(self, step: Step, uids: Sequence[str], now: float) -> None:
         """Begin another step with these members."""
@@ -108,6 +109,8 @@ class GroupBindings:
         if flight is None:
             return None
         flight.uids.discard(uid)
+        if not is_bound:
+            flight.failed.append(uid)
         if not is_bound and not flight.is_broken:
             flight.is_broken = True
             stay = sorted(flight.uids) if flight.is_held else flight.left

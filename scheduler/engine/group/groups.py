@@ -66,6 +66,7 @@ class Groups:
         self._runs: dict[str, GroupRun] = {}
         self._line: deque[GroupRun] = deque()  # groups that wait until the one before is decided
         self._is_new = True  # whether this process has just begun to decide
+        self._late: dict[str, set[str]] = {}  # members that waited for others on their way
         self._first: set[str] = set()  # groups before which nobody is decided
         self._refused: deque[tuple[str, QueuedPod, Decision]] = deque()
         self._counts = steps.observation.groups
@@ -107,7 +108,8 @@ class Groups:
         if not self._planners:
             return
         self._hear_gates()
-        self._writing.look_after(self._bindings, now)
+        # What the gate says of members rests on who stands and on how the group is described.
+        self._opened.update(self._writing.look_after(self._bindings, now))
         if not (self._opened or self._held_back or self._bindings):
             return
         while self._opened:
@@ -209,9 +211,10 @@ class Groups:
             if other is not None:
                 members.append(other)
         if len(members) < len(wanted):
-            # Others of them are on their way already, or held: they come back by themselves.
+            # Others of them are on their way already, or held: these are tried again when those have come.
             for member in members:
                 self._queues.rejected(member, (planner.name,), now)
+            self._late.setdefault(key, set()).update(member.uid for member in members)
             return True
         place = {uid: number for number, uid in enumerate(wanted)}
         members.sort(key=lambda member: place[member.uid])
@@ -258,6 +261,9 @@ class Groups:
         flight = self._bindings.landed(uid, now, is_bound=is_bound)
         if flight is not None:
             self._opened.add(key)  # those who came too late for it may be let in one by one
+            # Nothing in the cluster has to change for those who were called back, or came too late for it.
+            again = (*flight.failed, *sorted(self._late.pop(key, ())))
+            self._queues.retry(again, "GroupBindingEnded", now)
             stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
             self._counts.ended(flight.attempt, "error" if flight.is_broken else "scheduled", now)
             self._writing.tell(flight.planner, key, stage, now)
@@ -299,6 +305,8 @@ class Groups:
 
     def _carry(self, run: GroupRun, outcome: Outcome, now: float) -> None:
         self._counts.decided(run.attempt)
+        if isinstance(outcome, Status):
+            self._late.pop(run.key, None)  # they wait for the same as those who are refused
         if not isinstance(outcome, GroupPlan) or outcome.victims:
             self._counts.ended(run.attempt, "unschedulable", now)
         if isinstance(outcome, Status):

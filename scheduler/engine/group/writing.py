@@ -66,16 +66,22 @@ class Writing:
         """Return when `look_after` will next have something to write, or None."""
         return min(self._unwritten.values(), default=None)
 
-    def look_after(self, busy: Container[str], now: float) -> None:
-        """Compare what is written about groups with what has changed, except those in `busy`."""
+    def look_after(self, busy: Container[str], now: float) -> list[str]:
+        """Compare what is written about groups with what has changed, except those in `busy`.
+
+        Return the groups that changed.
+        """
+        changed = []
         for planner in self._planners:
             for key in sorted(planner.group_changed()):
                 self._known[key] = planner
                 self._unwritten[key] = now
+                changed.append(key)
         if not self._unwritten:
-            return
+            return changed
         due = [key for key, when in self._unwritten.items() if when <= now]
         for key in due:
             del self._unwritten[key]
             if key not in busy:
                 self.tell(self._known[key], key, Stage.CHANGED, now)
+        return changed

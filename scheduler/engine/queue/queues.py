@@ -214,6 +214,13 @@ class Queues:
             ):
                 self._enter(queued, "ForceActivate", now)
 
+    def retry(self, uids: Iterable[str], event: str, now: float) -> None:
+        """Let rejected pods be tried again after their back-off, whatever happens meanwhile."""
+        for uid in uids:
+            queued = self._pods.get(uid)
+            if queued is not None and queued.where is Where.UNSCHEDULABLE:
+                self._requeue(queued, event, now)
+
     def flush(self, now: float) -> None:
         """Activate whose back-off is over, and now and then whoever waited for too long."""
         for where, heap in self._waiting.items():

@@ -52,6 +52,8 @@ from scheduler.state.shapes import host_ports
 
 ROUNDS = 8
 RELEASE_AGAIN_S = 60.0
+# Where members go and who leaves for them, why that is not known, or None when nothing helps.
+Offer = tuple[dict[str, str], tuple[Placed, ...]] | Status | None
 
 
 class Decider:
@@ -289,7 +291,7 @@ class Decider:
                 return False
         return all(pod.spec.preemption_policy != "Never" for pod in room.members)
 
-    def _evicting(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | None]:
+    def _evicting(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
         """Return the plan with the fewest victims, None when evicting does not help."""
         room, nodes, wanted = task.room, task.room.nodes, task.needed
         lower = self._lower(task)
@@ -305,8 +307,8 @@ class Decider:
             if not site.instance.leaves:
                 return None
             offer = yield from self._offer(self._with_rules(site, task), task, lower, blocked)
-            if offer is None:
-                return None
+            if offer is None or isinstance(offer, Status):
+                return offer
             where, victims = offer
             misfit = room.would_hold(where, victims)
             if misfit is None:
@@ -322,7 +324,7 @@ class Decider:
         task: Task,
         lower: eviction.Candidates,
         blocked: Collection[str],
-    ) -> Generator[SolverCall, CallResult, tuple[dict[str, str], tuple[Placed, ...]] | None]:
+    ) -> Generator[SolverCall, CallResult, Offer]:
         """Ask the solver where the members go and who leaves for them; None when nothing helps.
 
         On the nodes in `blocked` a member needs everybody gone who can be.
@@ -340,7 +342,9 @@ class Decider:
         limits = self._limits(self._args.preemption_time_limit_seconds)
         answer = yield SolverCall(Evict(lineup.problem, limits), 2 * limits.total_s)
         solution = solution_of(answer)
-        found = None if solution is None else solution.victims
+        if solution is None:
+            return unanswered(task.name)
+        found = solution.victims
         if found is None or found.outcome != "placed":
             return None
         victims = lineup.victims(found.evicted)
@@ -367,7 +371,9 @@ class Decider:
         plan = yield from self._mixer.placed(task, limits, is_unchanged)
         return plan
 
-    def _evicting_mixed(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | None]:
+    def _evicting_mixed(
+        self, task: Task
+    ) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
         """Return the plan with the fewest victims for members that differ, None without one."""
         lower = self._lower(task)
         if not lower:
@@ -376,8 +382,8 @@ class Decider:
         limits = self._limits(self._args.preemption_time_limit_seconds)
         forbid = self._args.pdb == "Forbid"
         found = yield from self._mixer.victims(task, lower, budgets, limits, forbid=forbid)
-        if found is None:
-            return None
+        if found is None or isinstance(found, Status):
+            return found
         victims, where = found
         here = all(self._is_placed(victim) for victim in victims)
         if not here or task.room.would_hold(where, victims) is not None:

@@ -45,6 +45,7 @@ class Record(msgspec.Struct):
     """What is remembered of a group between its attempts, for telling; no decision depends on it.
 
     `is_partial`: the last solve placed members beside others that stood already, so what it proved is
+    so what it proved is
     not about the group as a whole.
     """
 

@@ -82,7 +82,7 @@ class MixedPlanner:
         limits: Limits,
         *,
         forbid: bool,
-    ) -> Generator[SolverCall, CallResult, Victims | None]:
+    ) -> Generator[SolverCall, CallResult, Victims | Status | None]:
         """Return who has to go for the members that are needed, and where those go then."""
         found = mixing.site(
             task.spec, task.tree, task.room.nodes, task.kinds, task.standing,
@@ -102,7 +102,9 @@ class MixedPlanner:
         problem = MixedPreemption(found.group, tuple(candidates), allowed, forbid)
         answer = yield SolverCall(EvictMixed(problem, limits), 2 * limits.total_s)
         mixed = self._mixed(answer)
-        if mixed is None or mixed.outcome != "placed" or not mixed.evicted:
+        if mixed is None:
+            return unanswered(task.name)
+        if mixed.outcome != "placed" or not mixed.evicted:
             return None
         chosen = eviction.chosen(problem.candidates, pods, mixed.evicted)
         return chosen, mixing.assign(found, task.kinds, mixed.counts)

@@ -33,7 +33,7 @@ from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.deciding import Decider
 from scheduler.plugins.groups.describing import TOPOLOGY_KIND, Descriptions
 from scheduler.plugins.groups.group import LARGEST_GROUP
-from scheduler.plugins.groups.life import FAILED, Record
+from scheduler.plugins.groups.life import Record
 from scheduler.plugins.groups.members import GroupMembers, group_of
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.statuswriter import GroupStatusWriter
@@ -136,14 +136,19 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if claims:
             return unresolvable(f"several groups claim the pod: {claims}")
         members = self.handle.group_members(key, pod)
-        known = self._answers.get(key)
+        known, record = self._answers.get(key), self._records.get(key)
         # All members are asked about at once, mostly: what holds for one holds for the next.
-        if known is None or known.members is not members or known.version != self._members.version:
+        is_known = known is not None and known.members is members
+        if (
+            known is None
+            or not is_known
+            or known.version != self._members.version
+            or (
+                record is not None and record.victims  # whether they have left is in no version
+            )
+        ):
             wanted = self.group_wanted(key, members)
-            known = _Answer(members, self._members.version, wanted)
-            record = self._records.get(key)
-            if record is None or not record.victims:
-                self._answers[key] = known
+            known = self._answers[key] = _Answer(members, self._members.version, wanted)
         if isinstance(known.wanted, Status):
             return known.wanted
         if pod.metadata.uid in known.uids:
@@ -159,12 +164,13 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return True
         if change.kind == CLAIM and not _is_freed(change):
             return False
-        record = self._records.get(key)
-        return (
-            change.kind == TOPOLOGY_KIND
-            or (record is not None and record.status == FAILED)
-            or (record is not None and bool(record.awaited))
-        )
+        if change.kind == TOPOLOGY_KIND:
+            return True
+        record, known = self._records.get(key), self._answers.get(key)
+        if record is not None and record.awaited:
+            return True
+        # Whom the gate let through waits for room; whom it holds waits for others of the group.
+        return known is not None and pod.metadata.uid in known.uids
 
     def group_of(self, pod: Pod) -> str:
         """Return the key of the pod's group, or an empty text."""

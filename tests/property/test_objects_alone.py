@@ -1,0 +1,221 @@
+"""What is decided follows from objects alone: at rest, a process that starts anew has nothing to decide.
+
+Worlds of plain pods, pods that evict, and groups of all three kinds go through the misfortunes of
+`tests.property.moves`: lost answers, refused binds, lost leases, restarts. When nothing moves any more, a
+new process gets the same objects. It must bind nobody, evict nobody and let nobody go: whatever it would
+do, the one before knew something that no object says, or slept through what would have helped.
+"""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.config import default_config
+from scheduler.engine.engine import Engine
+from scheduler.framework.registry import Registry
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap
+from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
+from scheduler.objects.pod import Pod
+from scheduler.objects.podgroup import (
+    BasicPolicy,
+    GangPolicy,
+    PodGroup,
+    PodGroupSpec,
+    SchedulingGroup,
+    SchedulingPolicy,
+    WorkloadGroup,
+    WorkloadGroupSpec,
+)
+from scheduler.plugins.intree import IN_TREE
+from tests.property import moves
+from tests.property.making import make_node, make_pod, with_spec
+from tests.property.moves import NODES, Move, Pick
+from tests.property.rig import Rig
+
+REGISTRY = Registry(IN_TREE)
+PROFILES = default_config(REGISTRY).profiles
+GROUPS = ("ga", "gb", "gc")
+RULES = (
+    "{}",
+    '{"rack": {"type": "pack"}}',
+    '{"rack": {"type": "pack", "hard": true}}',
+    '{"node": {"type": "spread", "hard": true}}',
+)
+RACK = "topology.trellis.dev/rack"
+
+
+def build() -> Engine:
+    """Return an engine as `trellis run` makes it without a file."""
+    return Engine(PROFILES, REGISTRY)
+
+
+# Who describes a group, and how its members name it, by the first letters of the group's name.
+
+
+def describe(rig: Rig, name: str, pick: Pick) -> None:
+    """A group of some size appears, or is described anew with another size or other rules."""
+    uid, least, priority = f"{name}-object", 2 + pick(3), pick(3)
+    if name == "ga":
+        data = {"name": name, "size": str(least), "constraints": RULES[pick(len(RULES))]}
+        known = rig.api.objects["GroupConfigMap"].get(f"default/{name}")
+        data = {**(known.data if known is not None else {}), **data, "priority": str(priority)}
+        meta = ObjectMeta(name=name, namespace="default", uid=uid, labels={GROUP_KEY: ""})
+        rig.api.put("GroupConfigMap", ConfigMap(meta, data))
+    elif name == "gb":
+        _put(rig, "PodGroup", PodGroup(_meta(AnnotatedMeta, name, uid), PodGroupSpec(least)))
+    else:
+        policy = SchedulingPolicy(gang=GangPolicy(least))
+        if pick(5) == 0:
+            policy = SchedulingPolicy(basic=BasicPolicy())
+        spec = WorkloadGroupSpec(
+            policy, disruption_mode=("Pod", "PodGroup")[pick(2)], priority=priority
+        )
+        _put(rig, "PodGroup.v1alpha2", WorkloadGroup(_meta(ObjectMeta, name, uid), spec))
+
+
+def _meta(kind: Any, name: str, uid: str) -> Any:
+    return kind(name=name, namespace="default", uid=uid)
+
+
+def _put(rig: Rig, kind: str, obj: Any) -> None:
+    """Put an object with the status that the one before has: users write specs."""
+    known = rig.api.objects[kind].get(f"default/{obj.metadata.name}")
+    if known is not None:
+        obj = msgspec.structs.replace(obj, status=known.status)
+    rig.api.put(kind, obj)
+
+
+def membership(name: str) -> tuple[Mapping[str, str], SchedulingGroup | None]:
+    """Return the labels and the field by which a pod names a group."""
+    if name == "ga":
+        return {"sakkara.group.name": name}, None
+    if name == "gb":
+        return {"scheduling.x-k8s.io/pod-group": name}, None
+    return {}, SchedulingGroup(name)
+
+
+def any_pod(rig: Rig, pick: Pick) -> None:
+    """A group is described, a member of one appears, all that it lacks appear, or a plain pod does."""
+    name = GROUPS[pick(len(GROUPS))]
+    match pick(8):
+        case 0 | 1:
+            describe(rig, name, pick)
+        case 2 | 3:
+            member(rig, name, pick)
+        case 4 | 5:
+            for _ in range(4):
+                member(rig, name, pick)
+        case _:
+            free = f"p{pick(8)}"
+            if f"default/{free}" not in rig.api.pods:
+                uid = f"{free}-{rig.api._version}"
+                rig.api.put("Pod", make_pod(free, uid=uid, cpu=1 + pick(3), priority=pick(3)))
+
+
+def member(rig: Rig, group: str, pick: Pick) -> None:
+    """A member appears under the first name that is free, if one is; those of PodGroups may differ."""
+    labels, field = membership(group)
+    for number in range(6):
+        name = f"{group}-{number}"
+        if f"default/{name}" not in rig.api.pods:
+            cpu = 2 if group != "ga" and pick(6) == 5 else 1
+            uid = f"{name}-{rig.api._version}"
+            pod = make_pod(name, uid=uid, cpu=cpu, priority=pick(3), labels=labels)
+            rig.api.put("Pod", with_spec(pod, scheduling_group=field))
+            return
+
+
+def any_node(rig: Rig, pick: Pick) -> None:
+    """A node appears, or changes in size or schedulability; its rack stays."""
+    put_node(rig, pick(len(NODES)), 1 + pick(4), unschedulable=pick(8) == 0)
+
+
+def put_node(rig: Rig, number: int, cpu: int, *, unschedulable: bool = False) -> None:
+    """Put a node of one of two racks."""
+    labels = {RACK: f"r{number % 2}", "kubernetes.io/hostname": NODES[number]}
+    node = make_node(NODES[number], cpu=cpu, labels=labels, unschedulable=unschedulable)
+    rig.api.put("Node", node)
+
+
+def somebody(rig: Rig, pick: Pick) -> Pod | None:
+    """Return any pod of the cluster."""
+    known = sorted(rig.api.pods)
+    return rig.api.pods[known[pick(len(known))]] if known else None
+
+
+def goes(rig: Rig, pick: Pick) -> None:
+    """Any pod is deleted at once, asked to go, or ends."""
+    pod = somebody(rig, pick)
+    if pod is not None:
+        act = (rig.api.terminate, rig.api.finish, lambda key: rig.api.remove("Pod", key))[pick(3)]
+        act(pod.key)
+
+
+def ungrouped(rig: Rig, pick: Pick) -> None:
+    """The object of a group goes away; its members stay."""
+    name = GROUPS[pick(len(GROUPS))]
+    if pick(4) == 0:
+        kind = {"ga": "GroupConfigMap", "gb": "PodGroup", "gc": "PodGroup.v1alpha2"}[name]
+        rig.api.remove(kind, f"default/{name}")
+
+
+INSTEAD: Mapping[Move, Move] = {
+    moves.create_pod: any_pod,
+    moves.add_node: any_node,
+    moves.change_node: any_node,
+    moves.delete_pod: goes,
+    moves.terminate_pod: goes,
+    moves.finish_pod: goes,
+    moves.service: ungrouped,
+}
+WITHOUT = (moves.doorman, moves.change_pod, moves.bind_elsewhere)
+
+
+def play(seed: int) -> Rig:
+    """Let a world happen, and come to rest."""
+    rig = Rig(build)
+    random = Random(seed)
+    for number in range(3):
+        put_node(rig, number, 4)
+    for _ in range(60 + random.randrange(60)):
+        move = moves.WEIGHTED[random.randrange(len(moves.WEIGHTED))]
+        if move not in WITHOUT:
+            INSTEAD.get(move, move)(rig, random.randrange)
+    rig.calm()
+    return rig
+
+
+def placed(rig: Rig) -> dict[str, tuple[str, bool]]:
+    """Return where every pod of the cluster is, and whether it is leaving."""
+    return {
+        pod.metadata.uid: (pod.spec.node_name, pod.is_terminating) for pod in rig.api.pods.values()
+    }
+
+
+def nothing_left(seed: int) -> Rig:
+    """Play a world; a process that starts anew in it decides nothing."""
+    rig = play(seed)
+    assert [] == rig.api.overcommitted
+    before = placed(rig)
+    rig.restart()
+    rig.calm()
+    assert before == placed(rig)
+    return rig
+
+
+@pytest.mark.parametrize("first", range(0, 60, 15))
+def test_a_new_process_has_nothing_to_decide(first: int):
+    """At rest it binds nobody and takes nobody away."""
+    for seed in range(first, first + 15):
+        nothing_left(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(1000, 11000, 250))
+def test_a_new_process_has_nothing_to_decide_in_many_worlds(first: int):
+    """The same on ten thousand seeds."""
+    for seed in range(first, first + 250):
+        nothing_left(seed)
