@@ -1,7 +1,7 @@
-"""Take docs/images/page-*.png: the page as Chromium shows it, of the scenario of the groups.
+"""Take docs/images/page-*.png: the page as Chromium shows it, of the scenarios of groups and network.
 
 Run `python -m docs.generate.page_pictures` from the project's root, with Debian's chromium installed; it
-plays the scenario for real.
+plays the scenarios for real.
 """
 
 from __future__ import annotations
@@ -9,59 +9,149 @@ from __future__ import annotations
 import asyncio
 import io
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 from rich.console import Console
 
 from scheduler.base import logs
 from scheduler.cli.asking import options, setups
+from scheduler.cli.comparison import html, side
+from scheduler.cli.installed import registry
 from scheduler.cli.live import Access
 from scheduler.cli.scenario import play, read_scenario
 from scheduler.cli.scenario.show import Show
 from scheduler.cli.scenario.stage import stage
-from scheduler.cli.ui import live_page
+from scheduler.cli.ui import TrailView, live_page
+from scheduler.config import load
 from scheduler.engine.attempt.choose import Ties
+from scheduler.objects.pod import Pod
+from scheduler.testing import node, pod
+from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.simulate import simulate
+from scheduler.whatif.snapshot import read_snapshot
+from scheduler.whatif.stage import Options, Setup
 from tests.page.browser import Tab, browser
 
-SCENARIO = Path("docs/examples/groups/scenario.yaml")
 PICTURES = Path("docs/images")
-# Up to the group that fits nowhere, as in the picture of the demo.
-CHAPTERS = 4
-VIEWS = {
-    "cluster": "document.querySelector('.unit button')",
-    "groups": "document.querySelector('.group')",
-    "whatif": "document.querySelector('textarea')",
-}
+EXAMPLES = Path("docs/examples")
+
+
+class Shot(NamedTuple):
+    """A view, and what is true when it has come; `do` is done to it then, until `done`."""
+
+    view: str
+    there: str
+    do: str = ""
+    done: str = "true"
+
+
+# Of the groups, up to the one that fits nowhere, as in the picture of the demo.
+GROUPS = (
+    Shot("cluster", "document.querySelector('.unit button')"),
+    Shot("groups", "document.querySelector('.group')"),
+    Shot("whatif", "document.querySelector('textarea')"),
+)
+# Whose last chapter leaves somebody waiting.
+DEMO = (
+    Shot("queue", "document.querySelector('.wait .said')?.innerText.length > 9"),
+    Shot("pod", "document.querySelector('.score strong')"),
+    Shot(
+        "time",
+        "document.querySelectorAll('.moment').length > 4",
+        "(() => { const one = document.querySelector('#moment'); one.value = String(one.max - 12);"
+        " one.dispatchEvent(new Event('input')); })()",
+        "document.querySelector('#state').innerText.startsWith('As it was')",
+    ),
+)
+NETWORK = (
+    Shot("network", "document.querySelector('svg.graph .box') && document.querySelector('td')"),
+)
+REPORT = (Shot("moved", "document.querySelector('.change')"),)
+PACKED = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: trellis
+  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+"""
 
 
 async def take() -> None:
-    """Play the scenario and write the pictures of its end."""
+    """Play the scenarios and write the pictures of their ends, and of a report."""
     logs.configure(level="error")
-    told = read_scenario(SCENARIO)
-    told = replace(told, chapters=told.chapters[:CHAPTERS])
-    async with stage(SCENARIO.parent / told.shape, SCENARIO.parent) as set_up:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        async with browser(Path(folder)) as tab:
+            await _played(tab, EXAMPLES / "groups/scenario.yaml", 4, GROUPS)
+            await _played(tab, EXAMPLES / "demo/scenario.yaml", 9, DEMO)
+            await _played(tab, EXAMPLES / "network/scenario.yaml", 2, NETWORK)
+            report = Path(folder) / "report.html"
+            await asyncio.to_thread(_report, report)
+            await _pictures(tab, report.as_uri(), REPORT)
+
+
+async def _played(tab: Tab, scenario: Path, chapters: int, shots: tuple[Shot, ...]) -> None:
+    told = read_scenario(scenario)
+    told = replace(told, chapters=told.chapters[:chapters])
+    config = scenario.parent / told.config if told.config else None
+    async with stage(scenario.parent / told.shape, scenario.parent, config) as set_up:
         await play(told, set_up, Show(Console(file=io.StringIO(), width=110)), 0.0)
         wanted = options("", Ties.UID, None, details=False)
-        place = live_page(setups(""), wanted, Access(str(set_up.kubeconfig)))
-        # One that waits, if the scenario leaves any.
-        waiting = min(await set_up.pods(), key=lambda pod: (pod.spec.node_name, pod.key)).key
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            async with place as address, browser(Path(folder)) as tab:
-                await _pictures(tab, address, waiting)
+        known = setups(str(config) if config else "")
+        past = TrailView(set_up.trail)
+        place = live_page(known, wanted, Access(str(set_up.kubeconfig)), past=past)
+        # One that is placed: its scores fill the picture.
+        placed = min((one for one in await set_up.pods() if one.spec.node_name), key=_key).key
+        named = [
+            one._replace(view=f"pod/{placed.replace('/', '%2F')}") if one.view == "pod" else one
+            for one in shots
+        ]
+        async with place as address:
+            await _pictures(tab, address, named)
 
 
-async def _pictures(tab: Tab, address: str, waiting: str) -> None:
-    named = VIEWS | {
-        f"pod/{waiting.replace('/', '%2F')}": "document.querySelector('.score strong')"
-    }
+def _key(one: Pod) -> str:
+    return one.key
+
+
+async def _pictures(tab: Tab, address: str, shots: Iterable[Shot]) -> None:
     for width, dark, suffix in ((1200, False, ""), (1200, True, "-dark"), (390, False, "-narrow")):
         await tab.look(width=width, height=700, dark=dark)
         await tab.open(address)
-        for view, there in named.items():
-            await tab.run(f"location.hash = '#/{view}'")
-            await tab.until(there)
-            await tab.picture(PICTURES / f"page-{view.partition('/')[0]}{suffix}.png")
+        for shot in shots:
+            await tab.run(f"location.hash = '#/{shot.view}'")
+            await tab.until(shot.there)
+            if shot.do:
+                await tab.run(shot.do)
+            await tab.until(shot.done)
+            await tab.picture(PICTURES / f"page-{shot.view.partition('/')[0]}{suffix}.png")
+
+
+def _report(file: Path) -> None:
+    """Compare the default configuration with one that packs, for pods of forty on eight nodes."""
+    plain = [node(f"node-{at}", cpu="8", memory="32Gi") for at in range(8)]
+    plain += [
+        pod(
+            f"web-{at:02}",
+            requests={"cpu": f"{250 * (1 + at % 3)}m", "memory": "1Gi"},
+            spec={"schedulerName": "trellis"},
+        )
+        for at in range(40)
+    ]
+    plain += [pod("giant", requests={"cpu": "16"}, spec={"schedulerName": "trellis"})]
+    world = read_snapshot(items_of(Source("plain", msgspec.json.encode(plain))))
+    known = registry()
+    packed = Setup(load(PACKED, file="packed.yaml", registry=known), known)
+    wanted = Options(scores=True)
+    before, after = (simulate(world, one, wanted) for one in (setups("").default, packed))
+    page = html(side("default", world, before), side("packed.yaml", world, after))
+    file.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

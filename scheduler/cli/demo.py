@@ -16,7 +16,7 @@ from scheduler.cli.live import Access
 from scheduler.cli.scenario import Outcome, play, read_scenario
 from scheduler.cli.scenario.show import Show
 from scheduler.cli.scenario.stage import stage
-from scheduler.cli.ui import live_page
+from scheduler.cli.ui import TrailView, live_page
 from scheduler.engine.attempt.choose import Ties
 
 READING_S = 1.5
@@ -46,7 +46,8 @@ async def _run(path: Path, *, once: bool) -> Outcome:
         if stays:
             wanted = options("", Ties.UID, None, details=False)
             known = await asyncio.to_thread(setups, str(config) if config else "")
-            page = live_page(known, wanted, Access(str(set_up.kubeconfig)))
+            past = TrailView(set_up.trail)
+            page = live_page(known, wanted, Access(str(set_up.kubeconfig)), past=past)
             address = await opened.enter_async_context(page)
         with Show() as show:
             show.say(told.title)

@@ -17,7 +17,7 @@ from scheduler.daemon.decisions import DecisionTrail
 from scheduler.engine.decisionlog import Header, Step
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
-from scheduler.whatif.attempts import Attempt
+from scheduler.whatif.attempts import Attempt, assumed
 from scheduler.whatif.logged import LoggedWorld
 from scheduler.whatif.replay import replay
 from scheduler.whatif.snapshot import Snapshot
@@ -69,9 +69,13 @@ class LogView:
         """Return all attempts."""
         return () if self._trail is None else self._trail.attempts
 
-    def world(self, at: float | None = None) -> Snapshot:
-        """Return the cluster at `at`, or at the end."""
-        return self._worlds.world(at)
+    def world(self) -> Snapshot:
+        """Return the cluster at the end."""
+        return self._worlds.world()
+
+    def world_at(self, at: float, _now: Snapshot | None = None) -> Snapshot:
+        """Return the cluster at `at`, just after the decision of that moment."""
+        return assumed(self._worlds.world(at), self.attempts(), at)
 
     def _engine(self, header: Header) -> Engine:
         self.header = header

@@ -1,7 +1,7 @@
 """`trellis simulate`: what the scheduler would do with the pending pods of a snapshot.
 
 Three forms: one snapshot, one snapshot under two configurations (`--against`), and many cases in one
-process (`--batch`). Exit codes: 0 everything fits (or both configurations agree), 1 they differ, 2 a
+process (`--batch`); `-o html` makes a page of a comparison. Exit codes: 0 everything fits (or both configurations agree), 1 they differ, 2 a
 file is invalid, 3 a pod does not fit, 4 all fit but a group perhaps not at its best.
 """
 
@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
+
+import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
@@ -25,7 +27,7 @@ from scheduler.cli.asking import (
     show_tables,
     tell,
 )
-from scheduler.cli.commands.simulate import TiesChoice
+from scheduler.cli.commands.simulate import Form, TiesChoice
 from scheduler.cli.crew import answer_lines, processors
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
@@ -54,7 +56,7 @@ def simulate(
     seed: int | None,
     changes: tuple[Sequence[str], Sequence[str], Sequence[str]],
     now: str,
-    output: Output,
+    form: Form,
 ) -> int:
     """Place the pending pods of a snapshot, without a cluster."""
     be_quick()
@@ -67,9 +69,14 @@ def simulate(
         return _batch(batch, config, wanted)
     if not snapshot and not filename:
         raise InputError("name what to simulate: --snapshot F, -f PODS or --batch F")
+    if form is Form.HTML and not against:
+        raise InputError(
+            "a page compares: name another configuration by --against", where="-o html"
+        )
     world = changed(read_files(snapshot, filename), NodeChanges(*map(tuple, changes)))
     if against:
-        return _compare(world, config, against, wanted, output)
+        return _compare(world, config, against, wanted, form)
+    output = Output(form)
     stage = staged(world, setups(config).default, wanted)
     tell(f"notice: {notice}" for notice in stage.notices)
     simulation = simulate_stage(stage, details=details)
@@ -85,10 +92,20 @@ def simulate(
     return 0 if simulation.is_proven else EXIT_UNPROVEN
 
 
-def _compare(world: Snapshot, config: str, against: str, wanted: Options, output: Output) -> int:
+def _compare(world: Snapshot, config: str, against: str, wanted: Options, form: Form) -> int:
     known = registry()
-    first = setups(config).default
-    found = diff(place(world, first, wanted), place(world, read_setup(against, known), wanted))
+    first, second = setups(config).default, read_setup(against, known)
+    wanted = msgspec.structs.replace(wanted, scores=form is Form.HTML)
+    before, after = place(world, first, wanted), place(world, second, wanted)
+    found = diff(before, after)
+    if form is Form.HTML:
+        from scheduler.cli.comparison import html, side
+
+        one = side(shown(config) if config else "the default configuration", world, before)
+        print(html(one, side(shown(against), world, after)), end="")
+        tell([diff_line(found)])
+        return 0 if found.is_same else EXIT_DIFFERS
+    output = Output(form)
     if output in (Output.JSON, Output.YAML):
         show_record(found, output)
     elif output is Output.NAME:

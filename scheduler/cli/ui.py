@@ -23,12 +23,13 @@ from scheduler.cli.asking import options, read_files, setups, tell
 from scheduler.cli.installed import registry
 from scheduler.cli.live import Access, connect, survey
 from scheduler.cli.logged import LogView, configuration
+from scheduler.daemon.decisions import DecisionTrail
 from scheduler.engine.attempt.choose import Ties
 from scheduler.kube.client import ApiClient
 from scheduler.serve.feed import Feed
 from scheduler.serve.pageroutes import Answers, Change
 from scheduler.serve.ui import Page
-from scheduler.whatif.attempts import Attempt, moments
+from scheduler.whatif.attempts import Attempt, moments, undone
 from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.questions import Question, Responder
 from scheduler.whatif.setups import Setups
@@ -51,9 +52,24 @@ class PastView(Protocol):
         """Return all attempts."""
         ...
 
-    def world(self, at: float) -> Snapshot:
-        """Return the cluster at `at`; InputError for a time of which nothing is known."""
+    def world_at(self, at: float, now: Snapshot) -> Snapshot:
+        """Return the cluster at `at`, when it is `now` today; InputError where nothing is known of it."""
         ...
+
+
+class TrailView:
+    """The past as a daemon of this process keeps it."""
+
+    def __init__(self, trail: DecisionTrail) -> None:
+        self._trail = trail
+
+    def attempts(self) -> Sequence[Attempt]:
+        """Return the attempts that are kept."""
+        return self._trail.attempts
+
+    def world_at(self, at: float, now: Snapshot) -> Snapshot:
+        """Return `now` without what was decided later."""
+        return undone(now, self._trail.attempts, at)
 
 
 class Work:
@@ -113,7 +129,7 @@ class Work:
             raise InputError(
                 "nothing is known of the past: it is a daemon, or a decision log, that tells"
             )
-        return self._past.world(at)
+        return self._past.world_at(at, self._world)
 
     async def _alone(self, work: Callable[[], T]) -> T:
         # One at a time: two would only share the interpreter, and hold two engines in memory.
@@ -172,10 +188,10 @@ async def _serve(place: AbstractAsyncContextManager[str]) -> None:
 
 @contextlib.asynccontextmanager
 async def live_page(
-    known: Setups, wanted: Options, access: Access, port: int = 0
+    known: Setups, wanted: Options, access: Access, port: int = 0, past: PastView | None = None
 ) -> AsyncIterator[str]:
     """Serve the page of a live cluster and give its address; ApiError when nothing can be read."""
-    work = Work(known, wanted)
+    work = Work(known, wanted, past)
     client = await connect(access)
     try:
         for notice in await _look(work, client, access):

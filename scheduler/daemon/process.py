@@ -115,7 +115,7 @@ class Daemon:
         show_network(self.engine, clock, meters)
         self._synced = Synced(self.engine.intake, clock, meters)
         self._traces = Traces.wanted(loaded.trellis.tracing, options.version, clock)
-        self._trail = DecisionTrail(self.engine, clock, self._traces)
+        self.trail = DecisionTrail(self.engine, clock, self._traces)
         self._inbox = Inbox()
         self._fence = Fence(clock)
         configured = loaded.scheduler.extenders
@@ -323,7 +323,7 @@ class Daemon:
         if asking is None or not loaded.trellis.page.enabled:
             return None
         asking = asking._replace(config=to_log(loaded, ""))
-        return DaemonPage(self.engine, self._trail, access, self._clock, asking)
+        return DaemonPage(self.engine, self.trail, access, self._clock, asking)
 
     def _make_server(self, loaded: Loaded, access: Access) -> Server:
         engine, options = self.engine, self._options
@@ -336,11 +336,11 @@ class Daemon:
             flags=lambda: options.flags,
             state=lambda most: inspection.state(engine, most),
             queues=lambda most: inspection.queues(engine, most),
-            decision=self._trail.last,
+            decision=self.trail.last,
             pod_resources=lambda: inspection.pod_resources(engine),
             set_verbosity=options.set_verbosity,
-            history=lambda namespace, name: history(self._trail.attempts, namespace, name),
-            attempts=lambda most: self._trail.attempts[-most:],
+            history=lambda namespace, name: history(self.trail.attempts, namespace, name),
+            attempts=lambda most: self.trail.attempts[-most:],
             page=None if self._page is None else self._page.show,
             profile=taken if loaded.scheduler.enable_profiling else None,
         )

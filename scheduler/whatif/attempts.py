@@ -137,12 +137,16 @@ def undone(world: Snapshot, attempts: Iterable[Attempt], at: float) -> Snapshot:
 
     What has been deleted since is not known, and stays away.
     """
-    later = {one.uid for one in attempts if one.node and one.since > at}
+    coming = [one for one in attempts if one.since > at]
+    later = {one.uid for one in coming if one.node}
+    untried = {one.uid for one in coming if one.attempts == one.times}
 
     def is_there(pod: Pod) -> bool:
         created = parse_rfc3339(pod.metadata.creation_timestamp or "")
-        # Timestamps are cut to whole seconds.
-        return created is None or created <= at
+        if created is None or created <= at - 1:
+            return True
+        # Timestamps are cut to whole seconds: within one, the first attempt tells.
+        return created <= at and pod.metadata.uid not in untried
 
     waiting = [
         replace(pod, spec=replace(pod.spec, node_name=""))
@@ -155,3 +159,16 @@ def undone(world: Snapshot, attempts: Iterable[Attempt], at: float) -> Snapshot:
         unbound=(*filter(is_there, world.unbound), *waiting),
         taken_at=at,
     )
+
+
+def assumed(world: Snapshot, attempts: Iterable[Attempt], at: float) -> Snapshot:
+    """Return `world` with the pods on their nodes for which the API server's word had not come back by `at`."""
+    node_of = {one.uid: one.node for one in attempts if one.since <= at}
+    chosen = [
+        replace(pod, spec=replace(pod.spec, node_name=node))
+        for pod in world.unbound
+        if (node := node_of.get(pod.metadata.uid))
+    ]
+    uids = {pod.metadata.uid for pod in chosen}
+    waiting = tuple(pod for pod in world.unbound if pod.metadata.uid not in uids)
+    return replace(world, bound=(*world.bound, *chosen), unbound=waiting)

@@ -44,7 +44,8 @@ class PodResult(msgspec.Struct, frozen=True, rename="camel"):
     """A pod that was to be placed; `message` is that of its PodScheduled condition.
 
     `nodes` is left out unless details were asked for, `claims` unless the pod uses any and is placed;
-    `extended_resource_claim_status` is what is written to the pod's status.
+    `extended_resource_claim_status` is what is written to the pod's status. `scores` are the weighted ones of
+    the chosen node by plugin, left out unless asked for.
     """
 
     namespace: str
@@ -59,6 +60,7 @@ class PodResult(msgspec.Struct, frozen=True, rename="camel"):
     nodes: tuple[NodeVerdict, ...] | msgspec.UnsetType = msgspec.UNSET
     claims: tuple[ClaimResult, ...] | msgspec.UnsetType = msgspec.UNSET
     extended_resource_claim_status: Any = msgspec.UNSET
+    scores: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def key(self) -> str:

@@ -34,12 +34,13 @@ GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 def simulate(snapshot: Snapshot, setup: Setup, options: Options | None = None) -> Simulation:
     """Place the pending pods of `snapshot`; InputError when it cannot be used."""
     wanted = options or Options()
-    return simulate_stage(staged(snapshot, setup, wanted), details=wanted.details)
+    stage = staged(snapshot, setup, wanted)
+    return simulate_stage(stage, details=wanted.details, scores=wanted.scores)
 
 
-def simulate_stage(stage: Stage, *, details: bool = False) -> Simulation:
+def simulate_stage(stage: Stage, *, details: bool = False, scores: bool = False) -> Simulation:
     """Place the pending pods of a stage, which is used up by it."""
-    run = _Run(stage, details=details)
+    run = _Run(stage, details=details, scores=scores)
     run.to_the_end()
     simulation = run.simulation()
     take_apart(stage)
@@ -53,15 +54,16 @@ class _Course(msgspec.Struct):
     seen: int = 0
     victims: dict[str, PodName] = {}
     nodes: tuple[NodeVerdict, ...] = ()
+    scores: dict[str, int] = {}
 
 
 class _Run:
     """One simulation on its way."""
 
-    def __init__(self, stage: Stage, *, details: bool) -> None:
+    def __init__(self, stage: Stage, *, details: bool, scores: bool = False) -> None:
         self.engine = stage.engine
         self.pending = {pod.metadata.uid: pod for pod in stage.pending}
-        self.details = details
+        self.details, self.scores = details, scores
         self.clock = ManualClock(stage.now)
         self.world = World(self.engine, (*stage.bound, *stage.pending))
         # In the order of first attempts.
@@ -151,6 +153,11 @@ class _Run:
             course.victims[meta.uid] = PodName(meta.namespace, meta.name)
             if victim.pod.is_terminating:
                 self.leaving.append(meta.uid)
+        if self.scores and decision.node:
+            row = self.engine.cluster.table.rows[decision.node]
+            course.scores = {
+                one.plugin: int(one.normalized[row]) * one.weight for one in decision.scores
+            }
         if self.details and is_first:
             cluster = self.engine.cluster
             course.nodes = verdicts(decision, Nodes(cluster.table, cluster.pods))
@@ -184,6 +191,7 @@ class _Run:
             nodes=course.nodes if self.details else msgspec.UNSET,
             claims=self._claims(now) if now is not None and is_scheduled else msgspec.UNSET,
             extended_resource_claim_status=self.world.extended.get(uid, msgspec.UNSET),
+            scores=course.scores if self.scores else msgspec.UNSET,
         )
 
     def _claims(self, pod: Pod) -> tuple[ClaimResult, ...] | msgspec.UnsetType:

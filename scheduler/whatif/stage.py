@@ -43,12 +43,16 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 class Options(msgspec.Struct, frozen=True):
-    """How a question is answered; `now` None is the time of the snapshot."""
+    """How a question is answered; `now` None is the time of the snapshot.
+
+    `details` are all nodes of each pod's first attempt, `scores` those of the node that it got.
+    """
 
     now: float | None = None
     ties: Ties = Ties.NAME
     seed: int = 0
     details: bool = False
+    scores: bool = False
 
 
 class Stage(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ user wants to try into a snapshot.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -45,16 +45,20 @@ class DrawnView:
 
     def sections(self, world: Snapshot, now: float, notices: Sequence[str] = ()) -> Sections:
         """Return what the page shows of a snapshot that was taken at `now`; records are not changed later."""
-        whole = tree(world, levels_of(world.nodes), self._leaves)
-        units = dict(_units(whole, ""))
+        levels = levels_of(world.nodes)
+        units = dict(_units(tree(world, levels, self._leaves), ""))
+        priced = ways(world)
+        depth = _depth(levels, {way.level for way in priced})
         zone_of = {
-            record["name"]: key.split("/")[0] for key, record in units.items() if _is_node(record)
+            record["name"]: key.split("/")[depth]
+            for key, record in units.items()
+            if _is_node(record)
         }
         return {
             "about": {"about": {"at": now, "notices": list(notices)}},
             "units": units,
             "pods": self._pods_of(world),
-            "ways": dict(map(_way, ways(world))),
+            "ways": dict(map(_way, priced)),
             "applications": dict(_applications(world, zone_of)),
         }
 
@@ -114,6 +118,11 @@ def _units(unit: Unit, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
         # Neither label values nor names of nodes hold a slash; "~" is in no label value either.
         name = child.name or "~"
         yield from _units(child, f"{key}/{name}" if key else name)
+
+
+def _depth(levels: Sequence[str], priced: Collection[str]) -> int:
+    """Return the level whose units applications are drawn in: the lowest between whose units ways are priced."""
+    return max((at for at, level in enumerate(levels) if level in priced), default=0)
 
 
 def _way(way: Way) -> tuple[str, dict[str, Any]]:

@@ -96,6 +96,7 @@ async def browser(folder: Path) -> AsyncIterator[Tab]:
         PROGRAM,
         "--headless=new",
         "--no-sandbox",  # root may not use it, and the page is ours
+        "--ignore-certificate-errors",  # a daemon makes its own
         "--disable-gpu",
         "--disable-dev-shm-usage",
         "--no-first-run",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from scheduler.cli.flags import ConfigFlag, NowFlag, Output, OutputFlag, PodsFlag, SnapshotFlag
+from scheduler.cli.flags import ConfigFlag, NowFlag, PodsFlag, SnapshotFlag
 
 
 class TiesChoice(StrEnum):
@@ -15,6 +15,25 @@ class TiesChoice(StrEnum):
 
     NAME = "name"
     UID = "uid"
+
+
+class Form(StrEnum):
+    """How a result is printed: as by other verbs, or as a page for a browser."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+    HTML = "html"
+
+
+FormFlag = Annotated[
+    Form,
+    typer.Option(
+        "--output", "-o", help="How to print the result; html: with --against.", show_choices=True
+    ),
+]
 
 
 def simulate(
@@ -51,7 +70,7 @@ def simulate(
         typer.Option("--drain", metavar="LABEL=VALUE", help="Empty these nodes; their pods move."),
     ] = None,
     now: NowFlag = "",
-    output: OutputFlag = Output.TABLE,
+    output: FormFlag = Form.TABLE,
 ) -> int:
     """Place the pending pods of a snapshot, without a cluster."""
     from scheduler.cli.simulate import simulate as answer

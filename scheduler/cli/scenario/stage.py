@@ -24,6 +24,7 @@ from scheduler.cli.scenario.form import Scale, Taint
 from scheduler.cli.scenario.proof import proof
 from scheduler.config import Loaded, default_config, load
 from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.daemon.decisions import DecisionTrail
 from scheduler.framework.groups import GroupReport
 from scheduler.kube.api import MERGE
 from scheduler.kube.client import ApiClient
@@ -70,7 +71,15 @@ class _Nodes(msgspec.Struct, frozen=True):
 class Stage:
     """What a scenario plays on; made by `stage`."""
 
-    def __init__(self, sandbox: Sandbox, client: ApiClient, folder: Path, config: Loaded) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        client: ApiClient,
+        folder: Path,
+        config: Loaded,
+        trail: DecisionTrail,
+    ) -> None:
+        self.trail = trail
         self._sandbox = sandbox
         self._client = client
         self._folder = folder
@@ -215,7 +224,7 @@ async def stage(shape: Path, folder: Path, config: Path | None = None) -> AsyncI
         )
         running = asyncio.create_task(daemon.run(), name="daemon")
         try:
-            yield Stage(sandbox, client, folder, loaded)
+            yield Stage(sandbox, client, folder, loaded, daemon.trail)
         finally:
             daemon.stop()
             await running

@@ -1,8 +1,9 @@
 // Which view is shown: the part of the address behind `#/` names it.
 import { duration, el } from "./dom.js";
-import { enter, follow, known, link, listen, travel } from "./feed.js";
+import { enter, follow, known, link, listen, report, travel, turn } from "./feed.js";
 import { cluster } from "./cluster.js";
 import { groups } from "./groups.js";
+import { moved } from "./moved.js";
 import { network } from "./network.js";
 import { pod } from "./pod.js";
 import { queue } from "./queue.js";
@@ -11,7 +12,8 @@ import { whatif } from "./whatif.js";
 
 /** A view: what to show, what to do when something has changed, and what it is about. @typedef {{element: HTMLElement, update: () => void}} View */
 /** @type {Record<string, {title: string, make: (rest: string) => View}>} */
-const VIEWS = {
+const ALL = {
+  moved: { title: "Moved", make: moved },
   cluster: { title: "Cluster", make: cluster },
   groups: { title: "Groups", make: groups },
   network: { title: "Network", make: network },
@@ -20,6 +22,10 @@ const VIEWS = {
   whatif: { title: "What if", make: whatif },
   time: { title: "Time", make: time },
 };
+/** A report has two sides and nobody to ask. */
+const IN_REPORT = ["moved", "cluster", "groups", "network", "queue"];
+const VIEWS = Object.fromEntries(Object.entries(ALL).filter(([key]) => (report ? IN_REPORT.includes(key) : key !== "moved")));
+const FIRST = report ? "moved" : "cluster";
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const nav = /** @type {HTMLElement} */ (document.getElementById("nav"));
@@ -29,9 +35,10 @@ const state = /** @type {HTMLElement} */ (document.getElementById("state"));
 function open(isFirst = false) {
   if (!isFirst && !location.hash.startsWith("#/")) return; // the skip link
   const [view, ...rest] = location.hash.slice(2).split("/");
-  const chosen = VIEWS[view] ? view : "cluster";
+  const chosen = VIEWS[view] ? view : FIRST;
   nav.replaceChildren(...Object.entries(VIEWS).map(([key, { title }]) =>
     el("a", { href: `#/${key}`, "aria-current": key === chosen ? "page" : null }, title)));
+  nav.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   document.title = `${VIEWS[chosen].title} · Trellis`;
   let argument = "";
   try { argument = decodeURIComponent(rest.join("/")); } catch { /* a broken address names nothing */ }
@@ -42,6 +49,7 @@ function open(isFirst = false) {
 }
 
 function tell() {
+  if (report) return sides();
   const about = known.about.get("about");
   const age = about ? Date.now() / 1000 - about.at : 0;
   state.className = link.problem ? "broken" : "";
@@ -51,6 +59,12 @@ function tell() {
     if (!state.textContent?.startsWith(moment)) state.replaceChildren(moment, " ", el("button", { onclick: () => travel(null) }, "Back to now"));
   } else if (state.textContent !== text) state.textContent = text;
   if (link.needsToken !== asksForToken) askForToken();
+}
+
+function sides() {
+  const names = ["Before", "After"];
+  state.replaceChildren(el("span", { class: "sides", role: "group", "aria-label": "Shown" }, ...names.map((name, side) =>
+    el("button", { "aria-pressed": String(side === link.side), title: report.sides[side].title, onclick: () => turn(side) }, name))));
 }
 
 let asksForToken = false;

@@ -108,7 +108,7 @@ export function duration(seconds) {
 }
 
 /** @param {string} key `namespace/name` */
-export const podLink = (key) => el("a", { href: `#/pod/${encodeURIComponent(key)}`, class: "cut", title: key }, name(key));
+export const podLink = (key) => document.getElementById("report") ? el("span", { class: "cut", title: key }, name(key)) : el("a", { href: `#/pod/${encodeURIComponent(key)}`, class: "cut", title: key }, name(key));
 
 /** @param {string} text */
 export const failed = (text) => el("p", { class: "error", role: "alert" }, text);

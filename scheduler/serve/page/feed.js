@@ -1,5 +1,7 @@
 // What the page knows: the document of the server, kept up to date by patches, and questions to it.
 
+/** The data of a report (`simulate --against`), in which two sides take the place of a server. @type {any} */
+export const report = JSON.parse(document.getElementById("report")?.textContent ?? "null");
 let key = takeKey();
 const listeners = new Set();
 let scheduled = false;
@@ -8,13 +10,14 @@ let scheduled = false;
 export const known = { about: new Map(), units: new Map(), pods: new Map(), ways: new Map(), applications: new Map() };
 /** The document as it comes in, whatever is shown. @type {Record<string, Map<string, any>>} */
 const present = { ...known };
-/** @type {{live: boolean, problem: string, version: number, at: number | null, needsToken: boolean}} */
-export const link = { live: false, problem: "", version: 0, at: null, needsToken: false };
+/** `side` is the one of a report that is shown. @type {{live: boolean, problem: string, version: number, at: number | null, side: number, needsToken: boolean}} */
+export const link = { live: false, problem: "", version: 0, at: null, side: 1, needsToken: false };
 let woken = () => {};
 
 /** The key comes in the fragment, which no request carries, and does not stay in the address. */
 function takeKey() {
   const given = /^#key=([\w-]+)$/.exec(location.hash);
+  if (report) return "";
   if (given) {
     sessionStorage.setItem("key", given[1]);
     history.replaceState(null, "", "#/cluster");
@@ -58,6 +61,7 @@ const headers = () => (key ? { Authorization: `Bearer ${key}` } : {});
 
 /** Ask about the moment that is shown. @param {string} path @param {any} [body] @returns {Promise<any>} */
 export async function ask(path, body) {
+  if (report) return report.sides[link.side].plan;
   const moment = link.at === null || /[?&]at=/.test(path) ? path : `${path}${path.includes("?") ? "&" : "?"}at=${link.at}`;
   const response = await fetch(address(moment), {
     headers: headers(),
@@ -76,7 +80,16 @@ export async function travel(at) {
   changed();
 }
 
+/** Show one side of a report. @param {number} side */
+export function turn(side) {
+  link.side = side;
+  for (const section of Object.keys(known)) known[section] = new Map(Object.entries(report.sides[side].sections[section] ?? {}));
+  link.live = true;
+  changed();
+}
+
 export async function listen() {
+  if (report) return turn(1);
   for (let wait = 500; ; wait = Math.min(wait * 2, 15000)) {
     try {
       await read();

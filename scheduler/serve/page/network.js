@@ -52,6 +52,9 @@ function application(key, told, ways) {
     ...lines,
     ...boxes.map((box) => svg("g", {}, svg("title", {}, box.workload), svg("rect", { class: "box", x: box.x, y: box.y, width: BOX.w, height: BOX.h, rx: 6 }), svg("text", { x: box.x + 10, y: box.y + 17 }, box.workload.length > 19 ? `${box.workload.slice(0, 18)}…` : box.workload), svg("text", { class: "label", x: box.x + 10, y: box.y + 33 }, `${box.pods} pods`))));
   picture.style.maxWidth = `${width}px`;
+  // No larger than life: one zone alone would fill the whole width.
+  picture.style.maxWidth = `${width}px`;
+  picture.style.minWidth = `${Math.min(width, 540)}px`;
   return el("section", { class: "card" }, el("h2", {}, name(key)), el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `Graph of ${key}` }, picture),
     el("details", {}, el("summary", {}, "Who talks to whom"), table(["From", "To", "Least bandwidth", "Greatest cost"], told.talks.map((/** @type {any} */ one) => [one.from, one.to, one.bandwidth ?? "–", one.cost ?? "–"]))));
 }

@@ -15,12 +15,12 @@ export function time() {
   const told = el("p", { class: "sub", "aria-live": "polite" });
   const back = /** @type {HTMLButtonElement} */ (el("button", { onclick: () => go(moments.length) }, "Now"));
   const problem = el("div");
-  const list = /** @type {Rows<Moment>} */ (new Rows("Decisions", 56, "moment", row));
+  const list = /** @type {Rows<Moment>} */ (new Rows("Decisions", 58, "moment", row));
   const map = cluster("", false);
-  const card = el("div", { class: "card" }, el("div", { class: "head" }, el("label", { for: "moment" }, "Moment"), when, el("span", { class: "grow" }), back), slider, told);
-  const decisions = el("div", { class: "card list decisions" }, list.element);
+  const card = el("div", { class: "card" }, el("div", { class: "head" }, el("h1", {}, el("label", { for: "moment" }, "Time")), when, told, el("span", { class: "grow" }), back), slider);
+  const decisions = el("div", { class: "card list" }, list.element);
   const empty = el("p", { class: "empty" }, "Asking for decisions…");
-  const element = el("div", { class: "view" }, el("div", { class: "head" }, el("h1", {}, "Time")), problem, empty, card, decisions, map.element);
+  const element = el("div", { class: "view" }, problem, empty, card, el("div", { class: "past" }, map.element, decisions));
   card.hidden = decisions.hidden = true;
 
   /** @param {number} index the decision just made; past the last one is now */
@@ -75,15 +75,19 @@ export function time() {
   /** @param {Moment} moment @param {number} index */
   function row(moment, index) {
     return [
-      el("button", { class: "cut num", onclick: () => go(index), "aria-current": index === place() ? "true" : null }, clock(moment.at)),
-      podLink(moment.pod),
-      el("span", { class: "cut", title: moment.message }, el("span", { class: `tag ${moment.node ? "good" : "bad"}` }, moment.node ? "placed" : "waits"), " ", name(moment.node ?? moment.message),
-        moment.times > 1 ? ` (${moment.times} times)` : "", moment.victims.length ? ` in place of ${moment.victims.length} pods` : ""),
+      el("div", {}, podLink(moment.pod), el("button", { class: "cut num", onclick: () => go(index), "aria-current": index === place() ? "true" : null }, clock(moment.at))),
+      el("div", { title: moment.message }, el("span", { class: `tag ${moment.node ? "good" : "bad"}` }, moment.node ? "placed" : "waits"),
+        el("span", { class: "sub cut" }, name(moment.node ?? moment.message), moment.times > 1 ? ` (${moment.times} times)` : "", moment.victims.length ? ` in place of ${moment.victims.length} pods` : "")),
     ];
   }
 
   return { element, update: () => { refresh(); map.update(); } };
 }
 
+const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false });
+
 /** @param {number} at seconds */
-const clock = (at) => { const date = new Date(at * 1000); return `${date.toLocaleDateString()} ${date.toLocaleTimeString()}.${String(date.getMilliseconds()).padStart(3, "0")}`; };
+function clock(at) {
+  const date = new Date(at * 1000), today = new Date().toDateString();
+  return `${date.toDateString() === today ? "" : `${date.toLocaleDateString()} `}${TIME.format(date)}`;
+}

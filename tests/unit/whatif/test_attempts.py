@@ -2,7 +2,7 @@
 
 from scheduler.objects.plain import read_node, read_pod
 from scheduler.testing import node, pod
-from scheduler.whatif.attempts import Attempt, history, moments, undone
+from scheduler.whatif.attempts import Attempt, assumed, history, moments, undone
 from scheduler.whatif.snapshot import Snapshot
 
 
@@ -69,3 +69,31 @@ def test_later_placements_are_undone():
     assert (["old", "a", "b"], []) == there(30)
     assert (["old", "a", "b"], ["c"]) == there(65)
     assert (["old", "a", "b", "c"], ["w"]) == there(300)
+
+
+def test_what_was_decided_is_on_its_node():
+    """Also before the API server says so; a pod that was tried again since is not."""
+    start = 1_767_225_600.0
+    world = Snapshot(bound=(placed("old", "n"),), unbound=(placed("a"), placed("b"), placed("c")))
+    kept = [
+        attempt("a", start + 1, "n"),
+        attempt("b", start + 1, "n"),
+        attempt("b", start + 2, message="conflict"),
+        attempt("c", start + 9, "n"),
+    ]
+    then = assumed(world, kept, start + 3)
+
+    assert [("old", "n"), ("a", "n")] == [
+        (one.metadata.name, one.spec.node_name) for one in then.bound
+    ]
+    assert ["b", "c"] == [one.metadata.name for one in then.unbound]
+
+
+def test_who_came_in_the_same_second_is_told_by_the_first_attempt():
+    """Creation times are cut to seconds."""
+    start = 1_767_225_600.0
+    world = Snapshot(unbound=(placed("w"),))
+    first = attempt("w", start + 0.9, message="no")
+
+    assert () == undone(world, [first], start + 0.5).unbound
+    assert 1 == len(undone(world, [first], start + 0.95).unbound)

@@ -1,0 +1,124 @@
+"""`simulate --against F -o html`: two simulations of one snapshot as one file for a browser.
+
+The file is the page itself with its data in it: it needs no server and no network, and its policy lets it
+load nothing. Names stay text here as there: data is JSON in which no tag can begin.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from typing import Any
+
+import msgspec
+
+from scheduler.serve.pageroutes import page_files
+from scheduler.whatif.diff import SimulationDiff, diff
+from scheduler.whatif.outcome import after, figures
+from scheduler.whatif.records import Simulation
+from scheduler.whatif.snapshot import Snapshot
+from scheduler.whatif.views import sections
+
+_IMPORT = re.compile(r'from "\./([a-z]+)\.js"')
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One simulation, what it is called (the file of its configuration), and the world that it leaves."""
+
+    title: str
+    simulation: Simulation
+    world: Snapshot
+
+
+def side(title: str, world: Snapshot, simulation: Simulation) -> Side:
+    """Return a simulation of `world` as a side of a comparison."""
+    return Side(title, simulation, after(world, simulation))
+
+
+def document(before: Side, later: Side, found: SimulationDiff) -> dict[str, Any]:
+    """Return the data of a report."""
+    scores = [_scores(one.simulation) for one in (before, later)]
+    return {
+        "sides": [_side(before), _side(later)],
+        "pods": [
+            {
+                "pod": one.key,
+                "before": one.before,
+                "after": one.after,
+                "scores": [told.get(one.key, {}) for told in scores],
+            }
+            for one in found.pods
+        ],
+        "same": found.same,
+    }
+
+
+def html(before: Side, later: Side) -> str:
+    """Return the whole file."""
+    files = {name: body.decode() for name, body in page_files().items()}
+    data = msgspec.json.encode(document(before, later, diff(before.simulation, later.simulation)))
+    # In a script element only "<" could end or open anything.
+    text = data.decode().replace("<", "\\u003c")
+    icon = _data("image/svg+xml", files["icon.svg"])
+    modules = {
+        f"trellis/{name.removesuffix('.js')}": _data(
+            "text/javascript", _IMPORT.sub(r'from "trellis/\1"', body)
+        )
+        for name, body in files.items()
+        if name.endswith(".js")
+    }
+    imports = msgspec.json.encode({"imports": modules}).decode()
+    start = 'import "trellis/app";'
+    style = files["style.css"]
+    scripts = f"'{_hash(imports)}' '{_hash(start)}' data:"
+    policy = (
+        f"default-src 'none'; script-src {scripts}; style-src '{_hash(style)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    body = files["index.html"]
+    _, _, rest = body.partition("<body>")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Trellis</title>
+<link rel="icon" href="{icon}">
+<style>{style}</style>
+<script type="importmap">{imports}</script>
+</head>
+<body>{rest.replace('src="icon.svg"', f'src="{icon}"').partition("</body>")[0]}
+<script type="application/json" id="report">{text}</script>
+<script type="module">{start}</script>
+</body>
+</html>
+"""
+
+
+def _side(one: Side) -> dict[str, Any]:
+    return {
+        "title": one.title,
+        "figures": figures(one.world, one.simulation),
+        "sections": sections(one.world, one.world.taken_at, one.world.notices),
+        "plan": {
+            "groups": one.simulation.groups,
+            "queueOrder": one.simulation.queue_order,
+            # Those that are placed stand on their nodes.
+            "pods": [pod for pod in one.simulation.pods if pod.node is None],
+        },
+    }
+
+
+def _scores(simulation: Simulation) -> dict[str, dict[str, int]]:
+    return {pod.key: pod.scores for pod in simulation.pods if isinstance(pod.scores, dict)}
+
+
+def _data(kind: str, text: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(text.encode()).decode()}"
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,64 @@
+// Of a report: the figures of both sides, and the pods that fare differently, with their scores.
+import { amount, el, name, Rows } from "./dom.js";
+import { report } from "./feed.js";
+
+/** @returns {{element: HTMLElement, update: () => void}} */
+export function moved() {
+  const filter = /** @type {HTMLInputElement} */ (el("input", { type: "search", id: "filter", oninput: show }));
+  const count = el("p", { class: "sub" });
+  const plugins = [...new Set(report.pods.flatMap((/** @type {any} */ one) => one.scores.flatMap((/** @type {any} */ side) => Object.keys(side))))].sort();
+  const list = /** @type {Rows<any>} */ (new Rows("Pods that fare differently", 92, "change", row));
+  const legend = el("ul", { class: "swatches", "aria-label": "Score by plugin" }, ...plugins.map((plugin, index) => el("li", {}, el("i", { class: `s${index % 8}` }), plugin)));
+  const card = el("div", { class: "card list" }, el("div", { class: "titles change", "aria-hidden": "true" }, el("span", {}, "Pod"), ...report.sides.map((/** @type {any} */ side) => el("span", {}, side.title))), list.element);
+  const element = el("div", { class: "view" },
+    el("div", { class: "head" }, el("h1", {}, report.pods.length ? `${report.pods.length} pods fare differently` : "No pod fares differently"), count, el("span", { class: "grow" }), el("label", { for: "filter" }, "Name or reason"), filter),
+    figures(), ...(report.pods.length ? [legend, card] : []));
+
+  function show() {
+    const wanted = report.pods.filter((/** @type {any} */ one) => !filter.value || JSON.stringify([one.pod, one.before, one.after]).includes(filter.value));
+    count.textContent = `${wanted.length} of them shown, ${report.same} others fare alike`;
+    list.show(wanted);
+  }
+
+  /** @param {any} one */
+  function row(one) {
+    const most = Math.max(1, ...one.scores.map(total));
+    return [el("strong", { class: "two", title: one.pod }, name(one.pod)), side(one.before, one.scores[0], most), side(one.after, one.scores[1], most)];
+  }
+
+  /** @param {any} told @param {Record<string, number>} scores @param {number} most */
+  function side(told, scores, most) {
+    if (!told) return el("span", { class: "sub" }, "not there");
+    const words = plugins.filter((one) => one in scores).map((one) => `${one} ${scores[one]}`).join(", ");
+    return el("div", {}, el("span", { class: "cut", title: told.node ?? told.message }, el("span", { class: `tag ${told.node ? "good" : "bad"}` }, told.node ? "placed" : told.result), " ", name(told.node ?? told.message)),
+      words && el("div", { class: "stack", role: "img", "aria-label": words, title: words }, ...plugins.map((plugin, index) => {
+        const bar = el("span", { class: `s${index % 8}` });
+        bar.style.width = `${(100 * (scores[plugin] ?? 0)) / most}%`;
+        return bar;
+      })),
+      told.victims.length > 0 && el("span", { class: "sub cut" }, `in place of ${told.victims.length} pods`));
+  }
+
+  show();
+  return { element, update: () => {} };
+}
+
+/** @param {Record<string, number>} scores */
+const total = (scores) => Object.values(scores).reduce((sum, one) => sum + one, 0);
+
+function figures() {
+  const [before, after] = report.sides.map((/** @type {any} */ side) => side.figures);
+  const share = (/** @type {number | null | undefined} */ one) => (one === null || one === undefined ? "–" : `${(100 * one).toFixed(1)} %`);
+  /** @type {[string, any, any][]} */
+  const rows = [["Pods placed", before.placed, after.placed], ["Pods left waiting", before.waiting, after.waiting], ["Network cost", before.networkCost, after.networkCost],
+    ["Nodes without pods", before.emptyNodes, after.emptyNodes], ["Groups", before.groups, after.groups], ["Groups not proven best", before.unproven, after.unproven]];
+  for (const resource of Object.keys(after.resources)) {
+    const [one, other] = [before.resources[resource], after.resources[resource]];
+    rows.push([`${resource} requested`, amount(resource, one?.requested ?? 0), amount(resource, other.requested)],
+      [`${resource}: spread of the nodes' use`, share(one?.balance), share(other.balance)],
+      [`${resource}: free and of no use to these pods`, share(one?.fragmentation), share(other.fragmentation)]);
+  }
+  return el("section", { class: "card scroll", tabindex: 0, role: "group", "aria-label": "Figures" }, el("table", {},
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Figure"), ...report.sides.map((/** @type {any} */ side) => el("th", { scope: "col", class: "num" }, side.title)))),
+    el("tbody", {}, ...rows.map(([label, one, other]) => el("tr", {}, el("th", { scope: "row" }, label), el("td", { class: "num" }, one), el("td", { class: "num" }, String(one) === String(other) ? other : el("strong", {}, other)))))));
+}

@@ -1,0 +1,92 @@
+"""The daemon's page in Chromium: a token lets in, the slider goes back in time, a decision log, too."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scheduler.cli.asking import options, setups
+from scheduler.cli.logged import LogView
+from scheduler.cli.ui import page_of_files
+from scheduler.engine.attempt.choose import Ties
+from tests.e2e.liveworld import QUIET, World, daemon
+from tests.page.browser import PROGRAM, Tab, browser
+from tests.page.test_page import AXE
+
+pytestmark = [
+    pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)"),
+    pytest.mark.allow_blocking("a test reads its files"),
+]
+WAITING = "[...document.querySelectorAll('.facts div')].find((one) => one.innerText.startsWith('Waiting'))?.innerText"
+
+
+async def furnish(world: World) -> None:
+    """Room for one of two pods."""
+    await world.nodes("2")
+    await world.pod("first", requests={"cpu": "1500m"})
+    await world.until(lambda: world.is_bound("first"))
+    await world.pod("second", requests={"cpu": "1500m"})
+
+
+async def slide(tab: Tab, where: str) -> None:
+    """Move the slider as a hand does."""
+    await tab.run(
+        f"(() => {{ const one = document.querySelector('#moment'); one.value = {where};"
+        " one.dispatchEvent(new Event('input')); })()"
+    )
+
+
+async def look_back(tab: Tab) -> None:
+    """Go to the first decision and back: the pod that waits now was not there yet."""
+    await tab.run("location.hash = '#/time'")
+    await tab.until("document.querySelectorAll('.moment').length >= 2")
+    await tab.until(f"{WAITING} === 'Waiting\\n1'")
+    assert "Now" == await tab.run("document.querySelector('output').innerText")
+    await slide(tab, "'0'")
+    await tab.until(f"{WAITING} === 'Waiting\\n0'")
+    await tab.until("document.querySelector('#state').innerText.startsWith('As it was at')")
+    await tab.run("location.hash = '#/queue'")
+    await tab.until("document.body.innerText.includes('Nobody waits')")
+    await tab.run("document.querySelector('#state button').click()")
+    await tab.until("document.body.innerText.includes('second')")
+
+
+async def test_the_daemons_page_and_its_past(world: World, tmp_path: Path):
+    """Without a token nothing is shown; with one what its user may list; the log shows the same."""
+    log, config = tmp_path / "log", tmp_path / "config.yaml"
+    await asyncio.to_thread(config.write_text, f"{QUIET}decisionLog: {{path: {log}}}\n")
+    users = yaml.safe_load(await asyncio.to_thread(world.kubeconfig.read_text))["users"]
+    token = users[0]["user"]["token"]
+    async with browser(tmp_path / "profile") as tab:
+        async with daemon(world, tmp_path, config=config) as url:
+            await furnish(world)
+            await tab.look()
+            await tab.open(f"{url}/ui")
+            await tab.until("document.querySelector('#token')")
+            assert "forbidden" in await tab.run("document.body.innerText")
+            refused = len(tab.problems)
+            await tab.run(
+                f"(() => {{ document.querySelector('#token').value = '{token}';"
+                " document.querySelector('button.main').click(); })()"
+            )
+            await tab.until("document.querySelector('.unit button')")
+            await look_back(tab)
+            await tab.run("location.hash = '#/groups'")
+            await tab.until("document.body.innerText.includes('No groups')")
+            if AXE.exists():
+                await tab.run("location.hash = '#/time'")
+                await tab.until("document.querySelector('.moment')")
+                await tab.run(AXE.read_text())
+                found = await tab.run(
+                    "axe.run().then((told) => told.violations.filter((one) =>"
+                    " ['serious', 'critical'].includes(one.impact)).map((one) => one.id))"
+                )
+                assert [] == found
+            assert [] == tab.problems[refused:]
+        past = await asyncio.to_thread(LogView, str(log))
+        wanted = options("", Ties.UID, None, details=False)
+        async with page_of_files(past.world(), setups(""), wanted, past=past) as address:
+            await tab.open(address)
+            await tab.until("document.querySelector('.unit button')")
+            await look_back(tab)
