@@ -208,7 +208,9 @@ def nothing_left(seed: int) -> Rig:
 
 # Runs that found something once: members that slept, a refusal in the moment in which room came, a
 # promise that outlived its pod, and pods forgotten after an eviction had been tried out.
-FOUND = (10, 12, 17, 20, 87, 143, 168, 429, 500, 567, 1991, 2412)
+FOUND = (
+    10, 12, 17, 20, 87, 143, 168, 429, 500, 567, 1222, 1776, 1991, 2058, 2307, 2412, 2500, 3380,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("first", range(20, 80, 15))
