@@ -183,6 +183,7 @@ class Engine:
             self.queues.forget_told()
             if not event.active:
                 self._break_off(now)
+                self.preemptions.break_off(now)
             self.groups.leads(now)
         self._settle(now)
         self.groups.settle(now)

@@ -268,6 +268,7 @@ class Rig:
             if moved or self.engine.has_work():
                 continue
             under_way = len(self.engine.bindings) + len(self.engine.suspended)
+            under_way += len(self.engine.preemptions)
             if under_way == 0 and not self._will_retry():
                 break
             ends = self.engine.next_wakeup()

@@ -27,6 +27,13 @@ from tests.real.writeproxy import WriteProxy
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600), pytest.mark.allow_blocking("files")]
 Json = dict[str, Any]
 SIZE = 4
+# With a configuration file groups are off unless it names their plugin.
+PROFILES = [
+    {
+        "schedulerName": "default-scheduler",
+        "plugins": {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}},
+    }
+]
 # At which writes a daemon dies in the short run, and whether they arrive; by how many daemons there are.
 SOME_WRITES = {1: ((2, True), (9, True)), 2: ((6, False),)}
 CORE = "/api/v1/namespaces/default"
@@ -85,7 +92,7 @@ class Daemons:
         for gate in range(self.count):
             if not self.is_alive(gate):
                 way = self.proxy.kubeconfig(self.cluster.folder, gate)
-                config = {"clientConnection": {"kubeconfig": str(way)}}
+                config = {"clientConnection": {"kubeconfig": str(way)}, "profiles": PROFILES}
                 if self.count > 1:
                     config |= leading(6, 4, 1, way)
                 self.running[gate] = self._exit.enter_context(Trellis().start(self.cluster, config))
@@ -141,14 +148,17 @@ class Life:
 
     async def member(self, name: str) -> None:
         """Create a member."""
+        await self._pod(name, self.source.labels, self.source.spec)
+
+    async def _pod(self, name: str, labels: Json, more: Json) -> None:
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
         spec = {
             "containers": [container],
             "terminationGracePeriodSeconds": 0,
             "tolerations": [{"operator": "Exists"}],  # nobody keeps these nodes ready
-            **self.source.spec,
+            **more,
         }
-        meta = {"name": name, "labels": self.source.labels}
+        meta = {"name": name, "labels": labels}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         await self.api.expect("POST", f"{CORE}/pods", body)
 
@@ -164,10 +174,9 @@ class Life:
             await self.member(f"g-{number}")
         await self.until(lambda pods: all(map(is_bound, pods.values())), "the group's start")
         lost = (await self.pods())["g-3"]["spec"]["nodeName"]
-        # Full already, it gets smaller by the room of the one that goes.
-        smaller = {"status": {"allocatable": {"cpu": "1"}, "capacity": {"cpu": "1"}}}
-        await self.api.patch(f"/api/v1/nodes/{lost}/status", smaller)
+        # A foreign pod takes the room of the one that goes: seen by one watch, in this order.
         await self.api.expect("DELETE", f"{CORE}/pods/g-3", {"gracePeriodSeconds": 0})
+        await self._pod("squatter", {}, {"nodeName": lost, "schedulerName": "another"})
         await self.member("g-7")
         await self.until(is_told, "the refusal of the new member")
         kept = await self.daemons.follow()
@@ -198,8 +207,13 @@ def is_bound(pod: Json) -> bool:
 
 
 def is_told(pods: dict[str, Json]) -> bool:
+    """Whether the new member was refused, and with its group: no word of a pod on its own counts."""
     found = pods["g-7"]["status"].get("conditions") or ()
-    return any(one.get("reason") == "Unschedulable" for one in found)
+    return any(
+        one.get("reason") == "Unschedulable"
+        and "the group default/g does not fit" in one["message"]
+        for one in found
+    )
 
 
 class Sandboxed(NamedTuple):
@@ -226,7 +240,7 @@ class Lives:
         try:
             await life.live()
             pods = await life.pods()
-            assert {"g-0", "g-1", "g-2", "g-7"} == set(pods), (cut_at, arrives)
+            assert {"g-0", "g-1", "g-2", "g-7", "squatter"} == set(pods), (cut_at, arrives)
             for name in ("g-0", "g-1", "g-2"):
                 assert is_bound(pods[name]), (name, cut_at, arrives)
                 assert "deletionTimestamp" not in pods[name]["metadata"], (name, cut_at, arrives)

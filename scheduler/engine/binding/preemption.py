@@ -57,6 +57,14 @@ class Preemptions:
         self._intake = intake
         self._running = running
 
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def break_off(self, now: float) -> None:
+        """End them all: who may not write does not know which evictions were sent."""
+        for uid in list(self._running):
+            self._end(uid, now, is_done=False)
+
     def is_running(self, uid: str) -> bool:
         """Whether evictions for this pod are under way."""
         return uid in self._running

@@ -108,18 +108,21 @@ class GroupContext:
     def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> Misfit | None:
         """Try it out: the victims leave, the members come, and everything is put back."""
         cluster, follow = self._cluster, self._follow
-        for victim in victims:
-            uid = victim.pod.metadata.uid
-            follow(cluster.forget(uid) if victim.assumed else cluster.drop_pod(uid))
+        # As they are now: one that was assumed when the solver was asked may be bound since.
+        found = (cluster.pods.get(victim.pod.metadata.uid) for victim in victims)
+        leaving = [one for one in found if one is not None]
+        for one in leaving:
+            uid = one.pod.metadata.uid
+            follow(cluster.forget(uid) if one.assumed else cluster.drop_pod(uid))
         try:
             return self.hold(nodes)
         finally:
             self.release()
-            for victim in victims:
-                if victim.assumed:
-                    follow(cluster.assume(victim.pod, victim.node))
+            for one in leaving:
+                if one.assumed:
+                    follow(cluster.assume(one.pod, one.node))
                 else:
-                    follow(cluster.put_pod(victim.pod))
+                    follow(cluster.put_pod(one.pod))
 
     def release(self) -> None:
         """Take the members that are held off their nodes again."""

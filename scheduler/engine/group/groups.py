@@ -204,6 +204,7 @@ class Groups:
         if isinstance(wanted, Status) or queued.uid not in wanted:
             status = wanted if isinstance(wanted, Status) else unschedulable("not needed now")
             self._refuse(key, [queued], msgspec.structs.replace(status, plugin=planner.name), now)
+            self._late.setdefault(key, set()).add(queued.uid)
             return True
         members = [queued]
         for uid in wanted:
@@ -219,13 +220,8 @@ class Groups:
         place = {uid: number for number, uid in enumerate(wanted)}
         members.sort(key=lambda member: place[member.uid])
         attempt = self._counts.begun(queued.profile, (one.pod for one in members), now)
-        run = GroupRun(
-            key,
-            planner,
-            tuple(members),
-            GroupContext(self._attempts, self._engine, members),
-            attempt,
-        )
+        room = GroupContext(self._attempts, self._engine, members)
+        run = GroupRun(key, planner, tuple(members), room, attempt)
         for member in members:
             self._queues.track(member)
         self._line.append(run)
@@ -262,8 +258,8 @@ class Groups:
         if flight is not None:
             self._opened.add(key)  # those who came too late for it may be let in one by one
             # Nothing in the cluster has to change for those who were called back, or came too late for it.
-            again = (*flight.failed, *sorted(self._late.pop(key, ())))
-            self._queues.retry(again, "GroupBindingEnded", now)
+            self._queues.retry(flight.failed, "GroupBindingEnded", now)
+            self._retry_late(key, now)
             stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
             self._counts.ended(flight.attempt, "error" if flight.is_broken else "scheduled", now)
             self._writing.tell(flight.planner, key, stage, now)
@@ -306,7 +302,7 @@ class Groups:
     def _carry(self, run: GroupRun, outcome: Outcome, now: float) -> None:
         self._counts.decided(run.attempt)
         if isinstance(outcome, Status):
-            self._late.pop(run.key, None)  # they wait for the same as those who are refused
+            self._retry_late(run.key, now)
         if not isinstance(outcome, GroupPlan) or outcome.victims:
             self._counts.ended(run.attempt, "unschedulable", now)
         if isinstance(outcome, Status):
@@ -363,6 +359,10 @@ class Groups:
         if others:
             status = msgspec.structs.replace(unschedulable(message), plugin=run.planner.name)
             self._refuse(run.key, others, status, now)
+
+    def _retry_late(self, key: str, now: float) -> None:
+        """Let members be tried again that others of their group were on their way before."""
+        self._queues.retry(sorted(self._late.pop(key, ())), "GroupBindingEnded", now)
 
     def _refuse(self, key: str, members: Sequence[QueuedPod], status: Status, now: float) -> None:
         decision = Decision(status=status, message=status.message)

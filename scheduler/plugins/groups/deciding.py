@@ -114,6 +114,7 @@ class Decider:
         task = Task(key, spec, tree, room, requests, self._members.standing(key), members)
         record.is_partial = bool(task.standing)
         plan = yield from self._decided(task, record)
+        record.refused = task.refused(record.refused, plan, self._handle)
         if isinstance(plan, Status):
             record.message, record.is_error = plan.message, plan.code is Code.ERROR
             half = self._members.standing(key)
@@ -368,8 +369,7 @@ class Decider:
         def is_unchanged() -> bool:
             return self._is_unchanged(task.key, task.spec)
 
-        plan = yield from self._mixer.placed(task, limits, is_unchanged)
-        return plan
+        return (yield from self._mixer.placed(task, limits, is_unchanged))
 
     def _evicting_mixed(
         self, task: Task

@@ -46,7 +46,7 @@ class Record(msgspec.Struct):
 
     `is_partial`: the last solve placed members beside others that stood already, so what it proved is
     so what it proved is
-    not about the group as a whole.
+    not about the group as a whole. `refused`: the uids of those for whom the last plans had no room.
     """
 
     status: str = WAITING
@@ -61,6 +61,7 @@ class Record(msgspec.Struct):
     conflict: tuple[str, ...] = ()
     victims: tuple[Placed, ...] = ()
     awaited: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
     reporter: str = ""
     released_at: float = 0.0
     is_error: bool = False

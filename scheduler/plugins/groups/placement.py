@@ -40,6 +40,14 @@ def in_order(pods: Iterable[Pod]) -> list[Pod]:
     )
 
 
+def oldest(pods: Iterable[Pod]) -> list[Pod]:
+    """Return members by the time of their creation, then by natural name."""
+    return sorted(
+        pods,
+        key=lambda pod: (pod.metadata.creation_timestamp or "", natural(pod.metadata.name)),
+    )
+
+
 def ranks(seats: Sequence[Seat]) -> dict[str, int]:
     """Return each pod's rank: its place in the order of distance from the master.
 

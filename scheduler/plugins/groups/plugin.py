@@ -35,6 +35,7 @@ from scheduler.plugins.groups.describing import TOPOLOGY_KIND, Descriptions
 from scheduler.plugins.groups.group import LARGEST_GROUP
 from scheduler.plugins.groups.life import Record
 from scheduler.plugins.groups.members import GroupMembers, group_of
+from scheduler.plugins.groups.placement import oldest
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.statuswriter import GroupStatusWriter
 from scheduler.plugins.groups.task import Steps
@@ -166,11 +167,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return False
         if change.kind == TOPOLOGY_KIND:
             return True
-        record, known = self._records.get(key), self._answers.get(key)
-        if record is not None and record.awaited:
-            return True
-        # Whom the gate let through waits for room; whom it holds waits for others of the group.
-        return known is not None and pod.metadata.uid in known.uids
+        record = self._records.get(key)
+        # Who was refused waits for room; whom the gate holds waits for others of the group.
+        return record is not None and (bool(record.awaited) or pod.metadata.uid in record.refused)
 
     def group_of(self, pod: Pod) -> str:
         """Return the key of the pod's group, or an empty text."""
@@ -204,7 +203,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if len(staying) < missing:
             text = f"the group {name} is not complete: it needs {spec.size} members"
             return unschedulable(text)
-        taken = staying if spec.is_minimum else staying[:missing]
+        taken = staying
+        if not spec.is_minimum and len(staying) > missing:
+            taken = oldest(staying)[:missing]  # and not the first to be heard of: lists go by name
         return tuple(pod.metadata.uid for pod in taken[:LARGEST_GROUP])
 
     def groups_begun(self) -> list[str]:

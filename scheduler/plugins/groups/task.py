@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from scheduler.framework.calls import CallResult, SolverCall
 from scheduler.framework.groups import Fits, GroupPlan, GroupRoom, Outcome, title
+from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups.group import GroupSpec
@@ -83,6 +84,15 @@ class Task(msgspec.Struct, frozen=True):
         """Return the members for whom others may be evicted: those up to the minimum."""
         members = self.room.members
         return in_order(members)[: self.least] if self.least else members
+
+    def refused(self, before: Iterable[str], plan: Outcome, handle: Handle) -> frozenset[str]:
+        """Return the members that wait for room after a plan, with those of plans before this one."""
+        members = self.room.members
+        known = frozenset(before).union(member.metadata.uid for member in members)
+        if isinstance(plan, GroupPlan) and not plan.victims:
+            known = known.difference(plan.nodes)
+        waiting = handle.group_members(self.key, members[0])
+        return known.intersection(pod.metadata.uid for pod in waiting)
 
     def plan(self, nodes: Mapping[str, str]) -> GroupPlan:
         """Return the plan to place these members, with what is said to the others."""
