@@ -6,6 +6,11 @@ the cluster; with `--past` as the daemon saw it then. Exit code 3 when there is 
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+from msgspec.structs import replace
+
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
@@ -21,6 +26,7 @@ from scheduler.cli.flags import Output
 from scheduler.cli.live import Access, look, seconds
 from scheduler.cli.past import Daemon, ask
 from scheduler.engine.attempt.choose import Ties
+from scheduler.objects.kinds import POD
 from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.explain import Answer
 from scheduler.whatif.explain import explain as explained
@@ -28,6 +34,9 @@ from scheduler.whatif.past import counts_table, past_decision, past_line
 from scheduler.whatif.report import explanation_line, explanation_tables
 from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader
 from scheduler.whatif.stage import Options
+
+# What the API server takes for a pod's name: anything else would be more than a name in a selector.
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")
 
 
 def explain(
@@ -64,7 +73,7 @@ def explain(
         world, home = read_files(snapshot, filename), "default"
     else:
         access = Access(kubeconfig, context, seconds(request_timeout), given or namespace)
-        world, home, wanted = _read_live(access, wanted)
+        world, home, wanted = _read_live(access, wanted, name)
     key = f"{given or namespace or home}/{name}"
     answer = explained(world, setup, key, wanted, node=node)
     _show(answer, output, one_node=bool(node))
@@ -88,17 +97,23 @@ def _tell_past(where: Daemon, access: Access, name: str, node: str, output: Outp
     return 0 if found.fits else EXIT_DOES_NOT_FIT
 
 
-def _read_live(access: Access, wanted: Options) -> tuple[Snapshot, str, Options]:
+def _read_live(access: Access, wanted: Options, name: str) -> tuple[Snapshot, str, Options]:
     reader = SnapshotReader()
 
     def take(page: Source) -> None:
         reader.read(items_of(page))
 
     seen = look(access, READ, take)
+    snapshot = reader.snapshot()
+    if snapshot.find(f"{access.namespace or seen.namespace}/{name}") is None and _NAME.match(name):
+        # Pods that have ended are not listed; the one asked about may be one of them.
+        asked = f"metadata.name={name},status.phase!=Pending,status.phase!=Running"
+        look(access, (replace(POD, field_selector=asked),), take)
+        snapshot = reader.snapshot()
     tell(f"notice: {notice}" for notice in seen.notices)
     now = seen.now if wanted.now is None else wanted.now
     answered = Options(now=now, ties=wanted.ties, seed=wanted.seed, details=wanted.details)
-    return reader.snapshot(), seen.namespace, answered
+    return snapshot, seen.namespace, answered
 
 
 def _show(answer: Answer, output: Output, *, one_node: bool) -> None:

@@ -1,4 +1,4 @@
-"""PageSettings a running daemon, as for what it decided: by its address, or through a port-forward to its pod.
+"""Asking a running daemon, as for what it decided: by its address, or through a port-forward to its pod.
 
 The pod is the holder of the scheduler's Lease; kubectl makes the port-forward. The daemon asks the API
 server who the user is and whether they may read its debug pages.

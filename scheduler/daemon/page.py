@@ -2,7 +2,8 @@
 
 The cluster is taken from the engine's memory between two turns; everything else is done beside the loop: a
 thread draws, and a process of its own plans and explains, since that takes as long as scheduling does. Users
-with the same rights share one `_View`. DrawnView takes no more than `SHARE` of the time.
+with the same rights share one `_View`. Drawing takes `IDLE_SHARE` of the time at most, and while pods are being
+placed `BUSY_SHARE`.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ from scheduler.whatif.wire import packed
 from scheduler.workers import Pool
 
 AGAIN_S = 2.0
-SHARE = 0.02
+IDLE_SHARE = 0.05
+BUSY_SHARE = 0.01
 RIGHTS_S = 30.0
 IDLE_S = 120.0
 ANSWER_S = 60.0
 MOST_VIEWS = 16
+MOST_WAITING = 16
 
 _log = structlog.get_logger()
 
@@ -70,6 +73,8 @@ class DaemonPage:
         self._clock = clock
         self._asking = asking
         self._pool: Pool | None = None
+        self._one = asyncio.Lock()
+        self._waiting = 0
         self._asked_at = 0.0
         self._rights: dict[tuple[object, str], tuple[float, Rights]] = {}
         self._views: dict[Rights, _View] = {}
@@ -80,7 +85,10 @@ class DaemonPage:
         view = self._views.get(seen)
         if view is None:
             self._make_room()
-            view = self._views[seen] = _View(seen, self)
+            view = _View(seen, self)
+            await view.draw()
+            view = self._views.setdefault(seen, view)  # somebody else may have come meanwhile
+        elif not view.feed.readers and self._clock.now() > view.drawn_at + view.rest_s:
             await view.draw()
 
         async def expires() -> None:
@@ -96,7 +104,7 @@ class DaemonPage:
         """Draw what somebody looks at, and forget what nobody does, until cancelled."""
         took_s = 0.0
         while True:
-            await asyncio.sleep(max(AGAIN_S, took_s / SHARE))
+            await asyncio.sleep(max(AGAIN_S, took_s / self._share()))
             took_s = 0.0
             for seen, view in list(self._views.items()):
                 if view.feed.readers:
@@ -110,6 +118,11 @@ class DaemonPage:
             if self._pool is not None and self._clock.now() - self._asked_at > IDLE_S:
                 await self.close()
 
+    def _share(self) -> float:
+        """Return the part of the time that drawing may take, as long as things are as they are."""
+        engine = self._engine
+        return BUSY_SHARE if engine.has_work() or len(engine.bindings) else IDLE_SHARE
+
     async def close(self) -> None:
         """End the process that answers."""
         pool, self._pool = self._pool, None
@@ -118,6 +131,17 @@ class DaemonPage:
 
     async def ask(self, question: Question, world: Snapshot) -> bytes:
         """Have a question about a world answered; InputError with the reason when it is not."""
+        if self._waiting >= MOST_WAITING:
+            raise MissingError("too many questions wait; try again later", where=question.what)
+        self._waiting += 1
+        try:
+            # One after the other, also on the way there: a large cluster is tens of megabytes.
+            async with self._one:
+                return await self._ask(question, world)
+        finally:
+            self._waiting -= 1
+
+    async def _ask(self, question: Question, world: Snapshot) -> bytes:
         if self._pool is None:
             self._pool = Pool(self._asking.jobs)
             await self._pool.start()
@@ -214,7 +238,7 @@ class _View:
 
     def __init__(self, seen: Rights, page: DaemonPage) -> None:
         self.feed = Feed()
-        self.used_at = 0.0
+        self.used_at = self.drawn_at = self.rest_s = 0.0
         self._seen = seen
         self._page = page
         self._drawing = DrawnView()
@@ -229,15 +253,21 @@ class _View:
 
     async def draw(self) -> float:
         """Take the cluster and publish it; return the seconds of the processor that it took."""
+        began = thread_s()
         world = self._page.taken(self._seen)
+        taken_s = thread_s() - began
 
         def drawn() -> tuple[dict[str, dict[str, object]], float]:
             began = thread_s()
             return self._drawing.sections(world, world.taken_at, world.notices), thread_s() - began
 
-        shown, took_s = await asyncio.to_thread(drawn)
+        shown, drawn_s = await asyncio.to_thread(drawn)
         self._world = world
+        began = thread_s()
         self.feed.publish(shown)
+        took_s = taken_s + drawn_s + thread_s() - began
+        self.drawn_at = world.taken_at
+        self.rest_s = max(AGAIN_S, took_s / IDLE_SHARE)
         return took_s
 
     async def _planned(self, at: float | None) -> object:

@@ -109,8 +109,7 @@ def explain(
     wanted = options or Options()
     found = snapshot.find(pod)
     if found is None:
-        keys = [one.key for one in (*snapshot.bound, *snapshot.unbound)]
-        raise MissingError(f"no such pod is bound or waiting{did_you_mean(pod, keys)}", where=pod)
+        raise MissingError(_missing(snapshot, pod), where=pod)
     if node and node not in {one.key for one in snapshot.nodes}:
         hint = did_you_mean(node, (one.key for one in snapshot.nodes))
         raise MissingError(f"no such node{hint}", where=node)
@@ -127,6 +126,16 @@ def explain(
         one = tuple(each for each in explanation.nodes if each.name == node)
         explanation = replace(explanation, nodes=one)
     return Answer(explanation, notices)
+
+
+def _missing(snapshot: Snapshot, key: str) -> str:
+    """Return why there is nothing to decide about a pod that is neither bound nor waiting."""
+    for pod in snapshot.ended:
+        if pod.key == key:
+            where = f"ran on node {pod.spec.node_name}" if pod.spec.node_name else "was never bound"
+            return f"the pod has ended ({pod.status.phase}); it {where}, and takes no room any more"
+    keys = [one.key for one in (*snapshot.bound, *snapshot.unbound)]
+    return f"no such pod is bound or waiting{did_you_mean(key, keys)}"
 
 
 def _unplaced(pod: Pod, engine: Engine, now: float) -> Pod:

@@ -69,8 +69,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     """A cluster at rest.
 
     `objects` are (kind, struct) of everything but nodes and pods; `bound` pods sit on a node, known
-    or not; `unbound` ones do not and are not on their way out, oldest first. `given` are the uids of
-    unbound pods that were named apart from the cluster, to be placed whatever their schedulerName.
+    or not; `unbound` ones do not and are not on their way out, oldest first; nothing is decided about
+    the `ended` ones. `given` are the uids of unbound pods that were named apart from the cluster, to be
+    placed whatever their schedulerName.
     `taken_at` is the newest time that an object mentions, in seconds since the epoch.
     """
 
@@ -78,6 +79,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     objects: tuple[tuple[str, Any], ...] = ()
     bound: tuple[Pod, ...] = ()
     unbound: tuple[Pod, ...] = ()
+    ended: tuple[Pod, ...] = ()
     given: frozenset[str] = frozenset()
     taken_at: float = NO_TIME
     places: Mapping[tuple[str, str], str] = {}
@@ -249,6 +251,7 @@ class SnapshotReader:
         objects: list[tuple[str, Any]] = []
         bound: list[Pod] = []
         unbound: list[Pod] = []
+        ended: list[Pod] = []
         leaving: list[str] = []
         for (kind, name), obj in self._found.items():
             if kind == "Node":
@@ -257,7 +260,7 @@ class SnapshotReader:
                 if kind in BY_KIND:
                     objects.append((kind, obj))
             elif obj.is_finished:
-                continue
+                ended.append(obj)
             elif obj.spec.node_name:
                 bound.append(obj)
             elif obj.is_terminating:
@@ -270,6 +273,7 @@ class SnapshotReader:
             objects=tuple(objects),
             bound=tuple(bound),
             unbound=tuple(unbound),
+            ended=tuple(ended),
             given=frozenset(self._given),
             taken_at=_time(self._newest),
             places=self._places,

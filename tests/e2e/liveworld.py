@@ -77,6 +77,14 @@ class World:
         del raw["status"]
         await self.post("pods", raw)
 
+    async def ended(self, name: str) -> None:
+        """Let a pod succeed."""
+        url = f"{self.url}/api/v1/namespaces/{self.ns}/pods/{name}/status"
+        body = {"status": {"phase": "Succeeded"}}
+        headers = {"Content-Type": "application/merge-patch+json"}
+        async with self.session.patch(url, json=body, headers=headers) as answer:
+            assert 200 == answer.status, await answer.text()
+
     async def lease(self, holder: str) -> None:
         """Create the scheduler's Lease, held by `holder`."""
         url = f"{self.url}/apis/coordination.k8s.io/v1/namespaces/{self.ns}/leases"

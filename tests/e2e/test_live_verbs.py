@@ -38,6 +38,13 @@ async def test_explain_and_snapshot_of_a_live_cluster(world: World, tmp_path: Pa
     code, _, err = await world.run("explain", "none", "-n", world.ns)
     assert 1 == code
     assert "no such pod" in err
+    done = pod("done", namespace=world.ns, node_name=large)
+    del done["status"]
+    await world.post("pods", done)
+    await world.ended("done")
+    code, _, err = await world.run("explain", "done", "-n", world.ns)
+    assert 1 == code
+    assert f"the pod has ended (Succeeded); it ran on node {large}" in err
 
     for form in ("json", "yaml"):
         code, out, err = await world.run("snapshot", "-o", form)

@@ -12,8 +12,10 @@ import yaml
 from operators.appgroup import status as appgroup
 from scheduler.base.errors import ConfigError, ObjectError, TrellisError
 from scheduler.base.meters.values import MAX_CHILDREN
+from scheduler.cli import logged
 from scheduler.cli.installed import registry
 from scheduler.config import document, load
+from scheduler.daemon import decisions, page, rights
 from scheduler.engine.effects import Record
 from scheduler.kube import eventbody, http1, recorder, watch
 from scheduler.objects.grouporder import MOST_WORKLOADS
@@ -22,6 +24,7 @@ from scheduler.objects.quantity import quantity
 from scheduler.plugins.groups import args, group, inputs, topology
 from scheduler.plugins.groups.sources import configmap
 from scheduler.plugins.numa import zones
+from scheduler.serve import debug, pageroutes
 from scheduler.serve.app import LARGEST_BODY_BYTES
 from scheduler.whatif import yamltext
 
@@ -162,6 +165,15 @@ def test_the_page_tells_every_limit():
         "zones of a node": zones.MOST_ZONES,
         "nodes in a tree of units": topology.MOST_UNITS,
         "seconds of a group's solve": int(args.LONGEST_SOLVE_S),
+        "bytes of a question of the page": pageroutes.LARGEST_QUESTION_BYTES,
+        "characters that the page may ask to try": pageroutes.LARGEST_MANIFEST_BYTES,
+        "pages that are open at a time": pageroutes.MOST_READERS,
+        "reviews for one user of the page": rights.MOST_REVIEWS,
+        "questions of the page that wait": page.MOST_WAITING,
+        "seconds of an answer to the page": int(page.ANSWER_S),
+        "seconds of a profile": debug.LONGEST_PROFILE_S,
+        "attempts that are kept": decisions.KEPT,
+        "bytes of a decision log that is looked into": logged.MOST_BYTES,
         **{limit.what: limit.value for limit in LIMITS},
     }
 

@@ -74,6 +74,20 @@ def test_explain_what_is_not_there(cluster, capsys):
     assert 'error: larg: no such node (did you mean "large"?)\n' == capsys.readouterr().err
 
 
+def test_explain_a_pod_that_has_ended(tmp_path, capsys):
+    """It says how the pod ended and where it ran, not that there is none."""
+    done = pod("done", namespace="shop", node_name="large") | {"status": {"phase": "Succeeded"}}
+    lost = pod("lost", namespace="shop") | {"status": {"phase": "Failed"}}
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([node("large", cpu="8"), done, lost]))
+
+    assert 1 == run(["explain", "shop/done", "--snapshot", str(file)])
+    said = "the pod has ended (Succeeded); it ran on node large, and takes no room any more"
+    assert f"error: shop/done: {said}\n" == capsys.readouterr().err
+    assert 1 == run(["explain", "shop/lost", "--snapshot", str(file)])
+    assert "has ended (Failed); it was never bound" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_a_snapshot_of_files_is_read_again(cluster, form, tmp_path, capsys):
     """What `snapshot` writes, `explain` reads; hidden names are hidden."""

@@ -11,6 +11,9 @@ import pytest
 
 from scheduler.base.errors import InputError
 from scheduler.serve import Access, Address, Server
+from scheduler.serve.access import User
+from scheduler.serve.feed import Feed
+from scheduler.serve.pageroutes import Answers, PageView
 from tests.unit.serve.conftest import PAGES, House
 
 OPEN = {"/healthz", "/livez", "/readyz"}
@@ -143,3 +146,39 @@ async def raw(host: str, port: int, context: ssl.SSLContext, request: bytes) -> 
     with contextlib.suppress(ConnectionError, ssl.SSLError):
         await writer.wait_closed()
     return bytes(answer)
+
+
+async def test_the_page_asks_who_and_shows_what_that_user_sees(house: House):
+    """Files are open; questions pass the door, and come with the user that the door let in."""
+    users: list[tuple[str, str]] = []
+
+    async def answer(_at: object = None) -> object:
+        return {"for": users[-1][0]}
+
+    async def show(user: User, namespace: str) -> PageView:
+        users.append((user.name, namespace))
+        return PageView(Feed({"pods": {}}), Answers(answer, None, None, answer, answer))  # type: ignore[arg-type]
+
+    house.reviewer.allowed |= {("eve", "get", "/ui/api/plan"), ("eve", "get", "/ui/api/world")}
+    async with house.serving(page=show) as visitor:
+        status, headers, _ = await visitor.get("/ui", allow_redirects=False)
+        assert (308, "ui/") == (status, headers["Location"])
+        for file in ("", "app.js", "style.css"):
+            status, headers, _ = await visitor.get(f"/ui/{file}")
+            assert status == 200
+            assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert 403 == (await visitor.get("/ui/api/plan"))[0]
+        assert [] == users
+        visitor.token = "good"
+        assert '{"for":"eve"}' == await visitor.page("/ui/api/plan?namespace=shop")
+        assert ("eve", "shop") == users[-1]
+        assert 403 == (await visitor.get("/ui/api/moments"))[0]
+        for site, code in (("cross-site", 403), ("same-site", 403), ("same-origin", 200)):
+            status, _, _ = await visitor.get("/ui/api/plan", headers={"Sec-Fetch-Site": site})
+            assert code == status
+        for at in ("", "x", "-1", "nan", "1e99"):
+            status, _, text = await visitor.get(f"/ui/api/world?at={at}")
+            assert (422, True) == (status, "at:" in text), text
+    async with house.serving() as visitor:
+        visitor.token = "good"
+        assert 404 == (await visitor.get("/ui/app.js"))[0]

@@ -139,3 +139,47 @@ async def test_fault_of_a_source_is_500_that_says_nothing(house: House, logged: 
     assert 500 == status
     assert "inner" not in text
     assert "endpoint failed" == logged[0]["event"]
+
+
+async def test_profiles_are_taken_one_at_a_time_within_limits(house: House):
+    """For as long as was asked for; 404 says that the configuration takes none."""
+    taken: list[float] = []
+    began, gate = asyncio.Event(), asyncio.Event()
+
+    async def take(seconds: float) -> bytes:
+        taken.append(seconds)
+        began.set()
+        await gate.wait()
+        return b"profile"
+
+    house.reviewer.allowed |= {("eve", "get", "/debug/pprof/profile")}
+    async with house.serving(profile=take) as visitor:
+        visitor.token = "good"
+        for seconds in ("0", "301", "-1", "x", "1e3", "9999"):
+            status, _, text = await visitor.get(f"/debug/pprof/profile?seconds={seconds}")
+            assert (400, True) == (status, "from 1 to 300" in text)
+        first = asyncio.create_task(visitor.page("/debug/pprof/profile?seconds=7"))
+        await began.wait()
+        status, _, _ = await visitor.get("/debug/pprof/profile")
+        assert status == 429
+        gate.set()
+        assert "profile" == await first
+        assert "profile" == await visitor.page("/debug/pprof/profile")
+        assert [7, 30] == taken
+    async with house.serving(profile=None) as visitor:
+        visitor.token = "good"
+        status, _, text = await visitor.get("/debug/pprof/profile")
+        assert status == 404
+        assert "enableProfiling is false" in text
+
+
+async def test_attempts_and_histories(house: House):
+    """As their sources tell them."""
+    house.reviewer.allowed |= {
+        ("eve", "get", path) for path in ("/debug/decisions", "/debug/history/shop/web")
+    }
+    async with house.serving() as visitor:
+        visitor.token = "good"
+        assert {"limit": 3} == json.loads(await visitor.page("/debug/decisions?limit=3"))
+        told = json.loads(await visitor.page("/debug/history/shop/web"))
+        assert "shop/web" == told["pod"]

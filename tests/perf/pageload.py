@@ -1,0 +1,231 @@
+"""Pods that are placed while somebody looks at the page and a decision log is written, and while nobody does.
+
+    python -m tests.perf.pageload --nodes 1000 --pods 4000 --rounds 8
+
+One embedded API server, two daemons with a schedulerName each: `plain`, and `shown` with a decision log and
+a reader of `/ui` that follows the events and asks for the plan every five seconds, as an open view does.
+Rounds alternate (plain, shown, shown, plain, …) on the same server, each with as many new pods, which go
+when it is over. Prints and writes JSON: pods per second of processor time of the daemon, and of the clock,
+of each round, and the ratios of their medians. What the page's own process uses is told apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from time import monotonic
+from typing import Any
+
+import aiohttp
+import msgspec
+import yaml
+
+from scheduler.sandbox.kinds.kinds import NODES, PODS
+from scheduler.sandbox.nodes.shape import plain_shape
+from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.store.store import Deletion
+from tests.apiserver.patience import until
+from tests.apiserver.processes import free_ports, running
+from tests.perf.workload import CreatePods
+from tests.real.schedulers import Running
+
+ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).parent / "results"
+AT_ONCE = Deletion(grace_period_s=0)
+PLAN_EVERY_S = 5.0
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_s(pid: int) -> float:
+    """Return what a process has used of the processor, without its children."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * TICK_S
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == pid:
+                found.append(int(folder.name))
+    return found
+
+
+@contextmanager
+def daemon(folder: Path, kubeconfig: Path, name: str, *words: str) -> Iterator[Running]:
+    """Run a daemon for the pods of one schedulerName."""
+    (port,) = free_ports(1)
+    config = folder / f"{name}.yaml"
+    config.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "leaderElection": {"leaderElect": False},
+                "profiles": [{"schedulerName": name}],
+            }
+        )
+    )
+    command = [sys.executable, "-m", "scheduler.cli.main", "run", f"--config={config}"]
+    command += [f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", f"--secure-port={port}"]
+    command += ["--log-level=warning", *words]
+    with running(name, command, folder / f"{name}.log", {"PYTHONPATH": str(ROOT)}) as program:
+        yield Running(program, f"https://127.0.0.1:{port}")
+
+
+class Reader:
+    """Somebody who looks at the page: events as they come, and the plan every so often."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url = f"{url}/ui/api"
+        self._headers = {"Authorization": f"Bearer {token}"}
+        self.events = self.plans = self.bytes = 0
+
+    async def look(self) -> None:
+        """Read until cancelled."""
+        connector = aiohttp.TCPConnector(ssl=False)
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(
+            headers=self._headers, connector=connector, timeout=timeout
+        ) as session:
+            await asyncio.gather(self._follow(session), self._plan(session))
+
+    async def _follow(self, session: aiohttp.ClientSession) -> None:
+        async with session.get(f"{self._url}/events") as answer:
+            assert answer.status == 200, await answer.text()
+            async for chunk in answer.content.iter_any():
+                self.bytes += len(chunk)
+                self.events += chunk.count(b"event: ")
+
+    async def _plan(self, session: aiohttp.ClientSession) -> None:
+        while True:
+            async with session.get(f"{self._url}/plan") as answer:
+                assert answer.status == 200, await answer.text()
+                await answer.read()
+                self.plans += 1
+            await asyncio.sleep(PLAN_EVERY_S)
+
+
+async def one_round(
+    sandbox: Sandbox, found: Running, name: str, number: int, pods: int
+) -> dict[str, Any]:
+    """Place some pods and take them away again."""
+    store = sandbox.store
+    names = [f"{name}-{number:02d}-{at:05d}" for at in range(pods)]
+    pid = found.program.process.pid
+    helpers = {child: cpu_s(child) for child in children(pid)}
+    began, used = monotonic(), cpu_s(pid)
+    for at, manifest in enumerate(CreatePods(count=pods).manifests(name)):
+        manifest["metadata"] |= {"name": names[at], "namespace": "default"}
+        store.create(PODS, manifest, "default", owned=True)
+        if not at % 50:
+            await asyncio.sleep(0)
+    left = set(names)
+
+    def are_bound() -> bool:
+        for one in list(left):
+            if store.get(PODS, "default", one).obj["spec"].get("nodeName"):
+                left.discard(one)
+        return not left
+
+    await until(are_bound, f"{pods} binds", 600.0)
+    took, used = monotonic() - began, cpu_s(pid) - used
+    helped = sum(cpu_s(child) - helpers.get(child, 0.0) for child in children(pid))
+    for one in names:
+        store.delete(PODS, "default", one, AT_ONCE)
+    return {
+        "name": name,
+        "podsPerCpuSecond": round(pods / used, 1),
+        "podsPerSecond": round(pods / took, 1),
+        "pageProcessCpuSeconds": round(helped, 2),
+    }
+
+
+async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dict[str, Any]:
+    """Return the figures of all rounds; `what` is "page", "log" or "both"."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place, ExitStack() as stack:
+        folder = Path(place)
+        kubeconfig = folder / "kubeconfig"
+        async with Sandbox(Options(shape=plain_shape(nodes), kubeconfig=kubeconfig)) as sandbox:
+            assert len(sandbox.store.list(NODES)) == nodes
+            token = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]["token"]
+            log = folder / "decisions.jsonl"
+            plain = stack.enter_context(daemon(folder, kubeconfig, "plain"))
+            words = () if what == "page" else (f"--decision-log={log}",)
+            shown = stack.enter_context(daemon(folder, kubeconfig, "shown", *words))
+            await plain.wait_ready()
+            await shown.wait_ready()
+            reader = Reader(shown.url, token)
+            looking = asyncio.create_task(_nothing() if what == "log" else reader.look())
+            found = [
+                # Warm: imports, tables, the page's process.
+                await one_round(sandbox, plain, "plain", 0, pods),
+                await one_round(sandbox, shown, "shown", 0, pods),
+            ]
+            del found[:]
+            for number in range(1, rounds + 1):
+                order = [(plain, "plain"), (shown, "shown")]
+                for one, name in order if number % 2 else reversed(order):
+                    found.append(await one_round(sandbox, one, name, number, pods))
+                assert not looking.done(), looking.exception()
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            size = log.stat().st_size if what != "page" else 0
+    return {
+        "what": what,
+        "nodes": nodes,
+        "pods": pods,
+        "rounds": found,
+        "ratioCpu": _ratio(found, "podsPerCpuSecond"),
+        "ratioClock": _ratio(found, "podsPerSecond"),
+        "pageEvents": reader.events,
+        "pageBytes": reader.bytes,
+        "plans": reader.plans,
+        "logBytes": size,
+        "load": [round(one, 1) for one in os.getloadavg()],
+    }
+
+
+async def _nothing() -> None:
+    await asyncio.Event().wait()
+
+
+def _ratio(found: list[dict[str, Any]], field: str) -> float:
+    shown, plain = (
+        float(median(one[field] for one in found if one["name"] == name))
+        for name in ("shown", "plain")
+    )
+    return round(shown / plain, 3)
+
+
+def main(words: list[str] | None = None) -> dict[str, Any]:
+    """Measure once, print and write the result."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--nodes", type=int, default=1000)
+    options.add_argument("--pods", type=int, default=4000)
+    options.add_argument("--rounds", type=int, default=8)
+    options.add_argument("--what", choices=("page", "log", "both"), default="both")
+    given = options.parse_args(words)
+    figures = asyncio.run(measure(given.nodes, given.pods, given.rounds, given.what))
+    RESULTS.mkdir(exist_ok=True)
+    name = f"page-{given.what}-{given.nodes}-{given.pods}.json"
+    (RESULTS / name).write_text(msgspec.json.format(msgspec.json.encode(figures)).decode())
+    print(json.dumps(figures, indent=1))
+    return figures
+
+
+if __name__ == "__main__":
+    main()

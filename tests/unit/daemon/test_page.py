@@ -1,0 +1,140 @@
+"""The daemon's page: who sees what, for how long, and at what cost."""
+
+import asyncio
+
+import pytest
+
+from scheduler.base.clock import ManualClock
+from scheduler.base.errors import MissingError
+from scheduler.base.meters import Meters
+from scheduler.config import default_config
+from scheduler.daemon import page as module
+from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.page import DaemonPage, PageSettings
+from scheduler.engine.effects import Watched
+from scheduler.engine.engine import Engine
+from scheduler.framework.registry import Registry
+from scheduler.objects.plain import read_node, read_pod
+from scheduler.plugins.intree import IN_TREE
+from scheduler.serve.access import Access, User
+from scheduler.testing import node, pod
+from scheduler.whatif.questions import Question
+from scheduler.whatif.snapshot import Snapshot
+
+REGISTRY = Registry(IN_TREE)
+NOW = 1_767_225_600.0
+EVE, ADMIN = User("eve"), User("root", ("system:masters",))
+
+
+class House:
+    """An engine with pods of two namespaces, and the reviews of an API server."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(NOW)
+        self.engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
+        self.trail = DecisionTrail(self.engine, self.clock)
+        self.allowed = {("pods", "a")}
+        access = Access(self.review, self.clock, Meters())
+        settings = PageSettings("scheduler.cli.pagejobs")
+        self.page = DaemonPage(self.engine, self.trail, access, self.clock, settings)
+        self.hear("Node", read_node(node("n1", cpu="4")))
+        for namespace in ("a", "b"):
+            for name, cpu in (("fits", "1"), ("huge", "99")):
+                raw = pod(
+                    f"{name}-{namespace}",
+                    namespace=namespace,
+                    requests={"cpu": cpu},
+                    spec={"schedulerName": "trellis"},
+                )
+                self.hear("Pod", read_pod(raw))
+        self.engine.run(NOW, 9)
+
+    def hear(self, kind, obj):
+        self.engine.handle(Watched(kind, "ADDED", obj), self.clock.now())
+
+    async def review(self, body):
+        wanted = body["spec"]["resourceAttributes"]
+        asked = (wanted["resource"], wanted.get("namespace", ""))
+        return {**body, "status": {"allowed": asked in self.allowed}}
+
+
+async def seen(shown):
+    """Return all that somebody is shown, as one text."""
+    with shown.feed.reader() as reader:
+        told = [(await reader.next()).decode(), str(await shown.answers.moments())]
+    return " ".join([*told, str(await shown.answers.world(NOW))])
+
+
+async def test_each_sees_what_the_api_server_says():
+    """Pods that are decided and not bound yet are on their nodes; another namespace is not there."""
+    house = House()
+    own = await seen(await house.page.show(EVE, ""))
+    everything = await seen(await house.page.show(ADMIN, ""))
+
+    assert "fits-a" in own
+    assert '"node":"n1"' in own
+    assert "huge-a" in own
+    assert "fits-b" not in own
+    assert "huge-b" not in own
+    assert all(name in everything for name in ("fits-a", "huge-a", "fits-b", "huge-b"))
+
+
+async def test_users_of_the_same_rights_share_a_picture():
+    """It is drawn once, again when it is old, and forgotten when nobody has asked for it for long."""
+    house = House()
+    one = await house.page.show(EVE, "")
+    assert one.feed is (await house.page.show(User("adam"), "")).feed
+    assert one.feed is not (await house.page.show(ADMIN, "")).feed
+    late = pod("late", namespace="a", spec={"schedulerName": "trellis"})
+    house.hear("Pod", read_pod(late))
+    assert "late" not in await seen(await house.page.show(EVE, ""))
+    house.clock.advance(60.0)
+    assert "late" in await seen(await house.page.show(EVE, ""))
+
+
+@pytest.mark.looptime
+async def test_lost_rights_end_the_stream():
+    """Within half a minute; as long as they stay it goes on."""
+    house = House()
+    shown = await house.page.show(EVE, "")
+    assert shown.expires is not None
+    ending = asyncio.ensure_future(shown.expires())
+    await asyncio.sleep(100)
+    assert not ending.done()
+    house.allowed.clear()
+    house.clock.advance(module.RIGHTS_S)
+    await asyncio.sleep(module.RIGHTS_S)
+    await asyncio.sleep(0)
+    assert ending.done()
+
+
+async def test_there_is_a_limit_to_views_and_to_questions(monkeypatch):
+    """Who comes too late is told so; views that nobody looks at make room."""
+    house = House()
+    monkeypatch.setattr(module, "MOST_VIEWS", 1)
+    shown = await house.page.show(EVE, "")
+    with shown.feed.reader(), pytest.raises(MissingError, match="too many users"):
+        await house.page.show(ADMIN, "")
+    await house.page.show(ADMIN, "")
+    monkeypatch.setattr(module, "MOST_WAITING", 0)
+    with pytest.raises(MissingError, match="too many questions"):
+        await house.page.ask(Question("plan"), Snapshot())
+
+
+async def test_a_process_of_its_own_answers():
+    """The plan, one pod, and why a question is none."""
+    house = House()
+    shown = await house.page.show(EVE, "")
+    plan = await shown.answers.plan(None)
+    assert isinstance(plan, bytes)
+    assert b'"huge-a"' in plan
+    assert b"huge-b" not in plan
+    assert plan is await shown.answers.plan(None), "kept until there is a new picture"
+    explained = await shown.answers.explain("a/huge-a", None)
+    assert isinstance(explained, bytes)
+    assert b"no nodes available" in explained
+    with pytest.raises(Exception, match="no such pod"):
+        await shown.answers.explain("b/huge-b", None)
+    with pytest.raises(Exception, match="no decisions are kept of that time"):
+        await shown.answers.world(NOW - 10)
+    await house.page.close()
