@@ -16,6 +16,7 @@ from scheduler.base.meters import Meters
 from scheduler.daemon.inbox import Inbox
 from scheduler.engine.effects import Effects, Event
 from scheduler.engine.engine import Engine
+from scheduler.framework.measure import Stopwatch
 
 TURN_S = 0.010
 MOST_EVENTS = 400
@@ -39,7 +40,10 @@ class Outside(Protocol):
 
 
 class Loop:
-    """Drives one engine; `after_turn` is called when a turn is over, `record` keeps what it did."""
+    """Drives one engine; `after_turn` is called when a turn is over, `record` keeps what it did.
+
+    How much a turn takes in and tries depends on how long it has lasted by `stopwatch`.
+    """
 
     def __init__(
         self,
@@ -51,6 +55,7 @@ class Loop:
         *,
         after_turn: Callable[[], None],
         record: Record | None = None,
+        stopwatch: Stopwatch = perf_s,
     ) -> None:
         self._engine = engine
         self._inbox = inbox
@@ -59,6 +64,7 @@ class Loop:
         self._duration = meters.engine_run_duration
         self._after_turn = after_turn
         self._record = record
+        self._read_s = stopwatch
         self._cycles = 16
 
     async def run(self) -> None:
@@ -72,7 +78,7 @@ class Loop:
 
     def turn(self) -> None:
         """Take a batch of events in, try some pods, hand the effects out."""
-        started_s = perf_s()
+        started_s = self._read_s()
         now = self._clock.now()
         events = self._take_in(now, started_s)
         cycles = max(0, min(self._cycles, self._room()))
@@ -82,7 +88,7 @@ class Loop:
         if effects:
             self._outside.submit(effects)
         self._after_turn()
-        self._pace(perf_s() - started_s)
+        self._pace(self._read_s() - started_s)
 
     def _take_in(self, now: float, started_s: float) -> list[Event]:
         """Hand the engine what has come in, as far as a turn may take; return it."""
@@ -91,7 +97,7 @@ class Loop:
             for event in some:
                 self._engine.handle(event, now)
             taken += some
-            if perf_s() - started_s > TURN_S:
+            if self._read_s() - started_s > TURN_S:
                 break
         return taken
 

@@ -81,6 +81,7 @@ class DaemonOptions(NamedTuple):
     operators_check: Callable[[], str | None] | None = None
     figures: Figures | None = None
     seed: int = 0
+    stopwatch: Callable[[], float] = perf_s
     record: Record | None = None
     on_listed: Callable[[], None] = lambda: None
     asking: PageSettings | None = None
@@ -109,7 +110,7 @@ class Daemon:
             registry,
             settings=engine_settings(loaded, seed=options.seed),
             meters=meters,
-            stopwatch=perf_s,
+            stopwatch=options.stopwatch,
         )
         show_ages(self.engine, clock, meters)
         show_network(self.engine, clock, meters)
@@ -154,6 +155,7 @@ class Daemon:
             meters,
             after_turn=self._after_turn,
             record=options.record,
+            stopwatch=options.stopwatch,
         )
         access = Access(self._review, clock, meters)
         self._page = self._make_page(loaded, access)

@@ -34,7 +34,8 @@ class Lane(Generic[T]):
         self._limit = limit
         self._room = room
         self._queue: deque[T] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        # In the order of their beginning: so they end, and answer, when the lane is stopped.
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._is_idle = asyncio.Event()
@@ -123,7 +124,7 @@ class Lane(Generic[T]):
         """Start another task, if a place is free that nobody else will take."""
         if len(self._tasks) - self.aside < self._limit and self._queue:
             task = asyncio.create_task(self._run(), name=self.name)
-            self._tasks.add(task)
+            self._tasks[task] = None
             task.add_done_callback(self._ended)
 
     def _pass_on(self) -> None:
@@ -163,7 +164,7 @@ class Lane(Generic[T]):
         return any(not place.done() for place in self._returning)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         self._pass_on()
         if not self._tasks and not self._queue:
             self._is_idle.set()

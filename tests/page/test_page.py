@@ -36,6 +36,7 @@ VIEWS = {
     "queue": "document.body.innerText.includes('Insufficient cpu')",
     "pod/default%2Fp-huge": "document.body.innerText.includes('NodeResourcesFit')",
     "whatif": "document.querySelector('#manifests')",
+    "time": "document.body.innerText.includes('No decisions are kept here')",
 }
 
 
@@ -154,16 +155,21 @@ async def test_names_are_never_markup(tmp_path):
     async def planned(_at):
         return {"groups": [msgspec.to_builtins(GROUP)], "queueOrder": [], "pods": []}
 
-    page = Page(work.feed, work.answers._replace(plan=planned))
+    async def decided():
+        moment = {"at": 1.0, "until": 2.0, "times": 2, "pod": HOSTILE, "node": None}
+        return {"moments": [{**moment, "message": HOSTILE, "victims": [HOSTILE]}]}
+
+    page = Page(work.feed, work.answers._replace(plan=planned, moments=decided))
     address = await page.start()
     async with browser(tmp_path) as tab:
         await tab.open(address)
-        for view in ("cluster", "groups", "network", "queue"):
+        for view in ("cluster", "groups", "network", "queue", "time"):
             await tab.run(f"location.hash = '#/{view}'")
             await tab.until(
                 f"document.querySelector('main').textContent.includes({json.dumps(HOSTILE)})"
             )
             assert 0 == await tab.run("document.querySelectorAll('main img, main script').length")
+        await tab.run("location.hash = '#/queue'")
         await tab.until(f"document.querySelector('main').textContent.includes({json.dumps(LTR)})")
         assert "broken" not in await tab.run("document.title")
         assert [] == tab.problems

@@ -124,7 +124,8 @@ def member(rig: Rig, group: str, pick: Pick) -> None:
         if f"default/{name}" not in rig.api.pods:
             cpu = 2 if group != "ga" and pick(6) == 5 else 1
             uid = f"{name}-{rig.api._version}"
-            pod = make_pod(name, uid=uid, cpu=cpu, priority=pick(3), labels=labels)
+            # One priority to a group, as workload controllers give it.
+            pod = make_pod(name, uid=uid, cpu=cpu, priority=GROUPS.index(group), labels=labels)
             rig.api.put("Pod", with_spec(pod, scheduling_group=field))
             return
 

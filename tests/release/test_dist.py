@@ -69,6 +69,10 @@ def test_the_wheel_works(dist: Path, tmp_path: Path):
     said = run(str(tmp_path / "env/bin/trellis"), "version", cwd=tmp_path, PYTHONPATH="")
     where = "import scheduler.cli.demo as demo; print(demo.__file__, demo._example_folders())"
     found = run(python, "-c", where, cwd=tmp_path, PYTHONPATH=f"{inside}:{get_path('purelib')}")
+    page = "from scheduler.serve.pageroutes import page_files; print(*sorted(page_files()))"
+    files = run(python, "-c", page, cwd=tmp_path, PYTHONPATH=f"{inside}:{get_path('purelib')}")
+    ours = sorted(one.name for one in (ROOT / "scheduler/serve/page").iterdir())
+    assert ours == files.split()
     assert f"trellis {VERSION}" in said
     assert str(inside) in found.split()[0]
     assert (tmp_path / "env/share/trellis/examples/demo/scenario.yaml").exists()

@@ -7,6 +7,7 @@ answers in this process. One seed makes one run.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ from scheduler.base.meters import Meters
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config
 from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.daemon.loop import TURN_S
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.start import new_store
 from scheduler.serve.app import Address
@@ -55,6 +57,23 @@ class Inline:
         return Outcome("done", body, blob)
 
 
+class Strides:
+    """A stopwatch on which each reading comes a little later than the last, now and then much later.
+
+    The machine's own would make runs of one seed differ: how long a turn has lasted decides how much
+    more it does.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self._now_s = 0.0
+
+    def __call__(self) -> float:
+        """Return seconds since some moment."""
+        self._now_s += self._random.choice((1e-6, 1e-5, 1e-4, TURN_S))
+        return self._now_s
+
+
 class Replica:
     """One process; `kill` leaves it no time to give anything back."""
 
@@ -69,7 +88,12 @@ class Replica:
             clock=world.clock,
             random=Random(world.random.getrandbits(32)),
             meters=self.meters,
-            options=DaemonOptions("world", Address(port=0), seed=number),
+            options=DaemonOptions(
+                "world",
+                Address(port=0),
+                seed=number,
+                stopwatch=Strides(world.random.getrandbits(32)),
+            ),
         )
         self.daemon._solving._pool = Inline()  # type: ignore[assignment]
         self.task: asyncio.Task[int] | None = None
@@ -107,6 +131,7 @@ class World:
         self.history = History(lag_s)
         self.refusals: dict[str, Any] = {}
         self.writes: dict[str, int] = {}
+        self._digest = sha256()
         self.store.listen(self._changed)
         # What users, controllers and kubelets do goes by a wire of their own, without accidents.
         self.outside = Wiring(self.store, Random(seed))
@@ -241,6 +266,13 @@ class World:
         """Let time pass."""
         await asyncio.sleep(seconds)
 
+    @property
+    def digest(self) -> str:
+        """A digest of all writes so far, byte for byte and in order, with their moments."""
+        return self._digest.hexdigest()
+
     def _changed(self, resource: Any, change: Any) -> None:
+        seen = (self.clock.now(), resource.kind, change.type, change.stored.obj)
+        self._digest.update(msgspec.json.encode(seen, order="sorted"))
         self.writes[resource.kind] = self.writes.get(resource.kind, 0) + 1
         self.history.take(resource.kind, change.type, change.stored.obj, self.clock.now())

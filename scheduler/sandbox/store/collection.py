@@ -129,7 +129,7 @@ class Watch:
     def close(self) -> None:
         """Stop following; repeated calls are harmless."""
         self._closed = True
-        self._collection.watches.discard(self)
+        self._collection.watches.pop(self, None)
 
     def notify(self) -> None:
         """Called by the collection after a write."""
@@ -149,7 +149,8 @@ class Collection:
     def __init__(self, capacity: int, version: int) -> None:
         self.items: dict[str, Stored] = {}
         self.keys: list[str] = []
-        self.watches: set[Watch] = set()
+        # In the order of their beginning: who is told first must be the same in every run.
+        self.watches: dict[Watch, None] = {}
         self.version = version
         self._capacity = capacity
         self._log: list[Change] = []
@@ -199,7 +200,7 @@ class Collection:
         """Follow from after `version` (None: from now on); 410 when that is too old."""
         position = self.end if version is None else self._position_after(version)
         watch = Watch(self, position, prefix, wake)
-        self.watches.add(watch)
+        self.watches[watch] = None
         return watch
 
     def range(self, prefix: str) -> list[Stored]:

@@ -1,0 +1,24 @@
+"""Lanes: how they stop."""
+
+import asyncio
+
+from scheduler.kube.lane import Lane
+
+
+async def test_a_stopped_lane_ends_its_work_in_the_order_of_its_beginning():
+    """Who was first is told first; addresses of tasks would say otherwise in each run."""
+    ended: list[int] = []
+
+    async def work(item: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(item)
+
+    lane = Lane("test", work, limit=50)
+    for number in range(50):
+        lane.put(number)
+    await asyncio.sleep(0)
+    lane.stop()
+    await lane.wait_stopped()
+    assert ended == list(range(50))
