@@ -87,8 +87,9 @@ class Engine:
         # Tables that plugins read, and the plugins.
         queued, waiting = QueuedPods(), WaitingPods()
         evictions: dict[str, Evictions] = {}
+        leaving: set[str] = set()
         members = GroupMembers(queued)
-        shared = Shared(outbox, changes, waiting, evictions, members, observation)
+        shared = Shared(outbox, changes, waiting, evictions, leaving, members, observation)
         names = frozenset(spec.scheduler_name for spec in specs)
         self._handle = handle = EngineHandle(cluster, settings.feature_gates, names, shared)
         self.profiles = profiles = handle.build(specs, registry)
@@ -134,7 +135,7 @@ class Engine:
             changes,
         )
         self.preemptions = Preemptions(
-            outbox, queues, nominations, bindings, observation, intake, evictions
+            outbox, queues, nominations, bindings, observation, intake, evictions, leaving
         )
         self._attempts = attempts = Attempts(
             settings,

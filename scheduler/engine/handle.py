@@ -31,12 +31,16 @@ from scheduler.state.tracker import Tracker, TrackerKey
 
 
 class Shared(msgspec.Struct):
-    """What plugins' requests touch of the engine; `preempting` are the uids with evictions under way."""
+    """What plugins' requests touch of the engine.
+
+    `preempting` are the uids with evictions under way, `leaving` those whose eviction is confirmed.
+    """
 
     outbox: Outbox = msgspec.field(default_factory=Outbox)
     changes: deque[Any] = msgspec.field(default_factory=deque)
     waiting: WaitingPods = msgspec.field(default_factory=WaitingPods)
     preempting: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    leaving: set[str] = msgspec.field(default_factory=set)
     members: GroupMembers | None = None
     observation: Observation | None = None
 
@@ -101,6 +105,10 @@ class EngineHandle:
     def is_preempting(self, uid: str) -> bool:
         """Return whether evictions for this pod are under way."""
         return uid in self._shared.preempting
+
+    def is_leaving(self, uid: str) -> bool:
+        """Return whether the eviction of a pod is confirmed that may still be seen on its node."""
+        return uid in self._shared.leaving
 
     def group_members(self, key: str, pod: Pod) -> Sequence[Pod]:
         """Return the members of a group that are to be placed; `pod` is one that has just come."""

@@ -124,6 +124,10 @@ class Intake:
             found = self._following[kind] = tuple(hearing)
         return found
 
+    def is_placed(self, uid: str) -> bool:
+        """Whether a pod holds room on a node."""
+        return self._cluster.pods.get(uid) is not None
+
     def wake(self, change: Change, now: float, *, but: str = "") -> None:
         """Wake whoever waits for such a change, except the pod with uid `but` that caused it."""
         if change.facts:

@@ -50,6 +50,10 @@ class Handle(Protocol):
         """Return whether evictions for this pod are under way; preemption's pre-enqueue asks."""
         ...
 
+    def is_leaving(self, uid: str) -> bool:
+        """Return whether the eviction of a pod is confirmed that may still be seen on its node."""
+        ...
+
     def tracker(self, kind: type[TrackerT], *arguments: Hashable, name: str = "") -> TrackerT:
         """Return the one tracker of a class with these arguments, making it on first use.
 

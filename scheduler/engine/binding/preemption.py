@@ -30,14 +30,17 @@ LONGEST_S = 60.0
 
 
 class Evictions(msgspec.Struct):
-    """A preemption whose evictions are not all answered."""
+    """A preemption whose evictions are not all answered: the victims' uids by effect."""
 
-    effects: set[int]
+    effects: dict[int, str]
     since: float
 
 
 class Preemptions:
-    """The preemptions under way; `running` are those of which evictions are not answered, by preemptor."""
+    """The preemptions under way; `running` are those of which evictions are not answered, by preemptor.
+
+    `leaving` are pods whose eviction the API server has confirmed and that are still seen on their nodes.
+    """
 
     def __init__(
         self,
@@ -48,6 +51,7 @@ class Preemptions:
         observation: Observation,
         intake: Intake,
         running: dict[str, Evictions],
+        leaving: set[str],
     ) -> None:
         self._outbox = outbox
         self._queues = queues
@@ -56,6 +60,7 @@ class Preemptions:
         self._observation = observation
         self._intake = intake
         self._running = running
+        self._leaving = leaving
 
     def __len__(self) -> int:
         return len(self._running)
@@ -80,13 +85,13 @@ class Preemptions:
         if not leaving:
             # kube-scheduler: with nobody to evict it returns before it takes promises back.
             return
-        effects = set()
+        effects = {}
         self._outbox.put(preempting_event(by, leaving, now))
         for victim in leaving:
             self._outbox.put(preempted_event(victim, by, now))
             uid = victim.pod.metadata.uid
             if not self._bindings.preempt(uid, now):
-                effects.add(self._evict(victim.pod, pod))
+                effects[self._evict(victim.pod, pod)] = uid
         if effects:
             self._running[pod.metadata.uid] = Evictions(effects, now)
         self._take_promises_back(pod, by.node, now)
@@ -95,13 +100,21 @@ class Preemptions:
         """Take in the answer to an eviction; return whether it was one."""
         for uid, running in self._running.items():
             if answer.effect in running.effects:
-                running.effects.discard(answer.effect)
+                victim = running.effects.pop(answer.effect)
+                if answer.ok:
+                    self._leaves(victim)
                 if not answer.ok and answer.code != 404:
                     self._end(uid, now, is_done=False)
                 elif not running.effects:
                     self._end(uid, now, is_done=True)
                 return True
         return False
+
+    def _leaves(self, victim: str) -> None:
+        """Note that a pod will go, until it is seen to have gone."""
+        here = self._intake.is_placed
+        self._leaving.intersection_update([uid for uid in self._leaving if here(uid)])
+        self._leaving.add(victim)
 
     def expire(self, now: float) -> None:
         """End preemptions whose evictions stay unanswered."""

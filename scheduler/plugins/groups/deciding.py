@@ -6,14 +6,13 @@ what that teaches. Changes nothing but the group's record; the engine carries ou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 
 from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
-from scheduler.framework.calls import CallResult, SolverCall
+from scheduler.framework.calls import SolverCall
 from scheduler.framework.groups import (
     GroupPlan,
     GroupRelease,
@@ -22,10 +21,10 @@ from scheduler.framework.groups import (
 )
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
-from scheduler.plugins.groups import between, eviction, mixing, past, planning, topology
+from scheduler.plugins.groups import between, mixing, past, planning, topology
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
-from scheduler.plugins.groups.conflicts import conflicts
 from scheduler.plugins.groups.describing import Descriptions
+from scheduler.plugins.groups.evicting import Evictor
 from scheduler.plugins.groups.group import GroupSpec, check_levels
 from scheduler.plugins.groups.life import FAILED, Record
 from scheduler.plugins.groups.members import GroupMembers
@@ -33,27 +32,25 @@ from scheduler.plugins.groups.mixer import MixedPlanner
 from scheduler.plugins.groups.sources import configmap
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.task import (
+    ROUNDS,
     Steps,
     Task,
     UndecidedStatus,
+    leaving,
+    limits_of,
     refusal,
     solution_of,
     unanswered,
     undecided,
+    with_rules,
 )
 from scheduler.plugins.groups.thinning import LeafRows
 from scheduler.plugins.groups.topology import Topology
-from scheduler.solver.instance import Limits
 from scheduler.solver.kinds import MixedAnswer
-from scheduler.solver.questions import Evict, Place, Solution
+from scheduler.solver.questions import Place, Solution
 from scheduler.state.podindex import Placed
-from scheduler.state.resources import PODS
-from scheduler.state.shapes import host_ports
 
-ROUNDS = 8
 RELEASE_AGAIN_S = 60.0
-# Where members go and who leaves for them, why that is not known, or None when nothing helps.
-Offer = tuple[dict[str, str], tuple[Placed, ...]] | Status | None
 
 
 class Decider:
@@ -75,13 +72,13 @@ class Decider:
         self._records = records
         self._trees = trees
         self._mixer = MixedPlanner(solution_of, self._remember_mixed)
+        self._evictor = Evictor(args, handle, described, self._mixer)
         self._leaf_rows = LeafRows()
 
     def leaving(self, key: str) -> bool:
         """Whether pods that were evicted for a group are still on their way out."""
         record = self._records.get(key)
-        found = () if record is None else map(self._handle.pods.get, record.awaited)
-        return any(placed is not None and placed.pod.is_terminating for placed in found)
+        return record is not None and bool(leaving(self._handle, record.awaited))
 
     def hold(self, key: str, message: str) -> None:
         """Keep why a group cannot be decided at all."""
@@ -92,6 +89,7 @@ class Decider:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
         record = self._records.setdefault(key, Record())
         record.reporter = room.members[0].spec.scheduler_name
+        record.refused = record.refused.union(one.metadata.uid for one in room.members)
         name = title(key)
         try:
             spec = self._described.group(key)
@@ -114,7 +112,7 @@ class Decider:
         task = Task(key, spec, tree, room, requests, self._members.standing(key), members)
         record.is_partial = bool(task.standing)
         plan = yield from self._decided(task, record)
-        record.refused = task.refused(record.refused, plan, self._handle)
+        record.refused = task.still_refused(record.refused, plan, self._handle)
         if isinstance(plan, Status):
             record.message, record.is_error = plan.message, plan.code is Code.ERROR
             half = self._members.standing(key)
@@ -134,9 +132,11 @@ class Decider:
             return outside
         is_mixed = len(task.kinds) > 1
         plan = yield from (self._placed_mixed if is_mixed else self._placed)(task)
-        if not isinstance(plan, Status) or not self._may_evict(task, record):
+        if not isinstance(plan, Status) or not self._evictor.may_evict(task, record):
             return plan
-        evicting = yield from (self._evicting_mixed if is_mixed else self._evicting)(task)
+        evicting = yield from (
+            self._evictor.evicting_mixed if is_mixed else self._evictor.evicting
+        )(task)
         return plan if evicting is None else evicting
 
     def _outside(self, task: Task) -> Status | None:
@@ -208,30 +208,12 @@ class Decider:
         found = planning.site(
             task.spec, task.tree, nodes, slots, standing, count, minimum, among=among
         )
-        return self._with_rules(found, task, reach)
-
-    def _with_rules(
-        self, found: planning.Site, task: Task, reach: IntColumn | None = None
-    ) -> planning.Site:
-        """Return the site with the rules that the members' own specs make for one another."""
-        pod, nodes = task.room.members[0], task.room.nodes
-        there = set(found.names)
-        held = {one.pod.metadata.uid for one in task.standing if one.node in there}
-        domains = between.members(pod, nodes, found.rows, self._handle.pods)
-        domains += between.spread(pod, nodes, found.rows, self._handle.pods, held)
-        if reach is not None:
-            domains += between.within(reach, found.rows)
-        instance = msgspec.structs.replace(found.instance, domains=domains)
-        return msgspec.structs.replace(found, instance=instance)
+        return with_rules(found, task, self._handle.pods, reach)
 
     def _question(self, site: planning.Site, *, holds: bool, advise: bool) -> SolverCall:
-        limits = self._limits(self._args.solver_time_limit_seconds)
+        limits = limits_of(self._args, self._args.solver_time_limit_seconds)
         question = Place(site.instance, limits, self._args.solver, advise)
         return SolverCall(question, 2 * limits.total_s, holds)
-
-    def _limits(self, limit_s: float) -> Limits:
-        workers = max(1, self._args.solver_workers)
-        return Limits(stage_s=limit_s, total_s=limit_s, workers=workers)
 
     def _is_unchanged(self, key: str, spec: GroupSpec) -> bool:
         try:
@@ -274,127 +256,11 @@ class Decider:
         record.objective = tuple(stage.value for stage in mixed.stages)
         record.bound = tuple(stage.bound for stage in mixed.stages)
 
-    def _may_evict(self, task: Task, record: Record) -> bool:
-        """Whether members may evict: not while the last victims are leaving, not with policy Never.
-
-        Members beyond the minimum never do: the group runs without them.
-        """
-        still = {uid for uid in record.awaited if self._handle.pods.get(uid) is not None}
-        record.awaited = frozenset(still)
-        spec, room = task.spec, task.room
-        if still or self._args.preemption == "Disabled" or not spec.may_evict:
-            return False
-        if task.standing and (spec.is_ours or len(task.standing) >= spec.size):
-            return False
-        promised = {pod.status.nominated_node_name for pod in room.members} - {""}
-        for node in sorted(promised):
-            if any(placed.pod.is_terminating for placed in self._handle.pods.on(node).values()):
-                return False
-        return all(pod.spec.preemption_policy != "Never" for pod in room.members)
-
-    def _evicting(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
-        """Return the plan with the fewest victims, None when evicting does not help."""
-        room, nodes, wanted = task.room, task.room.nodes, task.needed
-        lower = self._lower(task)
-        if not lower:
-            return None
-        fits = room.fits([between.without_spread(member) for member in room.members])
-        # Members that ask for a host port cannot stand beside one another.
-        alone = 1 if host_ports(wanted[0]) else len(wanted)
-        most = np.where(fits.evictable, alone, 0)
-        blocked: set[str] = set()
-        for _ in range(ROUNDS):
-            site = planning.site(task.spec, task.tree, nodes, most, task.standing, len(wanted))
-            if not site.instance.leaves:
-                return None
-            offer = yield from self._offer(self._with_rules(site, task), task, lower, blocked)
-            if offer is None or isinstance(offer, Status):
-                return offer
-            where, victims = offer
-            misfit = room.would_hold(where, victims)
-            if misfit is None:
-                return self._agreed(task, where, victims)
-            if misfit.node in blocked:
-                most = np.minimum(most, misfit.most)
-            blocked.add(misfit.node)
-        return None
-
-    def _offer(
-        self,
-        site: planning.Site,
-        task: Task,
-        lower: eviction.Candidates,
-        blocked: Collection[str],
-    ) -> Generator[SolverCall, CallResult, Offer]:
-        """Ask the solver where the members go and who leaves for them; None when nothing helps.
-
-        On the nodes in `blocked` a member needs everybody gone who can be.
-        """
-        pod, nodes = task.needed[0], task.room.nodes
-        whole = frozenset(leaf for leaf, name in enumerate(site.names) if name in blocked)
-        who = {one.pod.metadata.uid for _, _, pods in lower for one in pods}
-        in_the_way = conflicts(pod, nodes, site.rows, self._handle.pods, whole, who)
-        budgets = self._handle.objects("PodDisruptionBudget").values()
-        lineup = eviction.lineup(
-            site.instance, site.names, nodes, {**task.requests[pod.metadata.uid], PODS: 1},
-            lower, budgets, forbid=self._args.pdb == "Forbid", conflicts=in_the_way,
-            counted=between.counted(pod, nodes, self._handle.pods),
-        )  # fmt: skip
-        limits = self._limits(self._args.preemption_time_limit_seconds)
-        answer = yield SolverCall(Evict(lineup.problem, limits), 2 * limits.total_s)
-        solution = solution_of(answer)
-        if solution is None:
-            return unanswered(task.name)
-        found = solution.victims
-        if found is None or found.outcome != "placed":
-            return None
-        victims = lineup.victims(found.evicted)
-        if not all(self._is_placed(victim) for victim in victims):
-            return None
-        return planning.assign(site, found.placement.counts, task.needed), victims
-
-    def _agreed(
-        self, task: Task, where: dict[str, str], victims: tuple[Placed, ...]
-    ) -> GroupPlan | None:
-        """Return the plan to evict these; None when nobody has to go: then it is no question of room."""
-        if not victims:
-            return None
-        text = f"the group {task.name} waits for {len(victims)} pods of lower priority to leave"
-        return GroupPlan(where, victims, text)
-
     def _placed_mixed(self, task: Task) -> Steps:
         """Place members that differ."""
-        limits = self._limits(self._args.solver_time_limit_seconds)
+        limits = limits_of(self._args, self._args.solver_time_limit_seconds)
 
         def is_unchanged() -> bool:
             return self._is_unchanged(task.key, task.spec)
 
         return (yield from self._mixer.placed(task, limits, is_unchanged))
-
-    def _evicting_mixed(
-        self, task: Task
-    ) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
-        """Return the plan with the fewest victims for members that differ, None without one."""
-        lower = self._lower(task)
-        if not lower:
-            return None
-        budgets = tuple(self._handle.objects("PodDisruptionBudget").values())
-        limits = self._limits(self._args.preemption_time_limit_seconds)
-        forbid = self._args.pdb == "Forbid"
-        found = yield from self._mixer.victims(task, lower, budgets, limits, forbid=forbid)
-        if found is None or isinstance(found, Status):
-            return found
-        victims, where = found
-        here = all(self._is_placed(victim) for victim in victims)
-        if not here or task.room.would_hold(where, victims) is not None:
-            return None
-        return self._agreed(task, where, victims)
-
-    def _lower(self, task: Task) -> list[tuple[str, int, tuple[Placed, ...]]]:
-        """Return who may be evicted for a group."""
-        priority = eviction.priority_of(task.spec, task.room.members)
-        return eviction.lower(self._handle.pods, priority, self._described.unit_of, own=task.key)
-
-    def _is_placed(self, victim: Placed) -> bool:
-        now = self._handle.pods.get(victim.pod.metadata.uid)
-        return now is not None and now.node == victim.node

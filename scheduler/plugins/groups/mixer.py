@@ -67,7 +67,8 @@ class MixedPlanner:
                 return task.plan(nodes)
             if misfit.crowd:
                 crowds.append(mixing.crowd(task.kinds, misfit))
-            else:
+            elif self._site(task, crowds).group == found.group:
+                # Where amounts changed while the solver worked, the next question has them right.
                 mixing.learn(task.kinds, nodes, task.room.nodes, misfit)
             attempt += 1
             why = f"{misfit.reason} on {misfit.node}"
@@ -82,6 +83,7 @@ class MixedPlanner:
         limits: Limits,
         *,
         forbid: bool,
+        holds: bool,
     ) -> Generator[SolverCall, CallResult, Victims | Status | None]:
         """Return who has to go for the members that are needed, and where those go then."""
         found = mixing.site(
@@ -100,7 +102,7 @@ class MixedPlanner:
             for b in budgets
         )
         problem = MixedPreemption(found.group, tuple(candidates), allowed, forbid)
-        answer = yield SolverCall(EvictMixed(problem, limits), 2 * limits.total_s)
+        answer = yield SolverCall(EvictMixed(problem, limits), 2 * limits.total_s, holds)
         mixed = self._mixed(answer)
         if mixed is None:
             return unanswered(task.name)
@@ -131,7 +133,9 @@ class MixedPlanner:
         if why:
             text += f"; what was tried last: {why}"
         nowhere = self._nowhere(task)
-        return unschedulable(f"{text} ({nowhere})" if nowhere else text)
+        text = f"{text} ({nowhere})" if nowhere else text
+        # What was learnt from a misfit may forbid more than does not fit: no proof stands on it.
+        return undecided(text) if why else unschedulable(text)
 
     def _nowhere(self, task: Task) -> str:
         """Return why a member fits on no node at all, or an empty text."""

@@ -7,19 +7,27 @@ from typing import TypeAlias
 
 import msgspec
 
+from scheduler.base.arrays import IntColumn
 from scheduler.framework.calls import CallResult, SolverCall
 from scheduler.framework.groups import Fits, GroupPlan, GroupRoom, Outcome, title
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
+from scheduler.plugins.groups import between, planning
+from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.mixing import Alike
 from scheduler.plugins.groups.placement import in_order
 from scheduler.plugins.groups.topology import Topology
+from scheduler.solver.instance import Limits
 from scheduler.solver.questions import Solution
-from scheduler.state.podindex import Placed
+from scheduler.state.podindex import Placed, PodIndex
 from scheduler.state.resources import Amounts
 
+# Where members go and who leaves for them, why that is not known, or None when nothing helps.
+Offer: TypeAlias = tuple[dict[str, str], tuple[Placed, ...]] | Status | None
+# How often the solver is asked anew with what the filters taught.
+ROUNDS = 8
 Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
 
 
@@ -85,20 +93,30 @@ class Task(msgspec.Struct, frozen=True):
         members = self.room.members
         return in_order(members)[: self.least] if self.least else members
 
-    def refused(self, before: Iterable[str], plan: Outcome, handle: Handle) -> frozenset[str]:
-        """Return the members that wait for room after a plan, with those of plans before this one."""
-        members = self.room.members
-        known = frozenset(before).union(member.metadata.uid for member in members)
+    def still_refused(
+        self, refused: frozenset[str], plan: Outcome, handle: Handle
+    ) -> frozenset[str]:
+        """Return which of the members that waited for room still do after a plan."""
         if isinstance(plan, GroupPlan) and not plan.victims:
-            known = known.difference(plan.nodes)
-        waiting = handle.group_members(self.key, members[0])
-        return known.intersection(pod.metadata.uid for pod in waiting)
+            refused = refused.difference(plan.nodes)
+        waiting = handle.group_members(self.key, self.room.members[0])
+        return refused.intersection(pod.metadata.uid for pod in waiting)
 
     def plan(self, nodes: Mapping[str, str]) -> GroupPlan:
         """Return the plan to place these members, with what is said to the others."""
         others = len(self.room.members) - len(nodes)
         text = f"the group {self.name} has its minimum; there is no room for {others} more of it"
         return GroupPlan(nodes, message=text if others else "", hold_s=self.spec.hold_s)
+
+
+def leaving(handle: Handle, uids: Iterable[str]) -> frozenset[str]:
+    """Return which pods are on their way out: one whose eviction failed or was never sent is not."""
+    placed = ((uid, handle.pods.get(uid)) for uid in uids)
+    return frozenset(
+        uid
+        for uid, one in placed
+        if one is not None and (one.pod.is_terminating or handle.is_leaving(uid))
+    )
 
 
 def solution_of(answer: CallResult) -> Solution | None:
@@ -108,3 +126,23 @@ def solution_of(answer: CallResult) -> Solution | None:
     if isinstance(answer.body, Solution):
         return answer.body
     return msgspec.convert(answer.body, Solution, str_keys=True)
+
+
+def limits_of(args: ClusterTopologyPlacementGroupArgs, limit_s: float) -> Limits:
+    """Return the solver's limits for a question that may take so many seconds."""
+    return Limits(stage_s=limit_s, total_s=limit_s, workers=max(1, args.solver_workers))
+
+
+def with_rules(
+    found: planning.Site, task: Task, pods: PodIndex, reach: IntColumn | None = None
+) -> planning.Site:
+    """Return the site with the rules that the members' own specs make for one another."""
+    pod, nodes = task.room.members[0], task.room.nodes
+    there = set(found.names)
+    held = {one.pod.metadata.uid for one in task.standing if one.node in there}
+    domains = between.members(pod, nodes, found.rows, pods)
+    domains += between.spread(pod, nodes, found.rows, pods, held)
+    if reach is not None:
+        domains += between.within(reach, found.rows)
+    instance = msgspec.structs.replace(found.instance, domains=domains)
+    return msgspec.structs.replace(found, instance=instance)

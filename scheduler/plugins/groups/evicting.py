@@ -1,0 +1,174 @@
+"""`Evictor`: who has to go for a group that does not fit, and where its members go then.
+
+Asks the solver for the fewest victims and tries its answer with every filter: the victims gone, the
+members in place. Called by `deciding` when a group cannot be placed; changes nothing but the record of
+whom the group waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator
+
+import numpy as np
+
+from scheduler.framework.calls import CallResult, SolverCall
+from scheduler.framework.groups import GroupPlan
+from scheduler.framework.handle import Handle
+from scheduler.framework.status import Status
+from scheduler.plugins.groups import between, eviction, planning
+from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.plugins.groups.conflicts import conflicts
+from scheduler.plugins.groups.describing import Descriptions
+from scheduler.plugins.groups.life import Record
+from scheduler.plugins.groups.mixer import MixedPlanner
+from scheduler.plugins.groups.task import (
+    ROUNDS,
+    Offer,
+    Task,
+    leaving,
+    limits_of,
+    solution_of,
+    unanswered,
+    with_rules,
+)
+from scheduler.solver.questions import Evict
+from scheduler.state.podindex import Placed
+from scheduler.state.resources import PODS
+from scheduler.state.shapes import host_ports
+
+
+class Evictor:
+    """Chooses victims for the groups of one profile."""
+
+    def __init__(
+        self,
+        args: ClusterTopologyPlacementGroupArgs,
+        handle: Handle,
+        described: Descriptions,
+        mixer: MixedPlanner,
+    ) -> None:
+        self._args = args
+        self._handle = handle
+        self._described = described
+        self._mixer = mixer
+
+    def may_evict(self, task: Task, record: Record) -> bool:
+        """Whether members may evict: not while the last victims are leaving, not with policy Never.
+
+        Members beyond the minimum never do: the group runs without them.
+        """
+        still = record.awaited = leaving(self._handle, record.awaited)
+        spec, room = task.spec, task.room
+        if still or self._args.preemption == "Disabled" or not spec.may_evict:
+            return False
+        if task.standing and (spec.is_ours or len(task.standing) >= spec.size):
+            return False
+        promised = {pod.status.nominated_node_name for pod in room.members} - {""}
+        for node in sorted(promised):
+            if any(placed.pod.is_terminating for placed in self._handle.pods.on(node).values()):
+                return False
+        return all(pod.spec.preemption_policy != "Never" for pod in room.members)
+
+    def evicting(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
+        """Return the plan with the fewest victims, None when evicting does not help."""
+        room, nodes, wanted = task.room, task.room.nodes, task.needed
+        lower = self._lower(task)
+        if not lower:
+            return None
+        fits = room.fits([between.without_spread(member) for member in room.members])
+        # Members that ask for a host port cannot stand beside one another.
+        alone = 1 if host_ports(wanted[0]) else len(wanted)
+        most = np.where(fits.evictable, alone, 0)
+        blocked: set[str] = set()
+        for _ in range(ROUNDS):
+            site = planning.site(task.spec, task.tree, nodes, most, task.standing, len(wanted))
+            if not site.instance.leaves:
+                return None
+            offer = yield from self._offer(
+                with_rules(site, task, self._handle.pods), task, lower, blocked
+            )
+            if offer is None or isinstance(offer, Status):
+                return offer
+            where, victims = offer
+            misfit = room.would_hold(where, victims)
+            if misfit is None:
+                return self._agreed(task, where, victims)
+            if misfit.node in blocked:
+                most = np.minimum(most, misfit.most)
+            blocked.add(misfit.node)
+        return None
+
+    def _offer(
+        self,
+        site: planning.Site,
+        task: Task,
+        lower: eviction.Candidates,
+        blocked: Collection[str],
+    ) -> Generator[SolverCall, CallResult, Offer]:
+        """Ask the solver where the members go and who leaves for them; None when nothing helps.
+
+        On the nodes in `blocked` a member needs everybody gone who can be.
+        """
+        pod, nodes = task.needed[0], task.room.nodes
+        whole = frozenset(leaf for leaf, name in enumerate(site.names) if name in blocked)
+        who = {one.pod.metadata.uid for _, _, pods in lower for one in pods}
+        in_the_way = conflicts(pod, nodes, site.rows, self._handle.pods, whole, who)
+        budgets = self._handle.objects("PodDisruptionBudget").values()
+        lineup = eviction.lineup(
+            site.instance, site.names, nodes, {**task.requests[pod.metadata.uid], PODS: 1},
+            lower, budgets, forbid=self._args.pdb == "Forbid", conflicts=in_the_way,
+            counted=between.counted(pod, nodes, self._handle.pods),
+        )  # fmt: skip
+        limits = limits_of(self._args, self._args.preemption_time_limit_seconds)
+        answer = yield SolverCall(Evict(lineup.problem, limits), 2 * limits.total_s)
+        solution = solution_of(answer)
+        if solution is None:
+            return unanswered(task.name)
+        found = solution.victims
+        if found is None or found.outcome != "placed":
+            return None
+        victims = lineup.victims(found.evicted)
+        if not all(self._is_placed(victim) for victim in victims):
+            return None
+        return planning.assign(site, found.placement.counts, task.needed), victims
+
+    def _agreed(
+        self, task: Task, where: dict[str, str], victims: tuple[Placed, ...]
+    ) -> GroupPlan | None:
+        """Return the plan to evict these; None when nobody has to go: then it is no question of room."""
+        if not victims:
+            return None
+        text = f"the group {task.name} waits for {len(victims)} pods of lower priority to leave"
+        return GroupPlan(where, victims, text)
+
+    def evicting_mixed(
+        self, task: Task
+    ) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
+        """Return the plan with the fewest victims for members that differ, None without one."""
+        budgets = tuple(self._handle.objects("PodDisruptionBudget").values())
+        limits = limits_of(self._args, self._args.preemption_time_limit_seconds)
+        forbid = self._args.pdb == "Forbid"
+        # What moved while the solver worked, the second question has right.
+        for holds in (False, True):
+            lower = self._lower(task)
+            if not lower:
+                return None
+            found = yield from self._mixer.victims(
+                task, lower, budgets, limits, forbid=forbid, holds=holds
+            )
+            if found is None or isinstance(found, Status):
+                return found
+            victims, where = found
+            here = all(self._is_placed(victim) for victim in victims)
+            if here and task.room.would_hold(where, victims) is None:
+                return self._agreed(task, where, victims)
+        return None
+
+    def _lower(self, task: Task) -> list[tuple[str, int, tuple[Placed, ...]]]:
+        """Return who may be evicted for a group."""
+        priority = eviction.priority_of(task.spec, task.room.members)
+        return eviction.lower(self._handle.pods, priority, self._described.unit_of, own=task.key)
+
+    def _is_placed(self, victim: Placed) -> bool:
+        now = self._handle.pods.get(victim.pod.metadata.uid)
+        return now is not None and now.node == victim.node
