@@ -21,7 +21,7 @@ RUN := $(VENV)/.run-$(call key,requirements.lock)
 DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup check tools page-tools test-real differential long fuzz bench docs image image-check chart changelog dist release-check clean
+.PHONY: help demo test setup check tools page-tools test-real differential long mutations fuzz bench docs image image-check chart changelog dist release-check clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -67,6 +67,10 @@ long: $(DEV) ## fault, fuzz and soak suites in full (those on a real cluster aft
 	@PATH="$(TOOLS):$$PATH" HYPOTHESIS_PROFILE=long \
 	  KUBEBUILDER_ASSETS=$$(test -x $(TOOLS)/kube-apiserver && echo $(TOOLS)) \
 	  $(PYTEST) $(PARALLEL) -q -m "long and not perf" --timeout=3600 $(ARGS)
+
+mutations: $(DEV) ## break each rule on purpose: its law must fail (rights too after `make tools`)
+	@PATH="$(TOOLS):$$PATH" KUBEBUILDER_ASSETS=$$(test -x $(TOOLS)/kube-apiserver && echo $(TOOLS)) \
+	  $(PYTEST) -q -m long --timeout=3600 tests/mutations $(ARGS)
 
 fuzz: $(DEV) ## 100,000 pods that nobody should write, through simulate and through a watch
 	@nice $(PYTEST) $(PARALLEL) -q -rP -m "long and not perf" --timeout=3600 tests/fuzz $(ARGS)

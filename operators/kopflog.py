@@ -3,15 +3,22 @@
 While the operators run, kopf's records go to structlog instead of the root logger. The runner says
 itself when an operator ends and why, so kopf's own words are for debugging, except what it reports
 about a handler of ours.
+
+A scan of kinds asks for several lists at once, and when one fails kopf raises that error and forgets
+the others, whose errors asyncio then reports as retrieved by nobody. They say nothing new: the first
+one has ended the operator, and the runner told it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import structlog
+from kopf._cogs.clients import scanning
 
 HANDLERS = "kopf.objects"  # kopf's logger for all that belongs to an object and its handlers
 
@@ -27,6 +34,32 @@ class _ToStructlog(logging.Handler):
         write = _log.warning if serious else _log.debug
         error = record.exc_info[1] if record.exc_info else None
         write(record.getMessage(), logger=record.name, error=repr(error) if error else None)
+
+
+@contextmanager
+def forgotten_errors_redirected() -> Iterator[None]:
+    """Take errors of requests that a scan of kopf forgot, from the running loop; pass on all others."""
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if _is_of_a_scan(context.get("future")):
+            _log.debug(context["message"], error=repr(context.get("exception")))
+        elif before is not None:
+            before(loop, context)
+        else:
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(handle)
+    try:
+        yield
+    finally:
+        loop.set_exception_handler(before)
+
+
+def _is_of_a_scan(task: object) -> bool:
+    code = getattr(task.get_coro(), "cr_code", None) if isinstance(task, asyncio.Task) else None
+    return code is not None and code.co_filename == scanning.__file__
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from operators.api import Connection
 from operators.appgroup.operator import RECIPE as APP_GROUP
 from operators.client import Client
 from operators.health import OperatorsHealth
-from operators.kopflog import kopf_logs_redirected
+from operators.kopflog import forgotten_errors_redirected, kopf_logs_redirected
 from operators.life import live, live_unwatched
 from operators.networktopology.operator import RECIPE as NETWORK_TOPOLOGY
 from operators.nodemetric.operator import RECIPE as NODE_METRIC
@@ -66,7 +66,7 @@ async def run_operators(
     for name in set(settings.enabled) - set(OPERATORS):
         _log.error("no such operator", operator=name, known=sorted(OPERATORS))
     chosen = [recipe for name, recipe in OPERATORS.items() if name in settings.enabled]
-    with kopf_logs_redirected():
+    with kopf_logs_redirected(), forgotten_errors_redirected():
         try:
             async with asyncio.TaskGroup() as group:
                 for recipe in chosen:

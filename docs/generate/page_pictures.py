@@ -107,7 +107,8 @@ async def _played(tab: Tab, scenario: Path, chapters: int, shots: tuple[Shot, ..
         past = TrailView(set_up.trail)
         place = live_page(known, wanted, Access(str(set_up.kubeconfig)), past=past)
         # One that is placed: its scores fill the picture.
-        placed = min((one for one in await set_up.pods() if one.spec.node_name), key=_key).key
+        there = [one for one in await set_up.pods() if one.spec.node_name]
+        placed = min((one for one in there if not one.is_terminating), key=_key).key
         named = [
             one._replace(view=f"pod/{placed.replace('/', '%2F')}") if one.view == "pod" else one
             for one in shots

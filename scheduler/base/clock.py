@@ -58,6 +58,8 @@ class ManualClock:
 perf_s: Callable[[], float] = time.perf_counter
 # What the thread that asks has had of the processor.
 thread_s: Callable[[], float] = time.thread_time
+# And what the whole process has had of it.
+process_s: Callable[[], float] = time.process_time
 
 
 def rfc3339(now: float) -> str:

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from scheduler.base.clock import Clock, thread_s
+from scheduler.base.clock import Clock, process_s, thread_s
 from scheduler.base.errors import InputError, MissingError
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.rights import Rights, may_see_pod, rights, within
@@ -40,6 +40,7 @@ from scheduler.workers import Pool
 AGAIN_S = 2.0
 IDLE_SHARE = 0.05
 BUSY_SHARE = 0.01
+LONGEST_REST_S = 60.0
 RIGHTS_S = 30.0
 IDLE_S = 120.0
 ANSWER_S = 60.0
@@ -104,7 +105,7 @@ class DaemonPage:
         """Draw what somebody looks at, and forget what nobody does, until cancelled."""
         took_s = 0.0
         while True:
-            await asyncio.sleep(max(AGAIN_S, took_s / self._share()))
+            await self._rest(took_s)
             took_s = 0.0
             for seen, view in list(self._views.items()):
                 if view.feed.readers:
@@ -118,10 +119,23 @@ class DaemonPage:
             if self._pool is not None and self._clock.now() - self._asked_at > IDLE_S:
                 await self.close()
 
-    def _share(self) -> float:
-        """Return the part of the time that drawing may take, as long as things are as they are."""
-        engine = self._engine
-        return BUSY_SHARE if engine.has_work() or len(engine.bindings) else IDLE_SHARE
+    async def _rest(self, took_s: float) -> None:
+        """Wait until drawing, which took so long, is due again.
+
+        While pods are being placed the processor's time counts that this process has had: where it gets
+        little of the machine, a share of the clock's time would be a large part of its own.
+        """
+        began_s, began_at = process_s(), self._clock.now()
+        while True:
+            await asyncio.sleep(AGAIN_S)
+            waited_s = self._clock.now() - began_at
+            is_busy = self._engine.has_work() or len(self._engine.bindings) > 0
+            if waited_s >= LONGEST_REST_S or (
+                process_s() - began_s >= took_s / BUSY_SHARE
+                if is_busy
+                else waited_s >= took_s / IDLE_SHARE
+            ):
+                return
 
     async def close(self) -> None:
         """End the process that answers."""

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from scheduler.config import default_config
@@ -340,6 +341,61 @@ def test_a_group_left_half_bound_is_decided_before_all_others(
 
     bound = {pod.metadata.name for pod in rig.api.pods.values() if pod.spec.node_name}
     assert {f"g-{number}" for number in range(SIZE)} == bound
+
+
+@pytest.mark.parametrize("is_hot", [False, True])
+def test_a_group_that_was_whole_when_nobody_looked_keeps_its_members(is_hot: bool):
+    """The leader dies when all are bound and nothing says so yet; one is replaced before another leads."""
+    rig = Killer(is_hot=is_hot)
+    for number in range(2):
+        rig.api.put("Node", make_node(f"n{number}", cpu=2))
+    rig.api.put(CONFIG_MAP.kind, CONFIG_MAP.group)
+    for number in range(SIZE):
+        rig.api.put("Pod", CONFIG_MAP.member(number))
+    while not any(isinstance(one, Bind) for one in rig.wire):
+        turn(rig)
+        rig.run(50)
+    for bind in [one for one in rig.wire if isinstance(one, Bind)]:
+        rig.api.perform(bind)
+    rig.wire = []
+    rig.pass_time(5.0)
+    lost = rig.api.pods["default/g-3"].spec.node_name
+    rig.api.put("Node", make_node(lost, cpu=2, unschedulable=True))
+    rig.api.remove("Pod", "default/g-3")
+    rig.api.put("Pod", CONFIG_MAP.member(7))
+    for kind in rig.position:
+        rig.watch(kind)
+    rig.succeed()
+    rig.strays = []
+    rig.live()
+    rig.pass_time(60.0)
+    rig.live()
+
+    survivors(rig)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_whole_group_that_is_described_larger_keeps_its_members(restarted: bool):
+    """One member too many has waited from the start; now that it counts, it fits nowhere."""
+    rig = Killer()
+    rig.api.put("Node", make_node("n0", cpu=SIZE - 1))
+    smaller = msgspec.structs.replace(CONFIG_MAP.group, data=DATA | {"size": str(SIZE - 1)})
+    rig.api.put(CONFIG_MAP.kind, smaller)
+    for number in range(SIZE):
+        rig.api.put("Pod", CONFIG_MAP.member(number))
+    rig.pass_time(5.0)
+    rig.live()
+    rig.pass_time(5.0)
+    known = rig.api.objects[CONFIG_MAP.kind]["default/g"]
+    larger = msgspec.structs.replace(known, data=dict(known.data) | {"size": str(SIZE)})
+    rig.api.put(CONFIG_MAP.kind, larger)
+    for _ in range(3):
+        if restarted:
+            rig.restart()
+        rig.pass_time(400.0)
+        rig.live()
+
+    survivors(rig)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -228,14 +228,24 @@ def best_victims(problem: Preemption) -> tuple[int, ...] | None:
 
 def _fits(problem: Preemption, evicted: eviction.Choice) -> bool:
     """Whether any placement at all holds after these evictions: for tiny problems."""
+    return any(True for _ in placements(after(problem, evicted)))
+
+
+def after(problem: Preemption, evicted: eviction.Choice) -> Instance:
+    """Return the group's instance after these evictions; slots are what its free amounts have room for."""
     free = [list(leaf.free) for leaf in problem.instance.leaves]
     for index, times in evicted.items():
         for leaf, amounts in problem.candidates[index].freed.items():
             free[leaf] = [
                 have + times * more for have, more in zip(free[leaf], amounts, strict=True)
             ]
+    size, request = problem.instance.size, problem.instance.request
     leaves = tuple(
-        msgspec.structs.replace(leaf, free=tuple(amounts))
+        msgspec.structs.replace(
+            leaf,
+            free=tuple(amounts),
+            slots=min([size, *(max(0, a) // n for a, n in zip(amounts, request, strict=True))]),
+        )
         for leaf, amounts in zip(problem.instance.leaves, free, strict=True)
     )
     rules = []
@@ -245,18 +255,4 @@ def _fits(problem: Preemption, evicted: eviction.Choice) -> bool:
             for number, pods in problem.candidates[index].counted.get(one.name, {}).items():
                 existing[number] -= times * pods
         rules.append(msgspec.structs.replace(one, existing=tuple(existing)))
-    after = msgspec.structs.replace(problem.instance, leaves=leaves, domains=tuple(rules))
-    most = [
-        min(
-            [
-                problem.instance.size,
-                *(max(0, a) // n for a, n in zip(each, after.request, strict=True)),
-            ]
-        )
-        for each in free
-    ]
-    return any(
-        not check.problems(after, counts)
-        for counts in itertools.product(*(range(n + 1) for n in most))
-        if after.least <= sum(counts) <= after.size
-    )
+    return msgspec.structs.replace(problem.instance, leaves=leaves, domains=tuple(rules))

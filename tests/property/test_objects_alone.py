@@ -6,7 +6,7 @@ new process gets the same objects. It must bind nobody, evict nobody and let nob
 do, the one before knew something that no object says, or slept through what would have helped.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
@@ -32,6 +32,7 @@ from scheduler.objects.podgroup import (
 from scheduler.plugins.intree import IN_TREE
 from tests.property import moves
 from tests.property.making import make_node, make_pod, with_spec
+from tests.property.model_api import KINDS
 from tests.property.moves import NODES, Move, Pick
 from tests.property.rig import Rig
 
@@ -175,8 +176,8 @@ INSTEAD: Mapping[Move, Move] = {
 WITHOUT = (moves.doorman, moves.change_pod, moves.bind_elsewhere)
 
 
-def play(seed: int) -> Rig:
-    """Let a world happen, and come to rest."""
+def happen(seed: int) -> Iterator[Rig]:
+    """Let a world happen, move by move."""
     rig = Rig(build)
     random = Random(seed)
     for number in range(3):
@@ -185,8 +186,35 @@ def play(seed: int) -> Rig:
         move = moves.WEIGHTED[random.randrange(len(moves.WEIGHTED))]
         if move not in WITHOUT:
             INSTEAD.get(move, move)(rig, random.randrange)
+        yield rig
+
+
+def play(seed: int) -> Rig:
+    """Let a world happen, and come to rest."""
+    *_, rig = happen(seed)
     rig.calm()
     return rig
+
+
+def arrived(rig: Rig) -> None:
+    """Let all arrive that is under way, at once; no time passes and nobody decides."""
+    for _ in range(100):
+        if not (rig.wire or rig.answers or any(map(rig.behind, KINDS))):
+            return
+        while rig.wire:
+            rig.perform(0)
+        while rig.answers:
+            rig.deliver(0)
+        for kind in KINDS:
+            rig.watch(kind)
+        rig.run(0)
+    raise AssertionError("there is no end of what is under way")
+
+
+def promises(engine: Engine) -> dict[str, str]:
+    """Return to which nodes pods are nominated, by uid."""
+    names = engine.nominations.nodes()
+    return {uid: node for node in names for uid in engine.nominations.on(node)}
 
 
 def placed(rig: Rig) -> dict[str, tuple[str, bool]]:
@@ -207,6 +235,21 @@ def nothing_left(seed: int) -> Rig:
     return rig
 
 
+def nothing_remembered(seed: int) -> int:
+    """Play a world; now and then, what a new process knows of promises is what this one knows."""
+    seen = 0
+    for number, rig in enumerate(happen(seed)):
+        if number % 6 or not rig.engine.is_leading:
+            continue
+        arrived(rig)
+        fresh = build()
+        for kind in KINDS:
+            fresh.handle(rig.api.listed(kind), rig.now)
+        assert promises(fresh) == promises(rig.engine), (seed, number)
+        seen += len(promises(fresh))
+    return seen
+
+
 # Runs that found something once: members that slept, a refusal in the moment in which room came, a
 # promise that outlived its pod, and pods forgotten after an eviction had been tried out.
 FOUND = (6, 12, 122, 138, 142, 158, 167, 211, 217, 254, 292, 317, 1004, 1219, 2042, 2253)
@@ -223,6 +266,11 @@ def test_a_new_process_has_nothing_to_decide(first: int):
 def test_what_was_found_stays_mended(seed: int):
     """The same in the worlds that broke it."""
     nothing_left(seed)
+
+
+def test_what_is_promised_stands_in_objects():
+    """At any moment at which nothing is under way: room is kept for the same pods by whoever decides."""
+    assert sum(map(nothing_remembered, range(60))) > 10
 
 
 @pytest.mark.long

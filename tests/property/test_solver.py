@@ -130,12 +130,19 @@ def test_a_better_answer_in_hand_is_never_thrown_away(batch):
         assert best is not None
         values = [stage.value for stage in answer.stages]
         assert values >= best
+        _check_bounds(answer, best, instance)
         if greedy.outcome == "placed":
             assert values <= [stage.value for stage in greedy.stages], instance
-        for at, stage in enumerate(answer.stages):
-            if values[:at] == best[:at]:
-                assert stage.bound <= best[at], instance
-        assert answer.optimal <= (values == best)
+            _check_bounds(greedy, best, instance)
+
+
+def _check_bounds(answer, best, instance):
+    """No bound is above what can be had, and what is called optimal is the best of all."""
+    values = [stage.value for stage in answer.stages]
+    for at, stage in enumerate(answer.stages):
+        if values[:at] == best[:at]:
+            assert stage.bound <= best[at], instance
+    assert answer.optimal <= (values == best)
 
 
 def test_a_bound_is_true_whoever_gave_the_answer():
@@ -249,6 +256,10 @@ def test_victims_are_the_exact_minimum_with_rules_between_members(batch):
         if best is not None:
             assert best == groups.harm(problem, answer.evicted), problem
             assert answer.optimal
+            afterwards = groups.after(problem, answer.evicted)
+            assert [] == check.problems(afterwards, answer.placement.counts), problem
+            placed = groups.best_placement(afterwards)
+            assert placed == [stage.value for stage in answer.placement.stages], problem
             assert list(best)[0 if problem.budgets else 1 :] == [
                 each.value for each in answer.stages
             ]

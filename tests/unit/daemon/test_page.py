@@ -138,3 +138,30 @@ async def test_a_process_of_its_own_answers():
     with pytest.raises(Exception, match="no decisions are kept of that time"):
         await shown.answers.world(NOW - 10)
     await house.page.close()
+
+
+@pytest.mark.looptime
+async def test_an_idle_daemon_draws_more_often_than_one_at_work(monkeypatch):
+    """A twentieth of the clock's time, a hundredth of the time that the process had; a minute at most."""
+    house = House()
+    used = [0.0]
+    monkeypatch.setattr(module, "process_s", lambda: used[0])
+
+    async def rested(took_s: float, *, busy: bool, share: float) -> float:
+        """Return how long it waits while the process gets `share` of the processor."""
+        monkeypatch.setattr(house.engine, "has_work", lambda: busy)
+        monkeypatch.setattr(house.engine, "bindings", ())
+        loop = asyncio.get_running_loop()
+        began, used_then, then = loop.time(), used[0], house.clock.now()
+        resting = asyncio.ensure_future(house.page._rest(took_s))
+        while not resting.done():
+            await asyncio.sleep(0.5)
+            house.clock.set(then + loop.time() - began)
+            used[0] = used_then + share * (loop.time() - began)
+        return loop.time() - began
+
+    assert await rested(0.01, busy=False, share=0.1) <= 4.5
+    assert 4 <= await rested(0.2, busy=False, share=0.1) <= 6.5
+    assert 20 <= await rested(0.2, busy=True, share=1.0) <= 24.5
+    assert 40 <= await rested(0.2, busy=True, share=0.5) <= 44.5
+    assert 60 <= await rested(2.0, busy=True, share=0.5) <= 64.5

@@ -1,15 +1,18 @@
 """One life of kopf in our loop: it begins as a guest and goes without a trace."""
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import aiohttp
 import kopf
 import pytest
 
+from operators.kopflog import forgotten_errors_redirected, kopf_logs_redirected
 from operators.kopflogin import Login, shared_access
 from operators.kopfsettings import quiet_settings
 from operators.life import EndedError, live
@@ -118,6 +121,46 @@ async def test_a_second_cancellation_does_not_cut_the_clearing_short(credentials
         await task
 
     assert [] == left_by_kopf()
+
+
+async def _forget() -> None:
+    async def fail() -> None:
+        raise ValueError("forgotten")
+
+    task = asyncio.create_task(fail())
+    await asyncio.wait([task])
+    del task
+
+
+async def test_a_scan_that_loses_its_connections_says_so_once(signals: None):
+    """kopf asks for both APIs at once, awaits one error and forgets the other: nobody hears of it."""
+    both = asyncio.Barrier(2)
+
+    async def cut(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await both.wait()
+        writer.close()
+
+    server = await asyncio.start_server(cut, "127.0.0.1")
+
+    class Known:
+        access = Access(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+
+    told: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: told.append(context["message"]))
+    async with server:
+        with kopf_logs_redirected(), forgotten_errors_redirected():
+            with pytest.raises(aiohttp.ClientConnectionError):
+                await lived(Watcher(), cast("Credentials", Known()))
+            if left := [one for one in asyncio.all_tasks() if "kopf" in repr(one)]:
+                await asyncio.wait(left)
+            del left
+            gc.collect()
+            assert [] == told
+            # What somebody else has forgotten is told as before.
+            await _forget()
+            gc.collect()
+    assert ["Task exception was never retrieved"] == told
 
 
 async def test_refused_credentials_end_the_life():

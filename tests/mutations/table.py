@@ -1,0 +1,191 @@
+"""The laws of what must never break, and for each the changes to the product that break it on purpose."""
+
+from typing import Final, NamedTuple
+
+SOLVER: Final = "tests/property/test_solver.py"
+CERTIFICATES: Final = "tests/property/test_certificates.py"
+UNITS: Final = "tests/property/test_preemption_units.py"
+SIMULATED: Final = "tests/property/test_simulated_victims.py"
+LIFE: Final = "tests/faults/test_group_life.py"
+ALONE: Final = "tests/property/test_objects_alone.py"
+CLAIMS: Final = "tests/docs/test_claims.py"
+RIGHTS: Final = "tests/e2e/test_rights.py"
+
+OBJECTS = "what is decided follows from objects alone"
+RECEIPT = "nothing that runs is taken away without a receipt"
+CERTIFICATE = "a certificate is true"
+BETTER = "a better answer in hand is never thrown away"
+RIGHT = "rights are those that are needed"
+CLAIM = "claims in texts are run"
+
+
+class Mutation(NamedTuple):
+    """A change to the product: `old`, which stands once in `file`, becomes `new`; `test` must fail.
+
+    `test` is what pytest is told to run. A `real` one needs a real API server.
+    """
+
+    name: str
+    law: str
+    file: str
+    old: str
+    new: str
+    test: tuple[str, ...]
+    real: bool = False
+
+
+_LAYERS = "scheduler/solver/layers.py"
+_SOLVE = "scheduler/solver/solve.py"
+_GROUPS = "scheduler/plugins/groups/"
+_BOUNDS = (f"{SOLVER}::test_a_bound_is_true_whoever_gave_the_answer",)
+_KEPT = (SOLVER, "-k", "never_thrown_away or every_program")
+
+MUTATIONS: Final = (
+    Mutation(
+        "members are let go without proof that the group was never whole",
+        OBJECTS, "scheduler/plugins/groups/deciding.py",
+        "return past.never_whole(self._members.placed(key), waiting, spec.size)",
+        "return True",
+        (LIFE, "-k", "nobody_looked"),
+    ),
+    Mutation(
+        "whether a group was whole is not read from its members",
+        OBJECTS, f"{_GROUPS}past.py",
+        "    if any(one.pod.metadata.labels.get(MEMBER_STATUS) == BOUND for one in standing):\n"
+        "        return True\n",
+        "",
+        (LIFE, "-k", "described_larger"),
+    ),
+    Mutation(
+        "nominations are not read from pods",
+        OBJECTS, "scheduler/engine/intake.py",
+        "self._nominations.put(pod, pod.status.nominated_node_name)",
+        'self._nominations.put(pod, "")',
+        (ALONE, "-k", "promised"),
+    ),
+    Mutation(
+        "victims of a pod are not told",
+        RECEIPT, "scheduler/engine/attempt/failure.py",
+        "return msgspec.structs.replace(\n        about, scheduler_name=profile, "
+        "related=(related.namespace, related.name, related.uid)\n    )",
+        "return msgspec.structs.replace(about, scheduler_name=profile)",
+        (UNITS,),
+    ),
+    Mutation(
+        "victims are told another reason",
+        RECEIPT, "scheduler/engine/attempt/failure.py",
+        '"Normal", reasons.PREEMPTED, "Preempting"',
+        '"Normal", reasons.PREEMPTING, "Preempting"',
+        (UNITS,),
+    ),
+    Mutation(
+        "members that are let go are not told why",
+        RECEIPT, "scheduler/engine/attempt/failure.py",
+        '"Warning", reasons.GROUP_RELEASED, "Releasing"',
+        '"Warning", reasons.PREEMPTING, "Releasing"',
+        (LIFE, "-k", "never_whole"),
+    ),
+    Mutation(
+        "the rest of a group does not go with a victim",
+        RECEIPT, "scheduler/plugins/preemption/victims.py",
+        "return Party(here, tuple((one, row) for one, row in rows if row is not None))",
+        "return Party(here, ())",
+        (UNITS,),
+    ),
+    Mutation(
+        "simulate forgets a victim",
+        RECEIPT, "scheduler/whatif/simulate.py",
+        "for victim in decision.victims:",
+        "for victim in decision.victims[1:]:",
+        (SIMULATED,),
+    ),
+    Mutation(
+        "the skew of a spread between members is not looked at",
+        CERTIFICATE, _LAYERS, "if not domains.max_skew:", "if True:", (SOLVER,),
+    ),
+    Mutation(
+        "pods that are there already do not count in a spread",
+        CERTIFICATE, f"{_GROUPS}between.py",
+        "existing=tuple(counts),", "existing=(0,) * len(counts),",
+        (CERTIFICATES,),
+    ),
+    Mutation(
+        "anti-affinity between members is not put before the solver",
+        CERTIFICATE, f"{_GROUPS}between.py",
+        'found.append(Domains(f"anti-affinity by {term.topology_key}", sets, at_most=1))', "pass",
+        (CERTIFICATES,),
+    ),
+    Mutation(
+        "rules count pods that have been evicted",
+        CERTIFICATE, "scheduler/solver/eviction.py",
+        "gone[name, number] += times * pods", "gone[name, number] += 0",
+        (SOLVER,),
+    ),
+    Mutation(
+        "the largest size that fits is called the next larger one",
+        CERTIFICATE, "scheduler/solver/conflict.py",
+        "int(above[0])", "int(above[-1])", (SOLVER,),
+    ),
+    Mutation(
+        "the door lets answers out that break a rule of a level",
+        CERTIFICATE, "scheduler/solver/check.py",
+        "if rule.is_hard_spread and pods > 1:", "if False:",
+        (SOLVER, "tests/unit/solver/test_check.py"),
+    ),
+    Mutation(
+        "greedy's answer is called proven",
+        CERTIFICATE, _SOLVE,
+        'Stage(level, measure, value, NOTHING, "")\n        for level, measure, value in check.objective(instance, taken)',
+        'Stage(level, measure, value, value, "greedy")\n        for level, measure, value in check.objective(instance, taken)',
+        _KEPT,
+    ),
+    Mutation(
+        "bounds of one answer are claimed for a better one",
+        CERTIFICATE, _SOLVE,
+        "min(one.bound, better.value) if at <= first else NOTHING",
+        "min(one.bound, better.value)",
+        _BOUNDS,
+    ),
+    Mutation(
+        "a worse answer with proofs is kept over a better one",
+        BETTER, _SOLVE,
+        "if mine <= others:\n        return found", "if mine:\n        return found",
+        _BOUNDS,
+    ),
+    Mutation(
+        "greedy's answer is kept over the exact program's",
+        BETTER, _SOLVE,
+        'if solver == "Exact":\n        return guess\n', 'if solver != "CPSAT":\n        return guess\n',
+        _KEPT,
+    ),
+    Mutation(
+        "the exact program is not tried",
+        BETTER, _SOLVE,
+        "    layered = layers.of(instance)\n    known = None\n",
+        "    layered = None\n    known = None\n",
+        _KEPT,
+    ),
+    Mutation(
+        "a right is missing: the status of pods",
+        RIGHT, "charts/trellis/templates/rbac.yaml",
+        "  resources: [pods/status]\n", "  resources: [pods/none]\n",
+        (RIGHTS, "-k", "plain"), real=True,
+    ),
+    Mutation(
+        "a right too many: Secrets",
+        RIGHT, "charts/trellis/templates/rbac.yaml",
+        "resources: [nodes, namespaces, services, replicationcontrollers]",
+        "resources: [nodes, namespaces, services, replicationcontrollers, secrets]",
+        (RIGHTS, "-k", "plain"), real=True,
+    ),
+    Mutation(
+        "a page asks for a field that is not there",
+        CLAIM, "docs/runbooks/TrellisBindConflicts.md",
+        "BY:.reportingComponent", "BY:.reportedBy", (CLAIMS,),
+    ),
+    Mutation(
+        "the chart takes another Kubernetes than the page says",
+        CLAIM, "scheduler/cli/about.py", 'OLDEST_KUBERNETES: Final = "1.30"', 'OLDEST_KUBERNETES: Final = "1.31"',
+        (CLAIMS,),
+    ),
+)  # fmt: skip
