@@ -31,6 +31,7 @@ from operators.agents.netperf.publishing import push
 from operators.agents.netperf.responder import SESSIONS, STRANGERS, Responder
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Sample
+from tests.apiserver import patience
 
 HOST = "127.0.0.1"
 FAST = Pace(600, 0.1)
@@ -163,6 +164,7 @@ async def test_throughput_is_limited_and_counted(responder: Responder, keys: Key
     found = await asyncio.to_thread(stream, target(responder, ""), keys, 1_000_000, 5.0)
     assert found.bytes == 1_000_000
     assert found.bits_per_s == pytest.approx(8e6 / found.seconds)
+    await patience.until(lambda: responder._streams == 0, "the first stream to end over there")
     short = await asyncio.to_thread(stream, target(responder), keys, 1 << 30, 0.02)
     assert 0 < short.bytes < 1 << 30
 
