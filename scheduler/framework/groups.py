@@ -42,7 +42,8 @@ class GroupPlan(msgspec.Struct, frozen=True):
     """Where members go, by uid; with `victims`, where they will go once those have left.
 
     A plan without victims is one that `GroupRoom.hold` has accepted. Members that it does not name
-    wait on, for the reason in `message`. `hold_s` is how long those that are bound last may take to get
+    wait on, for the reason in `message`; unless `is_proven` says that more members cannot be placed now,
+    they are tried again when the others are bound. `hold_s` is how long those that are bound last may take to get
     past permit, 0 for the usual time.
     """
 
@@ -50,6 +51,7 @@ class GroupPlan(msgspec.Struct, frozen=True):
     victims: tuple[Placed, ...] = ()
     message: str = ""
     hold_s: float = 0.0
+    is_proven: bool = True
 
 
 class GroupRelease(msgspec.Struct, frozen=True):

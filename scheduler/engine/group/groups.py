@@ -178,16 +178,12 @@ class Groups:
         if not self._is_new:
             return
         self._is_new = False
-        for planner in self.planners:
-            for key in planner.groups_begun():
-                taken = (
-                    self._queues.take(pod.metadata.uid, now)
-                    for pod in self._members.waiting(key)
-                    if not pod.is_terminating
-                )
-                member = next((one for one in taken if one is not None), None)
-                if member is not None:
-                    self.begin(member, now)
+        for key in (key for planner in self.planners for key in planner.groups_begun()):
+            waiting = (one for one in self._members.waiting(key) if not one.is_terminating)
+            taken = (self._queues.take(pod.metadata.uid, now) for pod in waiting)
+            member = next((one for one in taken if one is not None), None)
+            if member is not None:
+                self.begin(member, now)
         self._first = {run.key for run in (*self._runs.values(), *self._line)}
 
     def begin(self, queued: QueuedPod, now: float) -> bool:
@@ -351,6 +347,8 @@ class Groups:
         flight.hold_s = plan.hold_s or flight.hold_s
         self._bindings.begin(flight, members, now)
         self._leave_out(run, others, plan.message, now)
+        if not plan.is_proven:
+            self._late.setdefault(run.key, set()).update(member.uid for member in others)
 
     def _leave_out(
         self, run: GroupRun, others: Sequence[QueuedPod], message: str, now: float

@@ -187,7 +187,7 @@ class Decider:
                 return undecided(f"the group {task.name} has no room for more: {fits.message}")
             misfit = room.hold(nodes)
             if misfit is None:
-                return task.plan(nodes)
+                return task.plan(nodes, solution.placed.stages)
             most = misfit.most if most is None else np.minimum(most, misfit.most)
             why = f"{misfit.reason} on {misfit.node}"
         text = f"the rules between its members do not hold: {why}"

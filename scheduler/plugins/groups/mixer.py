@@ -64,7 +64,7 @@ class MixedPlanner:
             nodes = mixing.assign(found, task.kinds, mixed.counts)
             misfit = task.room.hold(nodes)
             if misfit is None:
-                return task.plan(nodes)
+                return task.plan(nodes, mixed.stages)
             if misfit.crowd:
                 crowds.append(mixing.crowd(task.kinds, misfit))
             elif self._site(task, crowds).group == found.group:

@@ -19,6 +19,7 @@ from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.mixing import Alike
 from scheduler.plugins.groups.placement import in_order
 from scheduler.plugins.groups.topology import Topology
+from scheduler.solver.answer import Stage
 from scheduler.solver.instance import Limits
 from scheduler.solver.questions import Solution
 from scheduler.state.podindex import Placed, PodIndex
@@ -102,11 +103,18 @@ class Task(msgspec.Struct, frozen=True):
         waiting = handle.group_members(self.key, self.room.members[0])
         return refused.intersection(pod.metadata.uid for pod in waiting)
 
-    def plan(self, nodes: Mapping[str, str]) -> GroupPlan:
+    def plan(self, nodes: Mapping[str, str], stages: Iterable[Stage]) -> GroupPlan:
         """Return the plan to place these members, with what is said to the others."""
+        is_proven = all(stage.proven for stage in stages if stage.measure == "leftOut")
         others = len(self.room.members) - len(nodes)
-        text = f"the group {self.name} has its minimum; there is no room for {others} more of it"
-        return GroupPlan(nodes, message=text if others else "", hold_s=self.spec.hold_s)
+        found = "there is no room" if is_proven else "no room was found in time"
+        text = f"the group {self.name} has its minimum; {found} for {others} more of it"
+        return GroupPlan(
+            nodes,
+            message=text if others else "",
+            hold_s=self.spec.hold_s,
+            is_proven=is_proven,
+        )
 
 
 def leaving(handle: Handle, uids: Iterable[str]) -> frozenset[str]:

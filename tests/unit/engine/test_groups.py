@@ -16,9 +16,16 @@ from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
 from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.podgroup import (
+    GangPolicy,
+    SchedulingGroup,
+    SchedulingPolicy,
+    WorkloadGroup,
+    WorkloadGroupSpec,
+)
 from scheduler.plugins.intree import IN_TREE
 from scheduler.solver.questions import answer
-from tests.property.making import make_node, make_pod
+from tests.property.making import make_node, make_pod, with_spec
 
 REGISTRY = Registry(IN_TREE)
 PROFILES = default_config(REGISTRY).profiles
@@ -117,6 +124,40 @@ def test_a_group_in_the_line_is_put_back_with_a_lost_lease():
         effects = floor.run()
         floor.effects += effects
     assert 12 == len(bound(floor.effects))
+
+
+def test_whom_an_unproven_answer_leaves_out_is_tried_again():
+    """That there is no room for more was not proven: nothing has to change for another look."""
+    floor = Floor(nodes=0, size=0)
+    floor.hear(Watched("Node", "ADDED", make_node("n0")))
+    spec = WorkloadGroupSpec(SchedulingPolicy(gang=GangPolicy(2)))
+    meta = ObjectMeta(name="w", namespace="default", uid="pg-w")
+    floor.hear(Watched("PodGroup.v1alpha2", "ADDED", WorkloadGroup(meta, spec)))
+    for number in range(3):
+        pod = with_spec(make_pod(f"w-{number}"), scheduling_group=SchedulingGroup("w"))
+        floor.hear(Watched("Pod", "ADDED", pod))
+    question = the_solve(floor.run())
+    found = json.loads(msgspec.json.encode(answer(question.instance)))
+    assert [3] == found["placed"]["counts"]
+    found["placed"]["counts"] = [2]
+    found["placed"]["stages"][0] |= {"value": 1}
+    floor.hear(Answer(question.id, 200, body=found))
+    effects = floor.run()
+
+    told = [one.condition for one in effects if isinstance(one, SetStatus) and one.condition]
+    assert ["the group default/w has its minimum; no room was found in time for 1 more of it"] == [
+        one.message for one in told
+    ]
+    binds = [one for one in effects if isinstance(one, Bind)]
+    assert 2 == len(binds)
+    for bind in binds:
+        floor.hear(Answer(bind.id, 201))
+    for bind in binds:
+        pod = with_spec(make_pod(bind.name), scheduling_group=SchedulingGroup("w"))
+        floor.hear(Watched("Pod", "MODIFIED", with_spec(pod, node_name="n0")))
+    floor.now += 20.0
+    floor.solve(the_solve(floor.run()))
+    assert {"w-0", "w-1", "w-2"} == bound(effects) | bound(floor.run())
 
 
 def test_a_member_that_goes_while_its_group_is_in_the_line_takes_nobody_along():
