@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from scheduler.base.clock import ManualClock
 from scheduler.base.errors import InputError
 from scheduler.cli.installed import registry
@@ -47,6 +49,7 @@ class LogView:
         self._clock = ManualClock(0.0)
         self._trail: DecisionTrail | None = None
         self._worlds = LoggedWorld()
+        self._served: frozenset[str] = frozenset()
         self.header = Header("")
         self.notices: tuple[str, ...] = ()
         try:
@@ -71,15 +74,21 @@ class LogView:
 
     def world(self) -> Snapshot:
         """Return the cluster at the end."""
-        return self._worlds.world()
+        return self._ours(self._worlds.world())
 
     def world_at(self, at: float, _now: Snapshot | None = None) -> Snapshot:
         """Return the cluster at `at`, just after the decision of that moment."""
-        return assumed(self._worlds.world(at), self.attempts(), at)
+        return assumed(self._ours(self._worlds.world(at)), self.attempts(), at)
+
+    def _ours(self, world: Snapshot) -> Snapshot:
+        """Return `world` without the pods that wait for another scheduler, as the daemon shows it."""
+        ours = tuple(pod for pod in world.unbound if pod.spec.scheduler_name in self._served)
+        return replace(world, unbound=ours)
 
     def _engine(self, header: Header) -> Engine:
         self.header = header
         engine = engine_of(header)
+        self._served = frozenset(engine.profiles)
         self._trail = DecisionTrail(engine, self._clock, most=MOST_ATTEMPTS)
         # Nobody wants to read here what the daemon has logged then.
         engine.observation.on_end = lambda _queued, _result, _text: None

@@ -22,8 +22,9 @@ WAITING = "[...document.querySelectorAll('.facts div')].find((one) => one.innerT
 
 
 async def furnish(world: World) -> None:
-    """Room for one of two pods."""
+    """Room for one of two pods; a third waits for another scheduler, which is not ours to show."""
     await world.nodes("2")
+    await world.pod("foreign", scheduler="somebody-else")
     await world.pod("first", requests={"cpu": "1500m"})
     await world.until(lambda: world.is_bound("first"))
     await world.pod("second", requests={"cpu": "1500m"})
