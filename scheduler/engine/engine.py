@@ -77,7 +77,6 @@ class Engine:
     ) -> None:
         self.settings = settings = settings or EngineSettings()
         self.cluster = cluster = Cluster()
-        self.nominations = nominations = Nominations()
         self.observation = observation = Observation(meters or Meters(), stopwatch)
         self.is_leading = True
         self._outbox = outbox = Outbox()
@@ -93,6 +92,7 @@ class Engine:
         names = frozenset(spec.scheduler_name for spec in specs)
         self._handle = handle = EngineHandle(cluster, settings.feature_gates, names, shared)
         self.profiles = profiles = handle.build(specs, registry)
+        self.nominations = nominations = Nominations(handle.ranked)
         self._runners = {
             name: Runner(profile, observation.for_profile(name))
             for name, profile in profiles.items()

@@ -63,6 +63,14 @@ class EngineHandle:
         self._by_name: dict[str, TrackerKey] = {}
         self.planners: dict[str, GroupPlanner] = {}
 
+    def ranked(self, pod: Pod) -> tuple[str, int]:
+        """Return the key of a pod's group, or an empty text, and the priority that counts for the pod."""
+        planner = self.planners.get(pod.spec.scheduler_name)
+        key = planner.group_of(pod) if planner is not None else ""
+        return key, planner.group_priority(
+            key, pod
+        ) if planner is not None and key else pod.priority
+
     def build(self, specs: Sequence[ProfileSpec], registry: Registry) -> dict[str, Profile]:
         """Return the profiles by name, their plugins made with this handle."""
         built = {spec.scheduler_name: build_profile(spec, registry, self) for spec in specs}

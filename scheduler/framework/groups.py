@@ -205,6 +205,10 @@ class GroupPlanner(Protocol):
         """Return the key of the pod's group, or an empty text for a pod on its own."""
         ...
 
+    def group_priority(self, key: str, pod: Pod) -> int:
+        """Return the priority with which a member of the group that waits asks for room, and keeps it."""
+        ...
+
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
         """Return the uids of the members to decide now, or why the group has to wait."""
         ...

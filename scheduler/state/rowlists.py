@@ -38,7 +38,8 @@ class RowLists:
     """The pods that `load(row)` returns, for the rows that somebody asked for.
 
     Several rows are loaded at once; `order(index, fields)`, if given, returns the order of their pods,
-    of which `index` tells the row: it must leave the rows one after the other. The pods of a row stand
+    of which `index` tells the row: it must leave the rows one after the other. `priority` is what stands in
+    the column of that name. The pods of a row stand
     side by side from `_first` on. A row that was forgotten is written anew at the end; when more than
     half of the list is out of date, what is left moves together.
     """
@@ -47,9 +48,11 @@ class RowLists:
         self,
         load: Callable[[int], Collection[Placed]],
         order: Callable[[Rows, IntMatrix], Rows] | None = None,
+        priority: Callable[[Placed], int] = lambda placed: placed.pod.priority,
     ) -> None:
         self._load = load
         self._order = order
+        self._priority = priority
         self.clear()
 
     def clear(self) -> None:
@@ -95,7 +98,7 @@ class RowLists:
         loaded = [self._load(row) for row in rows.tolist()]
         counts = np.array([len(pods) for pods in loaded], dtype=np.int64)
         pods = list(chain.from_iterable(loaded))
-        fields = _fields(pods)
+        fields = _fields(pods, self._priority)
         if self._order is not None:
             order = self._order(np.repeat(np.arange(len(rows)), counts), fields)
             pods, fields = [pods[number] for number in order.tolist()], fields[:, order]
@@ -141,9 +144,9 @@ def spans(first: IntColumn, counts: IntColumn) -> Rows:
     return numbers
 
 
-def _fields(pods: Sequence[Placed]) -> IntMatrix:
+def _fields(pods: Sequence[Placed], priority: Callable[[Placed], int]) -> IntMatrix:
     fields = np.empty((_FIELDS, len(pods)), dtype=np.int64)
-    fields[PRIORITY] = [placed.pod.priority for placed in pods]
+    fields[PRIORITY] = list(map(priority, pods))
     fields[START] = _starts(pods)
     fields[SHAPE] = [placed.shape.id for placed in pods]
     requests = [placed.requests for placed in pods]

@@ -7,6 +7,7 @@ do, the one before knew something that no object says, or slept through what wou
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -98,17 +99,20 @@ def membership(name: str) -> tuple[Mapping[str, str], SchedulingGroup | None]:
     return {}, SchedulingGroup(name)
 
 
-def any_pod(rig: Rig, pick: Pick) -> None:
-    """A group is described, a member of one appears, all that it lacks appear, or a plain pod does."""
+def any_pod(rig: Rig, pick: Pick, *, unlike: bool = False) -> None:
+    """A group is described, a member of one appears, all that it lacks appear, or a plain pod does.
+
+    Members of one group are `unlike` in priority, or have one, as workload controllers give it.
+    """
     name = GROUPS[pick(len(GROUPS))]
     match pick(8):
         case 0 | 1:
             describe(rig, name, pick)
         case 2 | 3:
-            member(rig, name, pick)
+            member(rig, name, pick, pick(3) if unlike else GROUPS.index(name))
         case 4 | 5:
             for _ in range(4):
-                member(rig, name, pick)
+                member(rig, name, pick, pick(3) if unlike else GROUPS.index(name))
         case _:
             free = f"p{pick(8)}"
             if f"default/{free}" not in rig.api.pods:
@@ -116,7 +120,7 @@ def any_pod(rig: Rig, pick: Pick) -> None:
                 rig.api.put("Pod", make_pod(free, uid=uid, cpu=1 + pick(3), priority=pick(3)))
 
 
-def member(rig: Rig, group: str, pick: Pick) -> None:
+def member(rig: Rig, group: str, pick: Pick, priority: int) -> None:
     """A member appears under the first name that is free, if one is; those of PodGroups may differ."""
     labels, field = membership(group)
     for number in range(6):
@@ -124,8 +128,7 @@ def member(rig: Rig, group: str, pick: Pick) -> None:
         if f"default/{name}" not in rig.api.pods:
             cpu = 2 if group != "ga" and pick(6) == 5 else 1
             uid = f"{name}-{rig.api._version}"
-            # One priority to a group, as workload controllers give it.
-            pod = make_pod(name, uid=uid, cpu=cpu, priority=GROUPS.index(group), labels=labels)
+            pod = make_pod(name, uid=uid, cpu=cpu, priority=priority, labels=labels)
             rig.api.put("Pod", with_spec(pod, scheduling_group=field))
             return
 
@@ -176,8 +179,9 @@ INSTEAD: Mapping[Move, Move] = {
 WITHOUT = (moves.doorman, moves.change_pod, moves.bind_elsewhere)
 
 
-def happen(seed: int) -> Iterator[Rig]:
-    """Let a world happen, move by move."""
+def happen(seed: int, *, unlike: bool = False) -> Iterator[Rig]:
+    """Let a world happen, move by move; members may be `unlike` in priority."""
+    instead: Mapping[Move, Move] = {**INSTEAD, moves.create_pod: partial(any_pod, unlike=unlike)}
     rig = Rig(build)
     random = Random(seed)
     for number in range(3):
@@ -185,13 +189,13 @@ def happen(seed: int) -> Iterator[Rig]:
     for _ in range(60 + random.randrange(60)):
         move = moves.WEIGHTED[random.randrange(len(moves.WEIGHTED))]
         if move not in WITHOUT:
-            INSTEAD.get(move, move)(rig, random.randrange)
+            instead.get(move, move)(rig, random.randrange)
         yield rig
 
 
-def play(seed: int) -> Rig:
+def play(seed: int, *, unlike: bool = False) -> Rig:
     """Let a world happen, and come to rest."""
-    *_, rig = happen(seed)
+    *_, rig = happen(seed, unlike=unlike)
     rig.calm()
     return rig
 
@@ -224,9 +228,9 @@ def placed(rig: Rig) -> dict[str, tuple[str, bool]]:
     }
 
 
-def nothing_left(seed: int) -> Rig:
+def nothing_left(seed: int, *, unlike: bool = False) -> Rig:
     """Play a world; a process that starts anew in it decides nothing."""
-    rig = play(seed)
+    rig = play(seed, unlike=unlike)
     assert [] == rig.api.overcommitted
     before = placed(rig)
     rig.restart()
@@ -259,7 +263,7 @@ FOUND = (6, 12, 122, 138, 142, 158, 167, 211, 217, 254, 292, 317, 1004, 1219, 20
 def test_a_new_process_has_nothing_to_decide(first: int):
     """At rest it binds nobody and takes nobody away."""
     for seed in range(first, first + 15):
-        nothing_left(seed)
+        nothing_left(seed, unlike=seed % 3 == 0)
 
 
 @pytest.mark.parametrize("seed", FOUND)
@@ -279,3 +283,32 @@ def test_a_new_process_has_nothing_to_decide_in_many_worlds(first: int):
     """The same on ten thousand seeds."""
     for seed in range(first, first + 250):
         nothing_left(seed)
+        nothing_left(seed, unlike=True)
+
+
+def test_room_made_for_a_group_is_not_for_those_between():
+    """Its pods are less important than the pods it evicts: a copy of a victim gets no room in between."""
+    rig = Rig(build)
+    put_node(rig, 0, 2)
+    for name in ("old-0", "old-1"):
+        rig.api.put("Pod", make_pod(name, uid=name, cpu=1, priority=5, node=NODES[0]))
+    policy = SchedulingPolicy(gang=GangPolicy(2))
+    spec = WorkloadGroupSpec(policy, disruption_mode="PodGroup", priority=10)
+    _put(rig, "PodGroup.v1alpha2", WorkloadGroup(_meta(ObjectMeta, "gc", "gc"), spec))
+    for _ in range(2):
+        member(rig, "gc", lambda _: 0, 0)
+    arrived(rig)
+    for _ in range(20):
+        rig.run()
+        arrived(rig)
+    assert {"default/old-0", "default/old-1"} == {
+        key for key, pod in rig.api.pods.items() if pod.is_terminating
+    }
+    # One victim takes longer to end, and the controller has made the other one anew.
+    rig.api.remove("Pod", "default/old-0")
+    rig.api.put("Pod", make_pod("new-0", cpu=1, priority=5))
+    rig.calm()
+    assert "" == rig.api.pods["default/new-0"].spec.node_name
+    rig.api.remove("Pod", "default/old-1")
+    rig.calm()
+    assert [NODES[0]] * 2 == [rig.api.pods[f"default/gc-{n}"].spec.node_name for n in range(2)]

@@ -29,7 +29,7 @@ class NominatedPods:
     def __init__(self, cluster: Cluster, nominations: Nominations) -> None:
         self._cluster = cluster
         self._nominations = nominations
-        self._lists = RowLists(self._nominated)
+        self._lists = RowLists(self._nominated, priority=self._priority_of)
         # The highest priority of the pods nominated to each row.
         self._highest: IntColumn = np.zeros(0, dtype=np.int64)
         self._generation = -1
@@ -40,11 +40,12 @@ class NominatedPods:
         self._catch_up()
         if not len(self._nominations):
             return Nominated(NOBODY.rows, NOBODY.on, self._touched)
-        rows = np.flatnonzero(self._highest >= pod.priority)
+        priority = self._nominations.priority_of(pod)
+        rows = np.flatnonzero(self._highest >= priority)
         own = self._number_of(pod.metadata.uid)
 
         def on(rows: Rows) -> RowPods:
-            return self._on(rows, pod.priority, own)
+            return self._on(rows, priority, own)
 
         if own < 0:
             return Nominated(rows, on, self._touched)
@@ -79,7 +80,8 @@ class NominatedPods:
                 self._lists.forget(row)
                 self._touched.add(row)
                 pods = self._nominations.on(node).values()
-                self._highest[row] = max((pod.priority for pod in pods), default=_NO_PRIORITY)
+                ranks = map(self._nominations.priority_of, pods)
+                self._highest[row] = max(ranks, default=_NO_PRIORITY)
 
     def _number_of(self, uid: str) -> int:
         """Return the number of a pod's own nomination in the lists, -1 without one."""
@@ -89,6 +91,9 @@ class NominatedPods:
         numbers, _, _ = self._lists.on(np.array([row], dtype=np.intp))
         pods = self._lists.pods
         return next((n for n in numbers.tolist() if pods[n].pod.metadata.uid == uid), -1)
+
+    def _priority_of(self, placed: Placed) -> int:
+        return self._nominations.priority_of(placed.pod)
 
     def _nominated(self, row: int) -> Sequence[Placed]:
         node, shapes = self._cluster.table.name(row), self._cluster.shapes

@@ -136,8 +136,9 @@ class Preemptions:
 
     def _take_promises_back(self, pod: Pod, node: str, now: float) -> None:
         """Lower pods nominated to the same node look for another place at once."""
+        rank = self._nominations.priority_of
         for other in list(self._nominations.on(node).values()):
-            if other.priority >= pod.priority:
+            if rank(other) >= rank(pod):
                 continue
             self._nominations.drop(other.metadata.uid)
             queued = self._queues.get(other.metadata.uid)

@@ -109,7 +109,9 @@ class Groups:
             return
         self._hear_gates()
         # What the gate says of members rests on who stands and on how the group is described.
-        self._opened.update(self._writing.look_after(self._bindings, now))
+        changed = self._writing.look_after(self._bindings, now)
+        self._opened.update(changed)
+        self._engine.nominations.regrouped(changed)
         if not (self._opened or self._held_back or self._bindings):
             return
         while self._opened:

@@ -71,11 +71,6 @@ class Descriptions:
         spec = self._readable(key)
         return 0 if spec is None else spec.size
 
-    def priority_of(self, key: str) -> int | None:
-        """Return the priority that a group's description gives, None without one."""
-        spec = self._readable(key)
-        return None if spec is None else spec.priority
-
     def unit_of(self, key: str, members: Sequence[Placed]) -> tuple[bool, int]:
         """Return whether a group's members are evicted only together, and the priority of that unit.
 
@@ -89,10 +84,7 @@ class Descriptions:
         spec = self._readable(key)
         if spec is None:
             return True, lowest
-        said = spec.priority
-        if said is not None and spec.counts_alone:
-            return spec.goes_whole, said
-        return spec.goes_whole, lowest if said is None else min(said, lowest)
+        return spec.goes_whole, spec.effective_priority(lowest)
 
     def spec_of(self, key: str) -> GroupSpec | None:
         """Return what a group asks for, None when nobody knows or it cannot be read."""

@@ -166,7 +166,7 @@ class Evictor:
 
     def _lower(self, task: Task) -> list[tuple[str, int, tuple[Placed, ...]]]:
         """Return who may be evicted for a group."""
-        priority = eviction.priority_of(task.spec, task.room.members)
+        priority = task.spec.effective_priority(min(pod.priority for pod in task.room.members))
         return eviction.lower(self._handle.pods, priority, self._described.unit_of, own=task.key)
 
     def _is_placed(self, victim: Placed) -> bool:

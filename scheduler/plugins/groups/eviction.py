@@ -13,11 +13,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from scheduler.framework.nodes import Nodes
-from scheduler.objects.pod import Pod
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.selectors import selector_matches
 from scheduler.plugins.groups.conflicts import Conflicts
-from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.members import group_of
 from scheduler.plugins.groups.mixing import port_name
 from scheduler.solver.instance import Budget, Candidate, Instance, Leaf, Preemption
@@ -90,14 +88,6 @@ def lineup(
         for b in known
     )
     return VictimProblem(Preemption(problem, tuple(made), allowed, forbid), tuple(pods))
-
-
-def priority_of(spec: GroupSpec, members: Sequence[Pod]) -> int:
-    """Return a group's effective priority: never above that of its members, unless it was admitted."""
-    if spec.counts_alone and spec.priority is not None:
-        return spec.priority
-    lowest = min(pod.priority for pod in members)
-    return lowest if spec.priority is None else min(spec.priority, lowest)
 
 
 def lower(

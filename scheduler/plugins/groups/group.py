@@ -67,6 +67,12 @@ class GroupSpec(msgspec.Struct, frozen=True):
         """Return `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
+    def effective_priority(self, lowest: int) -> int:
+        """Return the priority that counts for members of which `lowest` is the lowest."""
+        if self.priority is None:
+            return lowest
+        return self.priority if self.counts_alone else min(self.priority, lowest)
+
 
 def constraints(levels: Mapping[str, Any], where: str) -> dict[str, Constraint]:
     """Read the rules by level; whether the levels exist is checked against a topology."""

@@ -113,10 +113,12 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """
         own, qos, since = super().urgency(queued)
         key = group_of(queued.pod)
-        spec = self._described.spec_of(key) if key else None
-        if spec is None or spec.priority is None:
-            return own, qos, since
-        return -spec.priority if spec.counts_alone else max(own, -spec.priority), qos, since
+        return -self.group_priority(key, queued.pod) if key else own, qos, since
+
+    def group_priority(self, key: str, pod: Pod) -> int:
+        """Return a waiting member's priority, never above its group's."""
+        spec = self._described.spec_of(key)
+        return pod.priority if spec is None else spec.effective_priority(pod.priority)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the members of a group whose description changed."""
