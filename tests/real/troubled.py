@@ -24,9 +24,12 @@ from tests.apiserver.realcluster import RealCluster
 REGISTRY = registry()
 LOADED = default_config(REGISTRY)
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+# With a configuration file groups are off unless it names their plugin.
 HASTY = load(
     f"{HEAD}leaderElection: {{resourceName: trellis, resourceNamespace: kube-system, "
-    "leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 1s}\n",
+    "leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 1s}\n"
+    "profiles: [{schedulerName: trellis, "
+    "plugins: {preEnqueue: {enabled: [{name: ClusterTopologyPlacementGroup}]}}}]\n",
     file="hasty",
     registry=REGISTRY,
 )
