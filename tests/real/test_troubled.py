@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -15,7 +15,7 @@ from scheduler.kube.api import Response
 from tests.apiserver.patience import pause, until
 from tests.real.api import Api
 from tests.real.background import background
-from tests.real.troubled import replica
+from tests.real.troubled import Replica, replica
 from tests.world.history import History
 from tests.world.world import POD_GROUP
 
@@ -123,7 +123,8 @@ async def test_gangs_in_bursts_overcommit_nothing(own_real_cluster, report):
                         made += 1
                     await api.patch(f"/api/v1/nodes/n{random.randrange(12):02}", touched(burst))
                     if burst in (4, 8):
-                        leader = next(r for r in replicas if r.daemon.engine.is_leading)
+                        await until(lambda: leading(replicas), "a leader")
+                        leader = leading(replicas)[0]
                         await leader.kill()
                         replicas.remove(leader)
                         replicas.append(await replica(own_real_cluster, 10 + burst))
@@ -135,7 +136,7 @@ async def test_gangs_in_bursts_overcommit_nothing(own_real_cluster, report):
                         await api.delete_all(f"{PODS}/g{number}-{m}" for m in range(8))
                 for one in replicas:
                     one.client.lost = 0.0
-                await until(lambda: any(r.daemon.engine.is_leading for r in replicas), "a leader")
+                await until(lambda: leading(replicas), "a leader")
                 await until(lambda: are_whole(history), "gangs that are whole")
             finally:
                 for one in replicas:
@@ -144,6 +145,11 @@ async def test_gangs_in_bursts_overcommit_nothing(own_real_cluster, report):
 
     assert [] == history.broken
     assert history.binds > 100
+
+
+def leading(replicas: Sequence[Replica]) -> list[Replica]:
+    """Return the replica that leads, if one does at the moment."""
+    return [one for one in replicas if one.daemon.engine.is_leading]
 
 
 async def gang(api: Api, number: int, cpu: str) -> None:
