@@ -92,7 +92,7 @@ class Engine:
         names = frozenset(spec.scheduler_name for spec in specs)
         self._handle = handle = EngineHandle(cluster, settings.feature_gates, names, shared)
         self.profiles = profiles = handle.build(specs, registry)
-        self.nominations = nominations = Nominations(handle.ranked)
+        self.nominations = nominations = Nominations(handle)
         self._runners = {
             name: Runner(profile, observation.for_profile(name))
             for name, profile in profiles.items()

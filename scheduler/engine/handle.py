@@ -63,13 +63,14 @@ class EngineHandle:
         self._by_name: dict[str, TrackerKey] = {}
         self.planners: dict[str, GroupPlanner] = {}
 
-    def ranked(self, pod: Pod) -> tuple[str, int]:
-        """Return the key of a pod's group, or an empty text, and the priority that counts for the pod."""
+    def group_of(self, pod: Pod) -> str:
+        """Return the key of a pod's group, or an empty text."""
         planner = self.planners.get(pod.spec.scheduler_name)
-        key = planner.group_of(pod) if planner is not None else ""
-        return key, planner.group_priority(
-            key, pod
-        ) if planner is not None and key else pod.priority
+        return "" if planner is None else planner.group_of(pod)
+
+    def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
+        """Return the priority that counts for waiting members of a group."""
+        return self.planners[pods[0].spec.scheduler_name].group_priority(key, pods)
 
     def build(self, specs: Sequence[ProfileSpec], registry: Registry) -> dict[str, Profile]:
         """Return the profiles by name, their plugins made with this handle."""

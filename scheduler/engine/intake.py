@@ -160,11 +160,13 @@ class Intake:
         change = self._cluster.drop_pod(uid)
         self._bindings.abandon(uid, now)
         self._suspended.drop(uid)
-        self._queues.remove(uid)
+        waited = self._queues.remove(uid)
         promised = self._nominations.drop(uid)
         self._changes.append(change)
         if promised and not change.kind:
             self._changes.append(room_freed(pod))
+        if waited is not None and not waited.pod.is_terminating:
+            self._changes.append(gave_up(pod))
 
     def _pod_waiting(self, pod: Pod, now: float) -> None:
         uid = pod.metadata.uid
@@ -200,6 +202,8 @@ class Intake:
         if pod.is_terminating:
             if self._nominations.drop(pod.metadata.uid):
                 self.announce(room_freed(pod), now)
+            if not old.is_terminating:
+                self._changes.append(gave_up(pod))
             return
         before, after = old.status.nominated_node_name, pod.status.nominated_node_name
         if before != after:
@@ -241,3 +245,8 @@ def identity(obj: Any) -> str:
 def room_freed(pod: Pod) -> Change:
     """A promise of room that ended helps others like a pod that went away."""
     return Change("Pod", "delete", frozenset((facts.POD_DELETED,)), "AssignedPodDelete", pod)
+
+
+def gave_up(pod: Pod) -> Change:
+    """A pod that waits no longer is one less to place, for whoever waits together with it."""
+    return Change("Pod", "delete", frozenset((facts.WAITING_DELETED,)), "UnscheduledPodDelete", pod)

@@ -14,7 +14,7 @@ events about the group's own object.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
@@ -143,8 +143,17 @@ class GroupRoom(Protocol):
         ...
 
     @property
+    def priority(self) -> int:
+        """Return the priority with which the members ask for room."""
+        ...
+
+    @property
     def nodes(self) -> Nodes:
         """Return the live nodes."""
+        ...
+
+    def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
+        """Return what each row has left of these resources, less what it promises to others."""
         ...
 
     def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
@@ -205,8 +214,8 @@ class GroupPlanner(Protocol):
         """Return the key of the pod's group, or an empty text for a pod on its own."""
         ...
 
-    def group_priority(self, key: str, pod: Pod) -> int:
-        """Return the priority with which a member of the group that waits asks for room, and keeps it."""
+    def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
+        """Return the priority with which these waiting members ask for room, and keep it."""
         ...
 
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:

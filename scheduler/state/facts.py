@@ -10,6 +10,7 @@ plugin's `hint` narrows it down further.
     pod.added          a bound pod appears         pod.deleted        a bound or nominated pod goes
     pod.labels         a bound pod's labels        pod.requests       a bound pod asks for less
     pod.terminating    somebody asked for a bound pod's deletion
+    waiting.deleted    a pod that waits for a node goes away, or is asked to
     self.labels  self.tolerations  self.gates  self.requests  self.claims   the waiting pod itself
     <Kind>             any change of a kind without columns: Service, PersistentVolume, …
 
@@ -35,6 +36,7 @@ POD_DELETED = "pod.deleted"
 POD_LABELS = "pod.labels"
 POD_REQUESTS = "pod.requests"
 POD_TERMINATING = "pod.terminating"
+WAITING_DELETED = "waiting.deleted"
 SELF_LABELS = "self.labels"
 SELF_TOLERATIONS = "self.tolerations"
 SELF_GATES = "self.gates"

@@ -48,12 +48,13 @@ class GroupRig(Rig):
     made = 0
 
 
-def members(rig: Rig, group: str) -> list[Pod]:
-    """Return the pods of a group that are to stay."""
+def members(rig: Rig, group: str, *, leaving: bool = False) -> list[Pod]:
+    """Return the pods of a group that are to stay, or those that leave as well."""
     return [
         pod
         for pod in rig.api.pods.values()
-        if pod.metadata.labels.get("sakkara.group.name") == group and not pod.is_terminating
+        if pod.metadata.labels.get("sakkara.group.name") == group
+        and (leaving or not pod.is_terminating)
     ]
 
 
@@ -180,14 +181,20 @@ def check(rig: Rig, ends: Counter[str]) -> None:
 
 
 def proves_torso(rig: Rig, group: str) -> bool:
-    """Whether all members that wait were there before the first of the others was bound."""
+    """Whether all members that wait were there before the first of the others was bound.
+
+    One that is leaving counts: while it is there, somebody may have stood in its place. A bound pod whose
+    condition says otherwise (an earlier refusal arrived late) does not tell when it was bound.
+    """
     bound, created = [], []
-    for pod in members(rig, group):
+    for pod in members(rig, group, leaving=True):
         scheduled = pod.condition("PodScheduled")
-        if pod.spec.node_name and scheduled is not None:
+        if not pod.spec.node_name:
+            created.append(str(pod.metadata.creation_timestamp))
+        elif scheduled is not None and scheduled.status == "True":
             bound.append(str(scheduled.last_transition_time))
         else:
-            created.append(str(pod.metadata.creation_timestamp))
+            return False
     return len(bound) + len(created) == SIZES[group] and max(created) < min(bound)
 
 

@@ -9,7 +9,7 @@ queues, whoever waits for room, and the metrics.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 import numpy as np
@@ -126,8 +126,11 @@ class Attempts:
         else:
             self.decided(queued, attempt, decision, started_s, now)
 
-    def prepare(self, pod: Pod, now: float) -> Attempt:
-        """Return an attempt on the live view; `explain` and groups use it as well."""
+    def prepare(self, pod: Pod, now: float, members: Sequence[Pod] = ()) -> Attempt:
+        """Return an attempt on the live view; `explain` and groups use it as well.
+
+        `members` are those with whom a pod of a group is to be placed, itself included.
+        """
         name = pod.spec.scheduler_name
         runner, settings = self._runners[name], self._settings
         percentage = (
@@ -139,7 +142,7 @@ class Attempts:
             Nodes(cluster.table, cluster.pods),
             runner,
             States(),
-            nominated=self._nominated.for_pod(pod),
+            nominated=self._nominated.for_pod(pod, members),
             ties=settings.ties,
             percentage=percentage or 100,
             first_row=self._first_rows[name],

@@ -35,12 +35,15 @@ class NominatedPods:
         self._generation = -1
         self._touched = Touched()
 
-    def for_pod(self, pod: Pod) -> Nominated:
-        """Return the nominated pods that `pod` must leave room for: none of lower priority."""
+    def for_pod(self, pod: Pod, members: Sequence[Pod] = ()) -> Nominated:
+        """Return the nominated pods that `pod` must leave room for: none of lower priority.
+
+        One that is to be placed with other `members` of its group asks with the priority of them all.
+        """
         self._catch_up()
         if not len(self._nominations):
             return Nominated(NOBODY.rows, NOBODY.on, self._touched)
-        priority = self._nominations.priority_of(pod)
+        priority = self._nominations.priority_among(members or (pod,))
         rows = np.flatnonzero(self._highest >= priority)
         own = self._number_of(pod.metadata.uid)
 

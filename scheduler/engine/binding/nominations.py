@@ -1,30 +1,42 @@
 """Nominated pods: who is promised room on which node while its victims leave.
 
 A nomination counts against pods of lower or equal priority (framework.dryrun adds them to the node
-while filtering). It comes from preemption, or from status.nominatedNodeName at a restart. A member counts
-with the priority by which its group evicts: else pods between the two would take the room made for it.
+while filtering). It comes from preemption, or from status.nominatedNodeName at a restart. Members count
+with the priority of their group, by which it evicts and, once bound, is evicted: else pods between the two
+would take the room made for it, or would learn only from a restart that they may have it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from scheduler.objects.pod import Pod
 
-# Of a pod: its group's key, or an empty text; and the priority that counts for it.
-Ranked = Callable[[Pod], tuple[str, int]]
+
+class GroupPriority(Protocol):
+    """Which group a pod is of, and how important its members are."""
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the key of a pod's group, or an empty text for a pod on its own."""
+        ...
+
+    def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
+        """Return the priority that counts for these waiting members of a group."""
+        ...
 
 
 class Nominations:
     """Pending pods by the node they are promised."""
 
-    def __init__(self, ranked: Ranked = lambda pod: ("", pod.priority)) -> None:
-        self._ranked = ranked
+    def __init__(self, groups: GroupPriority | None = None) -> None:
+        self._groups = groups
         self._node_of: dict[str, str] = {}
         self._pods: dict[str, dict[str, Pod]] = {}
         self._changed: set[str] = set()
-        # Nominated members by the key of their group.
-        self._members: dict[str, set[str]] = {}
+        # Nominated members by the key of their group and by uid, and what has been found to count for them.
+        self._members: dict[str, dict[str, Pod]] = {}
+        self._priorities: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -48,18 +60,18 @@ class Nominations:
             self._node_of[pod.metadata.uid] = node
             self._pods.setdefault(node, {})[pod.metadata.uid] = pod
             self._changed.add(node)
-            key, _ = self._ranked(pod)
-            if key:
-                self._members.setdefault(key, set()).add(pod.metadata.uid)
+            if key := self._group_of(pod):
+                self.regrouped((key,))
+                self._members.setdefault(key, {})[pod.metadata.uid] = pod
 
     def drop(self, uid: str) -> str:
         """Take a nomination away; return the node it was for, or an empty text."""
         node = self._node_of.pop(uid, "")
         if node:
             self._changed.add(node)
-            key, _ = self._ranked(self._pods[node].pop(uid))
-            if key:
-                self._members[key].remove(uid)
+            if key := self._group_of(self._pods[node].pop(uid)):
+                del self._members[key][uid]
+                self.regrouped((key,))
                 if not self._members[key]:
                     del self._members[key]
             if not self._pods[node]:
@@ -67,15 +79,33 @@ class Nominations:
         return node
 
     def priority_of(self, pod: Pod) -> int:
-        """Return the priority with which a pod asks for room, and keeps what it is promised."""
-        return self._ranked(pod)[1]
+        """Return the priority with which a pod keeps what it is promised, or asks for room."""
+        key = self._group_of(pod)
+        if not key or pod.metadata.uid not in self._node_of:
+            return self.priority_among((pod,))
+        found = self._priorities.get(key)
+        if found is None:
+            found = self.priority_among(tuple(self._members[key].values()))
+            self._priorities[key] = found
+        return found
+
+    def priority_among(self, pods: Sequence[Pod]) -> int:
+        """Return the priority with which one pod, or waiting members of one group, ask for room."""
+        key = self._group_of(pods[0])
+        if self._groups is None or not key:
+            return pods[0].priority
+        return self._groups.group_priority(key, pods)
 
     def regrouped(self, keys: Iterable[str]) -> None:
         """Hear of groups whose members or description changed: their nominations may count otherwise."""
         for key in keys:
-            self._changed.update(self._node_of[uid] for uid in self._members.get(key, ()))
+            if self._priorities.pop(key, None) is not None:
+                self._changed.update(self._node_of[uid] for uid in self._members[key])
 
     def take_changed(self) -> set[str]:
         """Return the nodes whose nominations changed since this was last asked."""
         changed, self._changed = self._changed, set()
         return changed
+
+    def _group_of(self, pod: Pod) -> str:
+        return "" if self._groups is None else self._groups.group_of(pod)

@@ -8,7 +8,7 @@ for each attempt of a group; between two questions to the solver nothing it said
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -77,10 +77,21 @@ class GroupContext:
         return tuple(queued.pod for queued in self._queued)
 
     @property
+    def priority(self) -> int:
+        """Return the priority with which the members ask for room."""
+        return self._nominations.priority_among(self.members)
+
+    @property
     def nodes(self) -> Nodes:
         """Return the live nodes."""
         cluster = self._cluster
         return Nodes(cluster.table, cluster.pods)
+
+    def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
+        """Return what each row has left of these resources, less what it promises to others."""
+        with self._without_own_promises():
+            attempt = self._attempt(self.members[0])
+            return {name: _free(attempt, self.nodes, name) for name in resources}
 
     def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
         """Ask the filters where any member could go, and count how many each row takes.
@@ -134,9 +145,12 @@ class GroupContext:
         """Leave the held members where they are: they are carried out now."""
         self._held = {}
 
+    def _attempt(self, pod: Pod) -> Attempt:
+        return self._prepare(pod, self.now, self.members)
+
     def _fits(self, pod: Pod) -> Fits:
         nodes = self.nodes
-        attempt = self._prepare(pod, self.now)
+        attempt = self._attempt(pod)
         rows, rejected, status = _filtered(attempt)
         evictable = nodes.exists
         for one in rejected:
@@ -171,7 +185,7 @@ class GroupContext:
             attempt = alike.get(shape.id)
             if attempt is None or not _answers_again(attempt):
                 self._take(queued)
-                attempt = self._prepare(queued.pod, self.now)
+                attempt = self._attempt(queued.pod)
                 asked = _Asked(*_filtered(attempt))
                 row = cluster.table.rows[nodes[queued.uid]]
                 if not asked.passed[row]:
@@ -284,18 +298,24 @@ def _slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
     """Return how many such pods fit into what each row has left of every resource."""
     requests = {**attempt.cycle.shape.requests, PODS: 1}
     slots = np.full(nodes.size, _UNLIMITED, dtype=np.int64)
-    rows = attempt.nominated.rows
-    nominated = attempt.nominated.on(rows) if len(rows) else None
     for resource, amount in requests.items():
-        if amount <= 0:
-            continue
-        free = nodes.allocatable(resource) - nodes.requested(resource)
-        if nominated is not None:
-            free[rows] -= nominated.sums(nominated.amounts(resource))
-        slots = np.minimum(slots, np.maximum(free, 0) // amount)
+        if amount > 0:
+            free = _free(attempt, nodes, resource)
+            slots = np.minimum(slots, np.maximum(free, 0) // amount)
     if attempt.cycle.shape.host_ports:
         slots = np.minimum(slots, 1)
     return slots
+
+
+def _free(attempt: Attempt, nodes: Nodes, resource: str) -> IntColumn:
+    """Return what each row has left of a resource; promises to others take none that is not there."""
+    free = nodes.allocatable(resource) - nodes.requested(resource)
+    rows = attempt.nominated.rows
+    if len(rows):
+        nominated = attempt.nominated.on(rows)
+        promised = nominated.sums(nominated.amounts(resource))
+        free[rows] = np.minimum(free[rows], np.maximum(free[rows] - promised, 0))
+    return free
 
 
 def _likes(attempt: Attempt, rows: BoolColumn, crowd: Crowd) -> list[Likes]:

@@ -114,8 +114,9 @@ class Evictor:
         who = {one.pod.metadata.uid for _, _, pods in lower for one in pods}
         in_the_way = conflicts(pod, nodes, site.rows, self._handle.pods, whole, who)
         budgets = self._handle.objects("PodDisruptionBudget").values()
+        request = {**task.requests[pod.metadata.uid], PODS: 1}
         lineup = eviction.lineup(
-            site.instance, site.names, nodes, {**task.requests[pod.metadata.uid], PODS: 1},
+            site.instance, site.names, site.rows, task.room.free(request), request,
             lower, budgets, forbid=self._args.pdb == "Forbid", conflicts=in_the_way,
             counted=between.counted(pod, nodes, self._handle.pods),
         )  # fmt: skip
@@ -166,7 +167,7 @@ class Evictor:
 
     def _lower(self, task: Task) -> list[tuple[str, int, tuple[Placed, ...]]]:
         """Return who may be evicted for a group."""
-        priority = task.spec.effective_priority(min(pod.priority for pod in task.room.members))
+        priority = task.room.priority
         return eviction.lower(self._handle.pods, priority, self._described.unit_of, own=task.key)
 
     def _is_placed(self, victim: Placed) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from scheduler.framework.nodes import Nodes
+from scheduler.base.arrays import IntColumn
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.selectors import selector_matches
 from scheduler.plugins.groups.conflicts import Conflicts
@@ -50,7 +50,8 @@ def chosen(
 def lineup(
     instance: Instance,
     names: Sequence[str],
-    nodes: Nodes,
+    rows: Sequence[int],
+    free: Mapping[str, IntColumn],
     request: Mapping[str, int],
     candidates: Candidates,
     budgets: Iterable[PodDisruptionBudget],
@@ -61,9 +62,10 @@ def lineup(
 ) -> VictimProblem:
     """Return the problem of making room in `instance` by evicting some of `candidates`.
 
-    A candidate is (group key or "", priority, pods); `names` are the nodes of the leaves, `request`
-    is what a member asks for, its one pod included. A leaf that someone blocks has nothing of one
-    more resource, of which every member needs some: it comes back when all of them have left.
+    A candidate is (group key or "", priority, pods); `names` and `rows` are the nodes of the
+    leaves, `free` is what each row has left of a resource, `request` what a member asks for, its one
+    pod included. A leaf that someone blocks has nothing of one more resource, of which every member
+    needs some: it comes back when all of them have left.
     `counted` tells of pods by uid in which set of which rule between members they count.
     """
     resources = tuple(sorted(request))
@@ -72,13 +74,12 @@ def lineup(
     leaves = []
     blocks = conflicts or {}
     blocked = Counter(leaf for each in blocks.values() for leaf in each)
-    columns = [nodes.allocatable(r) - nodes.requested(r) for r in resources]
-    for at, (leaf, name) in enumerate(zip(instance.leaves, names, strict=True)):
-        row = nodes.row(name)
-        free = tuple(0 if row is None else int(column[row]) for column in columns)
+    columns = [free[name] for name in resources]
+    for at, (leaf, row) in enumerate(zip(instance.leaves, rows, strict=True)):
+        left = tuple(int(column[row]) for column in columns)
         if blocks:
-            free += (instance.size * (1 - blocked[at]),)
-        leaves.append(Leaf(leaf.path, leaf.slots, free, leaf.held))
+            left += (instance.size * (1 - blocked[at]),)
+        leaves.append(Leaf(leaf.path, leaf.slots, left, leaf.held))
     needs = tuple(request[r] for r in resources) + ((1,) if blocks else ())
     problem = msgspec.structs.replace(instance, leaves=tuple(leaves), request=needs)
     freed = Freed(where, resources, blocks, instance.size, counted or {})

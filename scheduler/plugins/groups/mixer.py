@@ -87,7 +87,7 @@ class MixedPlanner:
     ) -> Generator[SolverCall, CallResult, Victims | Status | None]:
         """Return who has to go for the members that are needed, and where those go then."""
         found = mixing.site(
-            task.spec, task.tree, task.room.nodes, task.kinds, task.standing,
+            task.spec, task.tree, task.room, task.kinds, task.standing,
             task.least or len(task.room.members), evicting=True,
         )  # fmt: skip
         if not found.names:
@@ -113,9 +113,8 @@ class MixedPlanner:
 
     def _site(self, task: Task, crowds: Sequence[mixing.Together]) -> mixing.MixedSite:
         least = task.least or len(task.room.members)
-        nodes = task.room.nodes
         return mixing.site(
-            task.spec, task.tree, nodes, task.kinds, task.standing, least, crowds=crowds
+            task.spec, task.tree, task.room, task.kinds, task.standing, least, crowds=crowds
         )
 
     def _mixed(self, answer: CallResult) -> MixedAnswer | None:

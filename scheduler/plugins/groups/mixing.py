@@ -112,7 +112,7 @@ def _is_same(one: Alike, request: Amounts, pod: Pod, fits: Fits) -> bool:
 def site(
     spec: GroupSpec,
     tree: Topology,
-    nodes: Nodes,
+    room: GroupRoom,
     members: Sequence[Alike],
     standing: Sequence[Placed],
     least: int,
@@ -125,16 +125,17 @@ def site(
     `evicting` asks where they could be if others went: of those that cannot ever, filters have said so.
     """
     resources = tuple(sorted({name for one in members for name in one.request}))
+    nodes = room.nodes
     held: dict[str, int] = {}
     for placed in standing:
         held[placed.node] = held.get(placed.node, 0) + 1
     paths, free, rows, names = [], [], [], []
     reach = None if any(one.reach is None for one in members) else members[0].reach
-    columns = {r: nodes.allocatable(r) - nodes.requested(r) for r in resources if PORT not in r}
-    room = [one.evictable if evicting else one.slots for one in members]
+    columns = room.free(r for r in resources if PORT not in r)
+    places = [one.evictable if evicting else one.slots for one in members]
     for path, name in tree.leaves:
         row = nodes.row(name)
-        if row is None or (name not in held and not any(one[row] > 0 for one in room)):
+        if row is None or (name not in held and not any(one[row] > 0 for one in places)):
             continue
         # Who shares something goes where it can be used in common: a level above all others.
         above = () if reach is None else (f"{int(reach[row])}",)
@@ -148,7 +149,7 @@ def site(
             tuple(one.request.get(r, 0) for r in resources),
             tuple(min(len(one.pods), int(slots[row])) for row in rows),
         )
-        for one, slots in zip(members, room, strict=True)
+        for one, slots in zip(members, places, strict=True)
     )
     levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
     there = tuple(held.get(name, 0) for name in names)

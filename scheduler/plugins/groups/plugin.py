@@ -42,6 +42,7 @@ from scheduler.plugins.groups.task import Steps
 from scheduler.plugins.groups.topology import Topology
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
 from scheduler.state.change import Change
+from scheduler.state.facts import WAITING_DELETED
 
 CLAIM = "ResourceClaim"
 
@@ -76,6 +77,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         "node.allocatable",
         "pod.deleted",
         "pod.requests",
+        "waiting.deleted",
         "self.labels",
         *sources.KINDS,
         TOPOLOGY_KIND,
@@ -113,12 +115,14 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """
         own, qos, since = super().urgency(queued)
         key = group_of(queued.pod)
-        return -self.group_priority(key, queued.pod) if key else own, qos, since
+        spec = self._described.spec_of(key) if key else None
+        return own if spec is None else -spec.effective_priority(-own), qos, since
 
-    def group_priority(self, key: str, pod: Pod) -> int:
-        """Return a waiting member's priority, never above its group's."""
-        spec = self._described.spec_of(key)
-        return pod.priority if spec is None else spec.effective_priority(pod.priority)
+    def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
+        """Return the priority that these members, and those that stand, will have as one unit."""
+        spec, standing = self._described.spec_of(key), self._members.standing(key)
+        lowest = min((*(pod.priority for pod in pods), *(one.pod.priority for one in standing)))
+        return lowest if spec is None else spec.effective_priority(lowest)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the members of a group whose description changed."""
@@ -165,6 +169,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return sources.is_news(change.kind, change.old, change.new, pod.metadata.namespace)
         if change.kind == "Pod" and change.old is not None and group_of(change.old) == key:
             return True
+        if WAITING_DELETED in change.facts:
+            return False  # it took no room
         if change.kind == CLAIM and not _is_freed(change):
             return False
         if change.kind == TOPOLOGY_KIND:
