@@ -306,7 +306,7 @@ def _give_up(at, field, term):
     elif field.startswith("spec.tolerations["):
         _tolerate(spec, inside)
     elif field.startswith("spec.containers[*].ports["):
-        number = int(re.search(r"hostPort=(\d+)/", field)[1])
+        number = int(inside.partition("=")[2].partition("/")[0])
         container["ports"] = [one for one in container["ports"] if one["hostPort"] != number]
     elif field.startswith("spec.volumes["):
         spec["volumes"] = [one for one in spec["volumes"] if one["name"] != inside]

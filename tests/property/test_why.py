@@ -41,6 +41,7 @@ def check(seed):
         assert placed(at) == got.node, said
         return False
     why = got.why
+    assert why is not None
     named = [one.field for one in why.conflict]
     asked = all_asked(at)
     assert len(set(asked)) == len(asked)
