@@ -7,13 +7,9 @@ sharing neither tables nor columns with the code that found the answer.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from scheduler.solver.instance import Domains, Instance, Leaf, Rule
-
-if TYPE_CHECKING:
-    from scheduler.solver.kinds import Mixed
 
 Path = tuple[str, ...]
 
@@ -31,44 +27,11 @@ def problems(instance: Instance, counts: Sequence[int]) -> list[str]:
     by_level = units(instance, counts)
     for depth, level in enumerate(instance.levels):
         parents: dict[Path, int] = by_level[depth - 1] if depth else {(): sum(counts)}
-        found += _level_problems(level.name, level.rule, by_level[depth], parents)
+        found += level_problems(level.name, level.rule, by_level[depth], parents)
     for domains in instance.domains:
         held = [leaf.held for leaf in instance.leaves]
         found += _domain_problems(domains, counts, held)
     return found
-
-
-def problems_of_kinds(group: Mixed, counts: Sequence[Sequence[int]]) -> list[str]:
-    """Return what is wrong with the counts by kind and leaf of a group of unlike members."""
-    found = []
-    for number, (kind, row) in enumerate(zip(group.kinds, counts, strict=True)):
-        if sum(row) > kind.count:
-            found.append(f"{sum(row)} pods of kind {number}, there are {kind.count}")
-        for leaf, (pods, slots) in enumerate(zip(row, kind.slots, strict=True)):
-            if not 0 <= pods <= slots:
-                found.append(f"leaf {leaf} takes {pods} of {slots} slots of kind {number}")
-    for leaf, free in enumerate(group.free):
-        for resource, amount in enumerate(free):
-            needs = [kind.request[resource] for kind in group.kinds]
-            used = sum(row[leaf] * need for row, need in zip(counts, needs, strict=True))
-            if used > max(0, amount):
-                found.append(f"leaf {leaf} has {amount}, its pods need {used}")
-    for rule in group.apart:
-        for leaves in rule.sets:
-            first = sum(counts[rule.first][leaf] for leaf in leaves)
-            second = sum(counts[rule.second][leaf] for leaf in leaves)
-            meets = first > 1 if rule.first == rule.second else first and second
-            if meets:
-                found.append(f"kinds {rule.first} and {rule.second} meet")
-    for crowd in group.crowds:
-        found += [
-            f"leaf {leaf} has {crowd.counts} of each kind, which do not fit together"
-            for leaf in crowd.leaves
-            if all(row[leaf] >= most for row, most in zip(counts, crowd.counts, strict=True))
-        ]
-    held = group.held or (0,) * len(group.paths)
-    alike = [sum(row[leaf] for row in counts) + held[leaf] for leaf in range(len(held))]
-    return found + problems(group.alike(), alike)
 
 
 def units(instance: Instance, counts: Sequence[int]) -> list[dict[Path, int]]:
@@ -87,16 +50,19 @@ def objective(instance: Instance, counts: Sequence[int]) -> list[tuple[str, str,
     """Return (level, measure, value) of every stage, the most important first; smaller is better."""
     found = []
     for level, used in zip(instance.levels, units(instance, counts), strict=True):
-        squares = sum(pods * pods for pods in used.values())
-        if level.rule.kind == "pack":
-            found.append((level.name, "units", len(used)))
-            found.append((level.name, "large", -squares))
-        else:
-            found.append((level.name, "squares", squares))
+        found += level_values(level.name, level.rule, used)
     if not instance.is_elastic:
         return found
     left_out = ("", "leftOut", instance.size - sum(counts))
     return [*found, left_out] if instance.levels_first else [left_out, *found]
+
+
+def level_values(name: str, rule: Rule, used: Mapping[Path, int]) -> list[tuple[str, str, int]]:
+    """Return (level, measure, value) of the stages of one level."""
+    squares = sum(pods * pods for pods in used.values())
+    if rule.kind == "pack":
+        return [(name, "units", len(used)), (name, "large", -squares)]
+    return [(name, "squares", squares)]
 
 
 def _leaf_problems(instance: Instance, leaf: Leaf, pods: int) -> list[str]:
@@ -115,9 +81,10 @@ def _leaf_problems(instance: Instance, leaf: Leaf, pods: int) -> list[str]:
     return found
 
 
-def _level_problems(
+def level_problems(
     name: str, rule: Rule, used: dict[Path, int], parents: dict[Path, int]
 ) -> list[str]:
+    """Return what breaks the rule of a level, from the pods of its used units and those above."""
     found = []
     for path, pods in used.items():
         where = f"{name} {'/'.join(path)}"

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from scheduler.solver.answer import Stage
+from scheduler.solver.classes import Between, Costs, PodClass, Traffic
 from scheduler.solver.instance import Budget, Candidate, Instance, Leaf, Level, Record
 from scheduler.solver.tree import Ints
 
@@ -45,6 +46,8 @@ class Mixed(Record, frozen=True):
 
     `paths` are those of the leaves in the tree of `levels`; `held` counts the group's pods that stand
     on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
+    Classes have rules of their own and `between` them; `traffic` makes them cost what `costs` says.
+    Nothing is wished for on levels in `unwished` (from 0); numbers and hard rules bind there as elsewhere.
     """
 
     kinds: tuple[Kind, ...]
@@ -55,6 +58,11 @@ class Mixed(Record, frozen=True):
     apart: tuple[Apart, ...] = ()
     held: tuple[int, ...] = ()
     crowds: tuple[Crowd, ...] = ()
+    classes: tuple[PodClass, ...] = ()
+    between: tuple[Between, ...] = ()
+    traffic: tuple[Traffic, ...] = ()
+    costs: Costs = Costs()
+    unwished: tuple[int, ...] = ()
 
     @property
     def wanted(self) -> int:
@@ -105,6 +113,12 @@ class Mixed(Record, frozen=True):
             msgspec.structs.replace(kind, slots=tuple(kind.slots[leaf] for leaf in leaves))
             for kind in self.kinds
         )
+        classes = (
+            msgspec.structs.replace(
+                one, held=tuple(one.held[leaf] for leaf in leaves) if one.held else ()
+            )
+            for one in self.classes
+        )
         return Mixed(
             tuple(kinds),
             tuple(self.free[leaf] for leaf in leaves),
@@ -114,6 +128,11 @@ class Mixed(Record, frozen=True):
             tuple(rules),
             tuple(self.held[leaf] for leaf in leaves) if self.held else (),
             tuple(one for one in crowds if one.leaves),
+            tuple(classes),
+            self.between,
+            self.traffic,
+            self.costs.part(leaves),
+            self.unwished,
         )
 
 

@@ -1,6 +1,7 @@
 """Groups of unlike members: several kinds of pods, each with its own request, over common leaves.
 
-The rules of the levels hold for all pods together, whatever their kind. `solve` looks for the most pods,
+The rules of the levels hold for all pods together, whatever their kind, those of classes
+(scheduler.solver.classes) for theirs. `solve` looks for the most pods,
 and of those placements for the best by the levels from the top down, as for like members; it proves
 that there is no better one, or says of which stage it does not know. `evict` finds the fewest victims
 that make room for `minimum` pods. A descent (large pods first, the fullest leaf that takes them) finds
@@ -18,7 +19,7 @@ import numpy as np
 
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import StateError
-from scheduler.solver import check, tree
+from scheduler.solver import checkkinds, tree
 from scheduler.solver.answer import NOTHING, Stage
 from scheduler.solver.instance import Limits, Rule
 from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
@@ -35,7 +36,7 @@ def solve(group: Mixed, limits: Limits) -> MixedAnswer:
     if found.counts is None:
         outcome: Literal["infeasible", "unknown"] = "infeasible" if found.is_proven else "unknown"
         return MixedAnswer(outcome, optimal=found.is_proven, seconds=_since(started))
-    wrong = check.problems_of_kinds(group, found.counts.tolist())
+    wrong = checkkinds.problems(group, found.counts.tolist())
     if wrong:
         raise StateError(f"a wrong answer for unlike members: {'; '.join(wrong[:3])}")
     is_proven = all(stage.proven for stage in found.stages)
@@ -95,7 +96,8 @@ def _best(group: Mixed, limits: Limits, left_s: Callable[[], float]) -> Found:
     level = _first_with_several(group)
     rule = group.levels[level - 1].rule if level else Rule("spread")
     best = Found(None)
-    if rule.kind == "pack" and rule.units_per_parent <= 1 and level < len(group.levels):
+    is_wished = rule.is_hard_pack or (rule.kind == "pack" and level - 1 not in group.unwished)
+    if is_wished and rule.units_per_parent <= 1 and level < len(group.levels):
         best = _in_one_unit(group, level, limits, left_s)
         is_whole = best.counts is not None and int(best.counts.sum()) == group.wanted
         if rule.is_hard_pack or (is_whole and best.is_proven):
@@ -175,14 +177,7 @@ def _told(group: Mixed, counts: Ints, bounds: Sequence[int]) -> Found:
 
 def objective_of(group: Mixed, counts: Ints) -> list[tuple[str, str, int]]:
     """Return (level, measure, value) of every stage for pods by kind and leaf."""
-    return check.objective(group.alike(), totals(group, counts))
-
-
-def totals(group: Mixed, counts: Ints) -> list[int]:
-    """Return the pods on each leaf, held ones included."""
-    held = np.array(group.held or (0,) * len(group.paths), dtype=np.int64)
-    found: list[int] = (counts.sum(axis=0) + held).tolist()
-    return found
+    return checkkinds.objective(group, counts.tolist())
 
 
 def _is_hopeless(group: Mixed) -> bool:
@@ -240,7 +235,7 @@ def _better(one: Found, other: Found) -> Found:
 def _guess(group: Mixed, *, is_filling: bool) -> Found:
     """Return what a descent finds, with no bound; nothing if it breaks a rule of a level."""
     counts = _descent(group, is_filling=is_filling)
-    if check.problems_of_kinds(group, counts.tolist()):
+    if checkkinds.problems(group, counts.tolist()):
         return Found(None)
     return _told(group, counts, [NOTHING] * len(objective_of(group, counts)))
 

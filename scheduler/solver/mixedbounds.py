@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.solver import objective, tree
+from scheduler.solver import mixedstages, objective, tree
 from scheduler.solver.answer import NOTHING
 from scheduler.solver.kinds import Mixed, served
-from scheduler.solver.objective import Objective
+from scheduler.solver.mixedstages import Stage
 from scheduler.solver.tree import Ints, Tree
 
 
@@ -22,9 +22,20 @@ def bounds(group: Mixed) -> list[int]:
     """Return a lower limit of every stage, the most important first."""
     made = tree.build(group.alike(), with_full=True)
     most = _Most(group, made)
-    return [
-        max(objective.bound(made, stage), most.bound(stage)) for stage in objective.stages(made)
-    ]
+    return [_bound(group, made, most, stage) for stage in mixedstages.stages(group, made)]
+
+
+def _bound(group: Mixed, made: Tree, most: _Most, stage: Stage) -> int:
+    if stage.measure == "cost":
+        return 0
+    if stage.of >= 0:
+        # How many of a class are placed may be open: it stands in one unit, or in none.
+        one = group.classes[stage.of]
+        size = sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held)
+        return -size * size if stage.measure == "large" else int(one.minimum > 0)
+    if stage.measure == "leaves":
+        return most.bound(Stage(stage.level, "units"))
+    return max(objective.bound(made, stage), most.bound(stage))
 
 
 class _Most:
@@ -35,7 +46,7 @@ class _Most:
         self._tree = made
         self._increments: dict[int, Ints] = {}
 
-    def bound(self, stage: Objective) -> int:
+    def bound(self, stage: Stage) -> int:
         """Return a lower limit of one stage; one that says nothing where there is none."""
         if stage.measure == "units":
             reached = np.cumsum(self._of(stage.level)) >= self._tree.least

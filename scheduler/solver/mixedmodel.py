@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from ortools.sat.python import cp_model
 
-from scheduler.solver import objective
+from scheduler.solver import mixedstages
 from scheduler.solver.answer import Stage
 from scheduler.solver.cpsat import MEANINGFUL_S, solver_for
 from scheduler.solver.instance import Limits
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.mixed import Found, objective_of
-from scheduler.solver.objective import Objective
+from scheduler.solver.mixedclasses import ClassModel
 from scheduler.solver.tree import Ints, Tree, allowed, build
 from scheduler.solver.variables import domain
 
@@ -48,6 +48,7 @@ class MixedModel:
         self._fit({} if freeing is None else freeing(self.cp))
         self._keep_apart()
         self._thin_crowds()
+        self.classes = ClassModel(self.cp, group, self.tree, self.x)
         if freeing is None:
             self._order_like_leaves()
 
@@ -171,13 +172,16 @@ class MixedModel:
         for number, crowd in enumerate(group.crowds):
             for leaf in crowd.leaves:
                 sets_of[leaf].append((-1, number))
+        talks = group.costs.areas or (0,) * len(group.paths)
         last: dict[Any, int] = {}
         parents = tree.parents(tree.depth).tolist()
         for position, leaf in enumerate(self.leaf):
             slots = tuple(kind.slots[leaf] for kind in group.kinds)
             alone = tuple(any(leaves == (leaf,) for leaves in rule.sets) for rule in group.apart)
             held = int(tree.held[position])
-            same = (parents[position], group.free[leaf], slots, held, tuple(sets_of[leaf]), alone)
+            stands = (talks[leaf], *(one.held[leaf] for one in group.classes if one.held))
+            sets = tuple(sets_of[leaf])
+            same = (parents[position], group.free[leaf], slots, held, sets, alone, stands)
             if same in last:
                 pods = self.pods[tree.depth]
                 self.cp.add(pods[last[same]] >= pods[position])
@@ -197,7 +201,9 @@ def improved(
     if best is not None:
         model.hint(best)
     told: list[Stage] = []
-    for at, (stage, known) in enumerate(zip(objective.stages(model.tree), bounds, strict=True)):
+    for at, (stage, known) in enumerate(
+        zip(mixedstages.stages(group, model.tree), bounds, strict=True)
+    ):
         value = None if best is None else objective_of(group, best)[at][2]
         lower = known
         expression = None if value == known else _expression(model, stage)
@@ -233,17 +239,17 @@ def _better(group: Mixed, known: Ints | None, found: Ints, at: int) -> Ints:
     return found if other <= ours else known
 
 
-def _expression(model: MixedModel, stage: Objective) -> Any:
+def _expression(model: MixedModel, stage: mixedstages.Stage) -> Any:
     """Return what a stage minimises."""
     level = stage.level
     if stage.measure == "leftOut":
         return model.tree.size - model.pods[0][0]
-    if stage.measure == "units":
-        return sum(model.used[level])
+    if stage.measure == "cost":
+        return model.classes.cost()
+    if stage.measure in ("units", "leaves"):
+        return sum(model.used[level] if stage.of < 0 else model.classes.used(stage.of, level))
     squares = []
-    for number, pods in enumerate(model.pods[level]):
-        rooms = model.tree.slots if level == model.tree.depth else model.tree.room[level]
-        most = max(int(rooms[number]), 1)
+    for pods, most in _counts(model, stage):
         square = model.cp.new_int_var(0, min(most * most, LARGEST_SQUARE), "")
         if stage.measure == "large":
             model.cp.add_multiplication_equality(square, [pods, pods])
@@ -254,3 +260,16 @@ def _expression(model: MixedModel, stage: Objective) -> Any:
             model.cp.add(square >= (2 * k + 1) * pods - k * (k + 1))
         squares.append(square)
     return sum(squares)
+
+
+def _counts(model: MixedModel, stage: mixedstages.Stage) -> list[tuple[Any, int]]:
+    """Return the pods of each unit that a stage speaks of, and how many they are at most."""
+    if stage.of >= 0:
+        most = max(model.classes.most(stage.of), 1)
+        return [(pods, most) for pods in model.classes.pods(stage.of, stage.level)]
+    tree = model.tree
+    rooms = tree.slots if stage.level == tree.depth else tree.room[stage.level]
+    return [
+        (pods, max(int(room), 1))
+        for pods, room in zip(model.pods[stage.level], rooms.tolist(), strict=True)
+    ]

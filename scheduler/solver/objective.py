@@ -19,6 +19,15 @@ MANY_UNITS = 100  # above this, squares of inner counts are not written as produ
 MANY_ROWS = 20_000  # above this, tangents are added when an answer asks for them
 
 
+class Wanted(Protocol):
+    """What is measured where."""
+
+    @property
+    def level(self) -> int: ...
+    @property
+    def measure(self) -> str: ...
+
+
 class Objective(Protocol):
     """One stage."""
 
@@ -157,7 +166,7 @@ def narrow(model: Variables) -> None:
         model.cp.add(pods <= min(room, level + 1))
 
 
-def bound(tree: Tree, stage: Objective) -> int:
+def bound(tree: Tree, stage: Wanted) -> int:
     """Return a lower limit of a stage that follows from the room alone."""
     level = stage.level
     if stage.measure == "leftOut":

@@ -78,6 +78,13 @@ class ModelApi:
 
     # What users, controllers and kubelets do.
 
+    @property
+    def placed(self) -> dict[str, tuple[str, bool]]:
+        """Return where every pod is, and whether it is leaving, by uid."""
+        return {
+            pod.metadata.uid: (pod.spec.node_name, pod.is_terminating) for pod in self.pods.values()
+        }
+
     def put(self, kind: str, obj: Any) -> Any:
         """Create or change an object."""
         self._version += 1

@@ -147,6 +147,8 @@ class Rig:
             del self.wire[place]
             # Whoever asks extenders says 0 for every failure.
             code = 0 if isinstance(effect, AskExtender) else code
+            # Of a pod that is there, nobody says that it is not.
+            code = 503 if isinstance(effect, Evict) and code == 404 else code
             self.answers.append(Answer(effect.id, code, f"HTTP{code}", f"failed with {code}"))
 
     def delay(self, place: int) -> None:

@@ -226,21 +226,14 @@ def promises(engine: Engine) -> dict[str, str]:
     return {uid: node for node in names for uid in engine.nominations.on(node)}
 
 
-def placed(rig: Rig) -> dict[str, tuple[str, bool]]:
-    """Return where every pod of the cluster is, and whether it is leaving."""
-    return {
-        pod.metadata.uid: (pod.spec.node_name, pod.is_terminating) for pod in rig.api.pods.values()
-    }
-
-
 def nothing_left(seed: int, *, unlike: bool = False) -> Rig:
     """Play a world; a process that starts anew in it decides nothing."""
     rig = play(seed, unlike=unlike)
     assert [] == rig.api.overcommitted
-    before = placed(rig)
+    before = rig.api.placed
     rig.restart()
     rig.calm()
-    assert before == placed(rig)
+    assert before == rig.api.placed
     return rig
 
 

@@ -29,11 +29,30 @@ def test_placed_as_well_as_can_be_if_and_only_if_it_fits(batch):
             assert best == [stage.bound for stage in found.stages], group
 
 
+@pytest.mark.parametrize("batch", batches(100, 1_000))
+def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
+    """With classes, rules between them, pods that stand and costs: outcome and every term of the objective."""
+    placed = 0
+    for number in range(BATCH):
+        group = unlike.classed(Random(f"classes {batch}/{number}"))
+        found = mixed.solve(group, LIMITS)
+        best = unlike.best(group)
+
+        assert found.optimal, group
+        assert ("infeasible" if best is None else "placed") == found.outcome, group
+        if best is not None:
+            assert best == [stage.value for stage in found.stages], group
+            assert best == [stage.bound for stage in found.stages], group
+            placed += 1
+    assert placed >= BATCH // 8
+
+
 @pytest.mark.parametrize("batch", batches(75, 1_000))
 def test_no_other_victims_do_less_harm(batch):
     """Who goes is enough, least, and proven to be; nobody goes where nothing helps."""
     for number in range(BATCH):
-        problem = unlike.preemption(Random(f"victims {batch}/{number}"))
+        rng = Random(f"victims {batch}/{number}")
+        problem = unlike.preemption(rng, (unlike.group, unlike.classed)[number % 3 == 0](rng))
         found = mixed.evict(problem, LIMITS)
         best = unlike.least_harm(problem)
 

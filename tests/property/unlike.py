@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import comb, prod
 from random import Random
 
 import msgspec
 import numpy as np
 
-from scheduler.solver import check
-from scheduler.solver.instance import Candidate
+from scheduler.solver import checkkinds
+from scheduler.solver.classes import Between, ClassRule, Costs, PodClass, Relation, Traffic
+from scheduler.solver.instance import Candidate, Rule
+from scheduler.solver.instance import Kind as Wish
 from scheduler.solver.kinds import Apart, Kind, Mixed, MixedPreemption
 from scheduler.solver.mixed import objective_of
-from tests.property.groups import levels, paths
+from tests.property.groups import levels, paths, rule
 
+RELATIONS: tuple[Relation, ...] = ("same", "other", "with", "one")
+LARGEST_SPACE = 4_000
 Counts = tuple[tuple[int, ...], ...]
 
 
@@ -57,6 +62,97 @@ def _apart(rng: Random, kinds: int, leaves: range) -> tuple[Apart, ...]:
     return (Apart(there, rng.randrange(kinds), rng.randrange(kinds)),)
 
 
+def classed(rng: Random) -> Mixed:
+    """Return a group of two to four classes in a tree of two to four levels, with all that may bind them."""
+    depth = rng.choice([2, 2, 3, 4])
+    found = paths(rng, depth, 2)[: rng.choice([3, 4, 4, 5])]
+    leaves = range(len(found))
+    sizes = [rng.choice([1, 1, 2, 2, 3, 4]) for _ in range(rng.choice([2, 2, 3, 3, 4]))]
+    while rows_of(sizes, len(found)) > LARGEST_SPACE:
+        sizes[sizes.index(max(sizes))] -= 1
+    resources = rng.choice([1, 2])
+    kinds = tuple(
+        Kind(
+            count,
+            tuple(rng.randint(0 if at else 1, 3) for at in range(resources)),
+            tuple(rng.choice([0, 1, 2, 4, 4, 4]) for _ in leaves),
+        )
+        for count in sizes
+    )
+    free = tuple(tuple(rng.randint(-1, 14) for _ in range(resources)) for _ in leaves)
+    wanted = sum(sizes)
+    classes = _classes(rng, sizes, len(found), depth)
+    held = tuple(sum(one.held[leaf] for one in classes if one.held) for leaf in leaves)
+    pairs = [(rng.randrange(len(classes)), rng.randrange(len(classes))) for _ in range(3)]
+    areas = rng.randint(1, 3) if rng.random() < 0.5 else 0
+    return Mixed(
+        kinds,
+        free,
+        levels(rng, depth, 0.1),
+        tuple(found),
+        wanted if rng.random() < 0.3 else rng.randint(1, wanted),
+        _apart(rng, len(kinds), leaves) if rng.random() < 0.3 else (),
+        held if any(held) else (),
+        classes=classes,
+        between=tuple(
+            Between(rng.choice(RELATIONS), first, second, rng.randrange(depth))
+            for first, second in pairs[: rng.choice([0, 0, 1, 1, 2])]
+            if first != second
+        ),
+        traffic=tuple(Traffic(*pair, rng.randint(0, 3)) for pair in pairs[: rng.choice([0, 1, 2])]),
+        costs=Costs(
+            tuple(rng.choice([0, 1, 2]) for _ in range(depth)) if rng.random() < 0.7 else (),
+            tuple(rng.randrange(areas) for _ in leaves) if areas else (),
+            tuple(tuple(rng.randint(0, 5) for _ in range(areas)) for _ in range(areas)),
+        ),
+        unwished=tuple(at for at in range(depth) if rng.random() < 0.4),
+    )
+
+
+def rows_of(sizes: Sequence[int], leaves: int) -> int:
+    """Return how many ways there are to put up to so many pods of each kind on leaves."""
+    return prod(comb(size + leaves, leaves) for size in sizes)
+
+
+def _classes(rng: Random, sizes: Sequence[int], leaves: int, depth: int) -> tuple[PodClass, ...]:
+    """Return a class of each kind; at times the last two kinds are one class."""
+    parts: list[tuple[int, ...]] = [(kind,) for kind in range(len(sizes))]
+    if len(parts) > 2 and rng.random() < 0.2:
+        parts[-2:] = [(len(sizes) - 2, len(sizes) - 1)]
+    made = []
+    for number, kinds in enumerate(parts):
+        count = sum(sizes[kind] for kind in kinds)
+        own = rng.sample(range(depth), rng.choice([0, 0, 0, 1, 1, 2]))
+        held = tuple(int(rng.random() < 0.2) for _ in range(leaves)) if rng.random() < 0.2 else ()
+        made.append(
+            PodClass(
+                f"c{number}",
+                kinds,
+                rng.choice([0, 0, 0, 1, count]),
+                rng.choice([0, 0, 0, count]),
+                tuple(ClassRule(level, _own_rule(rng, count)) for level in own),
+                held,
+            )
+        )
+    return tuple(made)
+
+
+def _own_rule(rng: Random, count: int) -> Rule:
+    """Return a wish, or a rule that a class of so many pods may be able to keep."""
+    number = rng.choice([1, 1, count])
+    wish: Wish = rng.choice(["pack", "spread"])
+    return rng.choice(
+        [
+            Rule(wish),
+            Rule(wish, hard=True),
+            Rule(wish, min=1, max=number),
+            Rule(wish, partitions=min(number, 2)),
+            Rule(wish, factor=number),
+            rule(rng),
+        ]
+    )
+
+
 def placements(mixed: Mixed) -> Iterator[Counts]:
     """Yield every way to place pods that breaks no rule."""
     rows = []
@@ -64,12 +160,12 @@ def placements(mixed: Mixed) -> Iterator[Counts]:
         each = (range(min(kind.count, slots) + 1) for slots in kind.slots)
         rows.append([row for row in itertools.product(*each) if sum(row) <= kind.count])
     for counts in itertools.product(*rows):
-        if sum(map(sum, counts)) >= mixed.minimum and not check.problems_of_kinds(mixed, counts):
+        if sum(map(sum, counts)) >= mixed.minimum and not checkkinds.problems(mixed, counts):
             yield counts
 
 
 def best(mixed: Mixed) -> list[int] | None:
-    """Return the values of the best placement of all, None when there is none."""
+    """Return the values of the best placement of all, term by term, None when there is none."""
     values = (
         [value for _, _, value in objective_of(mixed, np.array(counts))]
         for counts in placements(mixed)
@@ -77,9 +173,8 @@ def best(mixed: Mixed) -> list[int] | None:
     return min(values, default=None)
 
 
-def preemption(rng: Random) -> MixedPreemption:
+def preemption(rng: Random, asked: Mixed) -> MixedPreemption:
     """Return a group that may lack room, and up to four candidates with what they would free."""
-    asked = group(rng)
     leaves = range(len(asked.paths))
     resources = len(asked.free[0])
     candidates = []

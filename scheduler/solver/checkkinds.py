@@ -1,0 +1,151 @@
+"""Looks at an answer for unlike members without any solver: kinds, classes, rules, and what it costs.
+
+The counterpart of scheduler.solver.check; like it, it counts plainly and shares nothing with the code
+that found the answer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from scheduler.solver import check
+from scheduler.solver.check import Path
+from scheduler.solver.classes import Between, Traffic
+from scheduler.solver.kinds import Mixed
+
+Rows = Sequence[Sequence[int]]
+
+
+def problems(group: Mixed, counts: Rows) -> list[str]:
+    """Return what is wrong with the counts by kind and leaf of a group of unlike members."""
+    found = []
+    for number, (kind, row) in enumerate(zip(group.kinds, counts, strict=True)):
+        if sum(row) > kind.count:
+            found.append(f"{sum(row)} pods of kind {number}, there are {kind.count}")
+        for leaf, (pods, slots) in enumerate(zip(row, kind.slots, strict=True)):
+            if not 0 <= pods <= slots:
+                found.append(f"leaf {leaf} takes {pods} of {slots} slots of kind {number}")
+    for leaf, free in enumerate(group.free):
+        for resource, amount in enumerate(free):
+            needs = [kind.request[resource] for kind in group.kinds]
+            used = sum(row[leaf] * need for row, need in zip(counts, needs, strict=True))
+            if used > max(0, amount):
+                found.append(f"leaf {leaf} has {amount}, its pods need {used}")
+    for rule in group.apart:
+        for leaves in rule.sets:
+            first = sum(counts[rule.first][leaf] for leaf in leaves)
+            second = sum(counts[rule.second][leaf] for leaf in leaves)
+            meets = first > 1 if rule.first == rule.second else first and second
+            if meets:
+                found.append(f"kinds {rule.first} and {rule.second} meet")
+    for crowd in group.crowds:
+        found += [
+            f"leaf {leaf} has {crowd.counts} of each kind, which do not fit together"
+            for leaf in crowd.leaves
+            if all(row[leaf] >= most for row, most in zip(counts, crowd.counts, strict=True))
+        ]
+    held = group.held or (0,) * len(group.paths)
+    alike = [sum(row[leaf] for row in counts) + held[leaf] for leaf in range(len(held))]
+    found += _of_classes(group, counts)
+    return found + check.problems(group.alike(), alike)
+
+
+def objective(group: Mixed, counts: Rows) -> list[tuple[str, str, int]]:
+    """Return (level, measure, value) of every stage, the most important first; smaller is better.
+
+    Members that are left out; from the top level down what it wants for all pods, then for each class;
+    the cost of traffic; where nothing is wished for on the last level, how few leaves are used.
+    """
+    held = group.held or (0,) * len(group.paths)
+    alike = group.alike()
+    pods = [sum(row[leaf] for row in counts) + held[leaf] for leaf in range(len(held))]
+    found = [("", "leftOut", alike.size - sum(pods))] if alike.is_elastic else []
+    for at, level in enumerate(group.levels):
+        if at not in group.unwished:
+            found += check.level_values(level.name, level.rule, _units(group, pods, at + 1))
+        for number, one in enumerate(group.classes):
+            mine = _pods(group, counts, number)
+            for each in (each for each in one.rules if each.level == at):
+                used = _units(group, mine, at + 1)
+                found += check.level_values(f"{level.name} of {one.name}", each.rule, used)
+    if group.traffic:
+        found.append(("", "cost", sum(_cost(group, counts, one) for one in group.traffic)))
+    last = len(group.levels)
+    if last - 1 in group.unwished:
+        found.append(("", "leaves", len(_units(group, pods, last))))
+    return found
+
+
+def _of_classes(group: Mixed, counts: Rows) -> list[str]:
+    """Return what is wrong with the classes of counts by kind and leaf, in words."""
+    found = []
+    for number, one in enumerate(group.classes):
+        pods = _pods(group, counts, number)
+        placed = sum(sum(counts[kind]) for kind in one.kinds)
+        if sum(pods) < one.minimum:
+            found.append(f"{sum(pods)} pods of {one.name}, at least {one.minimum} are needed")
+        if one.maximum and placed and sum(pods) > one.maximum:
+            found.append(f"{sum(pods)} pods of {one.name}, at most {one.maximum} are allowed")
+        for each in one.rules:
+            above, used = _units(group, pods, each.level), _units(group, pods, each.level + 1)
+            name = f"{one.name} on {group.levels[each.level].name}"
+            found += check.level_problems(name, each.rule, used, above)
+    for rule in group.between:
+        found += _between(group, counts, rule)
+    return found
+
+
+def _pods(group: Mixed, counts: Rows, number: int) -> list[int]:
+    """Return the pods of a class on each leaf, held ones included."""
+    one = group.classes[number]
+    held = one.held or (0,) * len(group.paths)
+    return [sum(counts[kind][leaf] for kind in one.kinds) + held[leaf] for leaf in range(len(held))]
+
+
+def _units(group: Mixed, pods: Sequence[int], level: int) -> dict[Path, int]:
+    """Return the used units of a level (0: the root) with their pods."""
+    found: dict[Path, int] = defaultdict(int)
+    for path, number in zip(group.paths, pods, strict=True):
+        if number:
+            whole = path + path[-1:] * (len(group.levels) - len(path))
+            found[whole[:level]] += number
+    return found
+
+
+def _between(group: Mixed, counts: Rows, rule: Between) -> list[str]:
+    first = _units(group, _pods(group, counts, rule.first), rule.level + 1)
+    second = _units(group, _pods(group, counts, rule.second), rule.level + 1)
+    name = group.levels[rule.level].name
+    one, other = group.classes[rule.first].name, group.classes[rule.second].name
+    if rule.relation == "same" and len({*first, *second}) > 1:
+        return [f"{one} and {other} are in several units of {name}"]
+    if rule.relation == "other" and first.keys() & second.keys():
+        return [f"{one} and {other} meet in a unit of {name}"]
+    if rule.relation == "with" and not first.keys() <= second.keys():
+        return [f"{one} stands in a unit of {name} without {other}"]
+    if rule.relation == "one" and first != dict.fromkeys(second, 1):
+        return [f"not one pod of {one} in each unit of {name} with {other}"]
+    return []
+
+
+def _cost(group: Mixed, counts: Rows, traffic: Traffic) -> int:
+    """Return what all pairs of pods cost that talk."""
+    costs, total = group.costs, 0
+    first = [(at, n) for at, n in enumerate(_pods(group, counts, traffic.first)) if n]
+    second = [(at, n) for at, n in enumerate(_pods(group, counts, traffic.second)) if n]
+    for here, pods in first:
+        for there, others in second:
+            is_self = traffic.first == traffic.second and here == there
+            pairs = pods * (others - 1 if is_self else others)
+            total += pairs * _distance(group, here, there)
+            if costs.areas:
+                total += pairs * costs.matrix[costs.areas[here]][costs.areas[there]]
+    return total * traffic.weight
+
+
+def _distance(group: Mixed, here: int, there: int) -> int:
+    depth = len(group.levels)
+    one, other = (group.paths[at] + group.paths[at][-1:] * depth for at in (here, there))
+    steps = enumerate(group.costs.steps)
+    return sum(step for level, step in steps if one[: level + 1] != other[: level + 1])

@@ -1,0 +1,79 @@
+"""Classes of unlike members in plain records: rules of their own, rules between them, and what they talk.
+
+A class is one or several kinds under a name ("workers"). Part of scheduler.solver.kinds.Mixed; levels are
+counted from 0, the top one, as in its `levels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from scheduler.solver.instance import Record, Rule
+
+MOST_CLASSES = 8
+
+Relation = Literal["same", "other", "with", "one"]
+
+
+class ClassRule(Record, frozen=True):
+    """What holds for the pods of one class on the units of a level, as if no other class were there."""
+
+    level: int
+    rule: Rule
+
+
+class PodClass(Record, frozen=True):
+    """Kinds under one name, of which at least `minimum` and at most `maximum` pods stand (0: no limit).
+
+    `held` counts those that stand on each leaf already (empty: none); they count in all rules.
+    """
+
+    name: str
+    kinds: tuple[int, ...]
+    minimum: int = 0
+    maximum: int = 0
+    rules: tuple[ClassRule, ...] = ()
+    held: tuple[int, ...] = ()
+
+
+class Between(Record, frozen=True):
+    """A rule between two classes on the units of a level.
+
+    `same`: all pods of both stand in one unit. `other`: no unit has pods of both. `with`: a unit with
+    pods of the first has some of the second. `one`: a unit has exactly one pod of the first if it has
+    any of the second, and none otherwise.
+    """
+
+    relation: Relation
+    first: int
+    second: int
+    level: int
+
+
+class Traffic(Record, frozen=True):
+    """How much each pod of the first class talks to each pod of the second, other pods of it if they are one class."""
+
+    first: int
+    second: int
+    weight: int
+
+
+class Costs(Record, frozen=True):
+    """What it costs that two pods talk: where they are apart, and between areas.
+
+    `steps` is by level what two pods cost more that are not in the same unit of it. `matrix` is what it
+    costs from one area to another, to itself included, `areas` the area of each leaf. Either may be empty.
+    """
+
+    steps: tuple[int, ...] = ()
+    areas: tuple[int, ...] = ()
+    matrix: tuple[tuple[int, ...], ...] = ()
+
+    def part(self, leaves: Sequence[int]) -> Costs:
+        """Return the costs between these leaves alone."""
+        if not self.areas:
+            return self
+        return msgspec.structs.replace(self, areas=tuple(self.areas[leaf] for leaf in leaves))

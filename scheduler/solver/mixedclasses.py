@@ -1,0 +1,183 @@
+"""The rules and costs of classes in the CP-SAT model of unlike members.
+
+What a class has on a unit is a sum of the model's pods, made where a rule or a cost asks for it. What two
+classes talk within a unit is one product for each unit of a level, since a step costs all pairs but those
+inside; between areas one for each area: its pods times what the others cost from there. Loaded only where
+solving happens.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from scheduler.solver.classes import Between, ClassRule, Traffic
+from scheduler.solver.kinds import Mixed
+from scheduler.solver.tree import Tree, allowed
+from scheduler.solver.variables import domain
+
+
+class ClassModel:
+    """The variables of the classes of a group, over a model's x[kind, leaf]; levels count from 1, 0 is the root."""
+
+    def __init__(
+        self, cp: cp_model.CpModel, group: Mixed, tree: Tree, x: Mapping[tuple[int, int], Any]
+    ) -> None:
+        self._cp = cp
+        self._group = group
+        self._tree = tree
+        self._x = x
+        self._held = [one.held or (0,) * len(group.paths) for one in group.classes]
+        self._pods: dict[tuple[int, int], list[Any]] = {}
+        self._used: dict[tuple[int, int], list[Any]] = {}
+        for number in range(len(self._group.classes)):
+            self._bound(number)
+        for rule in self._group.between:
+            self._relate(rule)
+
+    def pods(self, number: int, level: int) -> list[Any]:
+        """Return the pods of a class on each unit of a level, held ones included."""
+        key = number, level
+        if key not in self._pods:
+            self._pods[key] = [
+                self._sum(number, leaves, f"c{number}_{level}_{unit}")
+                for unit, leaves in enumerate(self._leaves(level))
+            ]
+        return self._pods[key]
+
+    def used(self, number: int, level: int) -> list[Any]:
+        """Return whether a class has pods on each unit of a level."""
+        key = number, level
+        if key not in self._used:
+            self._used[key] = []
+            for pods in self.pods(number, level):
+                used = self._cp.new_bool_var("")
+                self._cp.add(pods >= 1).only_enforce_if(used)
+                self._cp.add(pods == 0).only_enforce_if(~used)
+                self._used[key].append(used)
+        return self._used[key]
+
+    def cost(self) -> Any:
+        """Return what all traffic costs."""
+        terms = [one.weight * self._cost(one) for one in self._group.traffic if one.weight]
+        return sum(terms) if terms else self._cp.new_constant(0)
+
+    def most(self, number: int) -> int:
+        """Return how many pods a class has at most."""
+        one = self._group.classes[number]
+        return sum(self._group.kinds[kind].count for kind in one.kinds) + sum(self._held[number])
+
+    def _leaves(self, level: int) -> list[list[int]]:
+        """Return the group's leaves in each unit of a level."""
+        leaves: list[int] = self._tree.leaf.tolist()
+        bounds = np.arange(len(leaves) + 1)
+        for each in range(self._tree.depth - 1, level - 1, -1):
+            bounds = bounds[self._tree.starts[each]]
+        return [leaves[start:end] for start, end in itertools.pairwise(bounds.tolist())]
+
+    def _sum(self, number: int, leaves: list[int], name: str) -> Any:
+        """Return a variable for the pods of a class on some leaves."""
+        one, x = self._group.classes[number], self._x
+        here = [(kind, leaf) for leaf in leaves for kind in one.kinds if (kind, leaf) in x]
+        held = sum(self._held[number][leaf] for leaf in leaves)
+        kinds = self._group.kinds
+        room = sum(min(kinds[kind].slots[leaf], kinds[kind].count) for kind, leaf in here)
+        pods = self._cp.new_int_var(held, min(held + room, self.most(number)), name)
+        self._cp.add(pods == sum(x[key] for key in here) + held)
+        return pods
+
+    def _bound(self, number: int) -> None:
+        one = self._group.classes[number]
+        held = sum(self._held[number])
+        if one.minimum or one.maximum:
+            total = self.pods(number, 0)[0]
+            self._cp.add(total >= one.minimum)
+            if one.maximum:
+                self._cp.add(total <= max(one.maximum, held))
+        for each in one.rules:
+            self._rule(number, each)
+
+    def _rule(self, number: int, own: ClassRule) -> None:
+        """Counts that are allowed on used units, and how many are used under each used parent."""
+        level, rule = own.level + 1, own.rule
+        fits = domain(allowed(rule, self.most(number)), self.most(number))
+        for pods in self.pods(number, level):
+            self._cp.add_linear_expression_in_domain(pods, fits)
+        if not rule.units_per_parent:
+            return
+        starts = self._tree.starts[level - 1].tolist()
+        used = self.used(number, level)
+        for unit, above in enumerate(self.used(number, level - 1)):
+            below = used[starts[unit] : starts[unit + 1]]
+            self._cp.add(sum(below) == rule.units_per_parent * above)
+
+    def _relate(self, rule: Between) -> None:
+        cp, level = self._cp, rule.level + 1
+        first, second = self.used(rule.first, level), self.used(rule.second, level)
+        if rule.relation == "same":
+            either = [cp.new_bool_var("") for _ in first]
+            for one, other, any_of in zip(first, second, either, strict=True):
+                cp.add_implication(one, any_of)
+                cp.add_implication(other, any_of)
+            cp.add_at_most_one(either)
+        elif rule.relation == "other":
+            for one, other in zip(first, second, strict=True):
+                cp.add_at_most_one([one, other])
+        elif rule.relation == "with":
+            for one, other in zip(first, second, strict=True):
+                cp.add_implication(one, other)
+        else:
+            for pods, other in zip(self.pods(rule.first, level), second, strict=True):
+                cp.add(pods == other)
+
+    def _cost(self, traffic: Traffic) -> Any:
+        """Return what one pair of classes costs, for a weight of 1."""
+        costs = self._group.costs
+        terms = [
+            step * self._outside(traffic, level)
+            for level, step in enumerate(costs.steps, 1)
+            if step
+        ]
+        if costs.areas:
+            terms.append(self._between_areas(traffic))
+        return sum(terms) if terms else self._cp.new_constant(0)
+
+    def _outside(self, traffic: Traffic, level: int) -> Any:
+        """Return how many pairs are not in one unit of a level."""
+        pods = self.pods(traffic.first, level), self.pods(traffic.second, level)
+        inside = [self._times(one, other) for one, other in zip(*pods, strict=True)]
+        total = self.pods(traffic.first, 0)[0], self.pods(traffic.second, 0)[0]
+        return self._times(*total) - sum(inside)
+
+    def _between_areas(self, traffic: Traffic) -> Any:
+        costs, cp = self._group.costs, self._cp
+        leaves: list[list[int]] = [[] for _ in costs.matrix]
+        for leaf, area in enumerate(costs.areas):
+            leaves[area].append(leaf)
+        areas = [area for area, there in enumerate(leaves) if there]
+        first, second = (
+            {area: self._sum(number, leaves[area], "") for area in areas}
+            for number in (traffic.first, traffic.second)
+        )
+        terms = []
+        for area in areas:
+            row = costs.matrix[area]
+            from_here = sum(row[other] * second[other] for other in areas)
+            most = max(row[other] for other in areas) * self.most(traffic.second)
+            dear = cp.new_int_var(0, most, "")
+            cp.add(dear == from_here)
+            terms.append(self._times(first[area], dear))
+            if traffic.first == traffic.second:
+                terms.append(-row[area] * first[area])
+        return sum(terms)
+
+    def _times(self, one: Any, other: Any) -> Any:
+        """Return a variable for the product of two that are not negative."""
+        most = max(one.proto.domain) * max(other.proto.domain)
+        product = self._cp.new_int_var(0, most, "")
+        self._cp.add_multiplication_equality(product, [one, other])
+        return product

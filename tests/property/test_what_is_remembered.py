@@ -1,0 +1,215 @@
+"""What a process knows that no object says: all of it, and why it is without consequence.
+
+A process that has lived through a generated world, and one that is told the same objects at its end, are
+compared attribute by attribute. Where they differ, something is remembered that a restart forgets: it
+stands in `REMEMBERED` with the reason why nothing that is decided comes of it, or it is a defect. What a
+group was once, kept in a set of the plugin, killed running pods: such a set fails here on its first day.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from scheduler.engine.effects import Leading
+from scheduler.engine.engine import Engine
+from tests.property.model_api import KINDS
+from tests.property.test_objects_alone import build, play
+
+ATOMS = (int, float, str, bytes, bool, type(None))
+CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
+
+METERS = "metrics, events and log lines; the counters of a process start at 0, as everywhere"
+ANSWERS = (
+    "kept answers, found again from what they depend on: test_memo, test_remembered, test_rowlists"
+)
+LAYOUT = "which row a node has, and what grows with rows; ties go by uid, not by row: test_cluster_machine"
+FOLLOWED = "how far somebody has followed changes; whoever is new begins at the beginning"
+QUEUE = (
+    "how long a pod waits, who refused it and what would wake it: a new process tries everybody at once, "
+    "and decides nothing by it: test_objects_alone"
+)
+TOLD = (
+    "what objects were told last, so that it is not told again; at worst a patch is written twice"
+)
+GROUPS = (
+    "what is said of a group: written to its objects, read from them, or asked of the solver again"
+)
+
+# Of a class, or of one attribute of it.
+REMEMBERED: Mapping[str, str] = {
+    "Counter": METERS,
+    "Family": METERS,
+    "Histogram": METERS,
+    "Observation": METERS,
+    "Intake.label": METERS,
+    "QueuedPod.sequence": METERS,
+    "QueuedPod.ticket": "tells an old place in a heap from the one that counts",
+    "Outbox": "numbers of effects, and the effects of this turn",
+    "InFlightChanges": "changes during attempts under way; at rest there are none",
+    "Shape": ANSWERS,
+    "Shapes": ANSWERS,
+    "SpecShape": ANSWERS,
+    "WeakValueDictionary": ANSWERS,
+    "Memo": ANSWERS,
+    "Concerns": ANSWERS,
+    "PodCounts": ANSWERS,
+    "Remembered": ANSWERS,
+    "RowLists": ANSWERS,
+    "NominatedPods": ANSWERS,
+    "Nominations._priorities": ANSWERS,
+    "NodeResourcesFit._strategies": ANSWERS,
+    "Descriptions._labelled": ANSWERS,
+    "ClusterTopologyPlacementGroup._answers": ANSWERS,
+    "_Answer": ANSWERS,
+    "LeafRows": ANSWERS,
+    "UnitIndex": ANSWERS,
+    "Touched": FOLLOWED,
+    "GroupMembers.version": FOLLOWED,
+    "GroupMembers._clock": FOLLOWED,
+    "GroupMembers._touched": FOLLOWED,
+    "Nominations._changed": FOLLOWED,
+    "Intake._following": FOLLOWED,
+    "Store._kinds": "a kind of which there was an object once has an empty table",
+    "NodeTable": LAYOUT,
+    "Column": LAYOUT,
+    "LabelIndex": LAYOUT,
+    "QueuedPod": QUEUE,
+    "Queues": QUEUE,
+    "ActiveQueue": QUEUE,
+    "UnschedulablePods": QUEUE,
+    "_Members": QUEUE,
+    "GroupMembers._groups": QUEUE,
+    "GroupMembers._queued": QUEUE,
+    "GroupMembers.answers": QUEUE,
+    "Groups._late": QUEUE,
+    "Groups._is_new": "who has just begun looks for groups begun by somebody else: test_group_life",
+    "QueuedPod.told": TOLD,
+    "QueuedPod.told_since": TOLD,
+    "Record": GROUPS,
+    "ClusterTopologyPlacementGroup._trees": GROUPS,
+    "GroupStatusWriter": GROUPS,
+    "Writing": GROUPS,
+    "Shared.leaving": "whose eviction the API server has confirmed; their deletion stands in the objects by now",
+}
+
+
+def attributes(thing: Any) -> dict[str, Any]:
+    """Return what an object holds, by name."""
+    found = dict(getattr(thing, "__dict__", {}))
+    for kind in type(thing).__mro__:
+        slots = getattr(kind, "__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(thing, name) and name not in ("__dict__", "__weakref__"):
+                found[name] = getattr(thing, name)
+    return found
+
+
+class Differences:
+    """The attributes in which two things differ, as `Class.attribute`; each pair is looked at once."""
+
+    def __init__(self, one: Any, other: Any) -> None:
+        self.found: dict[str, tuple[str, str]] = {}
+        self._seen: set[tuple[int, int]] = set()
+        self._left: list[tuple[Any, Any, str]] = [(one, other, "")]
+        while self._left:
+            self._compare(*self._left.pop())
+
+    def _compare(self, one: Any, other: Any, owner: str) -> None:
+        pair = (id(one), id(other))
+        if one is other or pair in self._seen or isinstance(one, CODE):
+            return
+        self._seen.add(pair)
+        if type(one) is not type(other):
+            self._note(owner, one, other)
+        elif isinstance(one, np.ndarray):
+            if one.shape != other.shape or not np.array_equal(one, other):
+                self._note(owner, one, other)
+        elif isinstance(one, ATOMS) or type(one).__module__.startswith("scheduler.objects"):
+            if one != other:
+                self._note(owner, one, other)
+        elif isinstance(one, types.MethodType):
+            self._left.append((one.__self__, other.__self__, owner))
+        else:
+            self._left += self._parts(one, other, owner)
+
+    def _parts(self, one: Any, other: Any, owner: str) -> Iterator[tuple[Any, Any, str]]:
+        """Yield what is inside of two things of one type."""
+        if isinstance(one, (list, tuple, deque, set, frozenset)):
+            if len(one) != len(other):
+                self._note(owner, one, other)
+            elif isinstance(one, (set, frozenset)):
+                if all(isinstance(each, (*ATOMS, tuple)) for each in one) and one != other:
+                    self._note(owner, one, other)
+            else:
+                yield from ((each, its, owner) for each, its in zip(one, other, strict=True))
+        elif isinstance(one, dict):
+            if one.keys() != other.keys():
+                self._note(owner, one.keys(), other.keys())
+            yield from ((one[key], other[key], owner) for key in one.keys() & other.keys())
+        else:
+            name = type(one).__name__
+            if isinstance(one, msgspec.Struct):
+                inside = {field: getattr(one, field) for field in one.__struct_fields__}
+                beside = {field: getattr(other, field) for field in other.__struct_fields__}
+            else:
+                inside, beside = attributes(one), attributes(other)
+            if inside.keys() != beside.keys():
+                self._note(name, inside.keys(), beside.keys())
+            for key in sorted(inside.keys() & beside.keys()):
+                yield inside[key], beside[key], f"{name}.{key}"
+
+    def _note(self, owner: str, one: Any, other: Any) -> None:
+        self.found.setdefault(owner, (repr(one)[:200], repr(other)[:200]))
+
+
+def unexplained(found: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """Return the differences for which nobody has given a reason."""
+    return {
+        name: both
+        for name, both in found.items()
+        if name not in REMEMBERED and name.partition(".")[0] not in REMEMBERED
+    }
+
+
+def lived(seed: int) -> tuple[Engine, Engine]:
+    """Return an engine that has lived through a world, and one that is told its objects at the end."""
+    rig = play(seed, unlike=seed % 2 == 0)
+    fresh = build()
+    fresh.handle(Leading(active=False), rig.now)  # it looks, and decides nothing yet
+    for kind in KINDS:
+        fresh.handle(rig.api.listed(kind), rig.now)
+    fresh.run(rig.now, 0)
+    fresh.is_leading = True
+    return rig.engine, fresh
+
+
+@pytest.mark.parametrize("first", range(0, 40, 20))
+def test_all_that_is_remembered_is_known_and_harmless(first: int):
+    """Nothing differs between the two but what has its reason above."""
+    for seed in range(first, first + 20):
+        assert {} == unexplained(Differences(*lived(seed)).found), seed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(1000, 3000, 250))
+def test_all_that_is_remembered_in_many_worlds(first: int):
+    """The same on two thousand seeds."""
+    for seed in range(first, first + 250):
+        assert {} == unexplained(Differences(*lived(seed)).found), seed
+
+
+def test_a_memory_that_is_new_is_noticed():
+    """A plugin that remembers which groups were whole is found out, wherever it hides that."""
+    old, fresh = lived(0)
+    for engine, groups in ((old, {"default/ga"}), (fresh, set[str]())):
+        plugin: Any = engine.profiles["trellis"].plugins["ClusterTopologyPlacementGroup"]
+        plugin._decider._were_whole = groups
+    found = unexplained(Differences(old, fresh).found)
+    assert ["Decider._were_whole"] == list(found)
