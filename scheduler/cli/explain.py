@@ -31,7 +31,7 @@ from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.explain import Answer
 from scheduler.whatif.explain import explain as explained
 from scheduler.whatif.past import counts_table, past_decision, past_line
-from scheduler.whatif.report import explanation_line, explanation_tables
+from scheduler.whatif.report import explanation_lines, explanation_tables
 from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader
 from scheduler.whatif.stage import Options
 
@@ -124,7 +124,7 @@ def _show(answer: Answer, output: Output, *, one_node: bool) -> None:
     elif output is Output.NAME:
         print(explanation.node or "")
     else:
-        print(explanation_line(explanation))
+        print(*explanation_lines(explanation), sep="\n")
         wide = output is Output.WIDE
         tables = explanation_tables(explanation, wide=wide, one_node=one_node)
         if tables:

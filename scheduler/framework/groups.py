@@ -77,6 +77,13 @@ class GroupEvent(msgspec.Struct, frozen=True):
     note: str
 
 
+class UndecidedStatus(Status, frozen=True):
+    """A refusal that leaves open whether the group fits: no answer came, or none was proven.
+
+    Nothing that runs is given up for it, and no room that was promised to the group.
+    """
+
+
 Told: TypeAlias = ApiCall | GroupEvent
 Outcome: TypeAlias = GroupPlan | GroupRelease | Status
 

@@ -59,3 +59,13 @@ def milli_quantity(value: str | float) -> int:
 def resource_amount(name: str, value: str | float) -> int:
     """Read an amount of resource `name`: CPU in milli, everything else in whole units."""
     return milli_quantity(value) if name == "cpu" else quantity(value)
+
+
+def resource_text(name: str, amount: int) -> str:
+    """Write an amount that `resource_amount` has read as briefly as it can be written exactly."""
+    if name == "cpu":
+        return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
+    for suffix, bits in reversed(_BINARY.items()):
+        if amount and amount % (1 << bits) == 0:
+            return f"{amount >> bits}{suffix}"
+    return str(amount)

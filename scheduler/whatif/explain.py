@@ -34,7 +34,12 @@ from scheduler.whatif.records import API_VERSION, PodName, Result
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import Snapshot
 from scheduler.whatif.stage import Options, Setup, staged
-from scheduler.whatif.verdicts import NodeVerdict, Score, verdicts
+from scheduler.whatif.verdicts import NodeVerdict, verdicts
+from scheduler.whatif.why.grouped import why_with_group
+from scheduler.whatif.why.pending import why_pending
+from scheduler.whatif.why.placed import why_placed
+from scheduler.whatif.why.queued import queue_place
+from scheduler.whatif.why.records import Why
 
 
 class PluginVerdict(msgspec.Struct, frozen=True):
@@ -45,16 +50,9 @@ class PluginVerdict(msgspec.Struct, frozen=True):
     figures: tuple[str, ...] = ()
 
 
-class NodeExplanation(msgspec.Struct, frozen=True, rename="camel"):
+class NodeExplanation(NodeVerdict, frozen=True, rename="camel"):
     """A node: the verdict, every filter's own word, and why it was not taken."""
 
-    name: str
-    feasible: bool
-    rejected_by: str | None
-    code: str
-    reasons: tuple[str, ...]
-    scores: dict[str, Score]
-    total: int | None
     plugins: dict[str, PluginVerdict]
     why: str
 
@@ -64,7 +62,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     `ties` are what its application talks to, priced from the first of the two that there is; together
     they are `network_cost`, None for a pod without ties. A member of a group goes where the plan for
-    the whole `group` puts it; the nodes say what one such pod alone would meet.
+    the whole `group` puts it; the nodes say what one such pod alone would meet. `why` is the answer in a
+    sentence and what it rests on, None where a past decision is told.
     """
 
     api_version: str = API_VERSION
@@ -83,6 +82,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     ties: tuple[Tie, ...] = ()
     group: GroupReport | None = None
     nodes: tuple[NodeExplanation, ...] = ()
+    why: Why | None = None
 
     @property
     def fits(self) -> bool:
@@ -122,6 +122,9 @@ def explain(
     if key := _group_of(served, engine):
         explanation = _with_group(explanation, key, snapshot, setup, wanted)
     explanation = _priced(explanation, served, engine)
+    if explanation.why is not None:
+        place = queue_place(engine, served, stage.now)
+        explanation = replace(explanation, why=replace(explanation.why, queue=place))
     if node:
         one = tuple(each for each in explanation.nodes if each.name == node)
         explanation = replace(explanation, nodes=one)
@@ -170,15 +173,18 @@ def _explained(found: Pod, pod: Pod, engine: Engine, now: float, ties: Ties) -> 
     queued = engine.queues.get(meta.uid)
     if queued is not None and queued.where is Where.GATED:
         text = gate_text(engine, queued)
-        return replace(frame, result=Result.GATED, reason=queued.gated_by, message=text)
+        why = Why(sentence=f"{pod.key} waits: {text}")
+        return replace(frame, result=Result.GATED, reason=queued.gated_by, message=text, why=why)
     try:
         attempt = engine.attempt(pod, now)
         decision = decide(attempt)
     except TrellisError as error:
-        return replace(frame, reason=SCHEDULER_ERROR, message=str(error))
+        why = Why(sentence=f"{pod.key} cannot be judged: {error}")
+        return replace(frame, reason=SCHEDULER_ERROR, message=str(error), why=why)
     nodes = _nodes(decision, attempt, ties)
     if decision.fits:
-        return replace(frame, result=Result.SCHEDULED, node=decision.node, nodes=nodes)
+        why = why_placed(pod.key, decision.node, frame.current_node, nodes)
+        return replace(frame, result=Result.SCHEDULED, node=decision.node, nodes=nodes, why=why)
     is_error = decision.status.code is Code.ERROR
     nominated = decision.nominated_node
     return replace(
@@ -191,6 +197,7 @@ def _explained(found: Pod, pod: Pod, engine: Engine, now: float, ties: Ties) -> 
             PodName(one.pod.metadata.namespace, one.pod.metadata.name) for one in decision.victims
         ),
         nodes=nodes,
+        why=why_pending(engine, pod, decision, now, frame.current_node),
     )
 
 
@@ -212,9 +219,12 @@ def _with_group(
     if found is None:  # it is placed already, where its group's plan put it
         here = explanation.current_node
         nodes = _of_plan(explanation.nodes, here)
-        return replace(explanation, result=Result.SCHEDULED, node=here, nodes=nodes)
+        why = Why(sentence=f"{own[0]}/{own[1]} is on {here}, with the group {title(key)}")
+        return replace(explanation, result=Result.SCHEDULED, node=here, nodes=nodes, why=why)
+    why = why_with_group(explanation.why, found, explanation.group, title(key))
     return replace(
         explanation,
+        why=why,
         result=found.result,
         node=found.node,
         reason=found.reason,

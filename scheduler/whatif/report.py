@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from scheduler.base.text import go_duration
 from scheduler.whatif.diff import Side, SimulationDiff
 from scheduler.whatif.explain import Explanation, NodeExplanation
 from scheduler.whatif.records import PodName, PodResult, Simulation
 from scheduler.whatif.verdicts import NodeVerdict
+from scheduler.whatif.why.records import Why
 
 
 class Table(NamedTuple):
@@ -126,28 +128,24 @@ def _ties_table(explanation: Explanation) -> Table:
     return Table(["workload", "tie", "pods", "cost", "limit"], rows, heading)
 
 
-def explanation_line(explanation: Explanation) -> str:
-    """Return an explanation in one line."""
-    name, here = f"{explanation.namespace}/{explanation.name}", explanation.current_node
-    where = f"is on {here}; " if here else ""
-    if explanation.node is None:
-        text = f"{name} {where}{'would now be' if here else 'is'} {explanation.result.value}"
-        text += f": {explanation.message}" if explanation.message else ""
-        if explanation.nominated_node:
-            text += f" (nominated to {explanation.nominated_node}"
-            gone = _names(explanation.victims)
-            text += f" in place of {gone})" if gone else ")"
-        return text
-    group = explanation.group
-    if here == explanation.node and group is not None:
-        return f"{name} is on {here}, with the group {group.namespace}/{group.name}"
-    if here == explanation.node:
-        return f"{name} is on {here}, and would go there again"
-    text = f"{name} {where}would {'now ' if here else ''}go to {explanation.node}"
-    if group is not None and not here:
-        proof = ", and no placement of them is better" if group.optimal else ""
-        text += f" with the {group.size} pods of the group {group.namespace}/{group.name}{proof}"
-    return text
+def explanation_lines(explanation: Explanation) -> list[str]:
+    """Return an explanation in one sentence, and below it what it rests on, a line for each point."""
+    why = explanation.why or Why(sentence="")
+    points: list[tuple[str, str]] = []
+    if explanation.node is None and explanation.message:
+        points.append(("condition", explanation.message))
+    if explanation.nominated_node:
+        gone = f" in place of {_names(explanation.victims)}" if explanation.victims else ""
+        points.append(("nominated", f"to {explanation.nominated_node}{gone}"))
+    points += [("suggestion", one.text) for one in why.suggestions]
+    if why.woken_by:
+        points.append(("tried again", f"after {'; '.join(why.woken_by)}"))
+    if why.queue is not None and (explanation.node is None or why.queue.place > 1):
+        waited = why.queue.waited_seconds
+        since = "" if waited is None else f", for {go_duration(waited)}"
+        points.append(("waits", f"as {why.queue.place} of {why.queue.waiting} in the queue{since}"))
+    width = max((len(title) for title, _ in points), default=0) + 1
+    return [why.sentence, *(f"  {title + ':':<{width}} {text}" for title, text in points)]
 
 
 def _plugins_table(node: NodeExplanation) -> Table:

@@ -81,13 +81,17 @@ class _Run:
         """Run until nothing can change any more."""
         while self.fruitless < self.patience:
             now, changes = self.clock.now(), self.world.changes
-            effects = self.engine.run(now, 1)
+            # The solver answers at once here: nobody overtakes a group that is being planned.
+            is_planning = self.engine.groups.is_planning
+            effects = self.engine.run(now, 0 if is_planning else 1)
             self.world.carry_out(effects, now)
             while self.leaving:
                 # Nobody evicts a victim that is leaving already, yet its room is counted on.
                 self.world.drop(self.leaving.pop(), now)
             if self.world.changes != changes:
                 self.fruitless = 0
+                continue
+            if is_planning:
                 continue
             self.fruitless += 1
             if not effects and not self.engine.has_work():

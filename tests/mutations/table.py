@@ -93,6 +93,13 @@ MUTATIONS: Final = (
         (UNITS,),
     ),
     Mutation(
+        "the rest of a group stays when an extender has had its word",
+        RECEIPT, "scheduler/plugins/preemption/offers.py",
+        "return best.node, units.with_their_groups(_victims(best, nodes))",
+        "return best.node, tuple(_victims(best, nodes))",
+        (UNITS,),
+    ),
+    Mutation(
         "simulate forgets a victim",
         RECEIPT, "scheduler/whatif/simulate.py",
         "for victim in decision.victims:",

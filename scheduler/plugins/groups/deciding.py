@@ -17,6 +17,7 @@ from scheduler.framework.groups import (
     GroupPlan,
     GroupRelease,
     GroupRoom,
+    UndecidedStatus,
     title,
 )
 from scheduler.framework.handle import Handle
@@ -35,11 +36,13 @@ from scheduler.plugins.groups.task import (
     ROUNDS,
     Steps,
     Task,
-    UndecidedStatus,
+    awaits_room,
+    incomplete,
     leaving,
     limits_of,
     refusal,
     solution_of,
+    staying,
     unanswered,
     undecided,
     with_rules,
@@ -109,9 +112,15 @@ class Decider:
         self._trees[key] = tree
         record.retries += 1
         record.conflict = ()
-        task = Task(key, spec, tree, room, requests, self._members.standing(key), members)
+        standing = staying(self._handle, self._members.standing(key))
+        if len(standing) + len(room.members) < spec.size:  # some went while it stood in the line
+            return undecided(incomplete(spec))
+        task = Task(key, spec, tree, room, requests, standing, members)
         record.is_partial = bool(task.standing)
         plan = yield from self._decided(task, record)
+        if isinstance(plan, Status) and awaits_room(room, self._handle):
+            # Whom it waits for makes room that nothing was planned with yet.
+            plan = undecided(plan.message) if plan.is_rejected else plan
         record.refused = task.still_refused(record.refused, plan, self._handle)
         if isinstance(plan, Status):
             record.message, record.is_error = plan.message, plan.code is Code.ERROR

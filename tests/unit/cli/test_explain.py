@@ -33,7 +33,7 @@ def test_explain_a_waiting_pod(cluster, capsys):
     assert 0 == run(["explain", "p", "-n", "shop", "--snapshot", cluster])
     lines = capsys.readouterr().out.splitlines()
 
-    assert "shop/p would go to large" == lines[0]
+    assert "shop/p would go to large: the only node found to fit" == lines[0]
     assert ["NODE", "VERDICT", "TOTAL", "WHY"] == lines[2].split()
     assert lines[3].split()[:2] == ["large", "fits"]
     assert "NodeResourcesFit: Insufficient cpu" in lines[4]

@@ -11,7 +11,7 @@ from scheduler.config import default_config
 from scheduler.engine.effects import Answer, Bind, Effects, Leading, SetStatus, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.group import bindings as groupflights
-from scheduler.engine.group import groups
+from scheduler.engine.group import refusals
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
@@ -178,7 +178,7 @@ def test_a_member_that_goes_while_its_group_is_in_the_line_takes_nobody_along():
 def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a turn of the engine take three members further."""
     monkeypatch.setattr(groupflights, "AT_A_TIME", 3)
-    monkeypatch.setattr(groups, "AT_A_TIME", 3)
+    monkeypatch.setattr(refusals, "AT_A_TIME", 3)
 
 
 def test_a_large_group_goes_in_turns_and_others_in_between(monkeypatch):

@@ -7,7 +7,7 @@ from scheduler.engine.attempt.choose import Ties
 from scheduler.testing import node
 from scheduler.whatif.explain import explain
 from scheduler.whatif.records import Result
-from scheduler.whatif.report import explanation_line, explanation_tables
+from scheduler.whatif.report import explanation_lines, explanation_tables
 from scheduler.whatif.stage import Options
 from tests.unit.plugins.groupsworld import group, member, members, tree
 from tests.unit.whatif.asking import default_setup, place, pod, results, snapshot
@@ -57,10 +57,9 @@ def test_a_pod_that_is_placed():
     got = ask("p", *objects).explanation
 
     assert ("a", "b") == (got.node, got.current_node)
-    assert "default/p is on b; would now go to a" == explanation_line(got)
-    assert "default/p is on a, and would go there again" == explanation_line(
-        ask("p", node("a"), pod("p", node_name="a")).explanation
-    )
+    assert ["default/p is on b; would now go to a: b is as good"] == explanation_lines(got)
+    alone = "default/p is on a, and would go there again: the only node found to fit"
+    assert [alone] == explanation_lines(ask("p", node("a"), pod("p", node_name="a")).explanation)
 
 
 def test_a_pod_that_fits_nowhere():
@@ -71,7 +70,9 @@ def test_a_pod_that_fits_nowhere():
     assert (Result.UNSCHEDULABLE, None, False) == (got.result, got.node, got.fits)
     assert got.message.startswith("0/3 nodes are available: ")
     assert ("busy", ["old"]) == (got.nominated_node, [one.name for one in got.victims])
-    assert explanation_line(got).endswith("(nominated to busy in place of default/old)")
+    said = explanation_lines(got)
+    assert "default/p waits for busy, where default/old make room for it" == said[0]
+    assert "  nominated:   to busy in place of default/old" in said
 
 
 def test_gates_and_faults():
@@ -150,5 +151,5 @@ def test_members_follow_the_plan_for_their_group():
         chosen = [one.name for one in got.nodes if one.why.startswith("chosen")]
         assert (where, [where]) == (got.node, chosen)
         said = f"default/{name} would go to {where} with the 3 pods of the group default/g"
-        assert explanation_line(got).startswith(said)
+        assert explanation_lines(got)[0].startswith(said)
         assert "chosen" not in why(got)["large"]

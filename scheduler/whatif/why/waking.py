@@ -1,0 +1,42 @@
+"""What would let a rejected pod be tried again, in words: the facts that the rejecting plugins read.
+
+`scheduler.state.facts` has the vocabulary, `scheduler.engine.queue.hints` the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.framework.profile import Profile
+from scheduler.state import facts
+
+_WORDS = {
+    facts.NODE_ADDED: "a new node",
+    facts.NODE_DELETED: "a node that goes away",
+    facts.NODE_LABELS: "a change of a node's labels",
+    facts.NODE_TAINTS: "a change of a node's taints, or its uncordoning",
+    facts.NODE_ALLOCATABLE: "a node that offers more",
+    facts.NODE_IMAGES: "a change of a node's images",
+    facts.NODE_FEATURES: "a change of a node's features",
+    facts.NODE_ANNOTATIONS: "a change of a node's annotations",
+    facts.POD_ADDED: "a pod that is bound",
+    facts.POD_DELETED: "a pod that leaves its node",
+    facts.POD_LABELS: "a change of a bound pod's labels",
+    facts.POD_REQUESTS: "a bound pod that asks for less",
+    facts.POD_TERMINATING: "a bound pod that is being deleted",
+    facts.SELF_LABELS: "a change of its labels",
+    facts.SELF_TOLERATIONS: "a change of its tolerations",
+    facts.SELF_GATES: "the removal of its scheduling gates",
+    facts.SELF_REQUESTS: "a smaller request of its own",
+    facts.SELF_CLAIMS: "the creation of its resource claims",
+}
+
+
+def woken_by(profile: Profile, rejected_by: Iterable[str]) -> tuple[str, ...]:
+    """Return what may help a pod that these plugins rejected, a new node first."""
+    read = {facts.NODE_ADDED: None}
+    for name in rejected_by:
+        plugin = profile.plugins.get(name)
+        if plugin is not None:
+            read |= dict.fromkeys(plugin.reads)
+    return tuple(_WORDS.get(fact, f"a change of a {fact}") for fact in read)

@@ -1,0 +1,77 @@
+"""The conflict that `explain` names is the smallest there is, and what it suggests helps: by brute force.
+
+Every statement is checked on manifests that are changed as it says and simulated from the beginning.
+"""
+
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from scheduler.whatif.explain import explain
+from scheduler.whatif.records import Result
+from scheduler.whatif.simulate import simulate
+from scheduler.whatif.stage import Options, staged
+from scheduler.whatif.why.pending import conflict_of
+from scheduler.whatif.why.trials import PodTrial
+from tests.property.situations import followed, reduced, situation
+from tests.unit.whatif.asking import default_setup, snapshot
+
+FEW, MANY = 15, 300
+
+
+def placed(at):
+    """Where the pod of a situation goes, None: nowhere."""
+    found = simulate(snapshot(*at.all, at.pod), default_setup())
+    return found.pods[0].node
+
+
+def all_asked(at):
+    """The fields of all that the pod asks."""
+    stage = staged(snapshot(*at.all, at.pod), default_setup(), Options())
+    asks, _ = conflict_of(PodTrial(stage.engine, stage.pending[0], stage.now), 0)
+    return [ask.field for ask in asks]
+
+
+def check(seed):
+    """Check one situation; whether the pod was pending in it."""
+    at, said = situation(Random(seed))
+    got = explain(snapshot(*at.all, at.pod), default_setup(), "default/p").explanation
+    if got.result is Result.SCHEDULED:
+        assert placed(at) == got.node, said
+        return False
+    why = got.why
+    assert why is not None
+    named = [one.field for one in why.conflict]
+    asked = all_asked(at)
+    assert len(set(asked)) == len(asked)
+    assert named, (seed, said)
+    assert why.smallest, (seed, said)
+    assert placed(reduced(at, [one for one in asked if one not in named])) is None, (seed, said)
+    for size in range(len(named)):
+        for kept in combinations(asked, size):
+            rest = [one for one in asked if one not in kept]
+            assert placed(reduced(at, rest)) is not None, (seed, said, named, kept)
+    assert why.suggestions, (seed, said, named)
+    for one in why.suggestions:
+        assert placed(followed(at, one.changes)) == one.node, (seed, said, one)
+    return True
+
+
+def check_many(number, first):
+    """Check so many situations in which the pod is pending."""
+    pending, seed = 0, first
+    while pending < number:
+        pending += check(seed)
+        seed += 1
+
+
+def test_the_conflict_is_the_smallest_and_suggestions_help():
+    """A few random situations."""
+    check_many(FEW, 0)
+
+
+@pytest.mark.long
+def test_the_conflict_is_the_smallest_and_suggestions_help_in_many_situations():
+    """The same in many."""
+    check_many(MANY, 10_000)
