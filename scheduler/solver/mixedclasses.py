@@ -154,7 +154,11 @@ class ClassModel:
         """Return how many pairs are not in one unit of a level."""
         pods = self.pods(traffic.first, level), self.pods(traffic.second, level)
         inside = [self._times(one, other) for one, other in zip(*pods, strict=True)]
-        return self.pairs(traffic) - sum(inside)
+        # Not below 0: that follows, but only from all products together, and bounds need it.
+        most = self.most(traffic.first) * self.most(traffic.second)
+        outside = self._cp.new_int_var(0, most, "")
+        self._cp.add(outside == self.pairs(traffic) - sum(inside))
+        return outside
 
     def _between_areas(self, traffic: Traffic) -> Any:
         costs, cp = self._group.costs, self._cp
