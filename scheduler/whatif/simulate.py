@@ -40,7 +40,7 @@ def simulate(snapshot: Snapshot, setup: Setup, options: Options | None = None) -
 
 def simulate_stage(stage: Stage, *, details: bool = False, scores: bool = False) -> Simulation:
     """Place the pending pods of a stage, which is used up by it."""
-    run = _Run(stage, details=details, scores=scores)
+    run = Run(stage, details=details, scores=scores)
     run.to_the_end()
     simulation = run.simulation()
     take_apart(stage)
@@ -57,8 +57,8 @@ class _Course(msgspec.Struct):
     scores: dict[str, int] = {}
 
 
-class _Run:
-    """One simulation on its way."""
+class Run:
+    """One simulation on its way; `engine`, `world` and `pending` (by uid) may be changed between two runs."""
 
     def __init__(self, stage: Stage, *, details: bool, scores: bool = False) -> None:
         self.engine = stage.engine
