@@ -102,8 +102,10 @@ class _Run:
         """Run until nothing can change any more."""
         while self.fruitless < self.patience:
             now, changes = self.clock.now(), self.world.changes
-            # The members of a group that does not fit are told one by one.
-            effects = self.engine.run(now, 0 if self.is_over else 1)
+            # The solver answers at once here: nobody overtakes a group that is being planned. And the members
+            # of a group that does not fit are told one by one.
+            is_planning = self.engine.groups.is_planning
+            effects = self.engine.run(now, 0 if is_planning or self.is_over else 1)
             self.world.carry_out(effects, now)
             while self.leaving:
                 # Nobody evicts a victim that is leaving already, yet its room is counted on.
@@ -112,6 +114,8 @@ class _Run:
                 return
             if self.world.changes != changes:
                 self.fruitless = 0
+                continue
+            if is_planning:
                 continue
             self.fruitless += 1
             if not effects and not self.engine.has_work():

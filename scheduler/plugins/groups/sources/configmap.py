@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
 from scheduler.objects.configmap import ConfigMap
-from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, constraints
+from scheduler.plugins.groups import classes
+from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
 from scheduler.plugins.groups.inputs import LARGEST_NUMBER, json_object, whole_number
+from scheduler.plugins.groups.rules import constraints
 
 KIND = "GroupConfigMap"
 LABEL = "sakkara.group.name"
@@ -37,6 +39,7 @@ def from_config_map(namespace: str, data: Mapping[str, str], source: str) -> Gro
     size = whole_number(data, "size", 1, least=1)
     if size > LARGEST_GROUP:
         raise ObjectError(f"data.size: {size} is more than the largest group, {LARGEST_GROUP}")
+    found = classes.read(data, LARGEST_GROUP)
     return GroupSpec(
         namespace,
         name_in(data),
@@ -45,6 +48,8 @@ def from_config_map(namespace: str, data: Mapping[str, str], source: str) -> Gro
         constraints(json_object(data, "constraints"), "data.constraints"),
         source,
         is_ours=True,
+        has_classes=found is not None,
+        classes=found,
     )
 
 

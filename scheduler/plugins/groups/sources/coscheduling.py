@@ -15,8 +15,10 @@ from msgspec.structs import replace
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
 from scheduler.objects.podgroup import PodGroup, PodGroupStatus
-from scheduler.plugins.groups.group import LARGEST_GROUP, Constraint, GroupSpec, constraints
+from scheduler.plugins.groups import classes
+from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
 from scheduler.plugins.groups.inputs import kind_of, parsed
+from scheduler.plugins.groups.rules import Constraint, constraints
 from scheduler.state.resources import Amounts, amounts, counted
 
 KIND = "PodGroup"
@@ -80,6 +82,7 @@ class PodGroups:
             f"PodGroup {meta.namespace}/{meta.name}",
             is_minimum=True,
             has_classes=True,
+            classes=classes.read_annotations(meta.annotations, LARGEST_GROUP),
             needs=_needs(obj),
             hold_s=float(spec.schedule_timeout_seconds or 0),
         )

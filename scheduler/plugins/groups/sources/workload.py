@@ -17,7 +17,9 @@ from scheduler.framework.calls import ApiCall
 from scheduler.objects.kinds import WORKLOAD_GROUPS, Kind
 from scheduler.objects.meta import Condition
 from scheduler.objects.podgroup import WorkloadGroup, WorkloadGroupStatus
-from scheduler.plugins.groups.group import LARGEST_GROUP, Constraint, GroupSpec
+from scheduler.plugins.groups import classes
+from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
+from scheduler.plugins.groups.rules import Constraint
 
 PREFIX = "podgroup:"
 CONDITION_1_36, CONDITION = "PodGroupScheduled", "PodGroupInitiallyScheduled"
@@ -104,6 +106,7 @@ class WorkloadGroups:
             may_evict=spec.preemption_policy != "Never",
             goes_whole=_mode(spec.disruption_mode) in ALL,
             has_classes=True,
+            classes=classes.read_annotations(meta.annotations, LARGEST_GROUP),
         )
 
 
