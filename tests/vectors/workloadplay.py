@@ -69,7 +69,12 @@ def _phase(objects):
             groups[key] = {one["type"]: [one[f] for f in FIELDS] for one in map(filled, conditions)}
             objects["PodGroup", key]["status"] = {"conditions": list(conditions)}
     take_apart(stage)
-    return {"pods": pods, "groups": groups}
+    evicted = {
+        f"{one.namespace}/{one.name}": [f"{gone.namespace}/{gone.name}" for gone in one.victims]
+        for one in results.values()
+        if one.victims
+    }
+    return {"pods": pods, "groups": groups, "evicted": evicted}
 
 
 FIELDS = ("status", "reason", "message")

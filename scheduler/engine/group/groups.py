@@ -22,11 +22,11 @@ from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.suspended import CycleSteps, SuspendedCycles
 from scheduler.engine.binding.inflight import InFlight
-from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer
-from scheduler.engine.group.bindings import AT_A_TIME, GroupBinding, GroupBindings
+from scheduler.engine.group.bindings import GroupBinding, GroupBindings
 from scheduler.engine.group.context import GroupContext, GroupRun
 from scheduler.engine.group.membership import GroupMembers
+from scheduler.engine.group.refusals import Refusals
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.group.writing import Writing
 from scheduler.engine.queue.pod import QueuedPod, Where
@@ -38,6 +38,7 @@ from scheduler.framework.groups import (
     GroupRelease,
     Outcome,
     Stage,
+    UndecidedStatus,
 )
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
@@ -68,7 +69,7 @@ class Groups:
         self._is_new = True  # whether this process has just begun to decide
         self._late: dict[str, set[str]] = {}  # members that waited for others on their way
         self._first: set[str] = set()  # groups before which nobody is decided
-        self._refused: deque[tuple[str, QueuedPod, Decision]] = deque()
+        self._refused = Refusals(queues, steps)
         self._counts = steps.observation.groups
         self._counts.watch(self.planners)
         self._writing = Writing(self.planners, steps)
@@ -87,6 +88,11 @@ class Groups:
     def planner(self, profile: str) -> GroupPlanner | None:
         """Return the plugin that decides groups of a profile, None without one."""
         return self._planners.get(profile)
+
+    @property
+    def is_planning(self) -> bool:
+        """Whether a group is being planned, or waits for the one before it."""
+        return bool(self._runs or self._line)
 
     # Who may come in
 
@@ -134,7 +140,7 @@ class Groups:
     def go_on(self, now: float) -> None:
         """Take some members further; the engine is asked for another turn for the rest."""
         self._bindings.go_on(now)
-        self._refuse_some(now)
+        self._refused.go_on(now)
         self._start_next(now)
 
     def leads(self, now: float) -> None:
@@ -194,14 +200,14 @@ class Groups:
         key = self._key(planner, queued.pod) if planner is not None else ""
         if planner is None or not key:
             return False
-        if any(key == refused for refused, _, _ in self._refused):
+        if self._refused.has(key):
             # Its siblings are still being told; the last of them hears of what has woken this one.
             self._queues.rejected(queued, (planner.name,), now)
             return True
         wanted = planner.group_wanted(key, self._members.present(key, queued.pod))
         if isinstance(wanted, Status) or queued.uid not in wanted:
             status = wanted if isinstance(wanted, Status) else unschedulable("not needed now")
-            self._refuse(key, [queued], msgspec.structs.replace(status, plugin=planner.name), now)
+            self._refused.put(key, [queued], _by(planner, status), now)
             self._late.setdefault(key, set()).add(queued.uid)
             return True
         members = [queued]
@@ -290,7 +296,7 @@ class Groups:
         if isinstance(outcome, Exception):
             run.room.release()
             self._engine.fault(run.planner.name, "PlanGroup", outcome)
-            self._refuse(run.key, run.members, Status(Code.ERROR, (str(outcome),)), now)
+            self._refused.put(run.key, run.members, Status(Code.ERROR, (str(outcome),)), now)
             self._counts.ended(run.attempt, "error", now)
         elif outcome is None:
             self._put_back(run, now)
@@ -305,14 +311,14 @@ class Groups:
             self._counts.ended(run.attempt, "unschedulable", now)
         if isinstance(outcome, Status):
             run.room.release()
-            status = msgspec.structs.replace(outcome, plugin=run.planner.name)
-            self._refuse(run.key, run.members, status, now)
+            is_final = outcome.is_rejected and not isinstance(outcome, UndecidedStatus)
+            status = _by(run.planner, outcome)
+            self._refused.put(run.key, run.members, status, now, gives_up=is_final)
             self._writing.tell(run.planner, run.key, Stage.REFUSED, now)
         elif isinstance(outcome, GroupRelease):
             run.room.release()
-            status = unschedulable(outcome.message)
-            status = msgspec.structs.replace(status, plugin=run.planner.name)
-            self._refuse(run.key, run.members, status, now)
+            status = _by(run.planner, unschedulable(outcome.message))
+            self._refused.put(run.key, run.members, status, now)
             # The group is told first, then each of those that go.
             self._writing.tell(run.planner, run.key, Stage.DISSOLVED, now)
             self._engine.dissolve(outcome.bound, run.key, outcome.message, now)
@@ -320,11 +326,9 @@ class Groups:
             run.room.release()
             named = [member for member in run.members if member.uid in outcome.nodes]
             nominated = [(member, outcome.nodes[member.uid]) for member in named]
-            status = unschedulable(outcome.message)
-            status = msgspec.structs.replace(status, plugin=run.planner.name)
+            status = _by(run.planner, unschedulable(outcome.message))
             decisions = self._engine.nominate(run.key, nominated, outcome.victims, status)
-            self._refused.extend((run.key, *told) for told in decisions)
-            self._refuse_some(now)
+            self._refused.extend(run.key, decisions, now)
             others = [member for member in run.members if member.uid not in outcome.nodes]
             self._leave_out(run, others, outcome.message, now)
             self._writing.tell(run.planner, run.key, Stage.PREEMPTING, now)
@@ -357,23 +361,12 @@ class Groups:
     ) -> None:
         """Let the members wait that a plan does not name."""
         if others:
-            status = msgspec.structs.replace(unschedulable(message), plugin=run.planner.name)
-            self._refuse(run.key, others, status, now)
+            status = _by(run.planner, unschedulable(message))
+            self._refused.put(run.key, others, status, now)
 
     def _retry_late(self, key: str, now: float) -> None:
         """Let members be tried again that others of their group were on their way before."""
         self._queues.retry(sorted(self._late.pop(key, ())), "GroupBindingEnded", now)
-
-    def _refuse(self, key: str, members: Sequence[QueuedPod], status: Status, now: float) -> None:
-        decision = Decision(status=status, message=status.message)
-        self._refused.extend((key, member, decision) for member in members)
-        self._refuse_some(now)
-
-    def _refuse_some(self, now: float) -> None:
-        for _ in range(min(AT_A_TIME, len(self._refused))):
-            _, member, decision = self._refused.popleft()
-            if self._is_waiting(member):
-                self._engine.refuse(member, decision, now)
 
     def _key(self, planner: GroupPlanner, pod: Pod) -> str:
         try:
@@ -386,15 +379,16 @@ class Groups:
         self._first.discard(run.key)
         run.room.release()
         for member in run.members:
-            if self._is_waiting(member):
+            if self._refused.is_waiting(member):
                 self._queues.put_back(member, now)
-
-    def _is_waiting(self, member: QueuedPod) -> bool:
-        known: Any = self._queues.get(member.uid)
-        return known is member and member.where is Where.IN_FLIGHT
 
     def _is_intact(self, run: GroupRun, member: QueuedPod) -> bool:
         """Whether a member is still to be placed, in the same group, and not leaving."""
-        if not self._is_waiting(member) or member.pod.is_terminating:
+        if not self._refused.is_waiting(member) or member.pod.is_terminating:
             return False
         return self._key(run.planner, member.pod) == run.key
+
+
+def _by(planner: GroupPlanner, status: Status) -> Status:
+    """Return a status as a planner says it."""
+    return msgspec.structs.replace(status, plugin=planner.name)

@@ -53,10 +53,13 @@ class GroupSteps(msgspec.Struct, frozen=True):
         self.bindings.begin(member, now, hold)
 
     def refuse(self, member: QueuedPod, decision: Decision, now: float) -> None:
-        """Tell why a member is not placed, and let it wait."""
+        """Tell why a member is not placed, and let it wait; others hear of room that it gives up."""
         started_s = self.observation.now_s()
         self.observation.decided(member, decision, started_s)
+        promised = self.nominations.node_of(member.uid)
         self.attempts.give_up(member, decision, started_s, now)
+        if promised and not self.nominations.node_of(member.uid):
+            self.intake.announce(room_freed(member.pod), now)
 
     def nominate(
         self,

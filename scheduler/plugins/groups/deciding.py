@@ -17,6 +17,7 @@ from scheduler.framework.groups import (
     GroupPlan,
     GroupRelease,
     GroupRoom,
+    UndecidedStatus,
     title,
 )
 from scheduler.framework.handle import Handle
@@ -35,11 +36,13 @@ from scheduler.plugins.groups.task import (
     ROUNDS,
     Steps,
     Task,
-    UndecidedStatus,
+    awaits_room,
+    incomplete,
     leaving,
     limits_of,
     refusal,
     solution_of,
+    staying,
     unanswered,
     undecided,
     with_rules,
@@ -109,9 +112,15 @@ class Decider:
         self._trees[key] = tree
         record.retries += 1
         record.conflict = ()
-        task = Task(key, spec, tree, room, requests, self._members.standing(key), members)
+        standing = staying(self._handle, self._members.standing(key))
+        if len(standing) + len(room.members) < spec.size:  # some went while it stood in the line
+            return undecided(incomplete(spec))
+        task = Task(key, spec, tree, room, requests, standing, members)
         record.is_partial = bool(task.standing)
         plan = yield from self._decided(task, record)
+        if isinstance(plan, Status) and awaits_room(room, self._handle):
+            # Whom it waits for makes room that nothing was planned with yet.
+            plan = undecided(plan.message) if plan.is_rejected else plan
         record.refused = task.still_refused(record.refused, plan, self._handle)
         if isinstance(plan, Status):
             record.message, record.is_error = plan.message, plan.code is Code.ERROR
@@ -130,7 +139,7 @@ class Decider:
         outside = self._outside(task)
         if outside is not None:
             return outside
-        is_mixed = len(task.kinds) > 1
+        is_mixed = len(task.kinds) > 1 or task.spec.classes is not None
         plan = yield from (self._placed_mixed if is_mixed else self._placed)(task)
         if not isinstance(plan, Status) or not self._evictor.may_evict(task, record):
             return plan
@@ -152,6 +161,12 @@ class Decider:
         lacking = planning.lacking(spec, task.room.nodes, task.standing)
         if lacking:
             return unschedulable(f"the group {task.name} does not fit: {lacking}")
+        if spec.classes is not None:
+            lacking = spec.classes.lacking(
+                (*task.room.members, *(one.pod for one in task.standing))
+            )
+            if lacking:
+                return undecided(f"the group {task.name} waits: {lacking}")
         return None
 
     def _placed(self, task: Task) -> Steps:
@@ -243,6 +258,7 @@ class Decider:
         record.optimal = placed.optimal
         record.objective = tuple(stage.value for stage in placed.stages)
         record.bound = tuple(stage.bound for stage in placed.stages)
+        record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in placed.stages)
         advice = solution.advice
         if advice is not None:
             record.conflict = tuple(
@@ -255,6 +271,7 @@ class Decider:
         record.solver_s, record.optimal = mixed.seconds, mixed.optimal
         record.objective = tuple(stage.value for stage in mixed.stages)
         record.bound = tuple(stage.bound for stage in mixed.stages)
+        record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in mixed.stages)
 
     def _placed_mixed(self, task: Task) -> Steps:
         """Place members that differ."""

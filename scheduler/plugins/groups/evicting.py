@@ -25,6 +25,7 @@ from scheduler.plugins.groups.task import (
     ROUNDS,
     Offer,
     Task,
+    awaits_room,
     leaving,
     limits_of,
     solution_of,
@@ -63,10 +64,8 @@ class Evictor:
             return False
         if task.standing and (spec.is_ours or len(task.standing) >= spec.size):
             return False
-        promised = {pod.status.nominated_node_name for pod in room.members} - {""}
-        for node in sorted(promised):
-            if any(placed.pod.is_terminating for placed in self._handle.pods.on(node).values()):
-                return False
+        if awaits_room(room, self._handle):
+            return False
         return all(pod.spec.preemption_policy != "Never" for pod in room.members)
 
     def evicting(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:

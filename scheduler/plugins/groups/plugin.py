@@ -38,7 +38,7 @@ from scheduler.plugins.groups.members import GroupMembers, group_of
 from scheduler.plugins.groups.placement import oldest
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.statuswriter import GroupStatusWriter
-from scheduler.plugins.groups.task import Steps
+from scheduler.plugins.groups.task import Steps, incomplete, staying
 from scheduler.plugins.groups.topology import Topology
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
 from scheduler.state.change import Change
@@ -199,7 +199,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return unschedulable(f"the group {name} waits for evictions")
         if self._decider.leaving(key):
             return unschedulable(f"the group {name} waits for evicted pods to leave")
-        standing = self._members.standing(key)
+        standing = staying(self.handle, self._members.standing(key))
         if spec.is_minimum and any(placed.assumed for placed in standing):
             return unschedulable(f"the group {name} waits until others of it are bound")
         missing = spec.size - len(standing)
@@ -207,13 +207,12 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             missing = 1
         if missing <= 0:
             return unschedulable(f"the group {name} has all its {spec.size} members")
-        staying = [pod for pod in waiting if not pod.is_terminating and not sources.dispute(pod)]
-        if len(staying) < missing:
-            text = f"the group {name} is not complete: it needs {spec.size} members"
-            return unschedulable(text)
-        taken = staying
-        if not spec.is_minimum and len(staying) > missing:
-            taken = oldest(staying)[:missing]  # and not the first to be heard of: lists go by name
+        able = [pod for pod in waiting if not pod.is_terminating and not sources.dispute(pod)]
+        if len(able) < missing:
+            return unschedulable(incomplete(spec))
+        taken = able
+        if not spec.is_minimum and len(able) > missing:
+            taken = oldest(able)[:missing]  # and not the first to be heard of: lists go by name
         return tuple(pod.metadata.uid for pod in taken[:LARGEST_GROUP])
 
     def groups_begun(self) -> list[str]:

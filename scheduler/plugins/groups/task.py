@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.calls import CallResult, SolverCall
-from scheduler.framework.groups import Fits, GroupPlan, GroupRoom, Outcome, title
+from scheduler.framework.groups import Fits, GroupPlan, GroupRoom, Outcome, UndecidedStatus, title
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
@@ -30,13 +30,6 @@ Offer: TypeAlias = tuple[dict[str, str], tuple[Placed, ...]] | Status | None
 # How often the solver is asked anew with what the filters taught.
 ROUNDS = 8
 Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
-
-
-class UndecidedStatus(Status, frozen=True):
-    """A refusal that leaves open whether the group fits: no answer came, or none was proven.
-
-    Nothing that runs may be given up for it.
-    """
 
 
 def undecided(text: str) -> UndecidedStatus:
@@ -125,6 +118,23 @@ def leaving(handle: Handle, uids: Iterable[str]) -> frozenset[str]:
         for uid, one in placed
         if one is not None and (one.pod.is_terminating or handle.is_leaving(uid))
     )
+
+
+def staying(handle: Handle, standing: Iterable[Placed]) -> list[Placed]:
+    """Return who of these stays: not those whose eviction is confirmed and who are still to be seen."""
+    return [one for one in standing if not handle.is_leaving(one.pod.metadata.uid)]
+
+
+def incomplete(spec: GroupSpec) -> str:
+    """Return what is said of a group that has not the members it needs."""
+    return f"the group {spec.key} is not complete: it needs {spec.size} members"
+
+
+def awaits_room(room: GroupRoom, handle: Handle) -> bool:
+    """Whether somebody still has to leave a node on which members were promised room."""
+    promised = {pod.status.nominated_node_name for pod in room.members} - {""}
+    on_them = (placed for node in sorted(promised) for placed in handle.pods.on(node).values())
+    return any(placed.pod.is_terminating for placed in on_them)
 
 
 def solution_of(answer: CallResult) -> Solution | None:

@@ -11,11 +11,11 @@ from scheduler.config import default_config
 from scheduler.engine.effects import Answer, Bind, Effects, Leading, SetStatus, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.group import bindings as groupflights
-from scheduler.engine.group import groups
+from scheduler.engine.group import refusals
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
-from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
 from scheduler.objects.podgroup import (
     GangPolicy,
     SchedulingGroup,
@@ -131,7 +131,7 @@ def test_whom_an_unproven_answer_leaves_out_is_tried_again():
     floor = Floor(nodes=0, size=0)
     floor.hear(Watched("Node", "ADDED", make_node("n0")))
     spec = WorkloadGroupSpec(SchedulingPolicy(gang=GangPolicy(2)))
-    meta = ObjectMeta(name="w", namespace="default", uid="pg-w")
+    meta = AnnotatedMeta(name="w", namespace="default", uid="pg-w")
     floor.hear(Watched("PodGroup.v1alpha2", "ADDED", WorkloadGroup(meta, spec)))
     for number in range(3):
         pod = with_spec(make_pod(f"w-{number}"), scheduling_group=SchedulingGroup("w"))
@@ -178,7 +178,7 @@ def test_a_member_that_goes_while_its_group_is_in_the_line_takes_nobody_along():
 def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a turn of the engine take three members further."""
     monkeypatch.setattr(groupflights, "AT_A_TIME", 3)
-    monkeypatch.setattr(groups, "AT_A_TIME", 3)
+    monkeypatch.setattr(refusals, "AT_A_TIME", 3)
 
 
 def test_a_large_group_goes_in_turns_and_others_in_between(monkeypatch):

@@ -1,0 +1,64 @@
+"""`Refusals`: members that have to wait, told of it some at a time, so that no turn takes long.
+
+Who is told is `groups`' business; nobody's state changes before its turn comes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from scheduler.engine.decision import Decision
+from scheduler.engine.group.bindings import AT_A_TIME
+from scheduler.engine.group.steps import GroupSteps
+from scheduler.engine.queue.pod import QueuedPod, Where
+from scheduler.engine.queue.queues import Queues
+from scheduler.framework.status import Status
+
+
+class Refusals:
+    """Members by the key of their group, with what each is to be told, in order."""
+
+    def __init__(self, queues: Queues, steps: GroupSteps) -> None:
+        self._queues = queues
+        self._engine = steps
+        self._told: deque[tuple[str, QueuedPod, Decision]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._told)
+
+    def has(self, key: str) -> bool:
+        """Whether members of a group are still to be told."""
+        return any(key == refused for refused, _, _ in self._told)
+
+    def put(
+        self,
+        key: str,
+        members: Sequence[QueuedPod],
+        status: Status,
+        now: float,
+        *,
+        gives_up: bool = False,
+    ) -> None:
+        """Let members wait; those who give up leave to others the room that they were promised."""
+        promised = "" if gives_up else None
+        decision = Decision(status=status, message=status.message, nominated_node=promised)
+        self.extend(key, ((member, decision) for member in members), now)
+
+    def extend(self, key: str, decisions: Iterable[tuple[QueuedPod, Decision]], now: float) -> None:
+        """Let members wait, each for a reason of its own."""
+        self._told.extend((key, *told) for told in decisions)
+        self.go_on(now)
+
+    def go_on(self, now: float) -> None:
+        """Tell some more of them."""
+        for _ in range(min(AT_A_TIME, len(self._told))):
+            _, member, decision = self._told.popleft()
+            if self.is_waiting(member):
+                self._engine.refuse(member, decision, now)
+
+    def is_waiting(self, member: QueuedPod) -> bool:
+        """Whether a member is still to be placed or refused."""
+        known: Any = self._queues.get(member.uid)
+        return known is member and member.where is Where.IN_FLIGHT

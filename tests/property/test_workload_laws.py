@@ -1,0 +1,77 @@
+"""Kubernetes' own PodGroups in random clusters, through `simulate`: no law broken, and every gang that fits is placed.
+
+Judged as the recorded cases are (tests.vectors.workloadlaws), by rules that share no code with the product.
+"""
+
+import pytest
+
+from tests.property import workloadmaking
+from tests.vectors.workloadlaws import laws
+from tests.vectors.workloadphase import Phase
+from tests.vectors.workloadplay import play
+
+BATCH = 10
+# Each of these once broke a law: a group that was decided though its others had just been evicted, room that
+# stayed promised to a group that could not have it any more, an ordinary pod that overtook a group.
+ONCE_WRONG = (("life", 1645), ("crowd", 513), ("topology", 241), ("topology", 546))
+
+
+def batches(default, full):
+    """Return parameters for numbered batches; those beyond the default ones are long."""
+    return [
+        pytest.param(n, marks=() if n < default // BATCH else pytest.mark.long)
+        for n in range(full // BATCH)
+    ]
+
+
+def broken(case):
+    """Return the laws that a case breaks, by phase."""
+    found, before = {}, None
+    for index, seen in enumerate(play(case)):
+        here = laws(case, index, seen, before)
+        if len(evictors(case, index, seen)) > 1:
+            # Each of them evicts as few as it can; where the one then uses what the other freed, somebody
+            # might have stayed as things turned out.
+            here.pop("needless", None)
+        if here:
+            found[index] = here
+        before = seen
+    return found
+
+
+def evictors(case, index, seen):
+    """Return the groups and ordinary pods that have evicted somebody in a phase."""
+    phase = Phase(case, index, seen)
+    return {phase.group_of(phase.pods[key]) or key for key in seen["evicted"]}
+
+
+@pytest.mark.parametrize("batch", batches(40, 1000))
+@pytest.mark.parametrize("family", workloadmaking.FAMILIES)
+def test_no_law_is_broken_and_every_gang_that_fits_is_placed(family, batch):
+    """In clusters with ordinary pods, evictions, members that come and go, and nodes that join."""
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        case = workloadmaking.case(family, seed)
+        assert not broken(case), case["id"]
+
+
+@pytest.mark.parametrize(("family", "seed"), ONCE_WRONG)
+def test_what_was_wrong_once_stays_right(family, seed):
+    """The cases that have found something."""
+    assert not broken(workloadmaking.case(family, seed))
+
+
+@pytest.mark.parametrize("family", workloadmaking.FAMILIES)
+def test_the_cases_are_worth_judging(family):
+    """In every family some gangs are placed and some wait; where it matters, somebody is evicted."""
+    placed = waiting = evicted = 0
+    for seed in range(20):
+        case = workloadmaking.case(family, seed)
+        *_, seen = play(case)
+        phase = Phase(case, len(case["steps"]), seen)
+        for group in phase.groups:
+            bound = len(phase.members(group).keys() & phase.at.keys())
+            placed += 0 < phase.least(group) <= bound
+            waiting += bound == 0 and bool(phase.members(group))
+        evicted += len(phase.missing)
+    assert min(placed, waiting) >= 5
+    assert evicted >= 10 or family != "preemption"
