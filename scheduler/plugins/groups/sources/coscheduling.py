@@ -78,6 +78,7 @@ class PodGroups:
             rules_in(meta.annotations),
             f"PodGroup {meta.namespace}/{meta.name}",
             is_minimum=True,
+            may_shrink=True,
             has_classes=True,
             needs=_needs(obj),
             hold_s=float(spec.schedule_timeout_seconds or 0),
