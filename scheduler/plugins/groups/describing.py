@@ -89,8 +89,8 @@ class Descriptions:
     def spare_of(self, key: str, members: Sequence[Placed]) -> int:
         """Return how many of these members may go while the group keeps its minimum, 0 if none alone."""
         spec = self._readable(key)
-        if spec is None or not spec.may_shrink:
-            return 0
+        if spec is None or not spec.may_shrink or spec.classes:
+            return 0  # who of a class can be spared, its numbers do not say
         return max(0, len(members) - spec.size)
 
     def spec_of(self, key: str) -> GroupSpec | None:

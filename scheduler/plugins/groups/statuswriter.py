@@ -154,7 +154,7 @@ class GroupStatusWriter:
         spec = self._specs(key)
         found = self._members.described_by(key)
         status = self.status(key, size)
-        proof = Proof(record.optimal, record.objective, record.bound)
+        proof = Proof(record.optimal, record.objective, record.bound, record.terms)
         is_solved = bool(record.objective) and not record.is_partial
         if status == BOUND and not is_solved and found and found[0][0] == configmap.KIND:
             proof = proven((found[0][1].data or {}).get("proof", "{}"))
@@ -177,6 +177,7 @@ class GroupStatusWriter:
             size,
             None if spec is None or spec.is_minimum else size,
             record.message if status != BOUND else "",
+            proof.terms,
         )
 
     def _bound(self, key: str, record: Record, now: float) -> list[Told]:
