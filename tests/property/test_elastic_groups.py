@@ -97,7 +97,8 @@ class Elastic(Town, frozen=True):
             return found
         if self.source == COSCHEDULING:
             meta["annotations"] = {"sakkara.group/constraints": json.dumps(self.levels)}
-            version, spec = "v1alpha1", {"minMember": self.minimum}
+            version = "v1alpha1"
+            spec: dict[str, Any] = {"minMember": self.minimum}
         else:
             version = "v1alpha2"
             spec = {"schedulingPolicy": {"gang": {"minCount": self.minimum}}}
