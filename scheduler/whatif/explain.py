@@ -173,7 +173,7 @@ def _explained(found: Pod, pod: Pod, engine: Engine, now: float, ties: Ties) -> 
     queued = engine.queues.get(meta.uid)
     if queued is not None and queued.where is Where.GATED:
         text = gate_text(engine, queued)
-        why = Why(sentence=f"{pod.key} waits: {text}")
+        why = Why(sentence=f"{pod.key} waits: {text}".replace("waits: waiting for", "waits for"))
         return replace(frame, result=Result.GATED, reason=queued.gated_by, message=text, why=why)
     try:
         attempt = engine.attempt(pod, now)

@@ -20,7 +20,7 @@ from scheduler.engine.effects import Watched
 from scheduler.framework.groups import GroupReport, title
 from scheduler.objects.configmap import ConfigMap
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups.group import Constraint
+from scheduler.plugins.groups.rules import Constraint
 from scheduler.plugins.groups.sources import configmap
 from scheduler.solver.instance import Limits
 from scheduler.whatif.records import PodResult
