@@ -81,6 +81,7 @@ class PodGroups:
             rules_in(meta.annotations),
             f"PodGroup {meta.namespace}/{meta.name}",
             is_minimum=True,
+            may_shrink=True,
             has_classes=True,
             classes=classes.read_annotations(meta.annotations, LARGEST_GROUP),
             needs=_needs(obj),
