@@ -189,7 +189,8 @@ class GroupRoom(Protocol):
 class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     """A group in the results of `simulate`; `placement` is a tree of names, pods are its leaves.
 
-    `objective` are the values that were minimised, in order, and `bound` what is proven of each.
+    `objective` are the values that were minimised, in order, `bound` what is proven of each, and `terms`
+    what each is: a level and its measure ("rack units"), those of a class ("node of workers squares"), "cost".
     `conflict` names the rules that exclude one another. `source` is the kind of object that describes it;
     between `minimum` and `maximum` members may be placed, None stands for no limit. `message` says why
     it waits.
@@ -210,6 +211,7 @@ class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     minimum: int = 0
     maximum: int | None = None
     message: str = ""
+    terms: tuple[str, ...] = ()
 
 
 class GroupPlanner(Protocol):

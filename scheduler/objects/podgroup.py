@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.objects.meta import AnnotatedMeta, Condition, Int32, Object, ObjectMeta
+from scheduler.objects.meta import AnnotatedMeta, Condition, Int32, Object
 
 
 class PodGroupSpec(Object, frozen=True):
@@ -91,7 +91,7 @@ class WorkloadGroupStatus(Object, frozen=True):
 class WorkloadGroup(Object, frozen=True):
     """A PodGroup of scheduling.k8s.io, of any version."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: AnnotatedMeta = AnnotatedMeta()
     spec: WorkloadGroupSpec = WorkloadGroupSpec()
     status: WorkloadGroupStatus = WorkloadGroupStatus()
 

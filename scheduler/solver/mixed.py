@@ -32,7 +32,7 @@ MEANINGFUL_S = 0.02
 def solve(group: Mixed, limits: Limits) -> MixedAnswer:
     """Return the best placement, or that fewer than `minimum` pods fit anywhere."""
     started = perf_s()
-    found = _best(group, limits, lambda: limits.total_s - (perf_s() - started))
+    found = _best(group, limits, _Clock(limits.total_s))
     if found.counts is None:
         outcome: Literal["infeasible", "unknown"] = "infeasible" if found.is_proven else "unknown"
         return MixedAnswer(outcome, optimal=found.is_proven, seconds=_since(started))
@@ -73,6 +73,24 @@ def evict(problem: MixedPreemption, limits: Limits) -> MixedAnswer:
     return MixedAnswer("placed", rows, best[2], is_proven, _since(started))
 
 
+class _Clock:
+    """What is left of the seconds of a search."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = perf_s() + seconds
+
+    def __call__(self) -> float:
+        return self._until - perf_s()
+
+    def improved(self) -> Callable[..., Found]:
+        """Return the function of CP-SAT's model: to load it can take longer than the search, so it costs none of it."""
+        loading = perf_s()
+        from scheduler.solver import mixedmodel
+
+        self._until += perf_s() - loading
+        return mixedmodel.improved
+
+
 class Found(msgspec.Struct, frozen=True):
     """The best that is known: pods by kind and leaf (None: nothing), its stages with bounds.
 
@@ -89,7 +107,7 @@ class Found(msgspec.Struct, frozen=True):
         return [stage.value for stage in self.stages]
 
 
-def _best(group: Mixed, limits: Limits, left_s: Callable[[], float]) -> Found:
+def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
     """Return the best placement: inside of one unit where that is wanted and possible, else in all."""
     if _is_hopeless(group):
         return Found(None, is_proven=True)
@@ -110,15 +128,10 @@ def _best(group: Mixed, limits: Limits, left_s: Callable[[], float]) -> Found:
         return _told(group, guess.counts, known)
     if left_s() < MEANINGFUL_S:
         return guess
-    # Loading CP-SAT can take longer than the search, so that is not on the search's clock.
-    loading = perf_s()
-    from scheduler.solver import mixedmodel
-
-    loaded_s = perf_s() - loading
-    return mixedmodel.improved(group, guess, known, limits, lambda: left_s() + loaded_s)
+    return left_s.improved()(group, guess, known, limits, left_s)
 
 
-def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: Callable[[], float]) -> Found:
+def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: _Clock) -> Found:
     """Return the best placement with all pods in one unit of a level.
 
     Units are looked at in the order of what they could offer at best, so that most need no look.

@@ -73,7 +73,7 @@ CONFIG_MAP = Source(
     {"sakkara.group.name": "g"},
 )
 OWN = WorkloadGroup(
-    ObjectMeta(name="g", namespace="default", uid="pg-g"),
+    AnnotatedMeta(name="g", namespace="default", uid="pg-g"),
     WorkloadGroupSpec(SchedulingPolicy(gang=GangPolicy(SIZE))),
 )
 SOURCES = {

@@ -125,7 +125,7 @@ def describe(kind: str, name: str, size: int, priority: int | None) -> Any:
         mode = "Pod" if kind == SINGLE else {"all": {}}
         gang = SchedulingPolicy(gang=GangPolicy(size))
         spec = WorkloadGroupSpec(gang, disruption_mode=mode, priority=priority)
-        return WorkloadGroup(ObjectMeta(name=name, namespace="default"), spec)
+        return WorkloadGroup(AnnotatedMeta(name=name, namespace="default"), spec)
     meta = ObjectMeta(name=name, namespace="default", uid=f"cm-{name}", labels={GROUP_KEY: ""})
     data = {"name": name, "size": str(size), "priority": str(priority), "constraints": "{}"}
     return ConfigMap(meta, data)

@@ -139,7 +139,7 @@ class Decider:
         outside = self._outside(task)
         if outside is not None:
             return outside
-        is_mixed = len(task.kinds) > 1
+        is_mixed = len(task.kinds) > 1 or task.spec.classes is not None
         plan = yield from (self._placed_mixed if is_mixed else self._placed)(task)
         if not isinstance(plan, Status) or not self._evictor.may_evict(task, record):
             return plan
@@ -161,6 +161,12 @@ class Decider:
         lacking = planning.lacking(spec, task.room.nodes, task.standing)
         if lacking:
             return unschedulable(f"the group {task.name} does not fit: {lacking}")
+        if spec.classes is not None:
+            lacking = spec.classes.lacking(
+                (*task.room.members, *(one.pod for one in task.standing))
+            )
+            if lacking:
+                return undecided(f"the group {task.name} waits: {lacking}")
         return None
 
     def _placed(self, task: Task) -> Steps:
@@ -252,6 +258,7 @@ class Decider:
         record.optimal = placed.optimal
         record.objective = tuple(stage.value for stage in placed.stages)
         record.bound = tuple(stage.bound for stage in placed.stages)
+        record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in placed.stages)
         advice = solution.advice
         if advice is not None:
             record.conflict = tuple(
@@ -264,6 +271,7 @@ class Decider:
         record.solver_s, record.optimal = mixed.seconds, mixed.optimal
         record.objective = tuple(stage.value for stage in mixed.stages)
         record.bound = tuple(stage.bound for stage in mixed.stages)
+        record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in mixed.stages)
 
     def _placed_mixed(self, task: Task) -> Steps:
         """Place members that differ."""

@@ -1,37 +1,20 @@
 """`GroupSpec`: what a group asks for, in the one form that all sources are read into.
 
-Rules by level have Sakkara's keys; what cannot be read holds the group with a text that names the
-key. Numeric keys always bind, `type` is a wish unless `hard` stands beside it alone. Made by
-scheduler.plugins.groups.sources, read by whoever plans, tells and evicts; pure.
+Made by scheduler.plugins.groups.sources, read by whoever plans, tells and evicts; pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
 
 import msgspec
 
 from scheduler.base.errors import ObjectError
-from scheduler.plugins.groups.inputs import (
-    LARGEST_NUMBER,
-    kind_of,
-    known,
-)
+from scheduler.plugins.groups.classes import ClassesSpec
+from scheduler.plugins.groups.inputs import known
+from scheduler.plugins.groups.rules import Constraint
 
 LARGEST_GROUP = 10_000
-KEYS = ("type", "hard", "partitions", "min", "max", "factor")
-
-
-class Constraint(msgspec.Struct, frozen=True):
-    """The rule of one level; 0 stands for a number that is not given, `factor` 1 for any count."""
-
-    type: Literal["pack", "spread"] = "pack"
-    hard: bool = False
-    partitions: int = 0
-    min: int = 0
-    max: int = 0
-    factor: int = 1
 
 
 class GroupSpec(msgspec.Struct, frozen=True):
@@ -43,7 +26,8 @@ class GroupSpec(msgspec.Struct, frozen=True):
     pods, for an API server has admitted it; any other counts only as far as it is not above theirs.
     `key_label` names a node label whose values are the units of a tree of its own, "" the profile's tree.
     `is_ours` says that its members may be let go while it has never been whole. `goes_whole`: evicted
-    together or not at all.
+    together or not at all; with `may_shrink` those beyond the minimum may go alone. `classes` is what it
+    says of its members by what they do in it.
     """
 
     namespace: str
@@ -58,9 +42,11 @@ class GroupSpec(msgspec.Struct, frozen=True):
     may_evict: bool = True
     is_ours: bool = False
     goes_whole: bool = True
+    may_shrink: bool = False
     has_classes: bool = False
     needs: Mapping[str, int] = {}
     hold_s: float = 0.0
+    classes: ClassesSpec | None = None
 
     @property
     def key(self) -> str:
@@ -74,11 +60,6 @@ class GroupSpec(msgspec.Struct, frozen=True):
         return self.priority if self.counts_alone else min(self.priority, lowest)
 
 
-def constraints(levels: Mapping[str, Any], where: str) -> dict[str, Constraint]:
-    """Read the rules by level; whether the levels exist is checked against a topology."""
-    return {level: _constraint(rule, f"{where}.{level}") for level, rule in levels.items()}
-
-
 def check_levels(spec: GroupSpec, levels: tuple[str, ...], tree: str = "") -> None:
     """Check that every level with a rule is one of the topology's; ObjectError names the first.
 
@@ -86,6 +67,7 @@ def check_levels(spec: GroupSpec, levels: tuple[str, ...], tree: str = "") -> No
     """
     try:
         known(spec.constraints, levels, "data.constraints")
+        known(() if spec.classes is None else spec.classes.levels, levels, "data.classes")
     except ObjectError as error:
         origin = f" of the tree by {tree}" if tree else ""
         text = (
@@ -94,36 +76,3 @@ def check_levels(spec: GroupSpec, levels: tuple[str, ...], tree: str = "") -> No
             "for example [zone, rack]"
         )
         raise ObjectError(text) from error
-
-
-def _constraint(rule: Any, where: str) -> Constraint:
-    if not isinstance(rule, dict):
-        raise ObjectError(f"{where}: a JSON object is needed, not {kind_of(rule)}")
-    known(rule, KEYS, where)
-    kind = rule.get("type", "pack")
-    if kind not in ("pack", "spread"):
-        raise ObjectError(f'{where}.type: "pack" or "spread" is needed, not {kind!r:.60}')
-    hard = rule.get("hard", False)
-    if not isinstance(hard, bool):
-        raise ObjectError(f"{where}.hard: true or false is needed, not {kind_of(hard)}")
-    least, most = _count(rule, "min", where), _count(rule, "max", where)
-    if least and most and least > most:
-        raise ObjectError(f"{where}: min {least} is above max {most}")
-    return Constraint(
-        kind,
-        hard,
-        _count(rule, "partitions", where),
-        least,
-        most,
-        _count(rule, "factor", where) or 1,
-    )
-
-
-def _count(rule: Mapping[str, Any], key: str, where: str) -> int:
-    number = rule.get(key, 0)
-    if isinstance(number, bool) or not isinstance(number, int):
-        text = f"{where}.{key}: a whole number is needed, not {kind_of(number)}"
-        raise ObjectError(text)
-    if not 0 <= number <= LARGEST_NUMBER:
-        raise ObjectError(f"{where}.{key}: {number} is not between 0 and {LARGEST_NUMBER}")
-    return number

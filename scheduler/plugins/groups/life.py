@@ -45,7 +45,6 @@ class Record(msgspec.Struct):
     """What is remembered of a group between its attempts, for telling; no decision depends on it.
 
     `is_partial`: the last solve placed members beside others that stood already, so what it proved is
-    so what it proved is
     not about the group as a whole. `refused`: the uids of those for whom the last plans had no room.
     """
 
@@ -57,6 +56,7 @@ class Record(msgspec.Struct):
     optimal: bool = False
     objective: tuple[int, ...] = ()
     bound: tuple[int, ...] = ()
+    terms: tuple[str, ...] = ()
     is_partial: bool = False
     conflict: tuple[str, ...] = ()
     victims: tuple[Placed, ...] = ()
@@ -76,6 +76,7 @@ class Proof(msgspec.Struct, frozen=True):
     optimal: bool = False
     objective: tuple[int, ...] = ()
     bound: tuple[int, ...] = ()
+    terms: tuple[str, ...] = ()
 
 
 def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiCall]:
@@ -99,7 +100,7 @@ def proof_of(record: Record) -> str | None:
     """Return what was proven of a whole group's placement as JSON, None if nothing was, or not here."""
     if not record.objective or record.is_partial:
         return None
-    proof = Proof(record.optimal, record.objective, record.bound)
+    proof = Proof(record.optimal, record.objective, record.bound, record.terms)
     return msgspec.json.encode(proof).decode()
 
 

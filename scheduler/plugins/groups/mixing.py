@@ -17,6 +17,8 @@ from scheduler.framework.groups import Fits, GroupRoom, Misfit
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import ContainerPort, Pod
 from scheduler.plugins.groups.between import sets_by_label, term_selects
+from scheduler.plugins.groups.classes import ClassesSpec
+from scheduler.plugins.groups.classsite import SHARED, beside, of_classes
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.placement import in_order
 from scheduler.plugins.groups.planning import rule
@@ -33,7 +35,7 @@ PORT = "host port "
 class Alike(msgspec.Struct):
     """Members of one kind; `slots` is how many of them each row takes, and may be lowered.
 
-    `kind` and `reach` are those of `Fits`.
+    `kind` and `reach` are those of `Fits`, `of` is the name of their class.
     """
 
     pods: tuple[Pod, ...]
@@ -43,6 +45,7 @@ class Alike(msgspec.Struct):
     message: str
     kind: Hashable = ()
     reach: IntColumn | None = None
+    of: str = ""
 
 
 class Together(msgspec.Struct, frozen=True):
@@ -64,22 +67,42 @@ class MixedSite(msgspec.Struct, frozen=True):
 def members(room: GroupRoom, spec: GroupSpec, requests: Mapping[str, Amounts]) -> list[Alike]:
     """Return the members by kind, none where all are taken for alike: without claims that may differ."""
     claiming = any(pod.spec.resource_claims for pod in room.members)
-    return kinds(room.fits_each(), requests) if spec.has_classes or claiming else []
+    if not (spec.has_classes or claiming):
+        return []
+    each = room.fits_each()
+    if spec.classes is not None:
+        each = [
+            (part, fits) for pods, fits in each for part in _by_class(pods, spec.classes).values()
+        ]
+    return kinds(each, requests, spec.classes)
+
+
+def _by_class(pods: Sequence[Pod], classes: ClassesSpec) -> dict[str, list[Pod]]:
+    found: dict[str, list[Pod]] = {}
+    for pod in pods:
+        found.setdefault(classes.of(pod), []).append(pod)
+    return found
 
 
 def kinds(
-    each: Sequence[tuple[Sequence[Pod], Fits]], requests: Mapping[str, Amounts]
+    each: Sequence[tuple[Sequence[Pod], Fits]],
+    requests: Mapping[str, Amounts],
+    classes: ClassesSpec | None = None,
 ) -> list[Alike]:
     """Return the members by kind, in the order of the first of each."""
     found: list[Alike] = []
     for pods, fits in each:
+        of = "" if classes is None else classes.of(pods[0])
         request = asked(pods[0], requests)
         evictable = np.where(fits.evictable, len(pods), 0)
-        same = next((one for one in found if _is_same(one, request, pods[0], fits)), None)
+        alike = (one for one in found if one.of == of)
+        same = next((one for one in alike if _is_same(one, request, pods[0], fits)), None)
         if same is None:
             message = fits.message
             found.append(
-                Alike(tuple(pods), request, fits.slots, evictable, message, fits.kind, fits.reach)
+                Alike(
+                    tuple(pods), request, fits.slots, evictable, message, fits.kind, fits.reach, of
+                )
             )
         else:
             same.pods += tuple(pods)
@@ -159,7 +182,8 @@ def site(
         for one in crowds
     )
     if reach is not None:
-        levels = (Level("shared claims", Rule("pack", hard=True)), *levels)
+        levels = (Level(SHARED, Rule("pack", hard=True)), *levels)
+    classes = of_classes(spec, [one.of for one in members], levels, standing, names)
     mixed = Mixed(
         found,
         tuple(free),
@@ -169,6 +193,7 @@ def site(
         apart,
         there if any(there) else (),
         crowded,
+        *classes,
     )
     return MixedSite(mixed, resources, tuple(rows), tuple(names))
 
@@ -176,10 +201,15 @@ def site(
 def assign(
     found: MixedSite, members: Sequence[Alike], counts: Sequence[Sequence[int]]
 ) -> dict[str, str]:
-    """Return the node of each member by uid; those without a place have none."""
+    """Return the node of each member by uid; those without a place have none.
+
+    Where some stand `with` others, the first of those others are handed the places beside them.
+    """
     nodes: dict[str, str] = {}
-    for one, taken in zip(members, counts, strict=True):
-        free = [found.names[at] for at, number in enumerate(taken) for _ in range(number)]
+    first = beside(found.group, counts)
+    for number, (one, taken) in enumerate(zip(members, counts, strict=True)):
+        order = sorted(range(len(taken)), key=lambda at: at not in first.get(number, ()))
+        free = [found.names[at] for at in order for _ in range(taken[at])]
         uids = (pod.metadata.uid for pod in in_order(one.pods))
         nodes |= dict(zip(uids, free, strict=False))
     return nodes

@@ -12,8 +12,9 @@ import msgspec
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups.group import Constraint, GroupSpec
+from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.placement import Seat, in_order
+from scheduler.plugins.groups.rules import Constraint
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Instance, Leaf, Level, Rule
 from scheduler.state.podindex import Placed

@@ -15,7 +15,7 @@ from scheduler.engine.group import refusals
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
-from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
 from scheduler.objects.podgroup import (
     GangPolicy,
     SchedulingGroup,
@@ -131,7 +131,7 @@ def test_whom_an_unproven_answer_leaves_out_is_tried_again():
     floor = Floor(nodes=0, size=0)
     floor.hear(Watched("Node", "ADDED", make_node("n0")))
     spec = WorkloadGroupSpec(SchedulingPolicy(gang=GangPolicy(2)))
-    meta = ObjectMeta(name="w", namespace="default", uid="pg-w")
+    meta = AnnotatedMeta(name="w", namespace="default", uid="pg-w")
     floor.hear(Watched("PodGroup.v1alpha2", "ADDED", WorkloadGroup(meta, spec)))
     for number in range(3):
         pod = with_spec(make_pod(f"w-{number}"), scheduling_group=SchedulingGroup("w"))

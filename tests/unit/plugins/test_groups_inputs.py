@@ -7,7 +7,8 @@ import pytest
 from scheduler.base.errors import ObjectError
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.podgroup import PodGroup, PodGroupSpec
-from scheduler.plugins.groups.group import Constraint, check_levels
+from scheduler.plugins.groups.group import check_levels
+from scheduler.plugins.groups.rules import Constraint
 from scheduler.plugins.groups.sources import coscheduling
 from scheduler.plugins.groups.sources.configmap import from_config_map
 from scheduler.plugins.groups.topology import flat

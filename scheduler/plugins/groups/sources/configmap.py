@@ -7,15 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from scheduler.base.errors import ObjectError
 from scheduler.objects.configmap import ConfigMap
-from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, constraints
+from scheduler.plugins.groups import classes
+from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
 from scheduler.plugins.groups.inputs import LARGEST_NUMBER, json_object, whole_number
+from scheduler.plugins.groups.rules import constraints
 
 KIND = "GroupConfigMap"
 LABEL = "sakkara.group.name"
 BOUND = "Bound"  # the status of a group all of whose members are bound
 DEFAULT_GROUP = "default-group"
+# The keys that we write.
+TOLD = frozenset(
+    (
+        "status", "message", "placement", "proof", "rank", "preemptor",
+        "schedBeginTime", "schedEndTime", "schedTotalTimeMilli", "schedSolverTimeMilli",
+    )
+)  # fmt: skip
 
 
 def name_in(data: Mapping[str, str]) -> str:
@@ -28,6 +39,7 @@ def from_config_map(namespace: str, data: Mapping[str, str], source: str) -> Gro
     size = whole_number(data, "size", 1, least=1)
     if size > LARGEST_GROUP:
         raise ObjectError(f"data.size: {size} is more than the largest group, {LARGEST_GROUP}")
+    found = classes.read(data, LARGEST_GROUP)
     return GroupSpec(
         namespace,
         name_in(data),
@@ -36,6 +48,8 @@ def from_config_map(namespace: str, data: Mapping[str, str], source: str) -> Gro
         constraints(json_object(data, "constraints"), "data.constraints"),
         source,
         is_ours=True,
+        has_classes=found is not None,
+        classes=found,
     )
 
 
@@ -60,6 +74,12 @@ class ConfigMapGroups:
     def was_placed(self, obj: ConfigMap) -> bool:
         """Whether its status is Bound."""
         return (obj.data or {}).get("status") == BOUND
+
+    def renamed(self, obj: ConfigMap, name: str) -> ConfigMap:
+        """Return a ConfigMap of this name that asks for the same."""
+        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
+        asked = {key: text for key, text in (obj.data or {}).items() if key not in TOLD}
+        return replace(obj, metadata=meta, data={**asked, "name": name})
 
 
 SOURCE = ConfigMapGroups()

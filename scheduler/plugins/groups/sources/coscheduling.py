@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
-from scheduler.objects.podgroup import PodGroup
-from scheduler.plugins.groups.group import LARGEST_GROUP, Constraint, GroupSpec, constraints
+from scheduler.objects.podgroup import PodGroup, PodGroupStatus
+from scheduler.plugins.groups import classes
+from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
 from scheduler.plugins.groups.inputs import kind_of, parsed
+from scheduler.plugins.groups.rules import Constraint, constraints
 from scheduler.state.resources import Amounts, amounts, counted
 
 KIND = "PodGroup"
@@ -78,7 +81,9 @@ class PodGroups:
             rules_in(meta.annotations),
             f"PodGroup {meta.namespace}/{meta.name}",
             is_minimum=True,
+            may_shrink=True,
             has_classes=True,
+            classes=classes.read_annotations(meta.annotations, LARGEST_GROUP),
             needs=_needs(obj),
             hold_s=float(spec.schedule_timeout_seconds or 0),
         )
@@ -86,6 +91,11 @@ class PodGroups:
     def was_placed(self, obj: PodGroup) -> bool:
         """Whether its phase is Scheduled or one that comes after it."""
         return obj.status.phase not in BEFORE_SCHEDULED
+
+    def renamed(self, obj: PodGroup, name: str) -> PodGroup:
+        """Return a PodGroup of this name that asks for the same."""
+        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
+        return replace(obj, metadata=meta, status=PodGroupStatus())
 
 
 def _needs(obj: PodGroup) -> Amounts:

@@ -1,0 +1,211 @@
+"""Classes of members that a group names: head and workers, launcher and ranks, prefill and decode.
+
+What a group says of them, in the same words for all its sources: `classes` (sizes and rules for levels by
+class), `between` (rules between classes), `traffic` with `costs` (who talks to whom, and what that costs
+by level), `class-label`. A member's class is the value of a label. Pure; what cannot be read holds the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+import msgspec
+
+from scheduler.base.errors import ObjectError
+from scheduler.objects.pod import Pod
+from scheduler.plugins.groups.inputs import json_object, kind_of, known, parsed
+from scheduler.plugins.groups.rules import Constraint, constraints
+from scheduler.solver.classes import MOST_CLASSES, Relation
+
+KEYS = ("classes", "between", "traffic", "costs", "class-label")
+PREFIX = "sakkara.group/"
+MOST_RULES = 64
+LARGEST_WEIGHT = 1_000
+LEADER, WORKER = "leader", "worker"
+# Labels whose value is what a member does for its workload, the first that a pod carries counts: ours, Ray's,
+# Kubeflow's (MPI among them), JobSet's, Volcano's.
+LABELS = (
+    "sakkara.group.class",
+    "ray.io/node-type",
+    "training.kubeflow.org/replica-type",
+    "training.kubeflow.org/job-role",
+    "jobset.sigs.k8s.io/replicatedjob-name",
+    "volcano.sh/task-spec",
+)
+# LeaderWorkerSet numbers its pods; the leader is number 0.
+LWS_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
+
+
+class ClassSpec(msgspec.Struct, frozen=True):
+    """One class; 0 stands for a number that is not given."""
+
+    name: str
+    min: int = 0
+    max: int = 0
+    constraints: Mapping[str, Constraint] = {}
+
+
+class BetweenSpec(msgspec.Struct, frozen=True):
+    """A rule between two classes at a level, by names; the relations are those of the solver."""
+
+    rule: Relation
+    first: str
+    second: str
+    level: str
+
+
+class TrafficSpec(msgspec.Struct, frozen=True):
+    """How much each pod of one class talks to each pod of another."""
+
+    first: str
+    second: str
+    weight: int
+
+
+class ClassesSpec(msgspec.Struct, frozen=True):
+    """All that a group says of its classes; `costs` by level is empty where each level counts 1."""
+
+    classes: tuple[ClassSpec, ...]
+    between: tuple[BetweenSpec, ...] = ()
+    traffic: tuple[TrafficSpec, ...] = ()
+    costs: Mapping[str, int] = {}
+    label: str = ""
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Return the levels that something is said of, each once."""
+        own = (level for one in self.classes for level in one.constraints)
+        return tuple(dict.fromkeys((*own, *(one.level for one in self.between), *self.costs)))
+
+    def of(self, pod: Pod) -> str:
+        """Return the name of a member's class, an empty text if it is in none of these."""
+        name = class_of(pod, self.label)
+        return name if any(name == one.name for one in self.classes) else ""
+
+    def lacking(self, pods: Iterable[Pod]) -> str:
+        """Return which class has fewer pods than it needs, or an empty text."""
+        found = [self.of(pod) for pod in pods]
+        for one in self.classes:
+            there = found.count(one.name)
+            if there < one.min:
+                return f"its class {one.name} has {there} members, at least {one.min} are needed"
+        return ""
+
+
+class _Between(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rule: Relation
+    classes: tuple[str, str]
+    level: str
+
+
+class _Traffic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    between: tuple[str, str]
+    weight: int = 1
+
+
+class _Class(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    min: int = 0
+    max: int = 0
+    constraints: dict[str, Any] = {}
+
+
+def class_of(pod: Pod, label: str = "") -> str:
+    """Return what a member does for its group, by this label or else the first known one it carries."""
+    labels = pod.metadata.labels
+    if label:
+        return labels.get(label, "")
+    name = next((labels[one] for one in LABELS if labels.get(one)), "")
+    if name or LWS_INDEX not in labels:
+        return name
+    return LEADER if labels[LWS_INDEX] == "0" else WORKER
+
+
+def read(data: Mapping[str, str], largest: int) -> ClassesSpec | None:
+    """Return what a group's keys say of classes, None if nothing; ObjectError names the key that is wrong.
+
+    `largest` is the most pods that a class may ask for.
+    """
+    if "classes" not in data:
+        alone = next((key for key in KEYS if key in data), None)
+        if alone is not None:
+            raise ObjectError(f"data.{alone} says something of classes, data.classes is missing")
+        return None
+    classes = tuple(
+        _class(name, found, largest) for name, found in json_object(data, "classes").items()
+    )
+    if not 1 <= len(classes) <= MOST_CLASSES:
+        raise ObjectError(f"data.classes: {len(classes)} are not between 1 and {MOST_CLASSES}")
+    names = tuple(one.name for one in classes)
+    costs = {} if "costs" not in data else json_object(data, "costs")
+    for level, cost in costs.items():
+        _limited(cost, f"data.costs.{level}", 0)
+    return ClassesSpec(
+        classes,
+        tuple(_between(one, at, names) for at, one in enumerate(_rows(data, "between", _Between))),
+        tuple(_traffic(one, at, names) for at, one in enumerate(_rows(data, "traffic", _Traffic))),
+        costs,
+        data.get("class-label", ""),
+    )
+
+
+def read_annotations(annotations: Mapping[str, str], largest: int) -> ClassesSpec | None:
+    """Return what a group's annotations say of classes, as `read` does of keys."""
+    found = {key: annotations[PREFIX + key] for key in KEYS if PREFIX + key in annotations}
+    try:
+        return read(found, largest)
+    except ObjectError as error:
+        text = error.message.replace("data.", f"metadata.annotations.{PREFIX}")
+        raise ObjectError(text) from error
+
+
+def _class(name: str, found: Any, largest: int) -> ClassSpec:
+    where = f"data.classes.{name:.60}"
+    if not name:
+        raise ObjectError("data.classes: a class has no name")
+    try:
+        one = msgspec.convert(found, _Class)
+    except msgspec.ValidationError as error:
+        raise ObjectError(f"{where}: {error}") from error
+    for key, number in (("min", one.min), ("max", one.max)):
+        if not 0 <= number <= largest:
+            raise ObjectError(f"{where}.{key}: {number} is not between 0 and {largest}")
+    if one.max and one.min > one.max:
+        raise ObjectError(f"{where}: min {one.min} is above max {one.max}")
+    return ClassSpec(name, one.min, one.max, constraints(one.constraints, f"{where}.constraints"))
+
+
+def _rows(data: Mapping[str, str], key: str, kind: Any) -> list[Any]:
+    if key not in data:
+        return []
+    found = parsed(data, key)
+    if not isinstance(found, list):
+        raise ObjectError(f"data.{key}: a JSON array is needed, not {kind_of(found)}")
+    if len(found) > MOST_RULES:
+        raise ObjectError(f"data.{key}: {len(found)} entries are more than {MOST_RULES}")
+    try:
+        return [msgspec.convert(one, kind) for one in found]
+    except msgspec.ValidationError as error:
+        rules = f" (rules: {', '.join(get_args(Relation))})" if key == "between" else ""
+        raise ObjectError(f"data.{key}: {error}{rules}") from error
+
+
+def _between(one: _Between, at: int, names: Sequence[str]) -> BetweenSpec:
+    where = f"data.between[{at}].classes"
+    known(one.classes, names, where)
+    if one.classes[0] == one.classes[1]:
+        raise ObjectError(f"{where}: two classes are needed, not {one.classes[0]!r:.60} twice")
+    return BetweenSpec(one.rule, *one.classes, one.level)
+
+
+def _traffic(one: _Traffic, at: int, names: Sequence[str]) -> TrafficSpec:
+    known(one.between, names, f"data.traffic[{at}].between")
+    return TrafficSpec(*one.between, _limited(one.weight, f"data.traffic[{at}].weight", 1))
+
+
+def _limited(number: Any, where: str, least: int) -> int:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise ObjectError(f"{where}: a whole number is needed, not {kind_of(number)}")
+    if not least <= number <= LARGEST_WEIGHT:
+        raise ObjectError(f"{where}: {number} is not between {least} and {LARGEST_WEIGHT}")
+    return number

@@ -1,0 +1,102 @@
+"""From what a group says of its classes to the solver's classes, and who is handed which place.
+
+Names become numbers: classes by their order, levels by their place in the tree. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from scheduler.plugins.groups.classes import ClassesSpec
+from scheduler.plugins.groups.group import GroupSpec
+from scheduler.plugins.groups.planning import rule
+from scheduler.solver.classes import Between, ClassRule, Costs, PodClass, Traffic
+from scheduler.solver.instance import Level
+from scheduler.solver.kinds import Mixed
+from scheduler.state.podindex import Placed
+
+# The level above all others, where members share claims: being apart there is no cost of the network.
+SHARED = "shared claims"
+# What `Mixed` wants to know of classes, in the order of its fields.
+Parts: TypeAlias = tuple[
+    tuple[PodClass, ...], tuple[Between, ...], tuple[Traffic, ...], Costs, tuple[int, ...]
+]
+
+
+def of_classes(
+    spec: GroupSpec,
+    of: Sequence[str],
+    levels: Sequence[Level],
+    standing: Sequence[Placed],
+    names: Sequence[str],
+) -> Parts:
+    """Return what a group says of its classes for leaves of these names in a tree of these levels.
+
+    `of` is the class of each kind. With traffic nothing is wished for at levels of which the group says nothing: costs decide there.
+    """
+    asked = spec.classes
+    if asked is None:
+        return (), (), (), Costs(), ()
+    at = {level.name: number for number, level in enumerate(levels)}
+    number = {one.name: place for place, one in enumerate(asked.classes)}
+    held = _held(asked, standing, names)
+    classes = tuple(
+        PodClass(
+            one.name,
+            tuple(kind for kind, name in enumerate(of) if name == one.name),
+            one.min,
+            one.max,
+            tuple(ClassRule(at[level], rule(own)) for level, own in one.constraints.items()),
+            held.get(one.name, ()),
+        )
+        for one in asked.classes
+    )
+    between = tuple(
+        Between(one.rule, number[one.first], number[one.second], at[one.level])
+        for one in asked.between
+    )
+    traffic = tuple(
+        Traffic(number[one.first], number[one.second], one.weight) for one in asked.traffic
+    )
+    if not traffic:
+        return classes, between, (), Costs(), ()
+    steps = tuple(_step(asked, level.name) for level in levels)
+    free = tuple(place for name, place in at.items() if name not in spec.constraints)
+    return classes, between, traffic, Costs(steps), free
+
+
+def beside(group: Mixed, counts: Sequence[Sequence[int]]) -> Mapping[int, frozenset[int]]:
+    """Return for kinds that others stand `with` the leaves of the units where those are."""
+    found: dict[int, frozenset[int]] = {}
+    for one in group.between:
+        if one.relation != "with":
+            continue
+        depth = one.level + 1
+        first = group.classes[one.first]
+        units = {
+            path[:depth]
+            for leaf, path in enumerate(group.paths)
+            if any(counts[kind][leaf] for kind in first.kinds) or (first.held and first.held[leaf])
+        }
+        leaves = frozenset(at for at, path in enumerate(group.paths) if path[:depth] in units)
+        found |= dict.fromkeys(group.classes[one.second].kinds, leaves)
+    return found
+
+
+def _step(asked: ClassesSpec, level: str) -> int:
+    """Return what two pods cost that are apart at a level; without a word on costs each level counts 1."""
+    return asked.costs.get(level, 0) if asked.costs else int(level != SHARED)
+
+
+def _held(
+    asked: ClassesSpec, standing: Sequence[Placed], names: Sequence[str]
+) -> dict[str, tuple[int, ...]]:
+    """Return by class how many of it stand on each leaf, only for those that have any."""
+    place = {name: leaf for leaf, name in enumerate(names)}
+    found: dict[str, list[int]] = {}
+    for one in standing:
+        if (leaf := place.get(one.node)) is not None:
+            counts = found.setdefault(asked.of(one.pod), [0] * len(names))
+            counts[leaf] += 1
+    return {name: tuple(counts) for name, counts in found.items()}

@@ -1,0 +1,66 @@
+"""Rules for the levels of a tree, in Sakkara's keys: of a group, or of one class of its members.
+
+Numeric keys always bind, `type` is a wish unless `hard` stands beside it alone. What cannot be read
+raises ObjectError with the key's name; pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from scheduler.base.errors import ObjectError
+from scheduler.plugins.groups.inputs import LARGEST_NUMBER, kind_of, known
+
+KEYS = ("type", "hard", "partitions", "min", "max", "factor")
+
+
+class Constraint(msgspec.Struct, frozen=True):
+    """The rule of one level; 0 stands for a number that is not given, `factor` 1 for any count."""
+
+    type: Literal["pack", "spread"] = "pack"
+    hard: bool = False
+    partitions: int = 0
+    min: int = 0
+    max: int = 0
+    factor: int = 1
+
+
+def constraints(levels: Mapping[str, Any], where: str) -> dict[str, Constraint]:
+    """Read the rules by level; whether the levels exist is checked against a topology."""
+    return {level: _constraint(rule, f"{where}.{level}") for level, rule in levels.items()}
+
+
+def _constraint(rule: Any, where: str) -> Constraint:
+    if not isinstance(rule, dict):
+        raise ObjectError(f"{where}: a JSON object is needed, not {kind_of(rule)}")
+    known(rule, KEYS, where)
+    kind = rule.get("type", "pack")
+    if kind not in ("pack", "spread"):
+        raise ObjectError(f'{where}.type: "pack" or "spread" is needed, not {kind!r:.60}')
+    hard = rule.get("hard", False)
+    if not isinstance(hard, bool):
+        raise ObjectError(f"{where}.hard: true or false is needed, not {kind_of(hard)}")
+    least, most = _count(rule, "min", where), _count(rule, "max", where)
+    if least and most and least > most:
+        raise ObjectError(f"{where}: min {least} is above max {most}")
+    return Constraint(
+        kind,
+        hard,
+        _count(rule, "partitions", where),
+        least,
+        most,
+        _count(rule, "factor", where) or 1,
+    )
+
+
+def _count(rule: Mapping[str, Any], key: str, where: str) -> int:
+    number = rule.get(key, 0)
+    if isinstance(number, bool) or not isinstance(number, int):
+        text = f"{where}.{key}: a whole number is needed, not {kind_of(number)}"
+        raise ObjectError(text)
+    if not 0 <= number <= LARGEST_NUMBER:
+        raise ObjectError(f"{where}.{key}: {number} is not between 0 and {LARGEST_NUMBER}")
+    return number
