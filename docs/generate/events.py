@@ -91,13 +91,16 @@ def _texts() -> dict[tuple[str, str], list[tuple[str, str]]]:
     group, tree = "ConfigMap or PodGroup", "ConfigMap of the topology"
     bound = "bound COUNT pods of the group to COUNT nodes"
     gone = "Pods of the group are evicted for the group GROUP: PODS"
+    shrunk = (
+        "The group gives up COUNT pods of COUNT for the group GROUP and goes on with COUNT: PODS"
+    )
     left = "The bound members PODS go: the group was never whole, and TEXT"
     kept = "TEXT; groups are placed in the tree as it was before"
     leads = [("Normal", f"REPLICA {text}") for text in ("became leader", "stopped leading")]
     found = {
         (group, reasons.SCHEDULED): [("Normal", bound)],
         (group, reasons.FAILED_SCHEDULING): [("Warning", "TEXT")],
-        (group, reasons.GROUP_PREEMPTED): [("Warning", gone)],
+        (group, reasons.GROUP_PREEMPTED): [("Warning", gone), ("Warning", shrunk)],
         (group, reasons.GROUP_RELEASED): [("Warning", left)],
         (tree, reasons.TOPOLOGY_NOT_USED): [("Warning", kept)],
         (tree, reasons.TOPOLOGY_KEY_IGNORED): [("Normal", RESOURCES_CHOOSE_NOTHING)],

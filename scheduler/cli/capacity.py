@@ -1,9 +1,11 @@
-"""`trellis capacity`: how many more pods of a shape fit now, where, and what stops the next one.
+"""`trellis capacity`: how many more pods or groups of a shape fit now, where, and what stops the next one.
 
 Exit codes: 0 at least one fits, 2 a file is invalid, 3 none fits.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
@@ -20,6 +22,7 @@ from scheduler.cli.flags import Output
 from scheduler.engine.attempt.choose import Ties
 from scheduler.whatif.capacity import Capacity
 from scheduler.whatif.capacity import capacity as count
+from scheduler.whatif.changes import NodeChanges
 from scheduler.whatif.report import Table
 
 
@@ -28,17 +31,20 @@ def capacity(
     filename: list[str] | None,
     limit: int,
     config: str,
+    changes: tuple[Sequence[str], Sequence[str], Sequence[str]],
     now: str,
     output: Output,
 ) -> int:
-    """Count how many more pods of a shape fit into a snapshot."""
+    """Count how many more pods or groups of a shape fit into a snapshot."""
     be_quick()
     if not filename:
         raise InputError("name a file with the pod to count: -f POD")
     world = read_files(snapshot, filename)
     wanted = options(now, Ties.NAME, None, details=False)
     tell(f"notice: {notice}" for notice in world.notices)
-    found = count(world, setups(config).default, limit, wanted)
+    different = NodeChanges(*map(tuple, changes)) if any(changes) else None
+    found = count(world, setups(config).default, limit, wanted, different)
+    tell(f"notice: {notice}" for notice in found.notices or ())
     if output in (Output.JSON, Output.YAML):
         show_record(found, output)
     elif output is Output.NAME:
@@ -55,4 +61,5 @@ def headline(found: Capacity) -> str:
     """Return the answer in one line."""
     least = "at least " if found.limited else ""
     stopped = f"; the next one: {found.message}" if found.message else ""
-    return f"{least}{found.fits} more of {found.pod} fit{stopped}"
+    what = f"groups of {found.members} like {found.group}" if found.group else f"of {found.pod}"
+    return f"{least}{found.fits} more {what} fit{stopped}"

@@ -40,6 +40,18 @@ PodsFlag = Annotated[
     list[str] | None,
     typer.Option("--filename", "-f", metavar="F", help="Pods to place, and what they need."),
 ]
+AddNodesFlag = Annotated[
+    list[str] | None,
+    typer.Option("--add-nodes", metavar="N=NODE", help="N more nodes like NODE; again for more."),
+]
+RemoveNodeFlag = Annotated[
+    list[str] | None,
+    typer.Option("--remove-node", metavar="NODE", help="Without it; its pods move."),
+]
+DrainFlag = Annotated[
+    list[str] | None,
+    typer.Option("--drain", metavar="LABEL=VALUE", help="Empty these nodes; their pods move."),
+]
 DecisionLogFlag = Annotated[
     str,
     typer.Option("--decision-log", metavar="F", help="A log of trellis run --decision-log."),

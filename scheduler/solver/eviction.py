@@ -8,16 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 import numpy as np
 
 from scheduler.base.errors import InputError, StateError
 from scheduler.solver import feasible, layers, tree
-from scheduler.solver.instance import Candidate, Domains, Instance, Preemption
+from scheduler.solver.instance import Candidate, Domains, ElasticGroup, Instance, Preemption
 from scheduler.solver.tree import Ints, Tree
 
 Choice = Mapping[int, int]  # candidate index -> how many of its evictions are made
+
+
+class Evictions(Protocol):
+    """What is known of who may go, whatever the group is like that they go for."""
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]: ...
+    @property
+    def elastic(self) -> tuple[ElasticGroup, ...]: ...
 
 
 class Room:
@@ -135,6 +145,22 @@ def pods(problem: Preemption, evicted: Choice, priority: int) -> int:
     )
 
 
-def groups(evicted: Choice) -> int:
-    """Return how many are hit: a single pod counts as a group of one."""
-    return sum(evicted.values())
+def groups(problem: Evictions, evicted: Choice) -> int:
+    """Return how many are hit: a single pod counts as a group of one, who only shrinks not at all."""
+    own = {index for group in problem.elastic for index in group.candidates}
+    singles = sum(times for index, times in evicted.items() if index not in own)
+    return singles + sum(is_ended(group, evicted) for group in problem.elastic)
+
+
+def is_ended(group: ElasticGroup, evicted: Choice) -> bool:
+    """Return whether a group loses more than it has to spare."""
+    return sum(evicted.get(index, 0) for index in group.candidates) > group.spare
+
+
+def closed(problem: Evictions, evicted: Choice) -> dict[int, int]:
+    """Return evictions with all pods of those groups that lose more than they have to spare."""
+    found = dict(evicted)
+    for group in problem.elastic:
+        if is_ended(group, found):
+            found |= {index: problem.candidates[index].count for index in group.candidates}
+    return found

@@ -146,6 +146,16 @@ class Candidate(Record, frozen=True):
     counted: dict[str, dict[int, int]] = msgspec.field(default_factory=dict)
 
 
+class ElasticGroup(Record, frozen=True):
+    """A group that may shrink: single candidates of one priority that are its pods, by their indices.
+
+    Up to `spare` of its pods may go, or all of them: with some more it would be below its minimum.
+    """
+
+    candidates: tuple[int, ...]
+    spare: int
+
+
 class Budget(Record, frozen=True):
     """A disruption budget: how many of its pods may go without violating it."""
 
@@ -164,6 +174,7 @@ class Preemption(Record, frozen=True):
     candidates: tuple[Candidate, ...]
     budgets: tuple[Budget, ...] = ()
     forbid: bool = False
+    elastic: tuple[ElasticGroup, ...] = ()
 
 
 class Limits(Record, frozen=True):

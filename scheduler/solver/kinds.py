@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduler.solver.answer import Stage
 from scheduler.solver.classes import Between, Costs, PodClass, Traffic
-from scheduler.solver.instance import Budget, Candidate, Instance, Leaf, Level, Record
+from scheduler.solver.instance import Budget, Candidate, ElasticGroup, Instance, Leaf, Level, Record
 from scheduler.solver.tree import Ints
 
 
@@ -143,6 +143,7 @@ class MixedPreemption(Record, frozen=True):
     candidates: tuple[Candidate, ...]
     budgets: tuple[Budget, ...] = ()
     forbid: bool = False
+    elastic: tuple[ElasticGroup, ...] = ()
 
 
 class MixedAnswer(Record, frozen=True):

@@ -85,21 +85,49 @@ class _Victims:
         if problem.forbid:
             for violated in over:
                 cp.add(violated == 0)
-        stages: list[Any] = [sum(over)] if over else []
-        by_priority: dict[int, list[Any]] = defaultdict(list)
+        # The same stages wherever the group is tried: what is done there is compared.
+        nothing = cp.new_constant(0)
+        stages: list[Any] = [sum(over, nothing)] if problem.budgets else []
+        by_priority: dict[int, list[Any]] = {one.priority: [nothing] for one in problem.candidates}
         for index, variable in self.gone.items():
             one = problem.candidates[index]
             by_priority[one.priority].append(one.pods * variable)
         stages += [sum(by_priority[priority]) for priority in sorted(by_priority, reverse=True)]
-        stages.append(sum(self.gone.values()) if self.gone else cp.new_constant(0))
+        elastic = {index for group in problem.elastic for index in group.candidates}
+        hit = [variable for index, variable in self.gone.items() if index not in elastic]
+        hit += self._ended()
+        stages.append(sum(hit) if hit else cp.new_constant(0))
         return stages
+
+    def _ended(self) -> list[Any]:
+        """Let elastic groups lose what they have to spare, or all; return who of them loses all."""
+        cp, found = self.placed.cp, []
+        for group in self._problem.elastic:
+            going = [self.gone[index] for index in group.candidates if index in self.gone]
+            if not going:
+                continue
+            counts = [self._problem.candidates[index].count for index in group.candidates]
+            is_ended = cp.new_bool_var("")
+            cp.add(sum(going) <= group.spare + (sum(counts) - group.spare) * is_ended)
+            for index, count in zip(group.candidates, counts, strict=True):
+                cp.add(self.gone[index] >= count * is_ended)
+            found.append(is_ended)
+        return found
 
     def _freed(self, cp: cp_model.CpModel) -> dict[tuple[int, int], Any]:
         """Make the variables of the candidates; return what they free, by leaf and resource."""
         freed: dict[tuple[int, int], list[Any]] = defaultdict(list)
+        useful = {
+            index
+            for index, one in enumerate(self._problem.candidates)
+            if not self._place.keys().isdisjoint(one.freed)
+        }
+        for group in self._problem.elastic:  # who goes with others frees nothing here
+            if not useful.isdisjoint(group.candidates):
+                useful.update(group.candidates)
         for index, one in enumerate(self._problem.candidates):
             here = {leaf: amounts for leaf, amounts in one.freed.items() if leaf in self._place}
-            if not here:
+            if index not in useful:
                 continue
             self.gone[index] = cp.new_int_var(0, one.count, f"e{index}")
             for leaf, amounts in here.items():

@@ -52,6 +52,7 @@ class Task:
 
     `weights` is what is minimised, by candidate (None: violated budgets); `frozen` are
     (weights, value) of earlier stages, `violations` the most that may be violated (None: any).
+    With `counts_ended` elastic groups count that lose more than they have to spare.
     """
 
     decided: tuple[int, ...]
@@ -59,6 +60,7 @@ class Task:
     weights: dict[int, int] | None
     frozen: tuple[tuple[dict[int, int], int], ...] = ()
     violations: int | None = None
+    counts_ended: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class Model:
         for constraint in ALL:
             constraint.build(self._variables)
         self._freed(opened)
+        self._ended = self._elastic()
         self._goal = self._new_goal()
         self._implied()
         self._keep()
@@ -128,6 +131,24 @@ class Model:
                 times = self._choice.get(index, one.count)
                 for number, pods in one.counted.get(domains.name, {}).items():
                     found[rule, number] = found.get((rule, number), 0) + pods * times
+        return found
+
+    def _elastic(self) -> list[Any]:
+        """Let elastic groups lose what they have to spare, or all; return who of them loses all.
+
+        Of a group that is imagined gone nothing is decided here.
+        """
+        found = []
+        for group in self._room.problem.elastic:
+            if not all(index in self._choice for index in group.candidates):
+                continue
+            counts = [self._candidates[index].count for index in group.candidates]
+            is_ended = self._cp.new_bool_var("")
+            going = sum(self._choice[index] for index in group.candidates)
+            self._cp.add(going <= group.spare + (sum(counts) - group.spare) * is_ended)
+            for index, count in zip(group.candidates, counts, strict=True):
+                self._cp.add(self._choice[index] >= count * is_ended)
+            found.append(is_ended)
         return found
 
     def _term(self, group: tuple[int, ...]) -> Any:
@@ -259,8 +280,10 @@ class Model:
             total: Any = _violations(self._cp, problem, task, self._choice)
             most = sum(one.count * sum(one.budgets.values()) for one in problem.candidates)
         else:
+            ended = self._ended if task.counts_ended else []
             total = sum(weight * self._choice[index] for index, weight in task.weights.items())
-            most = sum(
+            total += sum(ended)
+            most = len(ended) + sum(
                 weight * self._candidates[index].count for index, weight in task.weights.items()
             )
         goal = self._cp.new_int_var(0, most, "goal")

@@ -65,6 +65,7 @@ class Search:
         self._stages: list[Stage] = []
         self._frozen: list[tuple[dict[int, int], int]] = []
         self._violations: int | None = 0 if problem.forbid else None
+        self._budgeted = _budgeted(problem)
         self._eligible: tuple[int, ...] = ()
         self._known: dict[int, int] | None = None
         self._is_infeasible = False
@@ -176,8 +177,8 @@ class Search:
         """Decide the violations first; who has no budget is imagined gone meanwhile."""
         candidates = self._problem.candidates
         self._eligible = tuple(range(len(candidates)))
-        covered = tuple(i for i in self._eligible if candidates[i].budgets)
-        others = tuple(i for i in self._eligible if not candidates[i].budgets)
+        covered = tuple(i for i in self._eligible if i in self._budgeted)
+        others = tuple(i for i in self._eligible if i not in self._budgeted)
         self._known = None if self._problem.forbid else everybody
         if self._suffices(self._all_of(others)):
             self._known = self._all_of(others)
@@ -212,7 +213,7 @@ class Search:
             i
             for i in self._eligible
             if candidates[i].priority < priority
-            and not candidates[i].budgets
+            and i not in self._budgeted
             and self._more_is_better
         )
         spared = {i: n for i, n in self._evicted().items() if i not in own} | self._all_of(gone)
@@ -239,18 +240,21 @@ class Search:
 
     def _fewest_groups(self) -> None:
         """Of all such choices take one that hits few groups; a single pod counts as a group."""
-        weights = dict.fromkeys(self._eligible, 1)
-        value, bound, by = eviction.groups(self._evicted()), self._least_groups(), ""
+        elastic = {index for group in self._problem.elastic for index in group.candidates}
+        weights = {index: int(index not in elastic) for index in self._eligible}
+        value, bound, by = eviction.groups(self._problem, self._evicted()), self._least_groups(), ""
         if bound < value:
-            found = self._minimise(self._eligible, (), weights)
+            found = self._minimise(self._eligible, (), weights, counts_ended=True)
             if found.chosen is not None:
                 self._known = found.chosen
-            value = eviction.groups(self._evicted())
+            value = eviction.groups(self._problem, self._evicted())
             bound, by = max(bound, found.bound), "CP-SAT"
         self._stages.append(Stage("", "groups", value, min(bound, value), by or "counting"))
 
     def _least_groups(self) -> int:
         """Return how many groups it takes at least to have that many pods at each priority."""
+        if self._problem.elastic:
+            return 0  # those that shrink do not count
         total = 0
         for weights, value in self._frozen:
             if value:
@@ -268,6 +272,7 @@ class Search:
                 if self._left(SPARE) <= 0:
                     break
                 fewer = {index: times for index, times in known.items() if index not in spared}
+                fewer = eviction.closed(self._problem, fewer)
                 if len(fewer) < len(known) and self._suffices(fewer):
                     known = fewer
             number //= 2
@@ -280,7 +285,7 @@ class Search:
         if stage.measure == "pods":
             value = eviction.pods(problem, known, int(stage.level))
         elif stage.measure == "groups":
-            value = eviction.groups(known)
+            value = eviction.groups(problem, known)
         else:
             value = eviction.violations(problem, known)
         return msgspec.structs.replace(stage, value=value, bound=min(stage.bound, value))
@@ -290,13 +295,19 @@ class Search:
         self._frozen.append((weights, stage.value))
 
     def _minimise(
-        self, decided: tuple[int, ...], gone: tuple[int, ...], weights: dict[int, int] | None
+        self,
+        decided: tuple[int, ...],
+        gone: tuple[int, ...],
+        weights: dict[int, int] | None,
+        *,
+        counts_ended: bool = False,
     ) -> Decision:
         """Let CP-SAT run one stage within its time."""
         from scheduler.solver.victimmodel import Decision, Task
         from scheduler.solver.victimstage import minimise
 
-        task = Task(decided, gone, weights, tuple(self._frozen), self._violations)
+        kept = tuple(self._frozen)
+        task = Task(decided, gone, weights, kept, self._violations, counts_ended)
         seconds = min(self._limits.stage_s, self._left(SEARCH) * (STAGE if gone else 1.0))
         if seconds < MEANINGFUL_S:
             return Decision(None, 0)
@@ -333,3 +344,12 @@ class Search:
 
     def _all_of(self, some: Iterable[int]) -> dict[int, int]:
         return {index: self._problem.candidates[index].count for index in some}
+
+
+def _budgeted(problem: Preemption) -> frozenset[int]:
+    """Return who is protected by a budget, and all pods of the elastic groups that have such a one."""
+    found = {index for index, one in enumerate(problem.candidates) if one.budgets}
+    for group in problem.elastic:
+        if not found.isdisjoint(group.candidates):
+            found.update(group.candidates)
+    return frozenset(found)

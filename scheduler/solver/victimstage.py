@@ -6,7 +6,7 @@ Called by scheduler.solver.victims for each priority; loaded only where solving 
 from __future__ import annotations
 
 from scheduler.base.clock import perf_s
-from scheduler.solver.eviction import Choice, Room
+from scheduler.solver.eviction import Choice, Room, closed
 from scheduler.solver.instance import Limits
 from scheduler.solver.victimmodel import Decision, Model, Task
 from scheduler.solver.yields import Yields
@@ -88,7 +88,7 @@ def completed(room: Room, task: Task, chosen: Choice, until: float) -> dict[int,
             if not room.fits(gone | fewer):
                 break
             kept = fewer
-    return {index: times for index, times in kept.items() if times}
+    return closed(room.problem, {index: times for index, times in kept.items() if times})
 
 
 def _better(task: Task, first: dict[int, int] | None, second: dict[int, int]) -> dict[int, int]:

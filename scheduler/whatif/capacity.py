@@ -1,4 +1,4 @@
-"""`capacity`: how many more pods of one shape fit, found by placing copies with the engine.
+"""`capacity`: how many more pods or groups of one shape fit, found by placing copies with the engine.
 
 The copies go through `simulate`, one after the other, as pods that never preempt: what is counted is
 room that is free, not room that others would have to leave. Pods that wait already are left out.
@@ -7,27 +7,25 @@ room that is free, not room that others would have to leave. Pods that wait alre
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from itertools import count, islice
 from typing import Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
-from scheduler.objects.pod import Pod
-from scheduler.plugins.groups.sources.registry import group_of
+from scheduler.whatif.changes import NodeChanges, changed
+from scheduler.whatif.copies import MOST_PODS, fitting, shape_of, with_copies
 from scheduler.whatif.records import API_VERSION, PodResult, Result
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import Snapshot
 from scheduler.whatif.stage import Options, Setup
 
 DEFAULT_LIMIT: Final = 1_000
-MAX_LIMIT: Final = 10_000
 
 
 class NodeShare(msgspec.Struct, frozen=True):
-    """How many of the copies a node takes."""
+    """How many pods of the copies a node takes."""
 
     name: str
     pods: int
@@ -36,89 +34,85 @@ class NodeShare(msgspec.Struct, frozen=True):
 class Capacity(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The answer of `capacity`: its JSON is a public contract.
 
-    `fits` copies of `pod` (`namespace/name`) are placed by the engine, on `nodes` (by name). With
-    `limited`, as many were tried and more may fit; else the next one does not, and `message` is what
-    its PodScheduled condition would say.
+    `fits` copies of `pod` (`namespace/name`; the first member where a `group` is counted) are placed by the
+    engine, on `nodes` (by name). `members` is how many pods the group has; both are left out for single
+    pods, `notices` when there is nothing to say. With `limited`, as many were tried and more may fit; else the next one does not, and `message` is what its PodScheduled
+    condition would say.
     """
 
     api_version: str = API_VERSION
     kind: str = "Capacity"
     pod: str
+    group: str | UnsetType = UNSET
+    members: int | UnsetType = UNSET
     fits: int
     limited: bool
     nodes: tuple[NodeShare, ...]
     message: str
+    notices: tuple[str, ...] | UnsetType = UNSET
 
 
 def capacity(
-    snapshot: Snapshot, setup: Setup, limit: int = DEFAULT_LIMIT, options: Options | None = None
+    snapshot: Snapshot,
+    setup: Setup,
+    limit: int = DEFAULT_LIMIT,
+    options: Options | None = None,
+    changes: NodeChanges | None = None,
 ) -> Capacity:
-    """Count how many pods like the one given apart from `snapshot` fit, up to `limit` (1 to 10,000).
+    """Count how many pods or groups like that given apart from `snapshot` fit, up to `limit`.
 
-    Raises InputError when not exactly one pod is given, or when it cannot be judged by itself.
+    The limit is 1 to 10,000; there are 10,000 pods at most, whatever it says. Pods of nodes that `changes`
+    take away are placed before. Raises InputError when neither one pod nor the members of one group are
+    given, or when the shape cannot be judged by itself.
     """
-    if not 1 <= limit <= MAX_LIMIT:
-        raise InputError(f"the limit is a number from 1 to {MAX_LIMIT}, not {limit}")
-    shape = _shape(snapshot)
-    found = simulate(with_copies(snapshot, shape, limit), setup, options).pods
+    if not 1 <= limit <= MOST_PODS:
+        raise InputError(f"the limit is a number from 1 to {MOST_PODS}, not {limit}")
+    shape = shape_of(snapshot)
+    world, notices = _changed(snapshot, setup, options, changes)
+    most = min(limit, shape.most)
+    # All are alike: after the first that does not fit none does.
+    copies = with_copies(world, shape, most)
+    found = simulate(copies, setup, options, stops_at_refusal=True).pods
     placed = [pod for pod in found if pod.result is Result.SCHEDULED]
-    refused = next((pod for pod in found if pod.result is not Result.SCHEDULED), None)
-    if refused is not None:
-        _check_judged(refused, snapshot.place("Pod", shape.key))
+    fits = fitting(shape, (pod.name for pod in placed))
+    refused = None
+    if fits < most:
+        refused = next(pod for pod in found if pod.result is not Result.SCHEDULED)
+        _check_judged(refused, snapshot.place("Pod", shape.pods[0].key))
     shares = Counter(pod.node or "" for pod in placed)
     return Capacity(
-        pod=shape.key,
-        fits=len(placed),
-        limited=refused is None,
+        pod=shape.pods[0].key,
+        group=shape.name if shape.needed else UNSET,
+        members=len(shape.pods) if shape.needed else UNSET,
+        fits=fits,
+        limited=fits == most,
         nodes=tuple(NodeShare(name, shares[name]) for name in sorted(shares)),
         # That copies evict nobody is how they are counted, not why the next one does not fit.
         message="" if refused is None else refused.message.partition(" preemption: ")[0],
+        notices=notices or UNSET,
     )
 
 
-def with_copies(snapshot: Snapshot, shape: Pod, number: int) -> Snapshot:
-    """Return `snapshot` with `number` copies of `shape` for its only pending pods."""
-    taken = {pod.key for pod in snapshot.bound}
-    copies = tuple(
-        islice((one for one in map(_copier(shape), count(1)) if one.key not in taken), number)
+def _changed(
+    snapshot: Snapshot, setup: Setup, options: Options | None, changes: NodeChanges | None
+) -> tuple[Snapshot, tuple[str, ...]]:
+    """Return the snapshot without waiting pods, changed, its homeless pods placed again; what to say of it."""
+    alone = replace(snapshot, unbound=(), given=frozenset())
+    if changes is None:
+        return alone, ()
+    world = changed(alone, changes)
+    if not world.unbound:
+        return world, ()
+    found = simulate(world, setup, options).pods
+    node_of = {f"{pod.namespace}/{pod.name}": pod.node for pod in found if pod.node}
+    moved = tuple(
+        replace(pod, spec=replace(pod.spec, node_name=node_of[pod.key]))
+        for pod in world.unbound
+        if pod.key in node_of
     )
-    uids = frozenset(pod.metadata.uid for pod in copies)
-    return replace(snapshot, unbound=copies, given=uids)
-
-
-def _copier(shape: Pod) -> Callable[[int], Pod]:
-    spec = replace(shape.spec, preemption_policy="Never")
-    width = len(str(MAX_LIMIT))
-
-    def copy(number: int) -> Pod:
-        # Of one width, so that names and numbers sort alike.
-        end = f"{number:0{width}}"
-        meta = replace(
-            shape.metadata,
-            name=f"{shape.metadata.name}-{end}",
-            uid=f"{shape.metadata.uid}-capacity-{end}",
-        )
-        return replace(shape, metadata=meta, spec=spec)
-
-    return copy
-
-
-def _shape(snapshot: Snapshot) -> Pod:
-    given = [pod for pod in snapshot.unbound if pod.metadata.uid in snapshot.given]
-    if len(given) != 1:
-        raise InputError(
-            f"one pod that is not bound is needed for the shape, not {len(given)}; "
-            "give one Pod, or a workload of one replica"
-        )
-    shape = given[0]
-    group = group_of(shape)
-    if group:
-        raise InputError(
-            f"a member of the group {group} cannot be counted by itself: groups are placed whole; "
-            "leave the group out of the shape",
-            where=snapshot.place("Pod", shape.key),
-        )
-    return shape
+    homeless = len(world.unbound) - len(moved)
+    notices = (f"{homeless} pods of these nodes have no other place",) if homeless else ()
+    return replace(world, bound=(*world.bound, *moved), unbound=(), given=frozenset()), notices
 
 
 def _check_judged(refused: PodResult, where: str) -> None:

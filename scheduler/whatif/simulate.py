@@ -31,16 +31,29 @@ GATED_REASON = "SchedulingGated"
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
-def simulate(snapshot: Snapshot, setup: Setup, options: Options | None = None) -> Simulation:
-    """Place the pending pods of `snapshot`; InputError when it cannot be used."""
+def simulate(
+    snapshot: Snapshot,
+    setup: Setup,
+    options: Options | None = None,
+    *,
+    stops_at_refusal: bool = False,
+) -> Simulation:
+    """Place the pending pods of `snapshot`; InputError when it cannot be used.
+
+    Whoever `stops_at_refusal` is not interested in those that come after the first that does not fit.
+    """
     wanted = options or Options()
     stage = staged(snapshot, setup, wanted)
-    return simulate_stage(stage, details=wanted.details, scores=wanted.scores)
+    return simulate_stage(
+        stage, details=wanted.details, scores=wanted.scores, stops_at_refusal=stops_at_refusal
+    )
 
 
-def simulate_stage(stage: Stage, *, details: bool = False, scores: bool = False) -> Simulation:
+def simulate_stage(
+    stage: Stage, *, details: bool = False, scores: bool = False, stops_at_refusal: bool = False
+) -> Simulation:
     """Place the pending pods of a stage, which is used up by it."""
-    run = _Run(stage, details=details, scores=scores)
+    run = Run(stage, details=details, scores=scores, stops_at_refusal=stops_at_refusal)
     run.to_the_end()
     simulation = run.simulation()
     take_apart(stage)
@@ -57,11 +70,19 @@ class _Course(msgspec.Struct):
     scores: dict[str, int] = {}
 
 
-class _Run:
-    """One simulation on its way."""
+class Run:
+    """One simulation on its way; `engine`, `world` and `pending` (by uid) may be changed between two runs."""
 
-    def __init__(self, stage: Stage, *, details: bool, scores: bool = False) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        *,
+        details: bool = False,
+        scores: bool = False,
+        stops_at_refusal: bool = False,
+    ) -> None:
         self.engine = stage.engine
+        self.stops_at_refusal, self.is_over = stops_at_refusal, False
         self.pending = {pod.metadata.uid: pod for pod in stage.pending}
         self.details, self.scores = details, scores
         self.clock = ManualClock(stage.now)
@@ -81,13 +102,16 @@ class _Run:
         """Run until nothing can change any more."""
         while self.fruitless < self.patience:
             now, changes = self.clock.now(), self.world.changes
-            # The solver answers at once here: nobody overtakes a group that is being planned.
+            # The solver answers at once here: nobody overtakes a group that is being planned. And the members
+            # of a group that does not fit are told one by one.
             is_planning = self.engine.groups.is_planning
-            effects = self.engine.run(now, 0 if is_planning else 1)
+            effects = self.engine.run(now, 0 if is_planning or self.is_over else 1)
             self.world.carry_out(effects, now)
             while self.leaving:
                 # Nobody evicts a victim that is leaving already, yet its room is counted on.
                 self.world.drop(self.leaving.pop(), now)
+            if self.is_over and not effects and not self.engine.groups.has_work():
+                return
             if self.world.changes != changes:
                 self.fruitless = 0
                 continue
@@ -169,6 +193,7 @@ class _Run:
     def _ended(self, queued: QueuedPod, result: str, _text: str) -> None:
         course = self._course(queued.uid)
         course.result, course.seen = result, self.world.changes
+        self.is_over |= self.stops_at_refusal and result == "unschedulable"
 
     def _course(self, uid: str) -> _Course:
         return self.courses.setdefault(uid, _Course())

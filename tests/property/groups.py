@@ -16,6 +16,7 @@ from scheduler.solver.instance import (
     Budget,
     Candidate,
     Domains,
+    ElasticGroup,
     Instance,
     Leaf,
     Level,
@@ -171,7 +172,21 @@ def preemption(rng: Random, *, tiny: bool = False) -> Preemption:
         uncounted = {rule.name: list(rule.existing) for rule in group.domains}
         candidates = [_counting(rng, one, uncounted) for one in candidates]
     allowed = tuple(Budget(f"b{at}", rng.randint(0, 3)) for at in range(budgets))
-    return Preemption(group, tuple(candidates), allowed, rng.random() < 0.3)
+    forbid = rng.random() < 0.3
+    return Preemption(group, tuple(candidates), allowed, forbid, tuple(_elastic(rng, candidates)))
+
+
+def _elastic(rng: Random, candidates: list[Candidate]) -> Iterator[ElasticGroup]:
+    """Yield elastic groups of some of the single pods, those of one priority together."""
+    for priority in sorted({one.priority for one in candidates}):
+        own = [
+            index
+            for index, one in enumerate(candidates)
+            if one.single and one.priority == priority and rng.random() < 0.8
+        ]
+        pods = sum(candidates[index].count for index in own)
+        if pods > 1 and rng.random() < 0.7:
+            yield ElasticGroup(tuple(own), rng.randint(1, pods - 1))
 
 
 def _counting(rng: Random, one: Candidate, uncounted: dict[str, list[int]]) -> Candidate:
@@ -210,7 +225,7 @@ def harm(problem: Preemption, evicted: eviction.Choice) -> tuple[int, ...]:
     """Return what an answer costs, in the order of importance."""
     priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
     pods = (eviction.pods(problem, evicted, priority) for priority in priorities)
-    return (eviction.violations(problem, evicted), *pods, eviction.groups(evicted))
+    return (eviction.violations(problem, evicted), *pods, eviction.groups(problem, evicted))
 
 
 def best_victims(problem: Preemption) -> tuple[int, ...] | None:
@@ -220,6 +235,8 @@ def best_victims(problem: Preemption) -> tuple[int, ...] | None:
     for times in itertools.product(*(range(one.count + 1) for one in problem.candidates)):
         evicted = {index: n for index, n in enumerate(times) if n}
         cost = harm(problem, evicted)
+        if evicted != eviction.closed(problem, evicted):
+            continue  # an elastic group loses what it has to spare, or all
         if (best is None or cost < best) and not (problem.forbid and cost[0]):
             fits = room.fits(evicted) if not problem.instance.domains else _fits(problem, evicted)
             best = cost if fits else best

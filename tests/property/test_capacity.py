@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.testing import node
-from scheduler.whatif.capacity import capacity, with_copies
+from scheduler.whatif.capacity import capacity
+from scheduler.whatif.copies import shape_of, with_copies
 from scheduler.whatif.simulate import simulate
+from tests.unit.plugins.groupsworld import group, members
 from tests.unit.whatif.asking import default_setup, pod, results, snapshot
 
 LABELS = {"app": "shape"}
@@ -84,7 +86,7 @@ def _by_arithmetic(free, milli, rule):
 def _check(case):
     world, free, milli, rule = case
     found = capacity(world, default_setup())
-    shape = next(one for one in world.unbound if one.metadata.uid in world.given)
+    shape = shape_of(world)
 
     def fitting(number):
         placed = simulate(with_copies(world, shape, number), default_setup())
@@ -121,3 +123,50 @@ def test_victims_do_not_count_as_room():
     world = snapshot(node("n", cpu="4"), low, given=[shape])
     assert results(simulate(world, default_setup())) == {"shape": "n"}
     assert capacity(world, default_setup()).fits == 0
+
+
+@st.composite
+def clusters_of_racks(draw):
+    """Some nodes in racks, and a group with or without a rule; the free slots of each node by rack."""
+    objects: list[dict[str, Any]] = []
+    slots: dict[str, list[int]] = {}
+    for index in range(draw(st.integers(1, 6))):
+        name, cpu, rack = f"n{index}", draw(st.integers(1, 6)), f"r{index % 2}"
+        labels = {"kubernetes.io/hostname": name, "topology.trellis.dev/rack": rack}
+        objects.append(node(name, cpu=str(cpu), labels=labels))
+        slots.setdefault(rack, []).append(cpu)
+    size, rule = draw(st.integers(1, 4)), draw(st.sampled_from(["", "rack"]))
+    rules = {rule: {"type": "pack", "hard": True}} if rule else {}
+    shape = [group("g", size, rules), *members("g", size)]
+    return snapshot(*objects, given=shape), slots, size, rule
+
+
+def _check_groups(case):
+    world, slots, size, rule = case
+    found = capacity(world, default_setup())
+    shape = shape_of(world)
+
+    def fitting(number):
+        placed = simulate(with_copies(world, shape, number), default_setup()).pods
+        return sum(one.node is not None for one in placed) // size
+
+    assert fitting(found.fits) == found.fits
+    assert fitting(found.fits + 1) == found.fits
+    assert sum(one.pods for one in found.nodes) == found.fits * size
+    racks = [sum(nodes) for nodes in slots.values()]
+    assert found.fits == sum(room // size for room in (racks if rule else [sum(racks)]))
+
+
+@settings(max_examples=8, deadline=None)
+@given(clusters_of_racks())
+def test_so_many_groups_fit_and_not_one_more(case):
+    """Groups are counted whole, under their own rules, and no room of a rack is lost."""
+    _check_groups(case)
+
+
+@pytest.mark.long
+@settings(max_examples=200, deadline=None)
+@given(clusters_of_racks())
+def test_so_many_groups_fit_in_many_clusters(case):
+    """The same in two hundred clusters."""
+    _check_groups(case)

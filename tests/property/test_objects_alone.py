@@ -80,7 +80,7 @@ def describe(rig: Rig, name: str, pick: Pick, *, unlike: bool) -> None:
         spec = WorkloadGroupSpec(
             policy, disruption_mode="PodGroup" if unlike else mode, priority=priority
         )
-        _put(rig, "PodGroup.v1alpha2", WorkloadGroup(_meta(ObjectMeta, name, uid), spec))
+        _put(rig, "PodGroup.v1alpha2", WorkloadGroup(_meta(AnnotatedMeta, name, uid), spec))
 
 
 def _meta(kind: Any, name: str, uid: str) -> Any:
@@ -299,7 +299,7 @@ def test_room_made_for_a_group_is_not_for_those_between():
         rig.api.put("Pod", make_pod(name, uid=name, cpu=1, priority=5, node=NODES[0]))
     policy = SchedulingPolicy(gang=GangPolicy(2))
     spec = WorkloadGroupSpec(policy, disruption_mode="PodGroup", priority=10)
-    _put(rig, "PodGroup.v1alpha2", WorkloadGroup(_meta(ObjectMeta, "gc", "gc"), spec))
+    _put(rig, "PodGroup.v1alpha2", WorkloadGroup(_meta(AnnotatedMeta, "gc", "gc"), spec))
     for _ in range(2):
         member(rig, "gc", lambda _: 0, 0)
     arrived(rig)

@@ -51,8 +51,13 @@ def waiting(random: Random, world: World) -> tuple[list[Pod], list[tuple[str, An
     return gang, [described]
 
 
-def run(world: World, pods: list[Pod], more: list[tuple[str, Any]]) -> Victims:
-    """Return whom an engine evicts for whom, as its receipts say, until nothing moves."""
+def run(
+    world: World, pods: list[Pod], more: list[tuple[str, Any]], events: list[Any] | None = None
+) -> Victims:
+    """Return whom an engine evicts for whom, as its receipts say, until nothing moves.
+
+    All that it tells is put into `events`.
+    """
     settings = EngineSettings(ties=Ties.NAME)
     rig = Rig(lambda: Engine(PROFILES, REGISTRY, settings=settings))
     for kind, obj in (*objects_of(world), *more, *(("Pod", pod) for pod in pods)):
@@ -61,6 +66,8 @@ def run(world: World, pods: list[Pod], more: list[tuple[str, Any]]) -> Victims:
         rig.watch(kind)
     rig.settle()
     assert [] == rig.faults
+    if events is not None:
+        events += rig.api.records
     found: Victims = {}
     for record in rig.api.records:
         if record.reason == "Preempted" and record.kind == "Pod":

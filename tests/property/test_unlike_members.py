@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from scheduler.solver import mixed
+from scheduler.solver import eviction, mixed
 from scheduler.solver.instance import Limits
 from tests.property import unlike
 from tests.property.test_certificates import batches
@@ -67,4 +67,4 @@ def harm(problem, evicted):
     gone = [(evicted.get(at, 0), one) for at, one in enumerate(problem.candidates)]
     priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
     pods = [sum(n * one.pods for n, one in gone if one.priority == each) for each in priorities]
-    return (*pods, sum(n for n, _ in gone))
+    return (*pods, eviction.groups(problem, evicted))

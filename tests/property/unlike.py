@@ -10,9 +10,9 @@ from random import Random
 import msgspec
 import numpy as np
 
-from scheduler.solver import checkkinds
+from scheduler.solver import checkkinds, eviction
 from scheduler.solver.classes import Between, ClassRule, Costs, PodClass, Relation, Traffic
-from scheduler.solver.instance import Candidate, Rule
+from scheduler.solver.instance import Candidate, ElasticGroup, Rule
 from scheduler.solver.instance import Kind as Wish
 from scheduler.solver.kinds import Apart, Kind, Mixed, MixedPreemption
 from scheduler.solver.mixed import objective_of
@@ -187,7 +187,16 @@ def preemption(rng: Random, asked: Mixed) -> MixedPreemption:
         candidates.append(
             Candidate(f"c{number}", rng.choice([1, 2]), pods, freed, single=single, count=count)
         )
-    return MixedPreemption(asked, tuple(candidates))
+    singles = tuple(at for at, one in enumerate(candidates) if one.single)
+    pods = sum(candidates[at].count for at in singles)
+    if pods < 2 or rng.random() < 0.5:
+        return MixedPreemption(asked, tuple(candidates))
+    # Pods of one elastic group are all as important.
+    candidates = [
+        msgspec.structs.replace(one, priority=1) if one.single else one for one in candidates
+    ]
+    elastic = (ElasticGroup(singles, rng.randint(1, pods - 1)),)
+    return MixedPreemption(asked, tuple(candidates), elastic=elastic)
 
 
 def least_harm(problem: MixedPreemption) -> tuple[int, ...] | None:
@@ -200,7 +209,10 @@ def least_harm(problem: MixedPreemption) -> tuple[int, ...] | None:
         by_priority = (
             sum(n * one.pods for n, one in chosen if one.priority == each) for each in priorities
         )
-        harm = (*by_priority, sum(gone))
+        evicted = dict(enumerate(gone))
+        if evicted != eviction.closed(problem, evicted):
+            continue  # an elastic group loses what it has to spare, or all
+        harm = (*by_priority, eviction.groups(problem, evicted))
         if best is not None and harm >= best:
             continue
         free = [list(row) for row in problem.group.free]

@@ -6,12 +6,21 @@ from typing import Annotated
 
 import typer
 
-from scheduler.cli.flags import ConfigFlag, NowFlag, Output, OutputFlag, SnapshotFlag
+from scheduler.cli.flags import (
+    AddNodesFlag,
+    ConfigFlag,
+    DrainFlag,
+    NowFlag,
+    Output,
+    OutputFlag,
+    RemoveNodeFlag,
+    SnapshotFlag,
+)
 
 ShapeFlag = Annotated[
     list[str] | None,
     typer.Option(
-        "--filename", "-f", metavar="F", help="One pod, and what it needs; again for more."
+        "--filename", "-f", metavar="F", help="One pod or group, and what it needs; again for more."
     ),
 ]
 LimitFlag = Annotated[
@@ -24,10 +33,14 @@ def capacity(
     filename: ShapeFlag = None,
     limit: LimitFlag = 1_000,
     config: ConfigFlag = "",
+    add_nodes: AddNodesFlag = None,
+    remove_node: RemoveNodeFlag = None,
+    drain: DrainFlag = None,
     now: NowFlag = "",
     output: OutputFlag = Output.TABLE,
 ) -> int:
-    """Count how many more pods of a shape fit into a snapshot, without preemption."""
+    """Count how many more pods or groups of a shape fit into a snapshot, without preemption."""
     from scheduler.cli.capacity import capacity as answer
 
-    return answer(snapshot, filename, limit, config, now, output)
+    changes = (add_nodes or (), remove_node or (), drain or ())
+    return answer(snapshot, filename, limit, config, changes, now, output)

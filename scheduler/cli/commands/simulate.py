@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from scheduler.cli.flags import ConfigFlag, NowFlag, PodsFlag, SnapshotFlag
+from scheduler.cli.flags import (
+    AddNodesFlag,
+    ConfigFlag,
+    DrainFlag,
+    NowFlag,
+    PodsFlag,
+    RemoveNodeFlag,
+    SnapshotFlag,
+)
 
 
 class TiesChoice(StrEnum):
@@ -55,20 +63,9 @@ def simulate(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Equal nodes: at random, repeatable.")
     ] = None,
-    add_nodes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--add-nodes", metavar="N=NODE", help="N more nodes like NODE; again for more."
-        ),
-    ] = None,
-    remove_node: Annotated[
-        list[str] | None,
-        typer.Option("--remove-node", metavar="NODE", help="Without it; its pods move."),
-    ] = None,
-    drain: Annotated[
-        list[str] | None,
-        typer.Option("--drain", metavar="LABEL=VALUE", help="Empty these nodes; their pods move."),
-    ] = None,
+    add_nodes: AddNodesFlag = None,
+    remove_node: RemoveNodeFlag = None,
+    drain: DrainFlag = None,
     now: NowFlag = "",
     output: FormFlag = Form.TABLE,
 ) -> int:

@@ -86,6 +86,15 @@ def bound(kind: str, obj: Any, news: News) -> GroupEvent:
     return event(kind, obj, news.record.reporter, reasons.SCHEDULED, "Binding", note, warns=False)
 
 
+def given_up(group: str, pods: Sequence[str], kept: int) -> str:
+    """Return what a group is told whose pods go for another; `kept` is how many it goes on with."""
+    names = ", ".join(pods)
+    if not kept:
+        return f"Pods of the group are evicted for the group {group}: {names}"
+    lost = f"{_many(len(pods), 'pod')} of {len(pods) + kept}"
+    return f"The group gives up {lost} for the group {group} and goes on with {kept}: {names}"
+
+
 def _is_under_way(obj: Any, news: News) -> bool:
     """Whether the same was sent a moment ago and the object as it became by it is not here yet."""
     record, version = news.record, obj.metadata.resource_version

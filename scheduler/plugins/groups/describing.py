@@ -86,6 +86,13 @@ class Descriptions:
             return True, lowest
         return spec.goes_whole, spec.effective_priority(lowest)
 
+    def spare_of(self, key: str, members: Sequence[Placed]) -> int:
+        """Return how many of these members may go while the group keeps its minimum, 0 if none alone."""
+        spec = self._readable(key)
+        if spec is None or not spec.may_shrink or spec.classes:
+            return 0  # who of a class can be spared, its numbers do not say
+        return max(0, len(members) - spec.size)
+
     def spec_of(self, key: str) -> GroupSpec | None:
         """Return what a group asks for, None when nobody knows or it cannot be read."""
         return self._readable(key)

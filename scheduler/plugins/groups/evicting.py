@@ -110,7 +110,7 @@ class Evictor:
         """
         pod, nodes = task.needed[0], task.room.nodes
         whole = frozenset(leaf for leaf, name in enumerate(site.names) if name in blocked)
-        who = {one.pod.metadata.uid for _, _, pods in lower for one in pods}
+        who = {one.pod.metadata.uid for each in lower for one in each.pods}
         in_the_way = conflicts(pod, nodes, site.rows, self._handle.pods, whole, who)
         budgets = self._handle.objects("PodDisruptionBudget").values()
         request = {**task.requests[pod.metadata.uid], PODS: 1}
@@ -164,10 +164,13 @@ class Evictor:
                 return self._agreed(task, where, victims)
         return None
 
-    def _lower(self, task: Task) -> list[tuple[str, int, tuple[Placed, ...]]]:
+    def _lower(self, task: Task) -> list[eviction.Unit]:
         """Return who may be evicted for a group."""
         priority = task.room.priority
-        return eviction.lower(self._handle.pods, priority, self._described.unit_of, own=task.key)
+        described = self._described
+        return eviction.lower(
+            self._handle.pods, priority, described.unit_of, described.spare_of, own=task.key
+        )
 
     def _is_placed(self, victim: Placed) -> bool:
         now = self._handle.pods.get(victim.pod.metadata.uid)

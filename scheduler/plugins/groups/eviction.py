@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -18,12 +18,24 @@ from scheduler.objects.selectors import selector_matches
 from scheduler.plugins.groups.conflicts import Conflicts
 from scheduler.plugins.groups.members import group_of
 from scheduler.plugins.groups.mixing import port_name
-from scheduler.solver.instance import Budget, Candidate, Instance, Leaf, Preemption
+from scheduler.solver.instance import Budget, Candidate, ElasticGroup, Instance, Leaf, Preemption
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
 
-# Who may be evicted: (group key or "", priority, pods).
-Candidates: TypeAlias = Sequence[tuple[str, int, tuple[Placed, ...]]]
+
+class Unit(msgspec.Struct, frozen=True):
+    """Who goes together or not at all: a group by its key, or one pod with none.
+
+    Of a group up to `spare` pods may go alone.
+    """
+
+    key: str
+    priority: int
+    pods: tuple[Placed, ...]
+    spare: int = 0
+
+
+Candidates: TypeAlias = Sequence[Unit]
 
 
 class VictimProblem(msgspec.Struct, frozen=True):
@@ -62,8 +74,7 @@ def lineup(
 ) -> VictimProblem:
     """Return the problem of making room in `instance` by evicting some of `candidates`.
 
-    A candidate is (group key or "", priority, pods); `names` and `rows` are the nodes of the
-    leaves, `free` is what each row has left of a resource, `request` what a member asks for, its one
+    `names` and `rows` are the nodes of the leaves, `free` is what each row has left of a resource, `request` what a member asks for, its one
     pod included. A leaf that someone blocks has nothing of one more resource, of which every member
     needs some: it comes back when all of them have left.
     `counted` tells of pods by uid in which set of which rule between members they count.
@@ -83,27 +94,30 @@ def lineup(
     needs = tuple(request[r] for r in resources) + ((1,) if blocks else ())
     problem = msgspec.structs.replace(instance, leaves=tuple(leaves), request=needs)
     freed = Freed(where, resources, blocks, instance.size, counted or {})
-    made, pods = candidates_of(candidates, freed, known)
+    made, pods, elastic = candidates_of(candidates, freed, known)
     allowed = tuple(
         Budget(f"{b.metadata.namespace}/{b.metadata.name}", max(0, b.status.disruptions_allowed))
         for b in known
     )
-    return VictimProblem(Preemption(problem, tuple(made), allowed, forbid), tuple(pods))
+    asked = Preemption(problem, tuple(made), allowed, forbid, elastic)
+    return VictimProblem(asked, tuple(pods))
 
 
 def lower(
     placed: Iterable[Placed],
     priority: int,
     unit_of: Callable[[str, Sequence[Placed]], tuple[bool, int]],
+    spare_of: Callable[[str, Sequence[Placed]], int],
     own: str,
-) -> list[tuple[str, int, tuple[Placed, ...]]]:
+) -> list[Unit]:
     """Return who may be evicted for the group `own` of this priority: whole groups, and single pods.
 
-    `unit_of` says whether a group goes only as a whole, and with what priority. Pods that are leaving
+    `unit_of` says whether a group goes only as a whole, and with what priority, `spare_of` how many of
+    its pods may go alone all the same. Pods that are leaving
     already make room by themselves.
     """
     gangs: dict[str, list[Placed]] = {}
-    found: list[tuple[str, int, tuple[Placed, ...]]] = []
+    found: list[Unit] = []
     for one in placed:
         if one.pod.is_terminating:
             continue
@@ -111,16 +125,16 @@ def lower(
         if key:
             gangs.setdefault(key, []).append(one)
         elif one.pod.priority < priority:
-            found.append(("", one.pod.priority, (one,)))
+            found.append(Unit("", one.pod.priority, (one,)))
     for key, pods in gangs.items():
         if key == own:
             continue
         is_whole, effective = unit_of(key, pods)
         if is_whole and effective < priority:
-            found.append((key, effective, tuple(pods)))
+            found.append(Unit(key, effective, tuple(pods), spare_of(key, pods)))
         elif not is_whole:
             singles = (one for one in pods if one.pod.priority < priority)
-            found += [("", one.pod.priority, (one,)) for one in singles]
+            found += [Unit("", one.pod.priority, (one,)) for one in singles]
     return found
 
 
@@ -168,55 +182,79 @@ class Freed:
 
 
 def candidates_of(
-    candidates: Candidates,
+    units: Candidates,
     freed_by: Freed,
     budgets: Sequence[PodDisruptionBudget],
-) -> tuple[list[Candidate], list[tuple[Placed, ...]]]:
-    """Return the candidates for the solver, with the pods behind each."""
+) -> tuple[list[Candidate], list[tuple[Placed, ...]], tuple[ElasticGroup, ...]]:
+    """Return the candidates for the solver, with the pods behind each, and which are an elastic group's."""
     made: list[Candidate] = []
     pods: list[tuple[Placed, ...]] = []
-    alike: dict[tuple[str, int, Any, Any, tuple[int, ...]], list[Placed]] = {}
-    for key, priority, members in candidates:
-        freed, counts = freed_by.by(members), freed_by.counted(members)
+    alike: dict[_Like, list[Placed]] = {}
+    for unit in units:
+        freed, counts = freed_by.by(unit.pods), freed_by.counted(unit.pods)
         if not freed and not counts:
             continue
-        if not key:
-            one = members[0]
-            covered = tuple(sorted(_covered(members, budgets)))
-            rules = tuple((rule, *sets) for rule, sets in counts.items())
-            kind = (one.node, priority, tuple(freed.items()), rules, covered)
-            alike.setdefault(kind, []).append(one)
-            continue
-        made.append(
-            Candidate(
-                key,
-                priority,
-                len(members),
-                freed,
-                budgets=_covered(members, budgets),
-                counted=counts,
+        if unit.key and not unit.spare:
+            covered = _covered(unit.pods, budgets)
+            number = len(unit.pods)
+            made.append(
+                Candidate(unit.key, unit.priority, number, freed, budgets=covered, counted=counts)
             )
-        )
-        pods.append(members)
-    for (_, priority, amounts, rules, covered), singles in alike.items():
+            pods.append(unit.pods)
+            continue
+        for one in unit.pods:
+            alike.setdefault(_like(unit, one, freed_by, budgets), []).append(one)
+    numbers: dict[str, list[int]] = {}
+    for like, singles in alike.items():
         # The one that has run for the shortest time goes first.
         singles.sort(key=lambda one: one.pod.key)
         singles.sort(key=lambda one: one.pod.status.start_time or "~", reverse=True)
-        name = f"{singles[0].pod.key} and {len(singles) - 1} others"
-        made.append(
-            Candidate(
-                name if len(singles) > 1 else singles[0].pod.key,
-                priority,
-                1,
-                dict(amounts),
-                single=True,
-                count=len(singles),
-                budgets=dict.fromkeys(covered, 1),
-                counted={rule: {number: 1} for rule, number in rules},
-            )
-        )
+        if like.key:
+            numbers.setdefault(like.key, []).append(len(made))
+        made.append(like.candidate(singles))
         pods.append(tuple(singles))
-    return made, pods
+    spare = {unit.key: unit.spare for unit in units if unit.spare}
+    elastic = tuple(ElasticGroup(tuple(own), spare[key]) for key, own in numbers.items())
+    return made, pods, elastic
+
+
+class _Like(msgspec.Struct, frozen=True):
+    """What single pods have in common that may go one by one; `key` is that of their elastic group."""
+
+    key: str
+    node: str
+    priority: int
+    freed: tuple[tuple[int, tuple[int, ...]], ...]
+    counted: tuple[tuple[str, tuple[int, ...]], ...]
+    budgets: tuple[int, ...]
+
+    def candidate(self, singles: Sequence[Placed]) -> Candidate:
+        """Return the candidate that stands for so many of them."""
+        first, others = singles[0].pod.key, len(singles) - 1
+        return Candidate(
+            f"{first} and {others} others" if others else first,
+            self.priority,
+            1,
+            dict(self.freed),
+            single=True,
+            count=len(singles),
+            budgets=dict.fromkeys(self.budgets, 1),
+            counted={rule: dict.fromkeys(sets, 1) for rule, sets in self.counted},
+        )
+
+
+def _like(
+    unit: Unit, one: Placed, freed_by: Freed, budgets: Sequence[PodDisruptionBudget]
+) -> _Like:
+    """Return what kind of single pod this is."""
+    return _Like(
+        unit.key,
+        one.node,
+        unit.priority,
+        tuple(freed_by.by((one,)).items()),
+        tuple((rule, tuple(sets)) for rule, sets in freed_by.counted((one,)).items()),
+        tuple(sorted(_covered((one,), budgets))),
+    )
 
 
 def _covered(pods: Sequence[Placed], budgets: Sequence[PodDisruptionBudget]) -> dict[int, int]:

@@ -26,7 +26,8 @@ class GroupSpec(msgspec.Struct, frozen=True):
     pods, for an API server has admitted it; any other counts only as far as it is not above theirs.
     `key_label` names a node label whose values are the units of a tree of its own, "" the profile's tree.
     `is_ours` says that its members may be let go while it has never been whole. `goes_whole`: evicted
-    together or not at all. `classes` is what it says of its members by what they do in it.
+    together or not at all; with `may_shrink` those beyond the minimum may go alone. `classes` is what it
+    says of its members by what they do in it.
     """
 
     namespace: str
@@ -41,6 +42,7 @@ class GroupSpec(msgspec.Struct, frozen=True):
     may_evict: bool = True
     is_ours: bool = False
     goes_whole: bool = True
+    may_shrink: bool = False
     has_classes: bool = False
     needs: Mapping[str, int] = {}
     hold_s: float = 0.0

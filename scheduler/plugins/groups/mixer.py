@@ -22,7 +22,6 @@ from scheduler.state.podindex import Placed
 ROUNDS = 8
 # What cannot be together is learnt one combination at a time, each for all nodes in a like situation.
 MOST_CROWDS = 64
-Candidates = Sequence[tuple[str, int, tuple[Placed, ...]]]
 Victims = tuple[tuple[Placed, ...], dict[str, str]]
 
 
@@ -78,7 +77,7 @@ class MixedPlanner:
     def victims(
         self,
         task: Task,
-        lower: Candidates,
+        lower: eviction.Candidates,
         budgets: Sequence[PodDisruptionBudget],
         limits: Limits,
         *,
@@ -94,14 +93,14 @@ class MixedPlanner:
             return None
         where = {name: leaf for leaf, name in enumerate(found.names)}
         freed = eviction.Freed(where, found.resources, {}, 0, {})
-        candidates, pods = eviction.candidates_of(lower, freed, budgets)
+        candidates, pods, elastic = eviction.candidates_of(lower, freed, budgets)
         allowed = tuple(
             Budget(
                 f"{b.metadata.namespace}/{b.metadata.name}", max(0, b.status.disruptions_allowed)
             )
             for b in budgets
         )
-        problem = MixedPreemption(found.group, tuple(candidates), allowed, forbid)
+        problem = MixedPreemption(found.group, tuple(candidates), allowed, forbid, elastic)
         answer = yield SolverCall(EvictMixed(problem, limits), 2 * limits.total_s, holds)
         mixed = self._mixed(answer)
         if mixed is None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from scheduler.base import reasons
 from scheduler.framework.groups import GroupReport, Stage, Told, title
 from scheduler.plugins.groups import past
-from scheduler.plugins.groups.announcing import News, announce, bound, event
+from scheduler.plugins.groups.announcing import News, announce, bound, event, given_up
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.life import (
     FAILED,
@@ -225,18 +225,23 @@ class GroupStatusWriter:
         """Tell the group whom it waits for, and the groups of those for whom they go."""
         calls = self._write(key, {"status": PREEMPTING, "message": record.message or None})
         gone: dict[str, list[str]] = {}
+        victims = {one.pod.metadata.uid for one in record.victims}
         for one in record.victims:
             gone.setdefault(group_of(one.pod), []).append(one.pod.metadata.name)
         for victim, pods in gone.items():
             if not victim:
                 continue
-            self._records.setdefault(victim, Record()).status = PREEMPTED
-            note = f"Pods of the group are evicted for the group {title(key)}: {', '.join(pods)}"
+            standing = self._members.standing(victim)
+            kept = sum(one.pod.metadata.uid not in victims for one in standing)
+            shrinks = 0 < self._sizes(victim) <= kept
+            note = given_up(title(key), pods, kept if shrinks else 0)
             for kind, obj in self._members.described_by(victim)[:1]:
                 calls.append(
                     event(kind, obj, record.reporter, reasons.GROUP_PREEMPTED, "Preempting", note)
                 )
-            calls += self._write(victim, {"status": PREEMPTED, "preemptor": title(key)})
+            if not shrinks:
+                self._records.setdefault(victim, Record()).status = PREEMPTED
+                calls += self._write(victim, {"status": PREEMPTED, "preemptor": title(key)})
         return calls
 
     def _write(self, key: str, values: Mapping[str, str | None]) -> list[Told]:

@@ -7,6 +7,7 @@ import yaml
 
 from scheduler.cli.main import run
 from scheduler.testing import node
+from tests.unit.plugins.groupsworld import group, members
 from tests.unit.whatif.asking import pod
 
 
@@ -73,7 +74,17 @@ def test_none_fits(ask):
         ([node("other")], (), "one pod that is not bound is needed for the shape, not 0"),
         ([pod("a")], ("--limit", "0"), "a number from 1 to 10000"),
         ([pod("a", spec={"schedulingGates": [{"name": "g"}]})], (), "ends as Gated"),
-        ([pod("a", labels={"sakkara.group.name": "g"})], (), "a member of the group default/g"),
+        (
+            [pod("a", labels={"sakkara.group.name": "g"})],
+            (),
+            "no ConfigMap or PodGroup describes the group default/g",
+        ),
+        (
+            [group("g", 3), *members("g", 2)],
+            (),
+            "the group default/g needs 3 members, 2 are given",
+        ),
+        ([*members("g", 2), pod("b")], (), "one pod that is not bound is needed"),
     ],
 )
 def test_what_cannot_be_counted_is_refused(ask, shape, flags, said):
@@ -81,6 +92,91 @@ def test_what_cannot_be_counted_is_refused(ask, shape, flags, said):
     code, out, err = ask(CLUSTER, shape, *flags)
     assert code == 2
     assert out == ""
+    assert said in err
+
+
+POD_GROUP = {
+    "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+    "kind": "PodGroup",
+    "metadata": {"name": "g", "namespace": "default"},
+    "spec": {"minMember": 2},
+}
+WORKLOAD_GROUP = {
+    "apiVersion": "scheduling.k8s.io/v1alpha2",
+    "kind": "PodGroup",
+    "metadata": {"name": "g", "namespace": "default"},
+    "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("described", "shape"),
+    [
+        (group("g", 2), members("g", 2)),
+        (
+            POD_GROUP,
+            [pod(f"g-{n}", labels={"scheduling.x-k8s.io/pod-group": "g"}) for n in range(2)],
+        ),
+        (
+            WORKLOAD_GROUP,
+            [pod(f"g-{n}", spec={"schedulingGroup": {"podGroupName": "g"}}) for n in range(2)],
+        ),
+    ],
+)
+def test_groups_are_counted_whole(ask, described, shape):
+    """Five CPUs are free for two groups of two; the third finds one, and says so. All kinds alike."""
+    for one in shape:
+        one["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    code, out, _ = ask(CLUSTER, [described, *shape], "-o", "json")
+    found = json.loads(out)
+
+    assert (0, 2, False) == (code, found["fits"], found["limited"])
+    assert ("default/g", 2) == (found["group"], found["members"])
+    assert 4 == sum(node["pods"] for node in found["nodes"])
+    assert "the nodes have room for 1" in found["message"]
+    _, out, _ = ask(CLUSTER, [described, *shape])
+    assert out.startswith(
+        "2 more groups of 2 like default/g fit; the next one: the group default/g-"
+    )
+
+
+def test_a_group_that_runs_is_a_shape_like_any_other(ask):
+    """What is told of it, that it is bound and where, is not true of its copies."""
+    there = group("g", 2)
+    there["data"] |= {"status": "Bound", "placement": "{}", "rank": "[]"}
+    running = [
+        one | {"spec": one["spec"] | {"nodeName": "n1"}} for one in members("g", 2, cpu="500m")
+    ]
+    for number, one in enumerate(running):
+        one["metadata"] = one["metadata"] | {"name": f"there-{number}"}
+    code, out, _ = ask([*CLUSTER, there, *running], members("g", 2), "-o", "json")
+
+    assert (0, 2) == (code, json.loads(out)["fits"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "fits", "said"),
+    [
+        (("--add-nodes", "2=n2"), 9, ""),
+        (("--remove-node", "n2"), 3, ""),
+        (("--remove-node", "n1"), 1, ""),
+        (
+            ("--drain", "kubernetes.io/hostname=n1", "--remove-node", "n2"),
+            0,
+            "1 pods of these nodes",
+        ),
+    ],
+)
+def test_a_cluster_that_is_not_there(ask, flags, fits, said):
+    """Nodes more or fewer; the pods of those that go have their place before the copies."""
+    nodes = [
+        node(f"n{n}", cpu=cpu, labels={"kubernetes.io/hostname": f"n{n}"})
+        for n, cpu in ((1, "4"), (2, "2"))
+    ]
+    busy = pod("busy", node_name="n1", requests={"cpu": "1"})
+    _, out, err = ask([*nodes, busy], [pod("web", requests={"cpu": "1"})], "-o", "json", *flags)
+
+    assert fits == json.loads(out)["fits"]
     assert said in err
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from scheduler.base.errors import ObjectError
 from scheduler.objects.configmap import ConfigMap
 from scheduler.plugins.groups import classes
@@ -18,6 +20,13 @@ KIND = "GroupConfigMap"
 LABEL = "sakkara.group.name"
 BOUND = "Bound"  # the status of a group all of whose members are bound
 DEFAULT_GROUP = "default-group"
+# The keys that we write.
+TOLD = frozenset(
+    (
+        "status", "message", "placement", "proof", "rank", "preemptor",
+        "schedBeginTime", "schedEndTime", "schedTotalTimeMilli", "schedSolverTimeMilli",
+    )
+)  # fmt: skip
 
 
 def name_in(data: Mapping[str, str]) -> str:
@@ -65,6 +74,12 @@ class ConfigMapGroups:
     def was_placed(self, obj: ConfigMap) -> bool:
         """Whether its status is Bound."""
         return (obj.data or {}).get("status") == BOUND
+
+    def renamed(self, obj: ConfigMap, name: str) -> ConfigMap:
+        """Return a ConfigMap of this name that asks for the same."""
+        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
+        asked = {key: text for key, text in (obj.data or {}).items() if key not in TOLD}
+        return replace(obj, metadata=meta, data={**asked, "name": name})
 
 
 SOURCE = ConfigMapGroups()

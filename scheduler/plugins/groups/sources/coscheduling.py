@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
-from scheduler.objects.podgroup import PodGroup
+from scheduler.objects.podgroup import PodGroup, PodGroupStatus
 from scheduler.plugins.groups import classes
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
 from scheduler.plugins.groups.inputs import kind_of, parsed
@@ -80,6 +81,7 @@ class PodGroups:
             rules_in(meta.annotations),
             f"PodGroup {meta.namespace}/{meta.name}",
             is_minimum=True,
+            may_shrink=True,
             has_classes=True,
             classes=classes.read_annotations(meta.annotations, LARGEST_GROUP),
             needs=_needs(obj),
@@ -89,6 +91,11 @@ class PodGroups:
     def was_placed(self, obj: PodGroup) -> bool:
         """Whether its phase is Scheduled or one that comes after it."""
         return obj.status.phase not in BEFORE_SCHEDULED
+
+    def renamed(self, obj: PodGroup, name: str) -> PodGroup:
+        """Return a PodGroup of this name that asks for the same."""
+        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
+        return replace(obj, metadata=meta, status=PodGroupStatus())
 
 
 def _needs(obj: PodGroup) -> Amounts:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from scheduler.base.errors import ObjectError
 from scheduler.framework.groups import title
 from scheduler.objects.pod import Pod
@@ -33,6 +35,16 @@ def group_of(pod: Pod) -> str:
     if group is None or not group.pod_group_name:
         return ""
     return f"{workload.PREFIX}{meta.namespace}/{group.pod_group_name}"
+
+
+def moved(pod: Pod, name: str) -> Pod:
+    """Return a member as one of the group `name` of its namespace, whatever names its group now."""
+    labels, group = dict(pod.metadata.labels), pod.spec.scheduling_group
+    labels |= {key: name for key in (configmap.LABEL, coscheduling.LABEL) if key in labels}
+    if group is not None:
+        group = replace(group, pod_group_name=name)
+    meta, spec = replace(pod.metadata, labels=labels), replace(pod.spec, scheduling_group=group)
+    return replace(pod, metadata=meta, spec=spec)
 
 
 def dispute(pod: Pod) -> str:

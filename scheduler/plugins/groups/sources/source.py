@@ -33,3 +33,7 @@ class Source(Protocol):
     def was_placed(self, obj: Any) -> bool:
         """Whether the object itself says that the group has been bound."""
         ...
+
+    def renamed(self, obj: Any, name: str) -> Any:
+        """Return an object that describes another group, of this name, alike; nothing is told of it yet."""
+        ...

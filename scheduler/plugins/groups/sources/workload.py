@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
 from scheduler.objects.kinds import WORKLOAD_GROUPS, Kind
 from scheduler.objects.meta import Condition
-from scheduler.objects.podgroup import WorkloadGroup
+from scheduler.objects.podgroup import WorkloadGroup, WorkloadGroupStatus
 from scheduler.plugins.groups import classes
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
 from scheduler.plugins.groups.rules import Constraint
@@ -68,6 +70,11 @@ class WorkloadGroups:
         """Whether its condition, in either version's word, is true."""
         told = map(obj.condition, (CONDITION_1_36, CONDITION))
         return any(one is not None and one.status == "True" for one in told)
+
+    def renamed(self, obj: WorkloadGroup, name: str) -> WorkloadGroup:
+        """Return a PodGroup of this name that asks for the same."""
+        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
+        return replace(obj, metadata=meta, status=WorkloadGroupStatus())
 
     def key(self, obj: WorkloadGroup) -> str:
         """Return `namespace/name` behind the word that sets these groups apart."""

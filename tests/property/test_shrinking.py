@@ -1,0 +1,148 @@
+"""A group with more members than its minimum shrinks before it is ended, when a more important group needs room.
+
+Against every set of victims that the rules allow: up to what a group has to spare, or all of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.property.making import make_node, make_pod
+from tests.property.test_simulated_victims import run, simulated
+from tests.property.unitworld import (
+    CONFIG_MAP_LABEL,
+    HOSTNAME,
+    POD_GROUP_LABEL,
+    World,
+    describe,
+)
+
+BATCH = 20
+
+
+class Running(NamedTuple):
+    """A group on its nodes, or pods on their own where `least` is 0: at least so many go together."""
+
+    name: str
+    least: int
+    nodes: tuple[str, ...]
+
+    def losses(self) -> list[tuple[int, ...]]:
+        """Return which of its members may go at a time."""
+        every = range(len(self.nodes))
+        most = len(self.nodes) - self.least
+        few = [some for n in range(most + 1) for some in itertools.combinations(every, n)]
+        return few if most == len(self.nodes) else [*few, tuple(every)]
+
+
+class Case(NamedTuple):
+    """Nodes with places for one pod each, who runs there, and how many want in together."""
+
+    places: dict[str, int]
+    running: tuple[Running, ...]
+    wanted: int
+
+    def world(self) -> World:
+        """Return the cluster."""
+        nodes = [
+            make_node(name, cpu=places, labels={HOSTNAME: name})
+            for name, places in self.places.items()
+        ]
+        pods, descriptions = [], []
+        for one in self.running:
+            is_elastic = 0 < one.least < len(one.nodes)
+            if one.least:
+                kind = "PodGroup" if is_elastic else "GroupConfigMap"
+                descriptions.append((kind, describe(kind, one.name, one.least, 0)))
+            label = POD_GROUP_LABEL if is_elastic else CONFIG_MAP_LABEL
+            for number, node in enumerate(one.nodes):
+                labels = {label: one.name} if one.least else {}
+                name = f"{one.name}-{number}"
+                pods.append(make_pod(name, node=node, cpu=1, labels=labels, scheduler="another"))
+        return World(nodes, pods, descriptions, {}, (), make_pod("nobody"))
+
+    def least_harm(self) -> tuple[int, int] | None:
+        """Return how few pods have to go, and how few groups and single pods end by it."""
+        taken = Counter(node for one in self.running for node in one.nodes)
+        free = sum(self.places.values()) - sum(taken.values())
+        found = []
+        for lost in itertools.product(*(one.losses() for one in self.running)):
+            gone = sum(map(len, lost))
+            if free + gone >= self.wanted:
+                found.append((gone, sum(map(ends, self.running, map(len, lost)))))
+        return min(found, default=None)
+
+
+def ends(one: Running, lost: int) -> int:
+    """Return how many end when so many go: a group that only shrinks does not."""
+    if not one.least:
+        return lost
+    return int(len(one.nodes) - lost < one.least)
+
+
+def case(rng: Random) -> Case:
+    """Return a full or nearly full cluster."""
+    places = {f"n{at}": rng.randint(1, 3) for at in range(rng.randint(2, 4))}
+    left = [name for name, number in places.items() for _ in range(number)]
+    rng.shuffle(left)
+    running = []
+    for number in range(rng.randint(1, 3)):
+        nodes = tuple(left.pop() for _ in range(min(len(left), rng.randint(1, 4))))
+        if nodes:
+            least = rng.choice(
+                (0, len(nodes), rng.randint(1, len(nodes)), rng.randint(1, len(nodes)))
+            )
+            running.append(Running(f"g{number}", least, nodes))
+    return Case(places, tuple(running), rng.randint(1, sum(places.values())))
+
+
+def check(seed: int) -> bool:
+    """Judge one case; return whether a group shrank."""
+    made = case(Random(f"shrinking {seed}"))
+    world = made.world()
+    labels = {CONFIG_MAP_LABEL: "gang"}
+    gang = [make_pod(f"gang-{n}", cpu=1, priority=15, labels=labels) for n in range(made.wanted)]
+    more: list[tuple[str, Any]] = [
+        ("GroupConfigMap", describe("GroupConfigMap", "gang", made.wanted, 15))
+    ]
+    events: list[Any] = []
+    taken = run(world, gang, more, events)
+    assert taken == simulated(world, gang, more), made
+    gone = Counter(name.rpartition("-")[0] for names in taken.values() for name in names)
+    harm = sum(gone.values()), sum(ends(one, gone[one.name]) for one in made.running)
+    assert harm == made.least_harm(), made
+    shrunk = [
+        one
+        for one in made.running
+        if 0 < gone[one.name] <= len(one.nodes) - one.least < len(one.nodes)
+    ]
+    for one in shrunk:
+        kept = len(one.nodes) - gone[one.name]
+        (note,) = (e.note for e in events if e.reason == "GroupPreempted" and e.name == one.name)
+        assert f"of {len(one.nodes)} for the group default/gang and goes on with {kept}:" in note
+    return bool(shrunk)
+
+
+def batches(default, full):
+    """Return parameters for numbered batches; those beyond the default ones are long."""
+    return [
+        pytest.param(n, marks=() if n < default // BATCH else pytest.mark.long)
+        for n in range(full // BATCH)
+    ]
+
+
+@pytest.mark.parametrize("batch", batches(60, 1000))
+def test_a_group_gives_up_what_it_can_spare_before_it_is_ended(batch):
+    """The fewest pods, then the fewest ends; `run` and `simulate` take the same, and the group is told."""
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        check(seed)
+
+
+def test_groups_do_shrink_in_these_cases():
+    """Else the law above would say nothing."""
+    assert any(check(seed) for seed in range(40))
