@@ -206,7 +206,7 @@ class PatternModel:
     def _apart(self) -> Any:
         """Return what it costs that pods which talk are on different leaves: all pairs but those on one."""
         group = self._group
-        step = group.costs.steps[-1] if group.costs.steps else 0
+        step = sum(group.costs.steps[self._last - 1 :])
         if not step:
             return 0
         terms = []
@@ -268,5 +268,5 @@ def _summed(group: Mixed, found: Sequence[Cell]) -> Mixed:
         held=summed(group.held) if group.held else (),
         classes=tuple(classes),
         between=tuple(rule for rule in group.between if rule.level != last),
-        costs=msgspec.structs.replace(part.costs, steps=part.costs.steps[:-1]),
+        costs=msgspec.structs.replace(part.costs, steps=part.costs.steps[:last]),
     )
