@@ -31,7 +31,7 @@ from scheduler.whatif.costs import network_bill
 from scheduler.whatif.extenders import unasked
 from scheduler.whatif.gates import gate_text
 from scheduler.whatif.records import API_VERSION, PodName, Result
-from scheduler.whatif.simulate import simulate
+from scheduler.whatif.simulate import Run
 from scheduler.whatif.snapshot import Snapshot
 from scheduler.whatif.stage import Options, Setup, staged
 from scheduler.whatif.verdicts import NodeVerdict, verdicts
@@ -173,7 +173,7 @@ def _explained(found: Pod, pod: Pod, engine: Engine, now: float, ties: Ties) -> 
     queued = engine.queues.get(meta.uid)
     if queued is not None and queued.where is Where.GATED:
         text = gate_text(engine, queued)
-        why = Why(sentence=f"{pod.key} waits: {text}")
+        why = Why(sentence=f"{pod.key} waits: {text}".replace("waits: waiting for", "waits for"))
         return replace(frame, result=Result.GATED, reason=queued.gated_by, message=text, why=why)
     try:
         attempt = engine.attempt(pod, now)
@@ -211,7 +211,9 @@ def _with_group(
     explanation: Explanation, key: str, snapshot: Snapshot, setup: Setup, options: Options
 ) -> Explanation:
     """Let the whole group be planned, with all that waits before it, and say what comes of it."""
-    done = simulate(snapshot, setup, options)
+    run = Run(staged(snapshot, setup, options), details=options.details)
+    run.to_the_end()
+    done = run.simulation()
     reports = {f"{one.namespace}/{one.name}": one for one in done.groups}
     explanation = replace(explanation, group=reports.get(title(key)))
     own = (explanation.namespace, explanation.name)
@@ -221,7 +223,7 @@ def _with_group(
         nodes = _of_plan(explanation.nodes, here)
         why = Why(sentence=f"{own[0]}/{own[1]} is on {here}, with the group {title(key)}")
         return replace(explanation, result=Result.SCHEDULED, node=here, nodes=nodes, why=why)
-    why = why_with_group(explanation.why, found, explanation.group, title(key))
+    why = why_with_group(explanation.why, found, explanation.group, key, run)
     return replace(
         explanation,
         why=why,

@@ -53,7 +53,7 @@ def simulate_stage(
     stage: Stage, *, details: bool = False, scores: bool = False, stops_at_refusal: bool = False
 ) -> Simulation:
     """Place the pending pods of a stage, which is used up by it."""
-    run = _Run(stage, details=details, scores=scores, stops_at_refusal=stops_at_refusal)
+    run = Run(stage, details=details, scores=scores, stops_at_refusal=stops_at_refusal)
     run.to_the_end()
     simulation = run.simulation()
     take_apart(stage)
@@ -70,8 +70,8 @@ class _Course(msgspec.Struct):
     scores: dict[str, int] = {}
 
 
-class _Run:
-    """One simulation on its way."""
+class Run:
+    """One simulation on its way; `engine`, `world` and `pending` (by uid) may be changed between two runs."""
 
     def __init__(
         self,

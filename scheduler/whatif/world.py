@@ -8,7 +8,7 @@ Holds no rules of scheduling.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -32,6 +32,9 @@ from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.selectors import selector_matches
 from scheduler.whatif.rest import Rest
 
+if TYPE_CHECKING:
+    from scheduler.solver.instance import Limits
+
 BUDGET = "PodDisruptionBudget"
 SCHEDULED = "PodScheduled"
 EXTENDED = "extendedResourceClaimStatus"
@@ -53,6 +56,10 @@ class World:
         self.extended: dict[str, dict[str, Any]] = {}
         self.changes = 0
         self.evicted: set[str] = set()
+        # What the solver may use for a question instead of what the question allows, without advice on
+        # what would help; and whether it has left a question open.
+        self.solver_limits: Limits | None = None
+        self.is_open = False
 
     def pod(self, uid: str) -> Pod | None:
         """Return a pod as it is now; None when it is gone."""
@@ -166,8 +173,19 @@ class World:
         """Ask the solver in this process: nobody waits here."""
         from scheduler.solver import questions
 
+        question = effect.instance
+        if self.solver_limits is not None:
+            question = replace(question, limits=self.solver_limits)
+            if isinstance(question, questions.Place):
+                # CP-SAT takes its time to be set up, whatever the limits.
+                question = replace(question, advise=False, solver="Exact")
         try:
-            answer = Answer(effect.id, 200, body=questions.answer(effect.instance))
+            solution = questions.answer(question)
+            outcomes = (
+                [solution.placed.outcome] if solution.mixed is None else [solution.mixed.outcome]
+            )
+            self.is_open |= "unknown" in outcomes
+            answer = Answer(effect.id, 200, body=solution)
         except TrellisError as error:
             answer = Answer(effect.id, 500, "SolverError", str(error))
         self._engine.handle(answer, now)

@@ -14,10 +14,12 @@ from scheduler.whatif.simulate import simulate
 from scheduler.whatif.stage import Options, staged
 from scheduler.whatif.why.pending import conflict_of
 from scheduler.whatif.why.trials import PodTrial
+from tests.property import groupsituations
 from tests.property.situations import followed, reduced, situation
 from tests.unit.whatif.asking import default_setup, snapshot
 
 FEW, MANY = 15, 300
+FEW_GROUPS, MANY_GROUPS = 8, 100
 
 
 def placed(at):
@@ -58,12 +60,48 @@ def check(seed):
     return True
 
 
-def check_many(number, first):
+def check_many(number, first, check=check):
     """Check so many situations in which the pod is pending."""
     pending, seed = 0, first
     while pending < number:
         pending += check(seed)
         seed += 1
+
+
+def group_placed(at):
+    """Where each member goes, None: not all of them."""
+    found = simulate(snapshot(*at.all), default_setup()).pods
+    nodes = {one.name: one.node for one in found}
+    return nodes if all(nodes.values()) else None
+
+
+def check_group(seed):
+    """Check one situation of a group; whether it was pending in it."""
+    at = groupsituations.GroupSituation(Random(seed))
+    got = explain(snapshot(*at.all), default_setup(), "default/g-0").explanation
+    if got.result is Result.SCHEDULED:
+        assert group_placed(at) is not None
+        return False
+    why = got.why
+    assert why is not None
+    named = [one.field for one in why.conflict]
+
+    def keeps(fields):
+        rest = [one for one in at.fields if one not in fields]
+        return group_placed(groupsituations.reduced(at, rest))
+
+    assert named, seed
+    assert why.smallest, seed
+    assert keeps(named) is None, (seed, named)
+    for size in range(len(named)):
+        for kept in combinations(at.fields, size):
+            assert keeps(kept) is not None, (seed, named, kept)
+    assert why.suggestions, (seed, named)
+    for one in why.suggestions:
+        nodes = group_placed(groupsituations.followed(at, one.changes))
+        assert nodes is not None, (seed, one)
+        assert nodes["g-0"] == one.node, (seed, one)
+    return True
 
 
 def test_the_conflict_is_the_smallest_and_suggestions_help():
@@ -75,3 +113,14 @@ def test_the_conflict_is_the_smallest_and_suggestions_help():
 def test_the_conflict_is_the_smallest_and_suggestions_help_in_many_situations():
     """The same in many."""
     check_many(MANY, 10_000)
+
+
+def test_the_conflict_of_a_group_is_the_smallest_and_suggestions_help():
+    """A few random groups."""
+    check_many(FEW_GROUPS, 0, check_group)
+
+
+@pytest.mark.long
+def test_the_conflict_of_a_group_is_the_smallest_in_many_situations():
+    """The same for many."""
+    check_many(MANY_GROUPS, 10_000, check_group)

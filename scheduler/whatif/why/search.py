@@ -1,6 +1,6 @@
 """Which asks exclude one another, and which to give up: a search that only knows whether a trial fits.
 
-Asks are numbers from 0; `fits(removed)` says whether the pod fits without these. It need not be monotone
+Asks are numbers; `fits(removed)` says whether the pod fits without these, None when that stays open. It need not be monotone
 (a pod without its node selector meets more domains to spread over), so nothing is inferred: what is
 returned was tried. Pure; called by `scheduler.whatif.why.pending`.
 """
@@ -22,7 +22,8 @@ class Found(msgspec.Struct, frozen=True):
 
     `corrections` are the sets of asks without which the pod fits, all of the fewest asks (up to
     `MOST_CORRECTIONS`), in order. `is_smallest` is False where the trials were used up before all smaller
-    sets had been tried. Without a conflict the pod does not fit whatever it asks.
+    sets had been tried, or a trial stayed open. Without a conflict the pod does not fit whatever it asks, or
+    none was found.
     """
 
     conflict: tuple[int, ...]
@@ -31,13 +32,13 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class _UsedUpError(Exception):
-    """No trials are left."""
+    """No trials are left, or one stayed open."""
 
 
 class Search:
     """One search in at most about `most` trials; of equal answers that with the first of `asks` is found."""
 
-    def __init__(self, asks: Sequence[int], fits: Callable[[Asks], bool], most: int) -> None:
+    def __init__(self, asks: Sequence[int], fits: Callable[[Asks], bool | None], most: int) -> None:
         self._ordered = list(asks)
         self._all = frozenset(asks)
         self._fits, self._left = fits, most
@@ -45,16 +46,22 @@ class Search:
 
     def run(self) -> Found:
         """Return what was found for a pod that does not fit with all it asks."""
-        if not self._without(self._all):
-            return Found((), (), is_smallest=True)
-        conflict, is_smallest = self._conflict()
+        try:
+            if not self._without(self._all):
+                return Found((), (), is_smallest=True)
+            conflict, is_smallest = self._conflict()
+        except _UsedUpError:
+            return Found((), (), is_smallest=False)
         return Found(conflict, self._corrections(frozenset(conflict)), is_smallest)
 
     def _without(self, removed: Asks) -> bool:
         known = self._tried.get(removed)
         if known is None:
             self._left -= 1
-            known = self._tried[removed] = self._fits(removed)
+            known = self._fits(removed)
+            if known is None:
+                raise _UsedUpError
+            self._tried[removed] = known
         return known
 
     def _cannot_meet(self, kept: Iterable[int]) -> bool:
@@ -107,9 +114,11 @@ class Search:
                 if found:
                     return tuple(found)
         except _UsedUpError:
-            if found:
-                return tuple(found)
-        return (self._few(order),)
+            pass  # those that were found until then
+        try:
+            return tuple(found) or (self._few(order),)
+        except _UsedUpError:
+            return ()
 
     def _few(self, order: list[int]) -> tuple[int, ...]:
         """Give all up, and take back what can be taken back."""

@@ -128,12 +128,7 @@ class SuggestionSearch:
             name = self._pod.spec.scheduler_name
             yield Change(f"Profile {name}", "plugins", "disable", ask.plugin)
             return
-        name = f"Pod {self._pod.key}"
-        if ask.tolerates:
-            for taint in ask.tolerates:
-                yield Change(name, "spec.tolerations", "add", taint_text(taint))
-            return
-        yield Change(name, ask.field, "remove")
+        yield from changes_of(ask, f"Pod {self._pod.key}")
 
     def _repelling(self, row: int) -> tuple[Pod, ...]:
         """Return the pods whose anti-affinity keeps the pod off a node."""
@@ -152,6 +147,14 @@ class SuggestionSearch:
                     found.append(placed.pod)
                     break
         return tuple(sorted(found, key=lambda pod: pod.key))
+
+
+def changes_of(ask: Ask, name: str) -> Iterator[Change]:
+    """Yield what to change on the pod called `name` so that it does not ask something."""
+    if not ask.tolerates:
+        yield Change(name, ask.field, "remove")
+    for taint in ask.tolerates:
+        yield Change(name, "spec.tolerations", "add", taint_text(taint))
 
 
 def _is_of_node(ask: Ask) -> bool:

@@ -1,0 +1,24 @@
+"""The ten questions about pending pods are answered by the commands that the page names, as it says."""
+
+import re
+from pathlib import Path
+
+from tests.docs.console import matches, play
+from tests.docs.pages import ROOT
+
+PAGE = "howto/pending.md"
+
+
+def test_each_question_is_answered_by_its_command(tmp_path: Path):
+    """All commands of the page, on the page's own cluster."""
+    for typed in play(PAGE, tmp_path):
+        assert matches(typed.told, typed.said), typed
+
+
+def test_there_are_ten_and_each_has_a_command():
+    """A question, and a console block before the next one."""
+    text = (ROOT / "docs" / PAGE).read_text()
+    parts = re.split(r"^## (\d+)\. .+\?$", text, flags=re.MULTILINE)[1:]
+
+    assert list(range(1, 11)) == [int(number) for number in parts[::2]]
+    assert all("```console\n$ trellis " in part for part in parts[1::2])
