@@ -9,6 +9,8 @@ SIMULATED: Final = "tests/property/test_simulated_victims.py"
 LIFE: Final = "tests/faults/test_group_life.py"
 ALONE: Final = "tests/property/test_objects_alone.py"
 CLAIMS: Final = "tests/docs/test_claims.py"
+WORLD: Final = "tests/world/test_laws.py"
+TAKEOVER: Final = "tests/world/test_takeover.py"
 RIGHTS: Final = "tests/e2e/test_rights.py"
 
 OBJECTS = "what is decided follows from objects alone"
@@ -17,6 +19,9 @@ CERTIFICATE = "a certificate is true"
 BETTER = "a better answer in hand is never thrown away"
 RIGHT = "rights are those that are needed"
 CLAIM = "claims in texts are run"
+PRIORITY = "nobody goes for one who is not more important"
+BUDGET = "no budget is broken without need"
+LEASE = "no write of a process that does not lead is carried out"
 
 
 class Mutation(NamedTuple):
@@ -98,6 +103,64 @@ MUTATIONS: Final = (
         "return best.node, units.with_their_groups(_victims(best, nodes))",
         "return best.node, tuple(_victims(best, nodes))",
         (UNITS,),
+    ),
+    Mutation(
+        "victims go before their event is written",
+        RECEIPT, "scheduler/kube/effects.py",
+        "await self._recorder.settle(effect.uid)", "pass",
+        (WORLD, "-k", "before_the_receipt"),
+    ),
+    Mutation(
+        "victims are marked without a reason",
+        RECEIPT, "scheduler/kube/eviction.py",
+        "body = disruption_patch(effect.uid, effect.message,", 'body = disruption_patch(effect.uid, "",',
+        (WORLD,),
+    ),
+    Mutation(
+        "equals make room for equals",
+        PRIORITY, "scheduler/plugins/preemption/victims.py",
+        "kept = kept[joined.fields[PRIORITY, kept] < priority]",
+        "kept = kept[joined.fields[PRIORITY, kept] <= priority]",
+        (WORLD,),
+    ),
+    Mutation(
+        "the receipt names a preemptor that is none",
+        PRIORITY, "scheduler/kube/eventbody.py",
+        'related = _Ref("Pod", namespace, other, uid, "v1")',
+        'related = _Ref("Pod", namespace, other, record.uid, "v1")',
+        (WORLD,),
+    ),
+    Mutation(
+        "budgets do not count in the choice of a node",
+        BUDGET, "scheduler/plugins/preemption/choice.py",
+        "        block.violations,\n        highest,", "        block.violations * 0,\n        highest,",
+        (WORLD,),
+    ),
+    Mutation(
+        "who is in a budget is not spared first",
+        BUDGET, "scheduler/plugins/preemption/dryrun.py",
+        "violating == 0, pods.index))", "violating != 0, pods.index))",
+        (WORLD,),
+    ),
+    Mutation(
+        "the lease is taken from one who holds it",
+        LEASE, "scheduler/kube/lease.py",
+        "if is_taken and (self.is_leader or self._record.expires_in_s(now) > 0):",
+        "if is_taken and self.is_leader:",
+        (WORLD, TAKEOVER),
+    ),
+    Mutation(
+        "a leader believes in its lease for longer than others do",
+        LEASE, "scheduler/kube/lease.py",
+        "        self._settings = settings\n",
+        "        self._settings = msgspec.structs.replace(settings, renew_deadline_s=60.0)\n",
+        (WORLD,),
+    ),
+    Mutation(
+        "the lease is given back over binds that are under way",
+        LEASE, "scheduler/kube/lease.py",
+        "                if self._gives_back:\n", "                if True:\n",
+        (TAKEOVER,),
     ),
     Mutation(
         "simulate forgets a victim",

@@ -6,7 +6,7 @@ import sys
 import looptime
 import structlog
 
-from tests.world.test_world import play
+from tests.world.moves import play
 
 
 def main(seed: int, moves: int) -> str:

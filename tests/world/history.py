@@ -18,6 +18,7 @@ class Node:
 
     allocatable: dict[str, int]
     since: float = float("-inf")
+    is_closed: bool = False
 
 
 @dataclass
@@ -93,7 +94,8 @@ class History:
         shrank = before is None or any(
             offered.get(resource, 0) < amount for resource, amount in before.allocatable.items()
         )
-        self.nodes[name] = Node(offered, now if shrank else before.since)  # type: ignore[union-attr]
+        since = now if before is None or shrank else before.since
+        self.nodes[name] = Node(offered, since, bool(obj.get("spec", {}).get("unschedulable")))
 
     def _pod(self, verb: str, obj: Object, now: float) -> None:
         meta, spec = obj["metadata"], obj.get("spec", {})

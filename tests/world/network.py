@@ -16,6 +16,7 @@ import pytest
 from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Response
 from scheduler.sandbox.store.store import Store
 from tests.unit.kube.memoryapi import LOST, UNSENT, Accident, MemoryApi
+from tests.world.audit import Audit
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -37,6 +38,11 @@ class Wiring(MemoryApi):
         self.namespace = "default"
         self.credentials = SimpleNamespace(problem=None)
         self.under_way: set[asyncio.Task[Response]] = set()
+        # The auditor at the server's door, and by which number it knows this process.
+        self.audit: Audit | None = None
+        self.process = 0
+        # How often the network carries a request twice.
+        self.twice = 0.0
 
     async def request(
         self,
@@ -49,6 +55,20 @@ class Wiring(MemoryApi):
         guard: Guard | None = None,
     ) -> Response:
         """Send a request; with bad luck it is never sent, or its answer never comes."""
+        response = await self._request(method, path, body, content_type, timeout_s, guard)
+        if self.audit is not None and not response.ok:
+            self.audit.failed(self.process, path, body)
+        return response
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        content_type: str,
+        timeout_s: float,
+        guard: Guard | None,
+    ) -> Response:
         chance = self._random.random() if self.trouble else 1.0
         if self.is_cut_off or chance < self.trouble / 4:
             await asyncio.sleep(0.01)
@@ -77,9 +97,19 @@ class Wiring(MemoryApi):
         slow = self.trouble and self._random.random() < self.trouble
         await asyncio.sleep(self._random.random() * (self.late_s if slow else 0.004))
         response = await self._answer(method, path, body, content_type)
+        if self.twice and self._random.random() < self.twice:
+            await self._answer(method, path, body, content_type)
         self.seen.clear()
         await asyncio.sleep(self._random.random() * 0.004)
         return response
+
+    def _serve(self, method: str, path: str, body: bytes, content_type: str) -> Response:
+        def serve() -> Response:
+            return super(Wiring, self)._serve(method, path, body, content_type)
+
+        if self.audit is None:
+            return serve()
+        return self.audit.served(self.process, method, path, body, serve)
 
     @asynccontextmanager
     async def stream(self, path: str, *, silence_s: float) -> AsyncIterator[Any]:

@@ -25,6 +25,7 @@ from scheduler.serve.app import Address
 from scheduler.workers.jobs import KINDS
 from scheduler.workers.outcome import Outcome
 from tests.unit.kube.memoryapi import LoopClock
+from tests.world.audit import PROTECTED, Audit
 from tests.world.history import History
 from tests.world.network import Wiring
 
@@ -80,6 +81,8 @@ class Replica:
     def __init__(self, world: "World", number: int) -> None:
         self.wiring = Wiring(world.store, Random(world.random.getrandbits(32)))
         self.wiring.accident = world.refusal
+        self.wiring.audit, self.wiring.process = world.audit, number
+        self.number = number
         self.meters = Meters()
         self.daemon = Daemon(
             world.loaded,
@@ -129,6 +132,7 @@ class World:
         self.registry = REGISTRY
         self.loaded = loaded or LOADED
         self.history = History(lag_s)
+        self.audit = Audit(self.store, self.history, self.sees)
         self.refusals: dict[str, Any] = {}
         self.writes: dict[str, int] = {}
         self._digest = sha256()
@@ -140,16 +144,27 @@ class World:
 
     @asynccontextmanager
     async def running(self, replicas: int = 2) -> AsyncIterator["World"]:
-        """Run so many replicas until the block ends."""
+        """Run so many replicas, and the kubelets, until the block ends."""
+        kubelets = asyncio.create_task(self._end_what_is_deleted())
         for _ in range(replicas):
             self.add()
             await asyncio.sleep(1)
         try:
             yield self
         finally:
+            kubelets.cancel()
+            await asyncio.gather(kubelets, return_exceptions=True)
             for replica in list(self.replicas):
                 await replica.kill()
                 await asyncio.gather(*replica.wiring.under_way, return_exceptions=True)
+
+    async def _end_what_is_deleted(self) -> None:
+        """Do what kubelets do with pods that are deleted: end them, some time later."""
+        while True:
+            await asyncio.sleep(1)
+            for pod in self.pods().values():
+                if "deletionTimestamp" in pod["metadata"]:
+                    self.remove_pod(pod["metadata"]["name"], pod["metadata"]["namespace"])
 
     def add(self) -> Replica:
         """Start another replica."""
@@ -166,6 +181,13 @@ class World:
                 self.replicas.remove(replica)
                 await asyncio.gather(*replica.wiring.under_way, return_exceptions=True)
                 self.add()
+
+    def sees(self, number: int) -> bool:
+        """Whether a process is told of everything at the moment: nothing refused, no watch dead."""
+        replica = next((one for one in self.replicas if one.number == number), None)
+        if replica is None or self.refusals or replica.wiring.trouble or replica.wiring.is_cut_off:
+            return False
+        return not any(flow.is_dead for flow in replica.wiring.flows)
 
     def refusal(self, method: str, path: str) -> Any:
         """Return what befalls a request, by the beginning of its path."""
@@ -237,9 +259,17 @@ class World:
         pods = (stored.obj for stored in self.store.list(PODS))
         return sorted(pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName"))
 
-    def remove_pod(self, name: str) -> None:
-        """Take a pod of the namespace default away."""
-        self.outside.remove(f"/api/v1/namespaces/default/pods/{name}")
+    def remove_pod(self, name: str, namespace: str = "default") -> None:
+        """Take a pod away at once."""
+        self.outside.remove(f"/api/v1/namespaces/{namespace}/pods/{name}")
+
+    def protect(self) -> None:
+        """Add a budget that lets none of its pods go, and a class of pods that may take their place."""
+        spec = {"minAvailable": "100%", "selector": {"matchLabels": PROTECTED}}
+        path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+        self.outside.put(path, {"metadata": {"name": "held"}, "spec": spec})
+        urgent = {"metadata": {"name": "urgent"}, "value": 1000}
+        self.outside.put("/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
 
     def is_settled(self, groups: dict[str, int]) -> bool:
         """Whether no group is bound in part, and nobody waits who would fit on some node."""
@@ -252,7 +282,10 @@ class World:
             if not pod["spec"].get("nodeName")
             and not pod["metadata"].get("labels", {}).get(POD_GROUP)
         ]
-        return not any(self.history.fits(pod) for pod in waiting)
+        if any(self.history.fits(pod) for pod in waiting):
+            return False
+        urgent = (pod for pod in waiting if pod["spec"].get("priority", 0) > 0)
+        return not any(next(self.audit.without_budgets(pod, settled_s=0), "") for pod in urgent)
 
     async def until(self, holds: Any, timeout_s: float = 120.0) -> float:
         """Let time pass until something holds; return how long it took, in virtual seconds."""
@@ -276,3 +309,4 @@ class World:
         self._digest.update(msgspec.json.encode(seen, order="sorted"))
         self.writes[resource.kind] = self.writes.get(resource.kind, 0) + 1
         self.history.take(resource.kind, change.type, change.stored.obj, self.clock.now())
+        self.audit.take(resource.kind, change.type, change.stored.obj, self.clock.now())

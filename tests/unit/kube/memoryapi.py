@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.kube.api import JSON, MERGE, REQUEST_TIMEOUT_S, Response, failure
+from scheduler.kube.api import JSON, MERGE, REQUEST_TIMEOUT_S, STRATEGIC, Response, failure
 from scheduler.sandbox.api import reading, subresources, watching, writing
 from scheduler.sandbox.api.discovery import Discovery
 from scheduler.sandbox.api.request import Call, PathNotFoundError, parse
@@ -84,6 +84,11 @@ class Flow:
     def die(self) -> None:
         """Bring no more bytes, without breaking: a peer that is gone."""
         self.is_dead = True
+        self.woken.set()
+
+    def recover(self) -> None:
+        """Bring what was held back since `die`, and go on."""
+        self.is_dead = False
         self.woken.set()
 
     def inject(self, data: bytes) -> None:
@@ -204,6 +209,12 @@ class MemoryApi:
         self.seen.pop()
         assert response.ok, response
         return msgspec.json.decode(response.body)
+
+    def merge(self, path: str, patch: Any) -> bool:
+        """Merge a patch strategically, as somebody else; whether it was taken; not recorded."""
+        response = self._serve("PATCH", path, msgspec.json.encode(patch), STRATEGIC)
+        self.seen.pop()
+        return response.ok
 
     def remove(self, path: str) -> None:
         """Delete an object at once, as somebody else; not recorded."""

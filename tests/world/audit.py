@@ -1,0 +1,184 @@
+"""What the API server's audit log tells: who asked for what, and what was carried out.
+
+`Audit.served` stands at the server's door. It sees each request of a process when it is carried out, beside
+the objects as they are at that moment, and knows nothing of the scheduler's memory, queue or log.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from scheduler.kube.api import Response
+from scheduler.sandbox.kinds.kinds import PODS
+from scheduler.sandbox.store.store import Store
+from tests.world.history import History, Object, requests_of
+
+LEASES = "/apis/coordination.k8s.io/"
+EVENTS = "/events"
+PROTECTED = {"budget": "none-may-go"}
+# So long a change may be under way to a leader whose watches are alive.
+UNDER_WAY_S = 2.0
+
+
+@dataclass
+class Told:
+    """What an event said of a pod that is to go: for whom, as a uid."""
+
+    reason: str
+    preemptor: str
+    note: str
+
+
+@dataclass
+class Audit:
+    """The laws: receipts, priorities, budgets, leases, no needless writes.
+
+    `sees` answers whether a process is told of everything at the moment; who is not is excused from
+    the choice of its victims, never from receipts, priorities or the lease.
+    """
+
+    store: Store
+    history: History
+    sees: Callable[[int], bool]
+    holder: int | None = None
+    needless: list[str] = field(default_factory=list)
+    checked: Counter[str] = field(default_factory=Counter)
+    _told: dict[str, Told] = field(default_factory=dict)
+    _failed: set[tuple[int, str]] = field(default_factory=set)
+    _priorities: dict[str, int] = field(default_factory=dict)
+    _changed: dict[str, float] = field(default_factory=dict)
+    _rooms: dict[str, tuple[str, dict[str, int], bool]] = field(default_factory=dict)
+
+    def take(self, kind: str, verb: str, obj: Object, now: float) -> None:
+        """Take in one change of the store."""
+        if kind == "Pod":
+            uid = obj["metadata"]["uid"]
+            self._priorities[uid] = obj["spec"].get("priority", 0)
+            deleted = verb == "DELETED" or "deletionTimestamp" in obj["metadata"]
+            room = (obj["spec"].get("nodeName", ""), requests_of(obj["spec"]), deleted)
+            if room != self._rooms.get(uid):
+                self._changed[room[0]] = now
+            self._rooms[uid] = room
+        elif kind == "Node":
+            self._changed[obj["metadata"]["name"]] = now
+        elif kind == "Event" and obj.get("reason") in ("Preempted", "GroupReleased"):
+            # The store keeps events in the shape of v1, whatever they were written in.
+            uid = obj.get("involvedObject", {}).get("uid", "")
+            note = obj.get("message", "")
+            self._told[uid] = Told(obj["reason"], obj.get("related", {}).get("uid", ""), note)
+
+    def failed(self, process: int, path: str, body: bytes) -> None:
+        """Take note of an event that a process sent and of which it heard nothing good."""
+        if path.endswith(EVENTS) and body:
+            about = msgspec.json.decode(body).get("regarding", {}).get("uid", "")
+            self._failed.add((process, about))
+
+    def served(
+        self, process: int, method: str, path: str, body: bytes, serve: Callable[[], Response]
+    ) -> Response:
+        """Have a request carried out and judge it."""
+        if method == "GET":
+            return serve()
+        pod = self._pod(path) if method == "DELETE" else None
+        version = self.store.version
+        response = serve()
+        if not response.ok:
+            return response
+        if path.startswith(LEASES):
+            holder = msgspec.json.decode(body).get("spec", {}).get("holderIdentity")
+            self.holder = process if holder else None
+            return response
+        if EVENTS not in path:
+            self._check_lease(process, method, path)
+        if pod is not None:
+            self._check_eviction(process, pod)
+        if self.store.version == version:
+            self.needless.append(f"{process} {method} {path} {body.decode()}")
+        return response
+
+    def _check_lease(self, process: int, method: str, path: str) -> None:
+        self.checked["leases"] += 1
+        if self.holder is not None and self.holder != process:
+            self._broken(f"{method} {path} of {process} is carried out while {self.holder} leads")
+
+    def _check_eviction(self, process: int, pod: Object) -> None:
+        self.checked["receipts"] += 1
+        meta = pod["metadata"]
+        uid, key = meta["uid"], f"{meta['namespace']}/{meta['name']}"
+        marks = (c for c in pod["status"].get("conditions", ()) if c["type"] == "DisruptionTarget")
+        if not next((mark.get("message") for mark in marks), ""):
+            self._broken(f"{key} goes without a mark that says why")
+        told = self._told.get(uid)
+        if told is None:
+            if (process, uid) not in self._failed:
+                self._broken(f"{key} goes without a receipt")
+            return
+        if told.reason == "GroupReleased":
+            return
+        if not told.preemptor or told.preemptor not in told.note:
+            self._broken(f"{key}: the receipt does not say for whom: {told.note}")
+            return
+        self.checked["priorities"] += 1
+        mine, theirs = self._priorities[uid], self._priorities.get(told.preemptor, 0)
+        if mine >= theirs:
+            self._broken(f"{key} of priority {mine} goes for one of {theirs}")
+        if _is_protected(pod) and self.sees(process):
+            self._check_budget(key, pod, told.preemptor)
+
+    def _check_budget(self, key: str, pod: Object, preemptor: str) -> None:
+        """Where some node has victims enough that no budget holds, a held one stays."""
+        self.checked["budgets"] += 1
+        found = next((p for p in self._pods() if p["metadata"]["uid"] == preemptor), None)
+        if found is None or found["spec"].get("nodeName"):
+            return
+        for node in self.without_budgets(found):
+            self._broken(f"{key} is held by a budget, and {node} has victims that are not")
+            return
+
+    def without_budgets(self, pod: Object, *, settled_s: float = UNDER_WAY_S) -> Iterator[str]:
+        """Yield the nodes where a pod fits once lower ones go that are in no budget and no group."""
+        priority, wanted = pod["spec"].get("priority", 0), requests_of(pod["spec"])
+        now, pods = self.store.clock.now(), list(self._pods())
+        promised = {
+            one.get("status", {}).get("nominatedNodeName") for one in pods if one is not pod
+        }
+        for name, node in self.history.nodes.items():
+            if name in promised or now - self._changed.get(name, 0.0) < settled_s:
+                continue
+            free = dict(node.allocatable)
+            for one in pods:
+                if one["spec"].get("nodeName") == name and not _may_go(one, priority):
+                    for resource, amount in requests_of(one["spec"]).items():
+                        free[resource] = free.get(resource, 0) - amount
+            if not node.is_closed and all(free.get(r, 0) >= a for r, a in wanted.items()):
+                yield name
+
+    def _pods(self) -> Iterator[Object]:
+        return (stored.obj for stored in self.store.list(PODS))
+
+    def _pod(self, path: str) -> Object | None:
+        parts = path.partition("?")[0].split("/")
+        if len(parts) != 7 or parts[5] != "pods":
+            return None
+        found = self.store.find(PODS, parts[4], parts[6])
+        return found.obj if found is not None else None
+
+    def _broken(self, what: str) -> None:
+        self.history.broken.append(f"{self.store.clock.now():.3f}: {what}")
+
+
+def _is_protected(pod: Object) -> bool:
+    labels: dict[str, Any] = pod["metadata"].get("labels") or {}
+    return PROTECTED.items() <= labels.items()
+
+
+def _may_go(pod: Object, priority: int) -> bool:
+    labels = pod["metadata"].get("labels") or {}
+    if pod["spec"].get("priority", 0) >= priority or _is_protected(pod):
+        return False
+    return (
+        "scheduling.x-k8s.io/pod-group" not in labels and "deletionTimestamp" not in pod["metadata"]
+    )

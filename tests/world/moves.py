@@ -1,0 +1,228 @@
+"""The moves of a run by seed: what users, controllers, machines and the network do to a world."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from scheduler.kube.api import Response
+from scheduler.sandbox.kinds.kinds import NODES
+from tests.unit.kube.memoryapi import UNSENT, Accident
+from tests.world.audit import PROTECTED
+from tests.world.world import POD_GROUP, Object, Replica, World
+
+# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+pytestmark = pytest.mark.looptime
+
+REFUSALS = (
+    Accident(Response(404, reason="NotFound", message="404 page not found")),
+    Accident(Response(403, reason="Forbidden", message="no")),
+    Accident(Response(500, reason="InternalError", message="oops")),
+    Accident(Response(429, reason="TooManyRequests", retry_after_s=3.0)),
+    Accident(Response(503, reason="ServiceUnavailable", message="down")),
+    Accident(Response(429, reason="TooManyRequests", retry_after_s=600.0)),
+    Accident(
+        Response(504, reason="Timeout", message="carried out, and told too late"), is_applied=True
+    ),
+)
+# What may fail: all of a kind, or one act on pods.
+PREFIXES = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces/default/pods", "/apis/", "/api")
+
+
+class Play:
+    """The moves of one run; `dice` chooses them."""
+
+    def __init__(self, world: World, dice: Random) -> None:
+        self.world = world
+        self.dice = dice
+        self.groups: dict[str, int] = {}
+        self.made: Counter[str] = Counter()
+        self._number = 0
+
+    async def move(self) -> None:
+        """Let one thing happen."""
+        moves = (
+            (self.burst, 6), (self.plain, 4), (self.urgent, 2), (self.finish, 5),
+            (self.touch_node, 3), (self.resize_node, 2), (self.resize_pod, 2), (self.steal, 2),
+            (self.cut, 2), (self.silence, 1), (self.lag, 2), (self.refuse, 2), (self.heal, 3),
+            (self.compact, 1), (self.restart_server, 1), (self.kill, 1), (self.hand_over, 1),
+            (self.partition, 1), (self.flap, 1),
+        )  # fmt: skip
+        chosen = self.dice.choices([m for m, _ in moves], [w for _, w in moves])[0]
+        self.made[chosen.__name__] += 1
+        await chosen()
+        await self.world.revive()
+        await self.world.pass_time(self.dice.choice((0.0, 0.05, 0.3, 1.0, 5.0)))
+
+    async def burst(self) -> None:
+        """Some gangs of eight arrive at once."""
+        for _ in range(self.dice.randint(1, 3)):
+            self._number += 1
+            name = f"g{self._number}"
+            self.groups[name] = 8
+            self.world.gang(name, 8, self.dice.choice(("1", "1500m", "350m")))
+
+    async def plain(self) -> None:
+        """Some pods arrive."""
+        for _ in range(self.dice.randint(1, 6)):
+            self._number += 1
+            labels = self.dice.choice(({}, {}, PROTECTED))
+            cpu = self.dice.choice(("500m", "2", "350m"))
+            self.world.pod(f"p{self._number}", cpu, labels=labels)
+
+    async def urgent(self) -> None:
+        """A pod arrives for which others must make room."""
+        self._number += 1
+        spec = {"priorityClassName": "urgent"}
+        self.world.pod(f"u{self._number}", self.dice.choice(("1", "3")), spec=spec)
+
+    async def finish(self) -> None:
+        """Some bound pods, or whole groups, end."""
+        pods = [pod for pod in self.world.pods().values() if pod["spec"].get("nodeName")]
+        for pod in self.dice.sample(pods, min(len(pods), 3)):
+            group = pod["metadata"].get("labels", {}).get(POD_GROUP)
+            self.groups.pop(group, None)
+            for one in self.world.pods().values():
+                mine = one["metadata"].get("labels", {}).get(POD_GROUP)
+                if one is pod or (group and mine == group):
+                    self.world.remove_pod(one["metadata"]["name"])
+
+    async def touch_node(self) -> None:
+        """A node's labels change, as its agents do all the time."""
+        name = self._some_node()
+        self._number += 1
+        patch = {"metadata": {"labels": {"touched": str(self._number)}}}
+        self.world.outside.change(f"/api/v1/nodes/{name}", patch)
+
+    async def resize_node(self) -> None:
+        """A node offers another amount, and what runs there stays."""
+        room = {"cpu": self.dice.choice(("6", "8", "8", "10")), "memory": "64Gi", "pods": "110"}
+        status = {"status": {"allocatable": room}}
+        self.world.outside.change(f"/api/v1/nodes/{self._some_node()}/status", status)
+
+    async def resize_pod(self) -> None:
+        """A running pod asks for another amount, in place."""
+        pod = self._some_pod(is_bound=True)
+        if pod is None:
+            return
+        name = pod["spec"]["containers"][0]["name"]
+        asked = {"cpu": self.dice.choice(("250m", "750m", "1250m")), "memory": "64Mi"}
+        spec = {"containers": [{"name": name, "resources": {"requests": asked}}]}
+        path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}/resize"
+        self.world.outside.merge(path, {"spec": spec})
+
+    async def steal(self) -> None:
+        """Another scheduler binds a pod that waits here."""
+        pod = self._some_pod(is_bound=False)
+        if pod is None or POD_GROUP in pod["metadata"].get("labels", {}):
+            return
+        meta = pod["metadata"]
+        self.world.history.foreign.add(meta["uid"])
+        target = {"target": {"kind": "Node", "name": self._some_node()}}
+        self.world.outside.put(f"/api/v1/namespaces/default/pods/{meta['name']}/binding", target)
+
+    async def flap(self) -> None:
+        """A node becomes unschedulable, and schedulable again."""
+        path = f"/api/v1/nodes/{self._some_node()}"
+        self.world.outside.change(path, {"spec": {"unschedulable": True}})
+        await self.world.pass_time(self.dice.random())
+        self.world.outside.change(path, {"spec": {"unschedulable": None}})
+
+    async def cut(self) -> None:
+        """All watches of a replica break."""
+        for flow in list(self._some_replica().wiring.flows):
+            flow.cut()
+
+    async def silence(self) -> None:
+        """All watches of a replica fall silent, and do not break."""
+        for flow in self._some_replica().wiring.flows:
+            flow.die()
+
+    async def lag(self) -> None:
+        """A replica is told from an API server that is behind: its watches stand still, then go on."""
+        replica = self._some_replica()
+        flows = [flow for flow in replica.wiring.flows if not flow.is_dead]
+        for flow in flows:
+            flow.die()
+        await self.world.pass_time(self.dice.choice((0.5, 3.0, 12.0)))
+        for flow in flows:
+            flow.recover()
+
+    async def restart_server(self) -> None:
+        """The API server ends, is away for a while, and comes back without its history."""
+        self.world.refusals[""] = Accident(UNSENT)
+        for replica in self.world.replicas:
+            for flow in list(replica.wiring.flows):
+                flow.cut()
+        await self.world.pass_time(self.dice.choice((0.5, 4.0, 20.0)))
+        self.world.store.forget_history()
+        self.world.refusals.pop("", None)
+
+    async def refuse(self) -> None:
+        """Part of the API answers with a failure."""
+        self.world.refusals[self.dice.choice(PREFIXES)] = self.dice.choice(REFUSALS)
+
+    async def heal(self) -> None:
+        """The API answers again, the network is whole, and then again it is not."""
+        self.world.refusals.clear()
+        for replica in self.world.replicas:
+            replica.wiring.join()
+            replica.wiring.trouble = self.dice.choice((0.0, 0.05, 0.2))
+            replica.wiring.twice = self.dice.choice((0.0, 0.0, 0.1))
+
+    async def compact(self) -> None:
+        """The server forgets its history."""
+        self.world.store.forget_history()
+
+    async def kill(self) -> None:
+        """A replica dies."""
+        await self._some_replica().kill()
+
+    async def hand_over(self) -> None:
+        """A replica is asked to end."""
+        await self._some_replica().leave()
+
+    async def partition(self) -> None:
+        """A replica is cut off."""
+        self._some_replica().wiring.cut_off()
+
+    def _some_replica(self) -> Replica:
+        return self.dice.choice(self.world.replicas)
+
+    def _some_pod(self, *, is_bound: bool) -> Object | None:
+        pods = self.world.pods().values()
+        found = [
+            pod
+            for pod in pods
+            if bool(pod["spec"].get("nodeName")) == is_bound
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+        return self.dice.choice(found) if found else None
+
+    def _some_node(self) -> str:
+        nodes = [stored.obj["metadata"]["name"] for stored in self.world.store.list(NODES)]
+        return str(self.dice.choice(nodes))
+
+
+async def play(seed: int, moves: int) -> World:
+    """Run a world of a few nodes through so many moves, then let all go well, and judge it."""
+    world = World(seed)
+    dice = Random(seed)
+    for number in range(dice.choice((4, 8, 12))):
+        world.node(f"n{number:02}", cpu="8")
+    world.protect()
+    one = Play(world, dice)
+    async with world.running():
+        for _ in range(moves):
+            await one.move()
+            assert not world.history.broken, world.history.broken[:5]
+        world.refusals.clear()
+        for replica in world.replicas:
+            replica.wiring.join()
+            replica.wiring.trouble = replica.wiring.twice = 0.0
+        await world.pass_time(420)
+        await one.finish()
+        await world.until(lambda: world.is_settled(one.groups), 400)
+    assert not world.history.broken, world.history.broken[:5]
+    assert [] == world.history.partial(one.groups, POD_GROUP, world.pods())
+    return world

@@ -1,0 +1,110 @@
+"""Laws of taking away, each in a small world of its own where it is certain to be asked."""
+
+import pytest
+
+from scheduler.kube.api import Response
+from tests.unit.kube.memoryapi import Accident
+from tests.world.audit import PROTECTED
+from tests.world.world import World
+
+pytestmark = pytest.mark.looptime
+URGENT = {"priorityClassName": "urgent"}
+
+
+async def test_who_is_taken_away_is_told_for_whom_and_no_budget_is_broken_without_need():
+    """Full nodes, half of the pods held by a budget: urgent ones take the places of the others."""
+    world = World(1)
+    world.protect()
+    async with world.running():
+        for number in range(4):
+            world.node(f"n{number}", cpu="4")
+        for number in range(16):
+            held = PROTECTED if number % 2 else {}
+            world.pod(f"p{number:02}", labels=held)
+        await world.until(lambda: not world.unbound())
+        await world.pass_time(10)
+        for number in range(4):
+            world.pod(f"urgent-{number}", spec=URGENT)
+            await world.pass_time(15)
+        left = world.unbound()
+
+    assert [] == world.history.broken
+    assert [] == world.audit.needless
+    assert [] == left
+    names = {pod["metadata"]["name"] for pod in world.pods().values()}
+    assert {f"p{number:02}" for number in range(1, 16, 2)} < names
+    assert 4 == world.audit.checked["receipts"] == world.audit.checked["priorities"]
+
+
+async def test_a_held_pod_goes_only_where_there_is_nobody_else():
+    """All are held by the budget: as with kube-scheduler it does not bar, and the receipt is there."""
+    world = World(2)
+    world.protect()
+    async with world.running():
+        world.node("n", cpu="2")
+        for number in range(2):
+            world.pod(f"held-{number}", labels=PROTECTED)
+        await world.until(lambda: not world.unbound())
+        await world.pass_time(10)
+        world.pod("urgent", spec=URGENT)
+        await world.until(lambda: not world.unbound())
+
+    assert [] == world.history.broken
+    assert 1 == world.audit.checked["budgets"]
+
+
+async def test_nobody_goes_before_the_receipt_is_written():
+    """Events take seconds to arrive, and victims wait for theirs."""
+    world = World(3)
+    world.protect()
+    async with world.running():
+        world.node("n", cpu="2")
+        for number in range(2):
+            world.pod(f"p{number}")
+        await world.until(lambda: not world.unbound())
+        for replica in world.replicas:
+            replica.wiring.late["/events"] = 3.0
+        await world.pass_time(10)
+        world.pod("urgent", spec=URGENT)
+        await world.until(lambda: not world.unbound())
+
+    assert [] == world.history.broken
+    assert 1 == world.audit.checked["receipts"]
+
+
+async def test_nobody_goes_for_one_who_is_not_more_important():
+    """All places are taken by urgent pods: others, urgent or not, wait."""
+    world = World(4)
+    world.protect()
+    async with world.running():
+        world.node("n", cpu="2")
+        for number in range(2):
+            world.pod(f"first-{number}", spec=URGENT)
+        await world.until(lambda: not world.unbound())
+        await world.pass_time(10)
+        world.pod("late", spec=URGENT)
+        world.pod("plain")
+        await world.pass_time(30)
+
+    assert [] == world.history.broken
+    assert ["late", "plain"] == world.unbound()
+    assert 0 == world.audit.checked["receipts"]
+
+
+async def test_who_cannot_renew_writes_nothing_once_another_leads():
+    """Only the lease is refused to the leader; it has done its last write when the next one begins."""
+    world = World(5)
+    world.node("n", cpu="64")
+    async with world.running():
+        leader, standby = world.replicas
+        refused = Accident(Response(500, reason="InternalError", message="no quorum"))
+        leader.wiring.accident = lambda _, path: refused if "/leases/" in path else None
+        for number in range(40):
+            world.pod(f"p{number:02}")
+            await world.pass_time(1)
+        await world.until(lambda: not world.unbound())
+        assert standby.daemon.engine.is_leading
+
+    assert [] == world.history.broken
+    assert world.audit.holder == standby.number
+    assert world.audit.checked["leases"] >= 40
