@@ -1,7 +1,7 @@
 """Objects for tests of the core, as the structs that the watch would decode: short to write."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from scheduler.objects.pod import (
 )
 
 SCHEDULER = "trellis"
+_Object = TypeVar("_Object", bound=msgspec.Struct)
 
 
 def make_node(
@@ -91,10 +92,12 @@ def with_status(pod: Pod, **changes: Any) -> Pod:
     return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, **changes))
 
 
-def with_meta(pod: Pod, **changes: Any) -> Pod:
-    """Return the pod with other metadata."""
-    meta = msgspec.structs.replace(pod.metadata, **changes)
-    return msgspec.structs.replace(pod, metadata=meta)
+def with_meta(obj: _Object, **changes: Any) -> _Object:
+    """Return an object with other metadata."""
+    plain: Any = obj
+    meta = msgspec.structs.replace(plain.metadata, **changes)
+    changed: _Object = msgspec.structs.replace(plain, metadata=meta)
+    return changed
 
 
 def node_with(node: Node, **status: Any) -> Node:

@@ -5,7 +5,7 @@ pod's uid, a second one conflicts, a terminating pod cannot be bound, a status p
 conflicts, binding clears the nomination. It never knows what the engine thinks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -35,6 +35,7 @@ from scheduler.objects.workloads import Service
 from scheduler.solver.questions import answer, read
 from scheduler.state.resources import counted, pod_requests
 from tests.property.making import with_meta, with_spec, with_status
+from tests.property.model_claims import answer_claim
 
 KINDS = (
     "Node",
@@ -45,6 +46,7 @@ KINDS = (
     "PodGroup.v1alpha2",
     "PodGroup.v1beta1",
 )
+CLUSTER_WIDE = ("Node", "ResourceSlice", "DeviceClass")
 DISRUPTED = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
 BOUND = PodCondition(type="PodScheduled", status="True")
 
@@ -52,10 +54,13 @@ BOUND = PodCondition(type="PodScheduled", status="True")
 class ModelApi:
     """Nodes, pods and services with one watch log per kind."""
 
-    def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = lambda: 0.0, kinds: Sequence[str] = KINDS
+    ) -> None:
         self._clock = clock
-        self.objects: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
-        self.log: dict[str, list[Watched]] = {kind: [] for kind in KINDS}
+        self.kinds = tuple(kinds)
+        self.objects: dict[str, dict[str, Any]] = {kind: {} for kind in kinds}
+        self.log: dict[str, list[Watched]] = {kind: [] for kind in kinds}
         self.records: list[Record] = []
         self.bound_by: dict[str, tuple[str, str]] = {}
         # What extenders say of a pod; only asked where an engine has some.
@@ -153,6 +158,8 @@ class ModelApi:
             # As text, for that is how it goes to the helper process and back.
             question = read(json.encode(effect.instance))
             return Answer(effect.id, 200, body=json.decode(json.encode(answer(question))))
+        if isinstance(effect, Call) and "/resourceclaims/" in effect.path:
+            return answer_claim(self, effect)
         if isinstance(effect, Call) and effect.method == "PATCH":
             return self._patch(effect)
         if isinstance(effect, Call):
@@ -287,4 +294,4 @@ class ModelApi:
 
 def _key(kind: str, obj: Any) -> str:
     meta = obj.metadata
-    return str(meta.name) if kind == "Node" else f"{meta.namespace}/{meta.name}"
+    return str(meta.name) if kind in CLUSTER_WIDE else f"{meta.namespace}/{meta.name}"

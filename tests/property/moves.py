@@ -13,7 +13,6 @@ from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.pod import Pod
 from scheduler.objects.workloads import Service
 from tests.property.making import make_node, make_pod, node_with, relabelled, with_meta, with_spec
-from tests.property.model_api import KINDS
 from tests.property.rig import Rig
 from tests.property.tinyplugins import plugin_of, tiny_engine
 
@@ -226,12 +225,12 @@ def deliver(rig: Rig, pick: Pick) -> None:
 
 def watch(rig: Rig, pick: Pick) -> None:
     """The watch of one kind catches up a little, or entirely."""
-    rig.watch(KINDS[pick(len(KINDS))], (1, 2, 100)[pick(3)])
+    rig.watch(rig.kinds[pick(len(rig.kinds))], (1, 2, 100)[pick(3)])
 
 
 def relist(rig: Rig, pick: Pick) -> None:
     """A watch is lost and the kind is listed anew, at once or in parts."""
-    kind = KINDS[pick(len(KINDS))]
+    kind = rig.kinds[pick(len(rig.kinds))]
     if pick(2):
         rig.relist(kind)
     else:

@@ -6,7 +6,7 @@ and watch events wait until they are delivered. Each move of it is deterministic
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from tests.property.making import SCHEDULER
 from tests.property.model_api import KINDS, ModelApi
+from tests.property.model_claims import CLAIM, control
 from tests.property.receipts import check_receipts
 from tests.property.tinyplugins import plugin_of, tiny_engine
 from tests.property.watchdog import DONE, Watchdog, check_inside
@@ -54,14 +55,17 @@ class Stray(NamedTuple):
 class Rig:
     """The engine's surroundings; `log` gets every step, for replays."""
 
-    def __init__(self, build: Callable[[], Engine] = tiny_engine) -> None:
+    def __init__(
+        self, build: Callable[[], Engine] = tiny_engine, kinds: Sequence[str] = KINDS
+    ) -> None:
         self.now = START
-        self.api = ModelApi(lambda: self.now)
+        self.kinds = tuple(kinds)
+        self.api = ModelApi(lambda: self.now, kinds)
         self.wire: list[Effects] = []
         self.strays: list[Stray] = []
         self.answers: list[Answer] = []
-        self.position: dict[str, int] = dict.fromkeys(KINDS, 0)
-        self.lists: dict[str, list[Event]] = {kind: [] for kind in KINDS}
+        self.position: dict[str, int] = dict.fromkeys(kinds, 0)
+        self.lists: dict[str, list[Event]] = {kind: [] for kind in kinds}
         self.faults: list[tuple[str, str]] = []
         self.steps: list[tuple[float, tuple[Event, ...], int, tuple[Effects, ...]]] = []
         self._pending: list[Event] = []
@@ -74,7 +78,7 @@ class Rig:
         self.engine.observation.on_fault = lambda plugin, point, _error: self.faults.append(
             (plugin, point)
         )
-        for kind in KINDS:
+        for kind in self.kinds:
             self.relist(kind)
 
     # The engine's side.
@@ -173,6 +177,8 @@ class Rig:
         if stray.is_orphan and isinstance(stray.effect, Bind):
             # A process that was there before ours sent it: only the lease's time keeps the two apart.
             self.api.disturbed.add(stray.effect.node)
+        if stray.is_orphan and isinstance(stray.effect, Call):
+            self.api.disturbed.add(stray.effect.path.removesuffix("/status"))
         if self.now - stray.since <= REQUEST_LIMIT_S:
             self.api.perform(stray.effect)
 
@@ -264,7 +270,9 @@ class Rig:
                 self.deliver(0)
                 moved = True
             self._end_terminating()
-            for kind in KINDS:
+            if CLAIM in self.kinds:
+                control(self.api)
+            for kind in self.kinds:
                 moved = moved or self.behind(kind) > 0
                 self.watch(kind)
             if moved or self.engine.has_work():

@@ -107,6 +107,8 @@ class Groups:
                 self._opened.add(key)
             elif status.plugin == planner.name:
                 self._held_back[pod.metadata.uid] = (key, status.message)
+            else:
+                self._members.drop(key, pod.metadata.uid)  # until that plugin lets it in
         answers.clear()
 
     def settle(self, now: float) -> None:
@@ -204,6 +206,7 @@ class Groups:
             # Its siblings are still being told; the last of them hears of what has woken this one.
             self._queues.rejected(queued, (planner.name,), now)
             return True
+        self._hear_gates()  # whoever they hold is not there to be decided
         wanted = planner.group_wanted(key, self._members.present(key, queued.pod))
         if isinstance(wanted, Status) or queued.uid not in wanted:
             status = wanted if isinstance(wanted, Status) else unschedulable("not needed now")

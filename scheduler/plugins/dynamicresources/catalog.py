@@ -33,10 +33,13 @@ MOST_SITUATIONS = 65536
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """What a claim will get: `pods` (uids) are for whom, `results` the devices."""
+    """What a claim (by `namespace/name`) will get: `pods` (uids) are for whom, `results` the devices.
+
+    Each pod has the version from which on the API server's word counts for it, None while it writes.
+    """
 
     claim: str
-    pods: frozenset[str]
+    pods: Mapping[str, str | None]
     results: tuple[DeviceResult, ...]
 
 
@@ -57,6 +60,7 @@ class DeviceCatalog:
         self.in_use = InUse()
         self.slices = Slices(self.contents)
         self._pending: dict[str, Pending] = {}  # claim uid → allocation
+        self._shown: set[str] = set()  # those of them whose claim has devices, by the API server
         self._extended: dict[str, str] = {}  # pod uid → key of its claim for extended resources
         self._rows: dict[str, int] = {}
         self._stale: dict[str, None] = {}  # nodes whose situation is to be found out
@@ -160,37 +164,62 @@ class DeviceCatalog:
 
         Pods of a group that share a claim reserve the same for it.
         """
-        pods = frozenset((pod,))
+        pods: dict[str, str | None] = {pod: None}
         pending = self._pending.get(identity(claim))
         if pending is not None and pending.results == results:
-            pods |= pending.pods
-        self.release(identity(claim))
-        self._pending[identity(claim)] = Pending(claim.key, pods, results)
-        self._use(results)
+            pods = {**pending.pods, **pods}
+        self._put(identity(claim), Pending(claim.key, pods, results))
+
+    def settle(self, claim_uid: str, pod: str, version: str) -> None:
+        """Let the API server's word count for a pod, from a version of the claim on.
+
+        Until then its devices are set aside, whatever the watch shows: a claim that somebody else
+        allocated, and that was freed again, is still ours to write.
+        """
+        pending = self._pending.get(claim_uid)
+        if pending is not None and pod in pending.pods:
+            pods = {**pending.pods, pod: version}
+            self._put(claim_uid, msgspec.structs.replace(pending, pods=pods))
+            self._forget_shown(claim_uid, self.claim(pending.claim))
 
     def move(self, claim_uid: str, claim: ResourceClaim) -> None:
         """Let what was set aside under a uid stand for a claim that has been made."""
         pending = self._pending.get(claim_uid)
         if pending is not None:
-            self.release(claim_uid)
-            stored = self.claim(claim.key)
-            if stored is None or stored.status.allocation is None:
-                for pod in pending.pods:
-                    self.reserve(claim, pod, pending.results)
+            self._put(claim_uid, None)
+            self._put(identity(claim), msgspec.structs.replace(pending, claim=claim.key))
 
     def release(self, claim_uid: str, pod: str = "") -> None:
         """Forget what was being allocated to a claim; nothing happens if nothing was.
 
         With a `pod` (a uid), only if no other pod counts on it.
         """
-        pending = self._pending.pop(claim_uid, None)
-        if pending is None:
-            return
-        others = pending.pods - {pod} if pod else frozenset()
-        if others:
-            self._pending[claim_uid] = Pending(pending.claim, others, pending.results)
-        else:
-            self._unuse(pending.results)
+        pending = self._pending.get(claim_uid)
+        if pending is not None:
+            others = {uid: done for uid, done in pending.pods.items() if uid != pod} if pod else {}
+            left = msgspec.structs.replace(pending, pods=others) if others else None
+            self._put(claim_uid, left)
+
+    def restore(self, claim: ResourceClaim, pending: Pending | None) -> None:
+        """Put back what was being allocated to a claim, whatever has been reserved since."""
+        self._put(identity(claim), pending)
+
+    def _put(self, claim_uid: str, pending: Pending | None) -> None:
+        """Exchange what is set aside for a claim; what the API server shows of it counts instead."""
+        before = self._pending.pop(claim_uid, None)
+        if before is not None and claim_uid not in self._shown:
+            self._unuse(before.results)
+        self._shown.discard(claim_uid)
+        if pending is not None:
+            self._pending[claim_uid] = pending
+            if _results(self._stored(claim_uid, pending)):
+                self._shown.add(claim_uid)
+            else:
+                self._use(pending.results)
+
+    def _stored(self, claim_uid: str, pending: Pending) -> ResourceClaim | None:
+        found = self.claim(pending.claim)
+        return found if found is not None and identity(found) == claim_uid else None
 
     # Following.
 
@@ -200,15 +229,24 @@ class DeviceCatalog:
         if before is not after and before != after:
             self._unuse(before)
             self._use(after)
-        if new is None or new.status.allocation is not None:
-            known = new if new is not None else old
-            if known is not None:
-                self.release(identity(known))
+        if old is not None and (new is None or identity(new) != identity(old)):
+            self.release(identity(old))
+        if new is not None and identity(new) in self._pending:
+            self._put(identity(new), self._pending[identity(new)])
+            self._forget_shown(identity(new), new)
         if old is not None:
             for uid in _extended_for(old):
                 self._extended.pop(uid, None)
         if new is not None:
             self._extended.update((uid, new.key) for uid in _extended_for(new))
+
+    def _forget_shown(self, claim_uid: str, claim: ResourceClaim | None) -> None:
+        """Forget the pods whose writes the API server shows the end of."""
+        pending = self._pending[claim_uid]
+        if claim is not None and identity(claim) == claim_uid:
+            left = {pod: done for pod, done in pending.pods.items() if not _shows(claim, done)}
+            if len(left) < len(pending.pods):
+                self._put(claim_uid, msgspec.structs.replace(pending, pods=left) if left else None)
 
     def _use(self, results: Iterable[DeviceResult]) -> None:
         self.in_use.add(results)
@@ -280,6 +318,19 @@ class DeviceCatalog:
 def _results(claim: ResourceClaim | None) -> tuple[DeviceResult, ...]:
     allocation = claim.status.allocation if claim is not None else None
     return allocation.devices.results if allocation is not None else ()
+
+
+def _shows(claim: ResourceClaim, version: str | None) -> bool:
+    """Whether a claim is at least as new as a version; resource versions are numbers (KEP-5504).
+
+    In files, which may have none, a claim with devices is.
+    """
+    if version is None:
+        return False
+    shown = claim.metadata.resource_version
+    if shown.isdecimal() and version.isdecimal():
+        return int(shown) >= int(version)
+    return claim.status.allocation is not None
 
 
 def _extended_for(claim: ResourceClaim) -> list[str]:

@@ -182,9 +182,7 @@ class _Try:
             for uid in self._found:
                 self._catalog.release(uid)
             for claim, pending in kept:
-                if pending is not None:
-                    for pod in pending.pods:
-                        self._catalog.reserve(claim, pod, pending.results)
+                self._catalog.restore(claim, pending)
         for party, uids in self._agreed:
             party.state.agreed = Agreed(party.node, tuple(self._found[uid] for uid in uids))
         return None

@@ -115,8 +115,10 @@ class PreBinding:
         except WriteError as fault:
             if fault.is_doubtful:
                 devices.doubtful.add(uid)
+                self._catalog.settle(identity(claim), pod.metadata.uid, fault.settled_by)
             raise
         devices.written[uid] = written
+        self._catalog.settle(identity(claim), pod.metadata.uid, written.metadata.resource_version)
         if extended is not None:
             yield from writing.tell_pod(pod, written, extended)
 

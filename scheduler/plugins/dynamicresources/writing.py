@@ -41,15 +41,24 @@ Steps = Generator[BindStep, CallResult, ResourceClaim]
 
 
 class WriteError(Exception):
-    """Why a claim could not be written; with `is_doubtful` nobody knows whether it was."""
+    """Why a claim could not be written; with `is_doubtful` nobody knows whether it was.
 
-    def __init__(self, text: str, *, is_doubtful: bool = False) -> None:
+    A doubtful write is one no longer from the version `settled_by` on: it came in time, or never can.
+    """
+
+    def __init__(self, text: str, *, is_doubtful: bool = False, settled_by: str = "") -> None:
         super().__init__(text)
         self.is_doubtful = is_doubtful
+        self.settled_by = settled_by
 
 
 class _ConflictError(Exception):
-    """Somebody else has changed the claim."""
+    """Somebody else has changed the claim since `version`; or, `is_doubtful`, nobody knows."""
+
+    def __init__(self, text: str, version: str, *, is_doubtful: bool) -> None:
+        super().__init__(text)
+        self.version = version
+        self.is_doubtful = is_doubtful
 
 
 def path_of(claim: ResourceClaim) -> str:
@@ -65,18 +74,24 @@ def collection(namespace: str) -> str:
 def write(claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> Steps:
     """Write what a claim got (None: it has it already) and that the pod uses it; WriteError."""
     current: ResourceClaim | None = claim
-    last = ""
+    last, version, doubtful = "", claim.metadata.resource_version, ""
     for _ in range(TRIES):
         if current is None:
-            current = yield from _read(claim)
+            try:
+                current = yield from _read(claim)
+            except WriteError as fault:
+                fault.settled_by = _following(version)
+                raise
             if _is_done(current, allocation, pod):
                 return current
         try:
             return (yield from _write_once(current, allocation, pod))
         except _ConflictError as conflict:
-            last = str(conflict)
+            last, version = str(conflict), conflict.version
+            doubtful = version if conflict.is_doubtful else doubtful
             current = None
-    raise WriteError(last)
+    # What was tried on an older version comes too late.
+    raise WriteError(last, is_doubtful=doubtful == version, settled_by=_following(version))
 
 
 def make(
@@ -186,7 +201,8 @@ def _write_once(claim: ResourceClaim, allocation: AllocationResult | None, pod: 
     user = ConsumerReference("", "pods", pod.metadata.name, pod.metadata.uid)
     status["reservedFor"] = msgspec.to_builtins((*claim.status.reserved_for, user))
     body = _patch(claim, status=status)
-    return (yield from _patched(ApiCall("PATCH", f"{path_of(claim)}/status", body, MERGE), doing))
+    answer = yield ApiCall("PATCH", f"{path_of(claim)}/status", body, MERGE)
+    return _taken(answer, doing, claim)
 
 
 def _protect(claim: ResourceClaim) -> Steps:
@@ -195,34 +211,30 @@ def _protect(claim: ResourceClaim) -> Steps:
     body = _patch(claim, finalizers=[*claim.metadata.finalizers, FINALIZER])
     answer = yield ApiCall("PATCH", path_of(claim), body, MERGE)
     if answer.code != 422 or IMMUTABLE not in answer.message:
-        return _taken(answer, doing)
+        return _taken(answer, doing, claim)
     # Its parameters do not survive JSON; see `protobuf`.
     read = yield ApiCall("GET", path_of(claim), content_type=PROTOBUF)
     if not read.ok:
-        return _taken(read, doing)
+        return _taken(read, doing, claim)
     # A decision log keeps bytes as text.
     data = b64decode(read.body) if isinstance(read.body, str) else bytes(read.body or b"")
     try:
         whole = with_finalizer(data, FINALIZER)
     except ValueError as fault:
         raise WriteError(f"{doing}{fault}") from fault
-    return _taken((yield ApiCall("PUT", path_of(claim), whole, PROTOBUF)), doing)
+    return _taken((yield ApiCall("PUT", path_of(claim), whole, PROTOBUF)), doing, claim)
 
 
-def _patched(call: ApiCall, doing: str) -> Steps:
-    """Carry out a patch; _ConflictError and WriteError as `_taken`."""
-    return _taken((yield call), doing)
-
-
-def _taken(answer: CallResult, doing: str) -> ResourceClaim:
-    """Return the claim of an answer.
+def _taken(answer: CallResult, doing: str, claim: ResourceClaim) -> ResourceClaim:
+    """Return the claim of an answer to what was written on `claim`.
 
     _ConflictError when the claim must be read again, WriteError when that is no use.
     """
     if answer.ok:
         return _claim(answer)
     if answer.code == 409 or not answer.code or answer.code >= 500:
-        raise _ConflictError(doing + _said(answer))
+        version = claim.metadata.resource_version
+        raise _ConflictError(doing + _said(answer), version, is_doubtful=answer.code != 409)
     raise WriteError(doing + _said(answer))
 
 
@@ -284,6 +296,11 @@ def _claim(answer: CallResult) -> ResourceClaim:
 
 def _said(answer: CallResult) -> str:
     return answer.message or answer.reason or "no answer"
+
+
+def _following(version: str) -> str:
+    """Return the least resource version that is newer; versions are numbers (KEP-5504)."""
+    return str(int(version) + 1) if version.isdecimal() else ""
 
 
 def _never() -> bool:

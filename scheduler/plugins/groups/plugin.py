@@ -26,6 +26,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
+from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceattributes import SLICE
 from scheduler.plugins.groups import past
@@ -51,6 +52,15 @@ def _is_freed(change: Change) -> bool:
     """Whether a claim gives its devices back, so that others may have them."""
     had = change.old is not None and change.old.status.allocation is not None
     return had and (change.new is None or change.new.status.allocation is None)
+
+
+def _is_used(claim: ResourceClaim | None, pod: Pod) -> bool:
+    """Whether a pod names a claim: what becomes of one that others share is its business, too."""
+    if claim is None or claim.metadata.namespace != pod.metadata.namespace:
+        return False
+    named = {one.resource_claim_name for one in pod.spec.resource_claims}
+    named |= {one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    return claim.metadata.name in named
 
 
 class _Answer:
@@ -171,7 +181,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return True
         if WAITING_DELETED in change.facts:
             return False  # it took no room
-        if change.kind == CLAIM and not _is_freed(change):
+        if change.kind == CLAIM and not (_is_freed(change) or _is_used(change.new, pod)):
             return False
         if change.kind == TOPOLOGY_KIND:
             return True
