@@ -115,6 +115,8 @@ def explain(
         raise MissingError(f"no such node{hint}", where=node)
     stage = staged(snapshot, setup, wanted)
     engine = stage.engine
+    # As the stage has it: with the claims that are made for it.
+    found = next((one for one in stage.pending if one.metadata.uid == found.metadata.uid), found)
     waiting = _unplaced(found, engine, stage.now)
     served, notices = _served(waiting, engine, is_given=found.metadata.uid in snapshot.given)
     notices += unasked(setup.loaded.scheduler.extenders, (found,))

@@ -127,12 +127,8 @@ def _reason(decision: Decision, why: Why, nodes: int) -> str:
     if not why.conflict:
         return f": {decision.message}"
     texts = [asked.text for asked in why.conflict]
-    text = f": {_none_of(nodes)} {listed(texts)}"
+    text = f": {'no node' if nodes == 1 else f'none of {nodes} nodes'} {listed(texts)}"
     return text + (f"; it {why.suggestions[0].text}" if why.suggestions else "")
-
-
-def _none_of(nodes: int) -> str:
-    return "there is one node, and not one that" if nodes == 1 else f"none of {nodes} nodes"
 
 
 def named(pods: Iterable[Pod]) -> str:

@@ -9,6 +9,7 @@ from scheduler.whatif.explain import explain
 from scheduler.whatif.records import Result
 from scheduler.whatif.report import explanation_lines, explanation_tables
 from scheduler.whatif.stage import Options
+from tests.unit.plugins.devices import claim, gpu_class, local_slice
 from tests.unit.plugins.groupsworld import group, member, members, tree
 from tests.unit.whatif.asking import default_setup, place, pod, results, snapshot
 
@@ -153,3 +154,52 @@ def test_members_follow_the_plan_for_their_group():
         said = f"default/{name} would go to {where} with the 3 pods of the group default/g"
         assert explanation_lines(got)[0].startswith(said)
         assert "chosen" not in why(got)["large"]
+
+
+def test_claims_from_templates_are_made_first():
+    """As `simulate` has it: where no device is, the claim is what is in the way."""
+    spec = {"spec": claim("any")["spec"]}
+    meta = {"namespace": "default", "name": "t"}
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
+    template = {**kind, "metadata": meta, "spec": spec}
+    entry = {"name": "d", "resourceClaimTemplateName": "t"}
+    objects = (node("a"), gpu_class(), template, pod("p", spec={"resourceClaims": [entry]}))
+
+    assert "a" == ask("p", *objects, local_slice("a", "gpu-0")).explanation.node
+    got = ask("p", *objects).explanation
+    assert got.why is not None
+    assert got.why.sentence.startswith("default/p waits: no node satisfies its resource claim d")
+
+
+def test_a_group_waits_for_rules_that_cannot_hold():
+    """Which of them, and what would help the whole group; a member's own reason is no help to it."""
+    nodes = tree({"r0": {"a": 4}, "r1": {"b": 4, "c": 4}})
+    rules = {"rack": {"type": "pack", "hard": True}, "node": {"type": "spread", "hard": True}}
+    got = ask("g-0", *nodes, *members("g", 3), group("g", 3, rules)).explanation
+    why = got.why
+
+    assert got.node is None
+    assert why is not None
+    named = ["data.constraints.node.hard", "data.constraints.rack.hard"]
+    assert named == sorted(one.field for one in why.conflict)
+    helps = [[(one.object, one.field) for one in each.changes] for each in why.suggestions]
+    assert [[("ConfigMap default/g", one)] for one in named] == sorted(helps)
+    assert why.sentence.startswith(
+        "default/g-0 waits: no placement of the 3 waiting pods of the group"
+    )
+
+
+def test_the_place_in_the_queue_and_what_wakes():
+    """By priority; how long it has waited where its time is known, by the snapshot's clock."""
+    made = {"creationTimestamp": "2026-01-01T10:00:00Z"}
+    late = pod("late", requests={"cpu": "9"})
+    late["metadata"] |= made
+    first = pod("first", spec={"priority": 5})
+    first["metadata"] |= {"creationTimestamp": "2026-01-01T10:01:30Z"}
+    got = ask("late", node("a"), first, late).explanation
+    said = explanation_lines(got)
+
+    assert "  waits:       as 2 of 2 in the queue, for 1m30s" in said
+    assert got.why is not None
+    assert "a pod that leaves its node" in got.why.woken_by
+    assert "a new node" == got.why.woken_by[0]
