@@ -22,7 +22,8 @@ class Decision(msgspec.Struct, frozen=True):
     `narrowed_by`. `scores` is empty when one node alone was feasible. Columns are those of the view
     that the decision was made on. `victims` go for the nominated node, chosen by the plugin
     `preempted_by`, for the pod's `group` if it speaks for one.
-    `calls` go to the API server with the decision.
+    `calls` go to the API server with the decision. `prevented_by` are the plugins because of which nobody
+    could be evicted.
     """
 
     node: str = ""
@@ -40,6 +41,7 @@ class Decision(msgspec.Struct, frozen=True):
     preempted_by: str = ""
     group: str = ""
     calls: tuple[ApiCall, ...] = ()
+    prevented_by: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -56,6 +58,15 @@ class Decision(msgspec.Struct, frozen=True):
             return (self.status.plugin,)
         names = [*self.narrowed_by, *(rejection.plugin for rejection in self.rejections)]
         return tuple(dict.fromkeys(names))
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """Return the plugins of which any may come to say something else, so that the pod fits.
+
+        kube-scheduler asks only those that rejected the pod: one that would fit after an eviction but for
+        its affinity sleeps when a pod comes that it has affinity to.
+        """
+        return tuple(dict.fromkeys((*self.rejected_by, *self.prevented_by)))
 
     def node_status(self, nodes: Nodes, row: int) -> Status:
         """Return what filtering said of one row."""

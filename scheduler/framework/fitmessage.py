@@ -16,10 +16,16 @@ def head(node_count: int) -> str:
 
 
 class Histogram:
-    """How many nodes have which reason; a node with several reasons counts in each."""
+    """How many nodes have which reason, and by whom; a node with several reasons counts in each."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
+        self._plugins: dict[str, None] = {}
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """Return the plugins whose rejections were counted, in order."""
+        return tuple(self._plugins)
 
     def add(self, text: str, nodes: int) -> None:
         """Count nodes for a reason; none are passed over."""
@@ -29,6 +35,7 @@ class Histogram:
     def add_rejections(self, rejections: Iterable[Rejection]) -> None:
         """Count the rows that plugins rejected."""
         for rejection in rejections:
+            self._plugins[rejection.plugin] = None
             for text, nodes in rejection.rejected.histogram(rejection.rows):
                 self.add(text, nodes)
 

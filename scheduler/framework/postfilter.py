@@ -44,7 +44,8 @@ class PostFiltered(msgspec.Struct, frozen=True):
     `plugin`. `text` joins the pod's message when nothing was found.
     `offers` are all candidates, where they were wanted, and `choose` returns the node of the best of
     those that are left of them (at least one; their victims may have changed) and everybody who has to
-    go for it. `calls` are sent in order, and nobody waits for their answers.
+    go for it. `calls` are sent in order, and nobody waits for their answers. `prevented_by` are the
+    filter plugins because of which nothing was found: what helps with them is worth another attempt.
     """
 
     status: Status = SUCCESS
@@ -55,3 +56,4 @@ class PostFiltered(msgspec.Struct, frozen=True):
     offers: tuple[Offer, ...] = ()
     choose: Callable[[tuple[Offer, ...]], tuple[str, tuple[Placed, ...]]] | None = None
     calls: tuple[ApiCall, ...] = ()
+    prevented_by: tuple[str, ...] = ()

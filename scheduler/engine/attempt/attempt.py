@@ -247,7 +247,7 @@ class Attempts:
         )
         if rejected:
             is_pending = decision.status.code is Code.PENDING
-            self._queues.rejected(queued, decision.rejected_by, now, is_pending=is_pending)
+            self._queues.rejected(queued, decision.waits_for, now, is_pending=is_pending)
         else:
             self._queues.failed(queued)
 

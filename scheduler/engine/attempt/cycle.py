@@ -133,7 +133,10 @@ def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
     failed = [one for one in found if one.status.code is Code.ERROR]
     texts = [one.text for one in failed or found if one.text]
     message = f"{decision.message} {', '.join(texts)}" if texts else decision.message
-    return replace(decision, message=message, nominated_node=_cleared(found))
+    prevented = tuple(name for one in found for name in one.prevented_by)
+    return replace(
+        decision, message=message, nominated_node=_cleared(found), prevented_by=prevented
+    )
 
 
 def _outside(

@@ -137,9 +137,9 @@ class Preemptions:
     def _take_promises_back(self, pod: Pod, node: str, now: float) -> None:
         """Lower pods nominated to the same node look for another place at once."""
         rank = self._nominations.priority_of
-        for other in list(self._nominations.on(node).values()):
-            if rank(other) >= rank(pod):
-                continue
+        # All at once: members that are left alone would count for more than their group.
+        lower = [one for one in self._nominations.on(node).values() if rank(one) < rank(pod)]
+        for other in lower:
             self._nominations.drop(other.metadata.uid)
             queued = self._queues.get(other.metadata.uid)
             if queued is not None:

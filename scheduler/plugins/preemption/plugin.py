@@ -128,7 +128,8 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
             return PostFiltered(nominated_node=nodes.name(row), victims=victims)
         helpless = nodes.count - int(np.count_nonzero(failure.candidates))
         found.reasons.add(NOT_HELPFUL, helpless)
-        return _failed(found.reasons.sentence(nodes.count), nominated_node="")
+        text = found.reasons.sentence(nodes.count)
+        return _failed(text, nominated_node="", prevented_by=found.reasons.plugins)
 
     def refusal(self, pod: Pod, nodes: Nodes, failure: FitFailure) -> str:
         """Return why the pod may not evict anybody now, or an empty text."""
@@ -198,9 +199,11 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         return examine(failure.attempted, failure.nominated, pods, violating, reasons)
 
 
-def _failed(text: str, *, nominated_node: str | None = None) -> PostFiltered:
+def _failed(
+    text: str, *, nominated_node: str | None = None, prevented_by: tuple[str, ...] = ()
+) -> PostFiltered:
     text = f"preemption: {text}"
-    return PostFiltered(unschedulable(text), nominated_node, text=text)
+    return PostFiltered(unschedulable(text), nominated_node, text=text, prevented_by=prevented_by)
 
 
 def _leaves_for_us(pod: Pod) -> bool:

@@ -50,7 +50,7 @@ def why_pending(
         smallest=found.is_smallest,
         suggestions=suggestions + with_priority(engine, pod, decision, now),
         preemption=decision.message.partition(PREEMPTION)[2],
-        woken_by=woken_by(engine.profiles[pod.spec.scheduler_name], decision.rejected_by),
+        woken_by=woken_by(engine.profiles[pod.spec.scheduler_name], decision.waits_for),
     )
     lead = f"{pod.key} waits" if current is None else f"{pod.key} is on {current}; would now wait"
     return replace(why, sentence=f"{lead}{_reason(decision, why, nodes)}")
