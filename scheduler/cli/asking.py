@@ -24,7 +24,7 @@ from scheduler.objects.node import Node
 from scheduler.whatif.batch import moment
 from scheduler.whatif.changes import NodeChanges
 from scheduler.whatif.documents import Item, Source, items_of
-from scheduler.whatif.offers import Offers
+from scheduler.whatif.offers import OfferReport
 from scheduler.whatif.report import Table, offers_line, offers_tables
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.snapshot import Snapshot, read_snapshot
@@ -48,7 +48,7 @@ def items_in(names: Iterable[str]) -> Iterator[Item]:
         yield from items_of(Source(shown(name), read_bytes(name)))
 
 
-class NodeFlags(NamedTuple):
+class NodeOptions(NamedTuple):
     """What the flags about nodes say; each was given any number of times."""
 
     add: Sequence[str]
@@ -101,7 +101,7 @@ def options(now: str, ties: Ties, seed: int | None, *, details: bool) -> Options
     return Options(now=at, ties=chosen, seed=seed or 0, details=details)
 
 
-def show_offers(offers: Offers, output: Output) -> int:
+def show_offers(offers: OfferReport, output: Output) -> int:
     """Print which nodes would do; return the exit code."""
     if output in (Output.JSON, Output.YAML):
         show_record(offers, output)

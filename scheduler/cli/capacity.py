@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
-    NodeFlags,
+    NodeOptions,
     be_quick,
     items_in,
     options,
@@ -41,7 +41,7 @@ def capacity(
     limit: int | None,
     want: int | None,
     config: str,
-    nodes: NodeFlags,
+    nodes: NodeOptions,
     now: str,
     access: Access,
     output: Output,

@@ -17,7 +17,7 @@ from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
     EXIT_UNPROVEN,
-    NodeFlags,
+    NodeOptions,
     be_quick,
     options,
     read_files,
@@ -56,7 +56,7 @@ def simulate(
     details: bool,
     ties: TiesChoice,
     seed: int | None,
-    nodes: NodeFlags,
+    nodes: NodeOptions,
     now: str,
     form: Form,
 ) -> int:

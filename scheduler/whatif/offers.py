@@ -36,7 +36,7 @@ class NodeOffer(msgspec.Struct, frozen=True):
     cost: float
 
 
-class Offered(msgspec.Struct, frozen=True, rename="camel"):
+class OfferResult(msgspec.Struct, frozen=True, rename="camel"):
     """What an offer comes to: `nodes` of it suffice and one fewer does not, for `total`.
 
     Both are None when `tried` of them do not suffice; `message` is then what still stands in the way.
@@ -50,7 +50,7 @@ class Offered(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
 
 
-class Offers(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class OfferReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The answer, its JSON is a public contract: `offers` from the cheapest, those that do not help last.
 
     `is_needed` is false when nothing stands in the way without more nodes.
@@ -60,7 +60,7 @@ class Offers(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     kind: str = "NodeOffers"
     is_needed: bool
     message: str
-    offers: tuple[Offered, ...]
+    offers: tuple[OfferResult, ...]
 
     @property
     def solves(self) -> bool:
@@ -87,7 +87,7 @@ def read_offers(
     return tuple(found)
 
 
-def cheapest(world: Snapshot, offers: Iterable[NodeOffer], judge: Judge, most: int) -> Offers:
+def cheapest(world: Snapshot, offers: Iterable[NodeOffer], judge: Judge, most: int) -> OfferReport:
     """Return what each offer comes to; no more than `most` nodes of one kind are tried."""
     without = judge(world)
     most = max(1, min(most, MOST_NODES))
@@ -96,7 +96,7 @@ def cheapest(world: Snapshot, offers: Iterable[NodeOffer], judge: Judge, most: i
         found,
         key=lambda one: (math.inf if one.total is None else one.total, one.nodes or 0, one.node),
     )
-    return Offers(is_needed=bool(without), message=without, offers=tuple(order))
+    return OfferReport(is_needed=bool(without), message=without, offers=tuple(order))
 
 
 def pods_wait(setup: Setup, options: Options | None) -> Judge:
@@ -115,12 +115,12 @@ def pods_wait(setup: Setup, options: Options | None) -> Judge:
     return judge
 
 
-def _fewest(world: Snapshot, offer: NodeOffer, judge: Judge, most: int) -> Offered:
+def _fewest(world: Snapshot, offer: NodeOffer, judge: Judge, most: int) -> OfferResult:
     """Find the fewest nodes of an offer that suffice, none when `most` do not."""
     few, many = 0, 1
     while said := judge(with_nodes(world, offer.node, many)):
         if many == most:
-            return Offered(offer.name, offer.cost, None, None, many, said)
+            return OfferResult(offer.name, offer.cost, None, None, many, said)
         few, many = many, min(2 * many, most)
     while many - few > 1:
         middle = (few + many) // 2
@@ -128,4 +128,4 @@ def _fewest(world: Snapshot, offer: NodeOffer, judge: Judge, most: int) -> Offer
             few = middle
         else:
             many = middle
-    return Offered(offer.name, offer.cost, many, many * offer.cost, many)
+    return OfferResult(offer.name, offer.cost, many, many * offer.cost, many)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from scheduler.base.text import go_duration
 from scheduler.whatif.diff import Side, SimulationDiff
 from scheduler.whatif.explain import Explanation, NodeExplanation
-from scheduler.whatif.offers import Offers
+from scheduler.whatif.offers import OfferReport
 from scheduler.whatif.records import PodName, PodResult, Simulation
 from scheduler.whatif.verdicts import NodeVerdict
 from scheduler.whatif.why.records import Why
@@ -74,7 +74,7 @@ def diff_line(diff: SimulationDiff) -> str:
     return f"{len(diff.pods)} pods differ, {diff.same} do not; scheduled: {before} before, {after} after"
 
 
-def offers_tables(offers: Offers) -> list[Table]:
+def offers_tables(offers: OfferReport) -> list[Table]:
     """Return one row per kind of node, the cheapest first; nothing when none is needed."""
     rows = [
         [
@@ -89,7 +89,7 @@ def offers_tables(offers: Offers) -> list[Table]:
     return [Table(["node", "cost", "nodes", "total", "message"], rows)] if rows else []
 
 
-def offers_line(offers: Offers) -> str:
+def offers_line(offers: OfferReport) -> str:
     """Return in one line which nodes to take."""
     if not offers.is_needed:
         return "no more nodes are needed"

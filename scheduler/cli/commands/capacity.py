@@ -56,11 +56,11 @@ def capacity(
     output: OutputFlag = Output.TABLE,
 ) -> int:
     """Count how many more pods or groups of a shape fit, without preemption."""
-    from scheduler.cli.asking import NodeFlags
+    from scheduler.cli.asking import NodeOptions
     from scheduler.cli.capacity import capacity as answer
     from scheduler.cli.live import Access, seconds
 
     given = (add_nodes, remove_node, remove_rack, drain, offer_nodes)
-    nodes = NodeFlags(*(one or () for one in given))
+    nodes = NodeOptions(*(one or () for one in given))
     access = Access(kubeconfig, context, seconds(request_timeout))
     return answer(snapshot, filename, limit, want, config, nodes, now, access, output)

@@ -74,11 +74,11 @@ def simulate(
     output: FormFlag = Form.TABLE,
 ) -> int:
     """Place the pending pods of a snapshot, without a cluster."""
-    from scheduler.cli.asking import NodeFlags
+    from scheduler.cli.asking import NodeOptions
     from scheduler.cli.simulate import simulate as answer
 
     given = (add_nodes, remove_node, remove_rack, drain, offer_nodes)
-    nodes = NodeFlags(*(one or () for one in given))
+    nodes = NodeOptions(*(one or () for one in given))
     return answer(
         snapshot, filename, config, against, batch, details, ties, seed, nodes, now, output
     )
