@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.cli.files import manifest_files, read_bytes, read_text, shown
+from scheduler.cli.files import MANIFEST_SUFFIXES, manifest_files, read_bytes, read_text, shown
 from scheduler.cli.flags import Output
 from scheduler.cli.installed import registry
 from scheduler.cli.printing import show_document, table
 from scheduler.config import load
 from scheduler.engine.attempt.choose import Ties
 from scheduler.framework.registry import Registry
+from scheduler.objects.node import Node
 from scheduler.whatif.batch import moment
+from scheduler.whatif.changes import NodeChanges
 from scheduler.whatif.documents import Item, Source, items_of
-from scheduler.whatif.report import Table
+from scheduler.whatif.offers import OfferReport
+from scheduler.whatif.report import Table, offers_line, offers_tables
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.snapshot import Snapshot, read_snapshot
 from scheduler.whatif.stage import Options, Setup
@@ -36,12 +39,46 @@ def read_files(snapshots: Sequence[str] | None, pods: Sequence[str] | None) -> S
     names = [*(snapshots or ()), *(pods or ())]
     if names.count("-") > 1:
         raise InputError("standard input can be read once only", where="-")
-    return read_snapshot(_items(snapshots or ()), _items(pods or ()))
+    return read_snapshot(items_in(snapshots or ()), items_in(pods or ()))
 
 
-def _items(names: Iterable[str]) -> Iterator[Item]:
+def items_in(names: Iterable[str]) -> Iterator[Item]:
+    """Yield the objects of files, and of the manifests of folders."""
     for name in manifest_files(names):
         yield from items_of(Source(shown(name), read_bytes(name)))
+
+
+class NodeOptions(NamedTuple):
+    """What the flags about nodes say; each was given any number of times."""
+
+    add: Sequence[str]
+    remove: Sequence[str]
+    remove_rack: Sequence[str]
+    drain: Sequence[str]
+    offer: Sequence[str]
+
+    def models(self) -> dict[str, Node]:
+        """Return the nodes of the files that are named: each holds one Node."""
+        names = {text.partition("=")[2] for text in (*self.add, *self.offer)}
+        return {name: _only_node(name) for name in sorted(names) if _is_file(name)}
+
+    def changes(self, models: Mapping[str, Node]) -> NodeChanges:
+        """Return what is to be different, but for what is on offer."""
+        return NodeChanges(
+            tuple(self.add), tuple(self.remove), tuple(self.remove_rack), tuple(self.drain), models
+        )
+
+
+def _is_file(name: str) -> bool:
+    # No name of a node holds a slash, and hardly one ends like a manifest.
+    return "/" in name or name.endswith(MANIFEST_SUFFIXES)
+
+
+def _only_node(name: str) -> Node:
+    found = read_snapshot(items_in((name,)))
+    if len(found.nodes) != 1 or found.objects or found.bound or found.unbound:
+        raise InputError("one Node, and nothing else, says what a node to add is like", where=name)
+    return found.nodes[0]
 
 
 def setups(config: str) -> Setups:
@@ -62,6 +99,18 @@ def options(now: str, ties: Ties, seed: int | None, *, details: bool) -> Options
     chosen = ties if seed is None else Ties.SEED
     at = moment(now) if now else None
     return Options(now=at, ties=chosen, seed=seed or 0, details=details)
+
+
+def show_offers(offers: OfferReport, output: Output) -> int:
+    """Print which nodes would do; return the exit code."""
+    if output in (Output.JSON, Output.YAML):
+        show_record(offers, output)
+    elif output is Output.NAME:
+        print(*(one.node for one in offers.offers if one.nodes is not None), sep="\n")
+    else:
+        print(offers_line(offers))
+        show_tables(offers_tables(offers))
+    return 0 if offers.solves else EXIT_DOES_NOT_FIT
 
 
 def tell(lines: Iterable[str]) -> None:

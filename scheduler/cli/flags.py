@@ -42,11 +42,25 @@ PodsFlag = Annotated[
 ]
 AddNodesFlag = Annotated[
     list[str] | None,
-    typer.Option("--add-nodes", metavar="N=NODE", help="N more nodes like NODE; again for more."),
+    typer.Option(
+        "--add-nodes", metavar="N=NODE", help="N more nodes like NODE, or like that of a file."
+    ),
 ]
 RemoveNodeFlag = Annotated[
     list[str] | None,
     typer.Option("--remove-node", metavar="NODE", help="Without it; its pods move."),
+]
+RemoveRackFlag = Annotated[
+    list[str] | None,
+    typer.Option("--remove-rack", metavar="RACK", help="Without its nodes; their pods move."),
+]
+OfferFlag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--offer-nodes",
+        metavar="COST=NODE",
+        help="Which of several kinds of nodes would do at least cost, and how many.",
+    ),
 ]
 DrainFlag = Annotated[
     list[str] | None,

@@ -8,7 +8,6 @@ file is invalid, 3 a pod does not fit, 4 all fit but a group perhaps not at its 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -18,11 +17,13 @@ from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
     EXIT_UNPROVEN,
+    NodeOptions,
     be_quick,
     options,
     read_files,
     read_setup,
     setups,
+    show_offers,
     show_record,
     show_tables,
     tell,
@@ -34,8 +35,9 @@ from scheduler.cli.flags import Output
 from scheduler.cli.installed import registry
 from scheduler.engine.attempt.choose import Ties
 from scheduler.whatif.batch import Batch
-from scheduler.whatif.changes import NodeChanges, changed
+from scheduler.whatif.changes import changed
 from scheduler.whatif.diff import diff
+from scheduler.whatif.offers import cheapest, pods_wait, read_offers
 from scheduler.whatif.report import diff_line, diff_table, simulation_tables, summary_line
 from scheduler.whatif.simulate import simulate as place
 from scheduler.whatif.simulate import simulate_stage
@@ -54,7 +56,7 @@ def simulate(
     details: bool,
     ties: TiesChoice,
     seed: int | None,
-    changes: tuple[Sequence[str], Sequence[str], Sequence[str]],
+    nodes: NodeOptions,
     now: str,
     form: Form,
 ) -> int:
@@ -62,7 +64,7 @@ def simulate(
     be_quick()
     wanted = options(now, Ties(ties), seed, details=details)
     if batch:
-        if snapshot or filename or against or any(changes):
+        if snapshot or filename or against or any(nodes):
             raise InputError(
                 "--batch goes without --snapshot, -f and what changes or compares them"
             )
@@ -73,7 +75,16 @@ def simulate(
         raise InputError(
             "a page compares: name another configuration by --against", where="-o html"
         )
-    world = changed(read_files(snapshot, filename), NodeChanges(*map(tuple, changes)))
+    models = nodes.models()
+    world = changed(read_files(snapshot, filename), nodes.changes(models))
+    if nodes.offer and against:
+        raise InputError("--offer-nodes and --against exclude one another")
+    if nodes.offer:
+        setup = setups(config).default
+        offers = read_offers(nodes.offer, world, models)
+        # A node that no pod needs does not help.
+        most = len(staged(world, setup, wanted).pending)
+        return show_offers(cheapest(world, offers, pods_wait(setup, wanted), most), Output(form))
     if against:
         return _compare(world, config, against, wanted, form)
     output = Output(form)

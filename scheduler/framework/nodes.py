@@ -181,6 +181,11 @@ class Nodes:
         """Return a stable 64-bit hash of each node's name."""
         return self._cut(self._table.name_hash)
 
+    @property
+    def name_ranks(self) -> IntColumn:
+        """Return numbers that are in the order of the nodes' names."""
+        return self._cut(self._table.name_ranks)
+
     def label_ids(self, key: str) -> IdColumn:
         """Return the value id of a label per row, -1 where it is missing."""
         return self._cut(self._table.labels.column(key).ids)

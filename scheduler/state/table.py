@@ -59,6 +59,8 @@ class NodeTable:
         self._name_hash: Column[np.uint64] = Column(np.uint64)
         self._names: ObjectColumn = np.array([], dtype=np.object_)
         self._names_at = -1
+        self._name_ranks: IntColumn = np.array([], dtype=np.int64)
+        self._ranked_at = -1
         self._widen()
 
     def __len__(self) -> int:
@@ -97,6 +99,17 @@ class NodeTable:
             texts = [node.metadata.name if node is not None else "" for node in self.nodes]
             self._names, self._names_at = np.array(texts, dtype=np.object_), self.generation
         return self._names
+
+    @property
+    def name_ranks(self) -> IntColumn:
+        """Return each row's place among all names in order; made anew when nodes change."""
+        if self._ranked_at != self.generation:
+            # Of objects: an array of texts would hold every name at the length of the longest.
+            order = sorted(range(self.size), key=self.names.tolist().__getitem__)
+            self._name_ranks = np.empty(self.size, np.int64)
+            self._name_ranks[order] = np.arange(self.size)
+            self._ranked_at = self.generation
+        return self._name_ranks
 
     def name(self, row: int) -> str:
         """Return the name of the node in a row."""

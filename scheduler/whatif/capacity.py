@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from scheduler.base.errors import InputError
 from scheduler.whatif.changes import NodeChanges, changed
 from scheduler.whatif.copies import MOST_PODS, fitting, shape_of, with_copies
+from scheduler.whatif.offers import Judge
 from scheduler.whatif.records import API_VERSION, PodResult, Result
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import Snapshot
@@ -66,7 +67,7 @@ def capacity(
     given, or when the shape cannot be judged by itself.
     """
     if not 1 <= limit <= MOST_PODS:
-        raise InputError(f"the limit is a number from 1 to {MOST_PODS}, not {limit}")
+        raise InputError(f"what is counted to is a number from 1 to {MOST_PODS}, not {limit}")
     shape = shape_of(snapshot)
     world, notices = _changed(snapshot, setup, options, changes)
     most = min(limit, shape.most)
@@ -91,6 +92,22 @@ def capacity(
         message="" if refused is None else refused.message.partition(" preemption: ")[0],
         notices=notices or UNSET,
     )
+
+
+def room_for(
+    want: int, setup: Setup, options: Options | None = None, changes: NodeChanges | None = None
+) -> Judge:
+    """Return a judge who wants so many copies to fit."""
+
+    def judge(snapshot: Snapshot) -> str:
+        shape = shape_of(snapshot)
+        if want > shape.most:
+            text = f"of {shape.name} {shape.most} copies are counted at most, not {want}"
+            raise InputError(text)
+        found = capacity(snapshot, setup, want, options, changes)
+        return "" if found.fits >= want else f"{found.fits} fit, the next one: {found.message}"
+
+    return judge
 
 
 def _changed(

@@ -6,12 +6,17 @@ those go with it. What the node alone had (reported zones, load, volumes) goes b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import count, islice
+
 import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
+from scheduler.base.text import did_you_mean
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
+from scheduler.plugins.groups.topology import PRESETS
 from scheduler.whatif.snapshot import Snapshot
 
 MAX_ADDED = 10_000
@@ -20,41 +25,69 @@ STAY_WITH_THEIR_NODE = ("DaemonSet", "Node")
 
 
 class NodeChanges(msgspec.Struct, frozen=True):
-    """What is to be different: `added` as `COUNT=NODE`, `removed` by name, `drained` as `LABEL=VALUE`.
+    """What is to be different: `added` as `COUNT=MODEL`, `removed` nodes and racks, `drained` as `LABEL=VALUE`.
 
-    An added node is a copy of an existing one, empty, in the same place of every topology. Drained nodes stay,
-    and take nobody.
+    An added node is a copy of its model, empty, in the same place of every topology. The model is one of
+    `models`, else a node of the snapshot. Drained nodes stay, and take nobody.
     """
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    removed_racks: tuple[str, ...] = ()
     drained: tuple[str, ...] = ()
+    models: Mapping[str, Node] = {}
 
 
 def changed(snapshot: Snapshot, changes: NodeChanges) -> Snapshot:
     """Return the snapshot with these changes; InputError names one that cannot be made."""
-    for name in changes.removed:
-        snapshot = _without(snapshot, _named(snapshot, name))
+    gone = {_named(snapshot, name).metadata.name for name in changes.removed}
+    for rack in changes.removed_racks:
+        gone |= _in_rack(snapshot, rack)
+    if gone:
+        snapshot = _emptied(snapshot, gone)
+        left = tuple(node for node in snapshot.nodes if node.metadata.name not in gone)
+        snapshot = replace(snapshot, nodes=left)
     for text in changes.drained:
         label, found, value = text.partition("=")
         if not found or not label:
             raise InputError(f"nodes to drain are named as LABEL=VALUE, not {text!r:.80}")
         snapshot = _drained(snapshot, label, value)
     for text in changes.added:
-        snapshot = _with_copies(snapshot, text)
+        number, found, name = text.partition("=")
+        if not found or not number.isascii() or not number.isdigit():
+            raise InputError(f"nodes to add are named as COUNT=NODE, not {text!r:.80}")
+        snapshot = with_nodes(snapshot, model_of(snapshot, name, changes.models), int(number[:9]))
     return snapshot
+
+
+def model_of(snapshot: Snapshot, name: str, models: Mapping[str, Node]) -> Node:
+    """Return what a node to add is like; InputError when there is no such model and no such node."""
+    return models[name] if name in models else _named(snapshot, name)
 
 
 def _named(snapshot: Snapshot, name: str) -> Node:
     for node in snapshot.nodes:
         if node.metadata.name == name:
             return node
-    raise InputError(f"there is no node {name!r:.80}")
+    hint = did_you_mean(name, (node.metadata.name for node in snapshot.nodes))
+    raise InputError(f"there is no node {name!r:.80}{hint}")
 
 
-def _without(snapshot: Snapshot, gone: Node) -> Snapshot:
-    emptied = _emptied(snapshot, {gone.metadata.name})
-    return replace(emptied, nodes=tuple(node for node in emptied.nodes if node is not gone))
+def _in_rack(snapshot: Snapshot, rack: str) -> set[str]:
+    """Return the nodes of a rack, by the label that makes racks where groups are placed."""
+    carried = {label for node in snapshot.nodes for label in node.metadata.labels}
+    label = next((one for one in PRESETS["rack"] if one in carried), None)
+    if label is None:
+        raise InputError(
+            f"no node says in which rack it is, by none of {', '.join(PRESETS['rack'])}"
+        )
+    racks: dict[str, set[str]] = {}
+    for node in snapshot.nodes:
+        if label in node.metadata.labels:
+            racks.setdefault(node.metadata.labels[label], set()).add(node.metadata.name)
+    if rack not in racks:
+        raise InputError(f"there is no rack {rack!r:.80} by {label}{did_you_mean(rack, racks)}")
+    return racks[rack]
 
 
 def _drained(snapshot: Snapshot, label: str, value: str) -> Snapshot:
@@ -95,23 +128,18 @@ def _unbound(pod: Pod) -> Pod:
     return replace(pod, spec=replace(pod.spec, node_name=""), status=status)
 
 
-def _with_copies(snapshot: Snapshot, text: str) -> Snapshot:
-    number, found, name = text.partition("=")
-    if not found or not number.isascii() or not number.isdigit():
-        raise InputError(f"nodes to add are named as COUNT=NODE, not {text!r:.80}")
-    if not 1 <= int(number) <= MAX_ADDED:
+def with_nodes(snapshot: Snapshot, model: Node, number: int) -> Snapshot:
+    """Return the snapshot with 1 to 10,000 empty copies of a node."""
+    if not 1 <= number <= MAX_ADDED:
         raise InputError(f"{number} nodes are not between 1 and {MAX_ADDED}")
-    model = _named(snapshot, name)
+    name = model.metadata.name
     taken = {node.metadata.name for node in snapshot.nodes}
-    made: list[Node] = []
-    at = 0
-    while len(made) < int(number):
-        at += 1
-        new = f"{name}-added-{at}"
-        if new not in taken:
-            labels = {**model.metadata.labels, HOSTNAME: new}
-            meta = replace(
-                model.metadata, name=new, uid=f"{model.metadata.uid}-{new}", labels=labels
-            )
-            made.append(replace(model, metadata=meta))
+    names = (new for at in count(1) if (new := f"{name}-added-{at}") not in taken)
+    made = tuple(_copy(model, new) for new in islice(names, number))
     return replace(snapshot, nodes=(*snapshot.nodes, *made))
+
+
+def _copy(model: Node, name: str) -> Node:
+    labels = {**model.metadata.labels, HOSTNAME: name}
+    meta = replace(model.metadata, name=name, uid=f"{model.metadata.uid}-{name}", labels=labels)
+    return replace(model, metadata=meta)

@@ -213,7 +213,7 @@ def _with_group(
     explanation: Explanation, key: str, snapshot: Snapshot, setup: Setup, options: Options
 ) -> Explanation:
     """Let the whole group be planned, with all that waits before it, and say what comes of it."""
-    run = Run(staged(snapshot, setup, options), details=options.details)
+    run = Run(staged(snapshot, setup, options))
     run.to_the_end()
     done = run.simulation()
     reports = {f"{one.namespace}/{one.name}": one for one in done.groups}
@@ -292,7 +292,7 @@ def _each_alone(decision: Decision, attempt: Attempt) -> dict[str, dict[str, Plu
     if not decision.status.is_success and decision.status.plugin:
         return found  # pre-filter ended it: the others have nothing to go by
     nodes, states = attempt.nodes, attempt.states
-    rows = [(nodes.name(row), row) for row in range(nodes.size) if nodes.exists[row]]
+    rows = list(zip(nodes.names(nodes.exists), nodes.exists.nonzero()[0].tolist(), strict=True))
     profile = attempt.runner.profile
     for bound in profile.filter:
         if bound.name in states.skipped:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from scheduler.base.text import go_duration
 from scheduler.whatif.diff import Side, SimulationDiff
 from scheduler.whatif.explain import Explanation, NodeExplanation
+from scheduler.whatif.offers import OfferReport
 from scheduler.whatif.records import PodName, PodResult, Simulation
 from scheduler.whatif.verdicts import NodeVerdict
 from scheduler.whatif.why.records import Why
@@ -71,6 +72,35 @@ def diff_line(diff: SimulationDiff) -> str:
     """Return a comparison in one line."""
     before, after = diff.summary.before.scheduled, diff.summary.after.scheduled
     return f"{len(diff.pods)} pods differ, {diff.same} do not; scheduled: {before} before, {after} after"
+
+
+def offers_tables(offers: OfferReport) -> list[Table]:
+    """Return one row per kind of node, the cheapest first; nothing when none is needed."""
+    rows = [
+        [
+            one.node,
+            _price(one.cost),
+            "-" if one.nodes is None else str(one.nodes),
+            "-" if one.total is None else _price(one.total),
+            one.message,
+        ]
+        for one in offers.offers
+    ]
+    return [Table(["node", "cost", "nodes", "total", "message"], rows)] if rows else []
+
+
+def offers_line(offers: OfferReport) -> str:
+    """Return in one line which nodes to take."""
+    if not offers.is_needed:
+        return "no more nodes are needed"
+    best = offers.offers[0]
+    if best.nodes is None:
+        return f"none of these nodes helps: {best.message}"
+    return f"{best.nodes} of {best.node} for {_price(best.total or 0.0)} do it at least cost; without: {offers.message}"
+
+
+def _price(cost: float) -> str:
+    return f"{cost:.10g}"
 
 
 def _pod_row(pod: PodResult, *, wide: bool) -> list[str]:

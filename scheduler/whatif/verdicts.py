@@ -39,7 +39,7 @@ class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
 
 def verdicts(decision: Decision, nodes: Nodes) -> tuple[NodeVerdict, ...]:
     """Return the verdict on every node of the view that `decision` was made on."""
-    rows = sorted((nodes.name(row), row) for row in range(nodes.size) if nodes.exists[row])
+    rows = sorted(zip(nodes.names(nodes.exists), nodes.exists.nonzero()[0].tolist(), strict=True))
     columns = [
         (one.plugin, one.weight, one.raw.tolist(), one.normalized.tolist())
         for one in decision.scores

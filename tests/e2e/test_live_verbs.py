@@ -66,6 +66,23 @@ async def test_explain_and_snapshot_of_a_live_cluster(world: World, tmp_path: Pa
         assert 3 == code
 
 
+async def test_capacity_of_a_live_cluster(world: World, tmp_path: Path):
+    """Counted in what the server lists, like that of a snapshot of it."""
+    await world.nodes("2", "3")
+    shape, cluster = tmp_path / "shape.yaml", tmp_path / "cluster.json"
+    only = {"schedulerName": "trellis", "nodeSelector": {"case": world.ns}}
+    wanted = pod("shape", namespace=world.ns, requests={"cpu": "1"}, spec=only)
+    await asyncio.to_thread(shape.write_text, yaml.safe_dump(wanted))
+
+    code, live, err = await world.run("capacity", "-f", str(shape), "-o", "json")
+    assert (0, "") == (code, err)
+    assert (5, False) == (json.loads(live)["fits"], json.loads(live)["limited"])
+    _, out, _ = await world.run("snapshot", "-o", "json")
+    await asyncio.to_thread(cluster.write_text, out)
+    words = ("capacity", "--snapshot", str(cluster), "-f", str(shape), "-o", "json")
+    assert live == (await world.run(*words))[1]
+
+
 async def test_a_stranger_is_told_what_is_missing(world: World, tmp_path: Path):
     """Without rights, with a wrong token, without a server: one line, exit code 1."""
     config = yaml.safe_load(await asyncio.to_thread(world.kubeconfig.read_text))

@@ -9,12 +9,17 @@ import typer
 from scheduler.cli.flags import (
     AddNodesFlag,
     ConfigFlag,
+    ContextFlag,
     DrainFlag,
+    KubeconfigFlag,
     NowFlag,
+    OfferFlag,
     Output,
     OutputFlag,
     RemoveNodeFlag,
+    RemoveRackFlag,
     SnapshotFlag,
+    TimeoutFlag,
 )
 
 ShapeFlag = Annotated[
@@ -24,23 +29,38 @@ ShapeFlag = Annotated[
     ),
 ]
 LimitFlag = Annotated[
-    int, typer.Option("--limit", metavar="N", help="Stop counting there; 10000 at most.")
+    int | None,
+    typer.Option("--limit", metavar="N", help="Stop counting there: 1000, at most 10000."),
+]
+WantFlag = Annotated[
+    int | None,
+    typer.Option("--want", metavar="N", help="Exit code 3 when fewer fit than these."),
 ]
 
 
 def capacity(
     snapshot: SnapshotFlag = None,
     filename: ShapeFlag = None,
-    limit: LimitFlag = 1_000,
+    limit: LimitFlag = None,
+    want: WantFlag = None,
     config: ConfigFlag = "",
     add_nodes: AddNodesFlag = None,
     remove_node: RemoveNodeFlag = None,
+    remove_rack: RemoveRackFlag = None,
     drain: DrainFlag = None,
+    offer_nodes: OfferFlag = None,
     now: NowFlag = "",
+    kubeconfig: KubeconfigFlag = "",
+    context: ContextFlag = "",
+    request_timeout: TimeoutFlag = "30s",
     output: OutputFlag = Output.TABLE,
 ) -> int:
-    """Count how many more pods or groups of a shape fit into a snapshot, without preemption."""
+    """Count how many more pods or groups of a shape fit, without preemption."""
+    from scheduler.cli.asking import NodeOptions
     from scheduler.cli.capacity import capacity as answer
+    from scheduler.cli.live import Access, seconds
 
-    changes = (add_nodes or (), remove_node or (), drain or ())
-    return answer(snapshot, filename, limit, config, changes, now, output)
+    given = (add_nodes, remove_node, remove_rack, drain, offer_nodes)
+    nodes = NodeOptions(*(one or () for one in given))
+    access = Access(kubeconfig, context, seconds(request_timeout))
+    return answer(snapshot, filename, limit, want, config, nodes, now, access, output)

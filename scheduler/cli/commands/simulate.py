@@ -12,8 +12,10 @@ from scheduler.cli.flags import (
     ConfigFlag,
     DrainFlag,
     NowFlag,
+    OfferFlag,
     PodsFlag,
     RemoveNodeFlag,
+    RemoveRackFlag,
     SnapshotFlag,
 )
 
@@ -65,14 +67,18 @@ def simulate(
     ] = None,
     add_nodes: AddNodesFlag = None,
     remove_node: RemoveNodeFlag = None,
+    remove_rack: RemoveRackFlag = None,
     drain: DrainFlag = None,
+    offer_nodes: OfferFlag = None,
     now: NowFlag = "",
     output: FormFlag = Form.TABLE,
 ) -> int:
     """Place the pending pods of a snapshot, without a cluster."""
+    from scheduler.cli.asking import NodeOptions
     from scheduler.cli.simulate import simulate as answer
 
-    changes = (add_nodes or (), remove_node or (), drain or ())
+    given = (add_nodes, remove_node, remove_rack, drain, offer_nodes)
+    nodes = NodeOptions(*(one or () for one in given))
     return answer(
-        snapshot, filename, config, against, batch, details, ties, seed, changes, now, output
+        snapshot, filename, config, against, batch, details, ties, seed, nodes, now, output
     )

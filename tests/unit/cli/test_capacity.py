@@ -60,6 +60,55 @@ def test_the_limit_is_said(ask):
     assert out.startswith("at least 2 more of default/web fit\n")
 
 
+def test_as_many_as_are_wanted(ask):
+    """Exit code 3 when fewer fit, so that a script can ask for room for so many."""
+    shape = [pod("web", requests={"cpu": "1"})]
+    assert 0 == ask(CLUSTER, shape, "--want", "5")[0]
+    code, out, _ = ask(CLUSTER, shape, "--want", "6")
+    assert code == 3
+    assert out.startswith("5 more of default/web fit; the next one: ")
+
+
+def test_which_nodes_at_least_cost(ask, tmp_path):
+    """Of a file or of the cluster; the answer in one line, then every offer."""
+    large = tmp_path / "large.yaml"
+    large.write_text(yaml.safe_dump(node("large", cpu="16")))
+    offers = ("--offer-nodes", f"5={large}", "--offer-nodes", "2=n1", "--offer-nodes", "1=n2")
+    shape = [pod("web", requests={"cpu": "3"})]
+    code, out, _ = ask(CLUSTER, shape, "--want", "5", *offers)
+    assert code == 0
+    assert out.startswith(f"1 of {large} for 5 do it at least cost; without: 1 fit, the next one: ")
+    code, out, _ = ask(CLUSTER, shape, "--want", "5", *offers, "-o", "json")
+    answer = json.loads(out)
+    assert "NodeOffers" == answer["kind"]
+    found = [(one["node"], one["nodes"], one["total"]) for one in answer["offers"]]
+    assert [(str(large), 1, 5.0), ("n1", 4, 8.0), ("n2", None, None)] == found
+    assert "Insufficient cpu" in answer["offers"][2]["message"]
+    code, out, _ = ask(CLUSTER, shape, "--want", "2", "--offer-nodes", "1=n2")
+    assert code == 3
+    assert out.startswith("none of these nodes helps: 1 fit")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--offer-nodes", "n1"), "named as COST=NODE, not 'n1'"),
+        (("--offer-nodes", "nan=n1"), "named as COST=NODE"),
+        (("--offer-nodes", "-1=n1"), "named as COST=NODE"),
+        (("--offer-nodes", "1=./none.yaml"), "./none.yaml: cannot be read"),
+        (("--add-nodes", "1=shape.yaml"), "one Node, and nothing else"),
+        (("--limit", "5", "--want", "5"), "--limit and --want exclude one another"),
+        (("--want", "10001"), "a number from 1 to 10000"),
+    ],
+)
+def test_what_is_wrong_with_nodes_is_named(ask, tmp_path, monkeypatch, flags, said):
+    """In one line."""
+    monkeypatch.chdir(tmp_path)
+    code, _, err = ask(CLUSTER, [pod("web", requests={"cpu": "1"})], *flags)
+    assert code == 2
+    assert said in err
+
+
 def test_none_fits(ask):
     """Exit code 3, as of simulate."""
     code, out, _ = ask(CLUSTER, [pod("web", requests={"cpu": "9"})])

@@ -205,3 +205,18 @@ def test_a_group_without_proof(tmp_path, capsys, solver: str, limits: dict[str, 
 
     (found,) = json.loads(out)["groups"]
     assert ("Bound", code == 0) == (found["status"], found["optimal"])
+
+
+def test_which_nodes_let_all_pods_fit(cluster, tmp_path, capsys):
+    """Instead of a placement: how many of each kind, and which is the cheapest."""
+    more = tmp_path / "more.yaml"
+    more.write_text(yaml.safe_dump_all(pod(f"m{at}", requests={"cpu": "4"}) for at in range(4)))
+    words = ["simulate", "--snapshot", str(cluster), "-f", str(more), "-o", "json"]
+    assert 3 == run(words)
+    capsys.readouterr()
+    assert 0 == run([*words, "--offer-nodes", "1.5=a"])
+    (found,) = json.loads(capsys.readouterr().out)["offers"]
+    assert 0 == run([*words[:-2], "-o", "name", "--add-nodes", f"{found['nodes']}=a"])
+    assert 3 == run([*words[:-2], "-o", "name", "--add-nodes", f"{found['nodes'] - 1}=a"])
+    assert found["total"] == 1.5 * found["nodes"]
+    assert 2 == run([*words[:-2], "--offer-nodes", "1=a", "--against", str(more)])

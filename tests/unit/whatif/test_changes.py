@@ -54,6 +54,26 @@ def test_a_removed_node_is_not_there_and_a_drained_one_takes_nobody():
     ]
 
 
+def test_a_rack_goes_with_its_nodes():
+    """By the label that makes racks for groups, too; its pods move."""
+    assert {"web": "b"} == placed(NodeChanges(removed_racks=("r0",)))
+    assert ["b"] == [one.key for one in changed(world(), NodeChanges(removed_racks=("r0",))).nodes]
+
+
+def test_added_nodes_may_be_like_one_that_is_not_there():
+    """A model has a name of its own, which its copies go by."""
+    (large,) = snapshot(node("large", cpu="64")).nodes
+    more = changed(world(), NodeChanges(added=("2=large.yaml",), models={"large.yaml": large}))
+    assert ["a", "b", "large-added-1", "large-added-2"] == [one.key for one in more.nodes]
+    assert "64" == str(more.nodes[3].status.allocatable["cpu"])
+
+
+def test_without_racks_none_can_go():
+    """It says which labels make one."""
+    with pytest.raises(InputError, match=RACK):
+        changed(snapshot(node("a")), NodeChanges(removed_racks=("r0",)))
+
+
 def test_added_nodes_are_like_their_model_and_empty():
     """Two more nodes like `a`, in its rack, under names that are free."""
     more = changed(world(), NodeChanges(added=("2=a", "1=a")))
@@ -67,6 +87,8 @@ def test_added_nodes_are_like_their_model_and_empty():
     ("changes", "said"),
     [
         (NodeChanges(removed=("c",)), "there is no node 'c'"),
+        (NodeChanges(removed_racks=("r7",)), "there is no rack 'r7'"),
+        (NodeChanges(added=("9" * 5000 + "=a",)), "between 1 and"),
         (NodeChanges(drained=("rack",)), "LABEL=VALUE"),
         (NodeChanges(drained=("rack=r7",)), "no node has the label rack=r7"),
         (NodeChanges(added=("a",)), "COUNT=NODE"),

@@ -1,0 +1,110 @@
+"""Which nodes do it at least cost: by arithmetic, and by simulating one node fewer."""
+
+from math import ceil, inf
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.testing import node
+from scheduler.whatif.capacity import capacity, room_for
+from scheduler.whatif.changes import with_nodes
+from scheduler.whatif.offers import NodeOffer, cheapest, pods_wait
+from scheduler.whatif.simulate import simulate
+from tests.unit.whatif.asking import default_setup, pod, snapshot
+
+
+def small_clusters():
+    """Cores of the nodes that are there, pods and their size in cores, kinds of nodes as (cores, cost)."""
+    kinds = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=3)
+    return st.tuples(
+        st.lists(st.integers(1, 6), max_size=3), st.integers(1, 9), st.integers(1, 4), kinds
+    )
+
+
+def offered(kinds):
+    """Return kinds of nodes as offers."""
+    made = snapshot(*(node(f"k{at}", cpu=str(cores)) for at, (cores, _) in enumerate(kinds))).nodes
+    return [
+        NodeOffer(one.key, one, float(cost)) for one, (_, cost) in zip(made, kinds, strict=True)
+    ]
+
+
+def by_arithmetic(free, number, size, kinds):
+    """Return by kind how many nodes are needed, None where no number helps; 0 for all: none is needed."""
+    left = number - sum(cores // size for cores in free)
+    if left <= 0:
+        return {}
+    return {
+        f"k{at}": ceil(left / (cores // size)) if cores >= size else None
+        for at, (cores, _) in enumerate(kinds)
+    }
+
+
+def check_order(found):
+    """Assert that the cheapest comes first, and those that do not help last."""
+    totals = [inf if one.total is None else one.total for one in found.offers]
+    assert totals == sorted(totals)
+    for one in found.offers:
+        assert one.total == (None if one.nodes is None else one.nodes * one.cost)
+        assert bool(one.message) == (one.nodes is None)
+
+
+def _check(case):
+    free, number, size, kinds = case
+    nodes = [node(f"n{at}", cpu=str(cores)) for at, cores in enumerate(free)]
+    pods = [pod(f"p{at}", requests={"cpu": str(size)}) for at in range(number)]
+    world, offers = snapshot(*nodes, *pods), offered(kinds)
+    found = cheapest(world, offers, pods_wait(default_setup(), None), number)
+    expected = by_arithmetic(free, number, size, kinds)
+
+    assert found.is_needed == bool(expected)
+    assert {one.node: one.nodes for one in found.offers} == expected
+    check_order(found)
+    for one in found.offers:
+        if one.nodes is None:
+            continue
+        kind = next(offer.node for offer in offers if offer.name == one.node)
+        assert simulate(with_nodes(world, kind, one.nodes), default_setup()).fits
+        fewer = with_nodes(world, kind, one.nodes - 1) if one.nodes > 1 else world
+        assert not simulate(fewer, default_setup()).fits
+
+
+@settings(max_examples=15, deadline=None)
+@given(small_clusters())
+def test_the_fewest_of_each_kind(case):
+    """As worked out by hand; so many suffice and one fewer does not."""
+    _check(case)
+
+
+@pytest.mark.long
+@settings(max_examples=300, deadline=None)
+@given(small_clusters())
+def test_the_fewest_of_each_kind_in_many_clusters(case):
+    """The same in many."""
+    _check(case)
+
+
+@settings(max_examples=10, deadline=None)
+@given(small_clusters())
+def test_room_for_so_many_copies(case):
+    """The same question of a shape, of which so many are to fit."""
+    free, number, size, kinds = case
+    nodes = [node(f"n{at}", cpu=str(cores)) for at, cores in enumerate(free)]
+    world = snapshot(*nodes, given=[pod("shape", requests={"cpu": str(size)})])
+    found = cheapest(world, offered(kinds), room_for(number, default_setup()), number)
+
+    assert {one.node: one.nodes for one in found.offers} == by_arithmetic(free, number, size, kinds)
+    assert found.is_needed == (capacity(world, default_setup(), number).fits < number)
+    check_order(found)
+
+
+def test_whoever_would_have_to_leave_counts():
+    """A pod that fits by evicting another one is not solved; a node more is."""
+    low = pod("low", node_name="n", requests={"cpu": "3"}, spec={"priority": 0})
+    high = pod("high", requests={"cpu": "2"}, spec={"priority": 1000})
+    world = snapshot(node("n", cpu="4"), low, high)
+    found = cheapest(world, offered([(4, 1)]), pods_wait(default_setup(), None), 1)
+
+    assert found.message == "1 pods would have to leave"
+    assert [1] == [one.nodes for one in found.offers]
