@@ -83,7 +83,7 @@ MUTATIONS: Final = (
     Mutation(
         "a member that another gate holds keeps its group waiting",
         OBJECTS, "scheduler/engine/group/groups.py",
-        "self._members.drop(key, pod.metadata.uid)  # until that plugin lets it in",
+        "self._members.drop(key, pod.metadata.uid)",
         "pass",
         (CLAIMED,),
     ),

@@ -370,17 +370,3 @@ def test_a_member_that_something_else_holds_is_not_counted():
     told = {one.name: one.condition for one in effects if isinstance(one, SetStatus)}
     assert ["g-0"] == list(told)
     assert "the group default/g is not complete: it needs 2 members" in str(told["g-0"])
-
-
-def test_what_else_holds_a_member_is_found_first():
-    """Whether its group is complete is asked last: until then it is no member to count on."""
-    floor = Floor(nodes=1, size=3)
-    floor.hear(Watched("Pod", "DELETED", make_pod("g-1", labels=LABELS)))
-    floor.hear(Watched("Pod", "DELETED", make_pod("g-2", labels=LABELS)))
-    entry = PodResourceClaim("d", "missing")
-    held = with_spec(make_pod("g-3", labels=LABELS), resource_claims=(entry,))
-    floor.hear(Watched("Pod", "ADDED", held))
-
-    queued = floor.engine.queues.get("uid-g-3")
-    assert queued is not None
-    assert "DynamicResources" == queued.gated_by
