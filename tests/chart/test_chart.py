@@ -186,7 +186,7 @@ def test_the_policy_names_what_is_written_about_groups():
     )
     variables = policy["spec"]["variables"]
     (own,) = (one["expression"] for one in variables if one["name"] == "own")
-    written = {*results([], Record(), 0.0), "preemptor"}
+    written = {*results([], Record()), "preemptor"}
 
     assert written == set(json.loads(own))
 

@@ -51,6 +51,7 @@ class Record(msgspec.Struct):
     status: str = WAITING
     message: str = ""
     began: float | None = None
+    ended: float | None = None
     solver_s: float = 0.0
     retries: int = 0
     optimal: bool = False
@@ -112,10 +113,10 @@ def proven(text: str) -> Proof:
         return Proof()
 
 
-def results(seats: list[Seat], record: Record, now: float) -> dict[str, str | None]:
+def results(seats: list[Seat], record: Record) -> dict[str, str | None]:
     """Return the keys that tell of a bound group."""
-    began = record.began
-    total = "" if began is None else str(max(0, round((now - began) * 1000)))
+    began, ended = record.began, record.ended
+    total = "" if began is None or ended is None else str(max(0, round((ended - began) * 1000)))
     return {
         "status": BOUND,
         "message": None,
@@ -123,7 +124,7 @@ def results(seats: list[Seat], record: Record, now: float) -> dict[str, str | No
         "proof": proof_of(record),
         "rank": rank_text(ranks(seats)),
         "schedBeginTime": "" if began is None else rfc3339_micro(began),
-        "schedEndTime": rfc3339_micro(now),
+        "schedEndTime": "" if ended is None else rfc3339_micro(ended),
         "schedTotalTimeMilli": total,
         "schedSolverTimeMilli": str(round(record.solver_s * 1000)),
     }

@@ -84,6 +84,7 @@ class GroupStatusWriter:
         if stage is Stage.PREEMPTING:
             return self._preempting(key, record)
         if stage is Stage.BOUND:
+            record.ended = now
             return self._bound(key, record, now)
         return []
 
@@ -117,7 +118,7 @@ class GroupStatusWriter:
         if tree is None:
             return []
         seated = seats(tree, standing)
-        told = results(seated, record, now)
+        told = results(seated, record)
         if told["placement"] == data.get("placement"):
             return []
         # A member was replaced: the times of the group's first placement stay, its proof does not.
@@ -185,8 +186,9 @@ class GroupStatusWriter:
         tree = self._trees.get(key)
         seated = seats(tree, placed) if tree is not None else []
         record.began = began_at(placed, now if record.began is None else record.began)
+        record.ended = now if record.ended is None else record.ended
         record.status = BOUND
-        calls = self._write(key, results(seated, record, now))
+        calls = self._write(key, results(seated, record))
         if self._members.config_maps(key):  # the pods of other sources are not ours to label
             calls += labels(placed, seated, record.retries)
         for config_map in self._members.evicted_by(title(key)):

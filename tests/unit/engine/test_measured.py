@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from scheduler.base.meters import Histogram, Meters
 from scheduler.engine.effects import Answer, Bind, Call, Evict, Watched
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap
+from scheduler.objects.meta import ObjectMeta
 from tests.property.making import make_node, make_pod
 from tests.unit.engine.test_groups import Floor, bound, the_solve
 from tests.unit.engine.test_preemption import boss, effects, low, rig_with
@@ -70,6 +72,11 @@ def test_what_could_not_be_written_about_a_group_is_written_again():
         status = next(one for one in calls if "configmaps" in one.path)
         for call in calls:
             floor.hear(Answer(call.id, code if call is status else 200))
+        if code == 200:
+            data = {step["path"].removeprefix("/data/"): step.get("value") for step in status.body}
+            meta = ObjectMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
+            shown = ConfigMap(meta, {"name": "g", "size": "3", "constraints": "{}", **data})
+            floor.hear(Watched("GroupConfigMap", "MODIFIED", shown))
         floor.run()
         floor.now += 6
         paths = [one.path for one in floor.run() if isinstance(one, Call)]

@@ -1,0 +1,51 @@
+"""What is written about groups is written once, however slowly the watch shows it.
+
+Each label that a member gets is a change of its group. A group that is looked at while its ConfigMap does
+not show yet what was written must not be written about again for each of them.
+"""
+
+from collections import Counter
+
+import pytest
+
+from scheduler.engine.effects import Call
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap
+from scheduler.objects.meta import ObjectMeta
+from tests.property.making import make_node, make_pod
+from tests.property.rig import Rig
+from tests.property.test_objects_alone import build
+
+MEMBERS = 30
+LATEST = ("GroupConfigMap", "Pod")
+
+
+@pytest.mark.parametrize("late", LATEST)
+def test_each_object_is_written_once(late: str):
+    """Events come one by one, and those of one kind last of all."""
+    rig = Rig(build)
+    rig.api.put("Node", make_node("n0", cpu=MEMBERS))
+    data = {"name": "ga", "size": str(MEMBERS), "constraints": "{}"}
+    meta = ObjectMeta(name="ga", namespace="default", uid="ga", labels={GROUP_KEY: ""})
+    rig.api.put("GroupConfigMap", ConfigMap(meta, data))
+    for number in range(MEMBERS):
+        labels = {"sakkara.group.name": "ga"}
+        rig.api.put("Pod", make_pod(f"ga-{number}", uid=f"ga-{number}", labels=labels))
+    for kind in rig.kinds:
+        rig.watch(kind)
+    writes = Counter[str]()
+    soon = [kind for kind in rig.kinds if kind != late]
+    for _ in range(20 * MEMBERS):
+        for effect in rig.run():
+            if isinstance(effect, Call):
+                writes[effect.path] += 1
+        while rig.wire:
+            rig.perform(0)
+        while rig.answers:
+            rig.deliver(0)
+        behind = [kind for kind in soon if rig.behind(kind)]
+        rig.watch(behind[0] if behind else late, 1)
+    rig.calm()
+
+    assert "Bound" == rig.api.objects["GroupConfigMap"]["default/ga"].data["status"]
+    assert MEMBERS + 1 == len(writes)
+    assert {1} == set(writes.values())
