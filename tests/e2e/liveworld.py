@@ -126,7 +126,7 @@ class World:
     ) -> asyncio.subprocess.Process:
         """Start `trellis` in a process of its own; `more` are variables of its environment."""
         own = {"KUBECONFIG": str(self.kubeconfig), "POD_NAMESPACE": "default"}
-        environment = os.environ | own | (more or {})
+        environment = {**os.environ, **own, **(more or {})}
         pipe = asyncio.subprocess.PIPE
         command = [sys.executable, "-m", "scheduler.cli.main", *words]
         return await asyncio.create_subprocess_exec(
