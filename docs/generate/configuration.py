@@ -157,7 +157,9 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "workers": "processors of one solve, in the helper process; with more than one, equal inputs may get equally good but different answers",
     },
     "Page": {
-        "enabled": "false: there is no page at `/ui`",
+        "enabled": "false: there is no page",
+        "bindAddress": "where else than at `/ui` of the endpoints it is; plain HTTP on loopback, else HTTPS with the access of the endpoints",
+        "port": "for `kubectl port-forward`; 0: at `/ui` only",
     },
     "DecisionLog": {"path": "where it is written; empty: nowhere"},
     "Tracing": {

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from scheduler.cli.flags import Output
 
@@ -32,11 +35,18 @@ def show(document: Mapping[str, Any], columns: Sequence[Column], output: Output)
 def show_document(document: Any, output: Output) -> None:
     """Print one document as YAML, or as JSON with `-o json`."""
     if output is Output.JSON:
-        print(json.dumps(document, indent=2))
+        print(_ascii(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()))
     else:
         import yaml
 
         print(yaml.safe_dump(document, sort_keys=False, default_flow_style=False), end="")
+
+
+def _ascii(text: str) -> str:
+    """Write JSON without what a terminal could take for more than letters, as right-to-left marks."""
+    if text.isascii():
+        return text
+    return re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

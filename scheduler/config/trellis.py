@@ -15,6 +15,7 @@ from scheduler.config.model import FileStruct
 API_VERSION: Final = "trellis.dev/v1alpha1"
 KIND: Final = "TrellisConfiguration"
 
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -72,9 +73,14 @@ class SolverLimits(TrellisStruct, frozen=True):
 
 
 class Page(TrellisStruct, frozen=True):
-    """The page at `/ui` of the daemon's endpoints; its users see what they may list."""
+    """The page at `/ui` of the daemon's endpoints and at an address of its own; its users see what they may list.
+
+    Port 0: at `/ui` only. An address that is not loopback asks for the same access as the endpoints.
+    """
 
     enabled: bool = True
+    bind_address: str = "127.0.0.1"
+    port: Port = 10260
 
 
 class DecisionLog(TrellisStruct, frozen=True):

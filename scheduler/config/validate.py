@@ -7,6 +7,7 @@ are the plugin's own (`Args.validate`).
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -201,6 +202,11 @@ def _extenders(extenders: Sequence[Extender]) -> Faults:
 
 def trellis_faults(config: TrellisConfiguration) -> Faults:
     """Yield the broken rules of our own document."""
+    try:
+        ipaddress.ip_address(config.page.bind_address)
+    except ValueError:
+        place = "page.bindAddress"
+        yield place, field.invalid(place, config.page.bind_address, "must be an IP address")
     seen: set[str] = set()
     for index, provider in enumerate(config.metric_providers):
         path = f"metricProviders[{index}]"

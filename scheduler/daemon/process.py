@@ -349,7 +349,8 @@ class Daemon:
         certificate = ServingCertificate(
             options.certificate, ("localhost", socket.gethostname()), self._clock, self._meters
         )
-        return Server(sources, self._checks(), access, certificate, options.address)
+        own = Address(loaded.trellis.page.bind_address, loaded.trellis.page.port)
+        return Server(sources, self._checks(), access, certificate, options.address, own)
 
     def _checks(self) -> HealthChecks:
         checks = HealthChecks()
@@ -375,8 +376,7 @@ class Daemon:
         response = await self._client.request("POST", path, msgspec.json.encode(body))
         if not response.ok:
             raise ApiError(response.message, code=response.code, reason=response.reason)
-        answer: dict[str, Any] = msgspec.json.decode(response.body)
-        return answer
+        return dict(msgspec.json.decode(response.body))
 
     async def _measure_lag(self) -> None:
         """Measure how late the loop wakes us: what blocks it shows here."""

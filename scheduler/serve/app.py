@@ -11,18 +11,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from aiohttp import web
 
 from scheduler.base.errors import InputError
 from scheduler.serve import debug, metrics, rules
-from scheduler.serve.access import Access, User
+from scheduler.serve.access import Access
 from scheduler.serve.answers import text_page
 from scheduler.serve.certificates import ServingCertificate
 from scheduler.serve.health import ENDPOINTS, Endpoint, HealthChecks
-from scheduler.serve.pageroutes import Entry, PageRoutes, PageView
+from scheduler.serve.pageroutes import PageRoutes
+from scheduler.serve.pageserver import PageServer, entry, to_the_page
 from scheduler.serve.sources import Sources
 
 DEFAULT_PORT = 10259
@@ -37,8 +37,11 @@ class Address(NamedTuple):
     port: int = DEFAULT_PORT
 
 
+NOWHERE = Address("127.0.0.1", 0)
+
+
 class Server:
-    """The endpoints of one process."""
+    """The endpoints of one process; `page_address` is where the page is besides."""
 
     def __init__(
         self,
@@ -47,10 +50,11 @@ class Server:
         access: Access,
         certificate: ServingCertificate,
         address: Address,
+        page_address: Address = NOWHERE,
     ) -> None:
         self._certificate = certificate
         self._address = address
-        self._page = None if sources.page is None else PageRoutes(_entry(sources.page, access))
+        self._page = None if sources.page is None else PageRoutes(entry(sources.page, access))
         self._runner = web.AppRunner(
             application(sources, health, access, self._page),
             access_log=None,
@@ -61,6 +65,11 @@ class Server:
             lingering_time=1.0,  # for a body that nobody reads
             shutdown_timeout=2.0,
         )
+        self._apart = (
+            None
+            if sources.page is None
+            else PageServer(sources.page, access, certificate, page_address, sources.meters)
+        )
         self._reload: asyncio.Task[None] | None = None
 
     async def start(self, listener: socket.socket | None = None) -> None:
@@ -68,6 +77,8 @@ class Server:
 
         Raises InputError when the address or the certificate cannot be used.
         """
+        if self._apart is not None:
+            await self._apart.start()
         if self._address.port == 0 and listener is None:
             return
         await self._certificate.load()
@@ -95,6 +106,8 @@ class Server:
             self._reload = None
         if self._page is not None:
             self._page.stop()
+        if self._apart is not None:
+            await self._apart.stop()
         await self._runner.cleanup()
 
     async def _follow_certificate(self) -> None:
@@ -117,28 +130,8 @@ def application(
     app.add_routes(metrics.routes(sources, health))
     app.add_routes(debug.routes(sources))
     if page is not None:
-        app.add_routes([web.get("/ui", _to_the_page), *page.routes("/ui")])
+        app.add_routes([web.get("/ui", to_the_page), *page.routes("/ui")])
     return app
-
-
-async def _to_the_page(_request: web.Request) -> web.Response:
-    # Relative, for whatever stands before us.
-    return web.Response(status=308, headers={"Location": "ui/"})
-
-
-def _entry(page: Callable[[User, str], Awaitable[PageView]], access: Access) -> Entry:
-    """Show callers what the API server says that they may see; the door has let them in already."""
-
-    async def entry(request: web.Request) -> PageView:
-        # A browser sends a client certificate for whoever asks; foreign pages get nothing by it.
-        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
-            raise web.HTTPForbidden
-        user = await access.user(rules.asked(request))
-        if user is None:
-            raise web.HTTPUnauthorized
-        return await page(user, request.query.get("namespace", ""))
-
-    return entry
 
 
 def _health_routes(endpoint: Endpoint, health: HealthChecks) -> list[web.RouteDef]:

@@ -6,7 +6,7 @@ import io
 import itertools
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,9 +121,12 @@ class World:
             code = cli(list(words))
         return code, out.getvalue(), err.getvalue()
 
-    async def start(self, words: Sequence[str]) -> asyncio.subprocess.Process:
-        """Start `trellis` in a process of its own."""
-        environment = os.environ | {"KUBECONFIG": str(self.kubeconfig), "POD_NAMESPACE": "default"}
+    async def start(
+        self, words: Sequence[str], more: Mapping[str, str] | None = None
+    ) -> asyncio.subprocess.Process:
+        """Start `trellis` in a process of its own; `more` are variables of its environment."""
+        own = {"KUBECONFIG": str(self.kubeconfig), "POD_NAMESPACE": "default"}
+        environment = {**os.environ, **own, **(more or {})}
         pipe = asyncio.subprocess.PIPE
         command = [sys.executable, "-m", "scheduler.cli.main", *words]
         return await asyncio.create_subprocess_exec(

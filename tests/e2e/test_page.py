@@ -10,6 +10,7 @@ from scheduler.cli.asking import options, setups
 from scheduler.cli.logged import LogView
 from scheduler.cli.ui import page_of_files
 from scheduler.engine.attempt.choose import Ties
+from tests.apiserver.processes import free_ports
 from tests.e2e.liveworld import QUIET, World, daemon
 from tests.page.browser import PROGRAM, Tab, browser
 from tests.page.test_page import AXE
@@ -28,6 +29,15 @@ async def furnish(world: World) -> None:
     await world.pod("first", requests={"cpu": "1500m"})
     await world.until(lambda: world.is_bound("first"))
     await world.pod("second", requests={"cpu": "1500m"})
+
+
+async def come_in(tab: Tab, token: str) -> None:
+    """Say who one is."""
+    await tab.run(
+        f"(() => {{ document.querySelector('#token').value = '{token}';"
+        " document.querySelector('button.main').click(); })()"
+    )
+    await tab.until("document.querySelector('.unit button')")
 
 
 async def slide(tab: Tab, where: str) -> None:
@@ -56,7 +66,9 @@ async def look_back(tab: Tab) -> None:
 async def test_the_daemons_page_and_its_past(world: World, tmp_path: Path):
     """Without a token nothing is shown; with one what its user may list; the log shows the same."""
     log, config = tmp_path / "log", tmp_path / "config.yaml"
-    await asyncio.to_thread(config.write_text, f"{QUIET}decisionLog: {{path: {log}}}\n")
+    (port,) = free_ports(1)
+    text = f"{QUIET}decisionLog: {{path: {log}}}\npage: {{port: {port}}}\n"
+    await asyncio.to_thread(config.write_text, text)
     users = yaml.safe_load(await asyncio.to_thread(world.kubeconfig.read_text))["users"]
     token = users[0]["user"]["token"]
     async with browser(tmp_path / "profile") as tab:
@@ -67,11 +79,7 @@ async def test_the_daemons_page_and_its_past(world: World, tmp_path: Path):
             await tab.until("document.querySelector('#token')")
             assert "forbidden" in await tab.run("document.body.innerText")
             refused = len(tab.problems)
-            await tab.run(
-                f"(() => {{ document.querySelector('#token').value = '{token}';"
-                " document.querySelector('button.main').click(); })()"
-            )
-            await tab.until("document.querySelector('.unit button')")
+            await come_in(tab, token)
             await look_back(tab)
             await tab.run("location.hash = '#/groups'")
             await tab.until("document.body.innerText.includes('No groups')")
@@ -84,6 +92,14 @@ async def test_the_daemons_page_and_its_past(world: World, tmp_path: Path):
                     " ['serious', 'critical'].includes(one.impact)).map((one) => one.id))"
                 )
                 assert [] == found
+            assert [] == tab.problems[refused:]
+            await tab.open(f"http://127.0.0.1:{port}/")
+            await tab.until("document.querySelector('#token')")
+            refused = len(tab.problems)
+            await come_in(tab, token)
+            assert f"http://127.0.0.1:{port}/ui/" == await tab.run(
+                "location.origin + location.pathname"
+            )
             assert [] == tab.problems[refused:]
         past = await asyncio.to_thread(LogView, str(log))
         wanted = options("", Ties.UID, None, details=False)

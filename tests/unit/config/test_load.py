@@ -244,6 +244,14 @@ def test_all_profiles_sort_alike():
             f"{HEAD}leaderElection: {{retryPeriod: 9s}}",
             "s.yaml:3:1: renewDeadline must be greater than retryPeriod*JitterFactor",
         ),
+        (
+            f"{OURS}page: {{bindAddress: here}}",
+            'page.bindAddress: Invalid value: "here": must be an IP address',
+        ),
+        (
+            f"{OURS}page: {{port: 70000}}",
+            "s.yaml:3:14: page.port: expected `int` <= 65535",
+        ),
         (f"{OURS}page: {{enabled: 1}}", "s.yaml:3:17: page.enabled: expected true or false, got 1"),
         (
             f"{OURS}operators: {{nodeMetric: {{provider: prom}}}}",

@@ -1,0 +1,89 @@
+"""How long `explain` takes on a live cluster of 5,000 nodes, from the start of the program to its end."""
+
+import asyncio
+import os
+import resource
+from pathlib import Path
+from time import monotonic
+from typing import NamedTuple
+
+import aiohttp
+import pytest
+
+from scheduler.testing import node
+from tests.e2e.liveworld import World
+from tests.unit.plugins.groupsworld import group, members
+
+pytestmark = pytest.mark.perf
+NODES, SIZE = 5_000, 16
+RACK, ZONE = "topology.trellis.dev/rack", "topology.kubernetes.io/zone"
+
+
+class Figures(NamedTuple):
+    """What one call took: the clock, and the processor of the program alone; in seconds."""
+
+    clock_s: float
+    cpu_s: float
+
+
+async def furnish(world: World) -> None:
+    """Nodes in racks and zones; a pod that fits, one that fits nowhere, a group that fits and one that does not."""
+    several = asyncio.Semaphore(16)
+
+    async def add(plural: str, body: dict[str, object]) -> None:
+        async with several:
+            await world.post(plural, body)
+
+    def made(at: int) -> dict[str, object]:
+        labels = {RACK: f"r{at // 40}", ZONE: f"z{at % 3}", "case": world.ns}
+        raw = node(f"n{at:05}-{world.ns}", cpu="16", memory="64Gi", pods="110", labels=labels)
+        raw["metadata"].pop("uid", None)
+        raw["status"]["capacity"] = raw["status"]["allocatable"]
+        return raw
+
+    await asyncio.gather(*(add("nodes", made(at)) for at in range(NODES)))
+    await world.pod("fits", requests={"cpu": "1"})
+    await world.pod("huge", requests={"cpu": "99"})
+    rules = {"rack": {"type": "pack", "hard": True}}
+    for name, cpu in (("g", "1"), ("h", "99")):
+        described = group(name, SIZE, rules)
+        described["metadata"]["namespace"] = world.ns
+        await world.post("configmaps", described)
+        for one in members(name, SIZE, cpu=cpu):
+            labels = one["metadata"]["labels"]
+            await world.pod(one["metadata"]["name"], labels=labels, requests={"cpu": cpu})
+
+
+async def explained(world: World, name: str, folder: Path) -> Figures:
+    """Run the verb in a process of its own, whose modules are compiled as those of an installation are."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), monotonic()
+    compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder)}
+    words = ["explain", f"{world.ns}/{name}", "-o", "json"]
+    process = await world.start(words, compiled)
+    _, err = await process.communicate()
+    took = monotonic() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert process.returncode in (0, 3), err.decode()
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Figures(took, cpu)
+
+
+async def test_explain_of_a_live_cluster_of_5000_nodes(world: World, tmp_path: Path):
+    """At most 1 s of the processor for a pod and 2 s for a group; the clock's time is printed beside it."""
+    try:
+        await furnish(world)
+        for name, most_s in (("fits", 1.0), ("huge", 1.0), ("g-0", 2.0), ("h-0", 2.0)):
+            runs = [await explained(world, name, tmp_path) for _ in range(3)]
+            cpu, clock = min(one.cpu_s for one in runs), min(one.clock_s for one in runs)
+            print(f"explain {name}: {cpu:.2f} s CPU, {clock:.2f} s, load {os.getloadavg()[0]:.1f}")
+            assert cpu <= most_s, name
+    finally:
+        await clear_nodes(world)
+
+
+async def clear_nodes(world: World) -> None:
+    """Take the nodes of this case away again: a real server goes on to the next."""
+    where = f"{world.url}/api/v1/nodes?labelSelector=case%3D{world.ns}"
+    timeout = aiohttp.ClientTimeout(total=300)
+    async with world.session.delete(where, timeout=timeout) as answer:
+        assert answer.status == 200, await answer.text()

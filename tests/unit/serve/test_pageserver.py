@@ -1,0 +1,119 @@
+"""The page at its own address: open on loopback to who says who they are, elsewhere as the endpoints are."""
+
+import socket
+import ssl
+
+import aiohttp
+import pytest
+
+from scheduler.serve import Access
+from scheduler.serve.access import User
+from scheduler.serve.feed import Feed
+from scheduler.serve.pageroutes import Answers, PageView
+from scheduler.serve.pageserver import PageServer
+from tests.apiserver.processes import free_ports
+from tests.unit.serve.conftest import House
+
+
+async def show(user: User, namespace: str) -> PageView:
+    """Tell who looks."""
+
+    async def answer(_at: object = None) -> object:
+        return {"for": user.name, "in": namespace}
+
+    return PageView(Feed({"pods": {}}), Answers(answer, None, None, answer, answer))  # type: ignore[arg-type]
+
+
+def server(house: House, host: str) -> tuple[PageServer, int]:
+    (port,) = free_ports(1)
+    access = Access(house.reviewer, house.clock, house.meters)
+    return PageServer(show, access, house.certificate(), (host, port), house.meters), port
+
+
+async def answered(url: str, **headers: str) -> tuple[int, str]:
+    """Return status and text; certificates are not looked at."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(url, headers=headers, ssl=False, allow_redirects=True) as answer,
+    ):
+        return answer.status, await answer.text()
+
+
+GOOD = {"Authorization": "Bearer good"}
+
+
+async def test_on_loopback_a_token_says_what_is_seen_and_no_role_is_needed(house: House):
+    """No review of the path; without a name, or with a wrong one, there is nothing to see."""
+    page, port = server(house, "127.0.0.1")
+    await page.start()
+    url = f"http://127.0.0.1:{port}"
+    assert page.port == port
+    for path in ("/", "/ui", "/ui/"):
+        status, text = await answered(url + path)
+        assert (200, True) == (status, "<title>Trellis" in text)
+    assert (200, '{"for":"eve","in":"shop"}') == await answered(
+        f"{url}/ui/api/plan?namespace=shop", **GOOD
+    )
+    assert ["TokenReview"] == house.reviewer.kinds()
+    assert 401 == (await answered(f"{url}/ui/api/plan"))[0]
+    assert 401 == (await answered(f"{url}/ui/api/plan", Authorization="Bearer bad"))[0]
+    foreign = {"Sec-Fetch-Site": "cross-site", **GOOD}
+    assert 403 == (await answered(f"{url}/ui/api/plan", **foreign))[0]
+    for path in ("/metrics", "/debug/state", "/configz"):
+        assert 404 == (await answered(url + path, **GOOD))[0]
+    await page.stop()
+    await page.stop()
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("localhost:8080", 200),
+        ("[::1]:1", 200),
+        ("evil.example:10260", 421),
+        ("127.0.0.1.evil", 421),
+    ],
+)
+async def test_on_loopback_foreign_names_are_refused(house: House, host: str, code: int):
+    """A tunnel may begin at any port; a foreign name that leads here is somebody else's page."""
+    page, port = server(house, "127.0.0.1")
+    await page.start()
+    assert code == (await answered(f"http://127.0.0.1:{port}/ui/", Host=host))[0]
+    await page.stop()
+
+
+async def test_elsewhere_it_is_https_and_asks_for_access(house: House):
+    """As `/metrics` does: who may not get the path sees nothing, whatever they may list."""
+    page, port = server(house, "0.0.0.0")
+    await page.start()
+    url = f"https://127.0.0.1:{port}"
+    with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
+        await answered(f"http://127.0.0.1:{port}/ui/")
+    assert 200 == (await answered(f"{url}/ui/"))[0]
+    assert 403 == (await answered(f"{url}/ui/api/plan", **GOOD))[0]
+    house.clock.advance(60)
+    house.reviewer.allowed.add(("eve", "get", "/ui/api/plan"))
+    assert (200, '{"for":"eve","in":""}') == await answered(f"{url}/ui/api/plan", **GOOD)
+    await page.stop()
+
+
+async def test_a_taken_address_is_told_and_no_reason_to_end(
+    house: House, logged: list[dict[str, str]]
+):
+    """Pods are placed without a page, too."""
+    page, port = server(house, "127.0.0.1")
+    with socket.create_server(("127.0.0.1", port)):
+        await page.start()
+        assert page.port == 0
+    (told,) = [one for one in logged if one["event"] == "no page at its own address"]
+    assert f"127.0.0.1:{port}" == told["address"]
+    await page.stop()
+
+
+async def test_port_0_is_off(house: House):
+    """Nothing listens."""
+    access = Access(house.reviewer, house.clock, house.meters)
+    page = PageServer(show, access, house.certificate(), ("127.0.0.1", 0), house.meters)
+    await page.start()
+    assert page.port == 0
+    await page.stop()
