@@ -64,7 +64,8 @@ class Traffic(Record, frozen=True):
 class Costs(Record, frozen=True):
     """What it costs that two pods talk: where they are apart, and between areas.
 
-    `steps` is by level what two pods cost more that are not in the same unit of it. `matrix` is what it
+    `steps` is by level what two pods cost more that are not in the same unit of it, nothing at levels
+    beyond its end. `matrix` is what it
     costs from one area to another, to itself included, `areas` the area of each leaf. Either may be empty.
     """
 

@@ -5,7 +5,7 @@ The rules of the levels hold for all pods together, whatever their kind, those o
 and of those placements for the best by the levels from the top down, as for like members; it proves
 that there is no better one, or says of which stage it does not know. `evict` finds the fewest victims
 that make room for `minimum` pods. A descent (large pods first, the fullest leaf that takes them) finds
-what is easy, scheduler.solver.mixedmodel improves and proves. Called by scheduler.solver.questions.
+what is easy, scheduler.solver.mixedsearch improves and proves. Called by scheduler.solver.questions.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ class _Clock:
     def improved(self) -> Callable[..., Found]:
         """Return the function of CP-SAT's model: to load it can take longer than the search, so it costs none of it."""
         loading = perf_s()
-        from scheduler.solver import mixedmodel
+        from scheduler.solver import mixedsearch
 
         self._until += perf_s() - loading
-        return mixedmodel.improved
+        return mixedsearch.improved
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -66,6 +66,10 @@ class ClassModel:
         terms = [one.weight * self._cost(one) for one in self._group.traffic if one.weight]
         return sum(terms) if terms else self._cp.new_constant(0)
 
+    def pairs(self, traffic: Traffic) -> Any:
+        """Return how many pairs talk, a pod with itself included where the classes are one."""
+        return self._times(self.pods(traffic.first, 0)[0], self.pods(traffic.second, 0)[0])
+
     def most(self, number: int) -> int:
         """Return how many pods a class has at most."""
         one = self._group.classes[number]
@@ -150,8 +154,11 @@ class ClassModel:
         """Return how many pairs are not in one unit of a level."""
         pods = self.pods(traffic.first, level), self.pods(traffic.second, level)
         inside = [self._times(one, other) for one, other in zip(*pods, strict=True)]
-        total = self.pods(traffic.first, 0)[0], self.pods(traffic.second, 0)[0]
-        return self._times(*total) - sum(inside)
+        # Not below 0: that follows, but only from all products together, and bounds need it.
+        most = self.most(traffic.first) * self.most(traffic.second)
+        outside = self._cp.new_int_var(0, most, "")
+        self._cp.add(outside == self.pairs(traffic) - sum(inside))
+        return outside
 
     def _between_areas(self, traffic: Traffic) -> Any:
         costs, cp = self._group.costs, self._cp

@@ -8,18 +8,14 @@ leaves out what would be the same placement again. Loaded only where solving hap
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 from ortools.sat.python import cp_model
 
 from scheduler.solver import mixedstages
-from scheduler.solver.answer import Stage
-from scheduler.solver.cpsat import MEANINGFUL_S, solver_for
-from scheduler.solver.instance import Limits
 from scheduler.solver.kinds import Mixed
-from scheduler.solver.mixed import Found, objective_of
 from scheduler.solver.mixedclasses import ClassModel
 from scheduler.solver.tree import Ints, Tree, allowed, build
 from scheduler.solver.variables import domain
@@ -34,10 +30,12 @@ class MixedModel:
     Leaves have what is free, and with `freeing` what that says of a (leaf, resource) besides; it makes its
     own variables in the model that it is given.
     `pods[level][unit]` and `used[level][unit]` start with the root; the last level are the leaves of
-    the tree, whose numbers in the group are in `leaf`.
+    the tree, whose numbers in the group are in `leaf`. `is_summed` says that leaves are several each.
     """
 
-    def __init__(self, group: Mixed, freeing: Freeing | None = None) -> None:
+    def __init__(
+        self, group: Mixed, freeing: Freeing | None = None, *, is_summed: bool = False
+    ) -> None:
         self.cp = cp_model.CpModel()
         self.group = group
         self.tree: Tree = build(group.alike(is_emptied=freeing is not None), with_full=True)
@@ -49,7 +47,7 @@ class MixedModel:
         self._keep_apart()
         self._thin_crowds()
         self.classes = ClassModel(self.cp, group, self.tree, self.x)
-        if freeing is None:
+        if freeing is None and not is_summed:
             self._order_like_leaves()
 
     def counts(self, solver: cp_model.CpSolver) -> Ints:
@@ -187,89 +185,36 @@ class MixedModel:
                 self.cp.add(pods[last[same]] >= pods[position])
             last[same] = position
 
+    def expression(self, stage: mixedstages.Stage) -> Any:
+        """Return what a stage minimises."""
+        level = stage.level
+        if stage.measure == "leftOut":
+            return self.tree.size - self.pods[0][0]
+        if stage.measure == "cost":
+            return self.classes.cost()
+        if stage.measure in ("units", "leaves"):
+            return sum(self.used[level] if stage.of < 0 else self.classes.used(stage.of, level))
+        squares = []
+        for pods, most in self._counts(stage):
+            square = self.cp.new_int_var(0, min(most * most, LARGEST_SQUARE), "")
+            if stage.measure == "large":
+                self.cp.add_multiplication_equality(square, [pods, pods])
+                squares.append(-square)
+                continue
+            # The square of a whole number is the least that stands above these tangents.
+            for k in range(most):
+                self.cp.add(square >= (2 * k + 1) * pods - k * (k + 1))
+            squares.append(square)
+        return sum(squares)
 
-def improved(
-    group: Mixed,
-    guess: Found,
-    bounds: Sequence[int],
-    limits: Limits,
-    left_s: Callable[[], float],
-) -> Found:
-    """Return the best placement stage by stage, from what is known; `bounds` follow from the room."""
-    model = MixedModel(group)
-    best = guess.counts
-    if best is not None:
-        model.hint(best)
-    told: list[Stage] = []
-    for at, (stage, known) in enumerate(
-        zip(mixedstages.stages(group, model.tree), bounds, strict=True)
-    ):
-        value = None if best is None else objective_of(group, best)[at][2]
-        lower = known
-        expression = None if value == known else _expression(model, stage)
-        left = min(limits.stage_s, left_s())
-        if expression is not None and (left >= MEANINGFUL_S or best is None):
-            model.cp.add(expression >= known)
-            model.cp.minimize(expression)
-            solver = solver_for(limits, left)
-            status = solver.solve(model.cp)
-            if status == cp_model.INFEASIBLE and best is None:
-                return Found(None, is_proven=True)
-            if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-                best = _better(group, best, model.counts(solver), at)
-            if np.isfinite(solver.best_objective_bound) and status != cp_model.UNKNOWN:
-                lower = max(known, int(np.ceil(solver.best_objective_bound - 1e-6)))
-        if best is None:
-            return Found(None)
-        level, measure, value = objective_of(group, best)[at]
-        told.append(Stage(level, measure, value, min(lower, value), "CP-SAT"))
-        expression = expression if expression is not None else _expression(model, stage)
-        model.cp.add(expression <= value)
-        model.hint(best)
-    return Found(best, tuple(told), all(stage.proven for stage in told))
-
-
-def _better(group: Mixed, known: Ints | None, found: Ints, at: int) -> Ints:
-    """Return what is found unless what is known is better up to this stage."""
-    if known is None:
-        return found
-    ours, other = (
-        [one[2] for one in objective_of(group, each)[: at + 1]] for each in (known, found)
-    )
-    return found if other <= ours else known
-
-
-def _expression(model: MixedModel, stage: mixedstages.Stage) -> Any:
-    """Return what a stage minimises."""
-    level = stage.level
-    if stage.measure == "leftOut":
-        return model.tree.size - model.pods[0][0]
-    if stage.measure == "cost":
-        return model.classes.cost()
-    if stage.measure in ("units", "leaves"):
-        return sum(model.used[level] if stage.of < 0 else model.classes.used(stage.of, level))
-    squares = []
-    for pods, most in _counts(model, stage):
-        square = model.cp.new_int_var(0, min(most * most, LARGEST_SQUARE), "")
-        if stage.measure == "large":
-            model.cp.add_multiplication_equality(square, [pods, pods])
-            squares.append(-square)
-            continue
-        # The square of a whole number is the least that stands above these tangents.
-        for k in range(most):
-            model.cp.add(square >= (2 * k + 1) * pods - k * (k + 1))
-        squares.append(square)
-    return sum(squares)
-
-
-def _counts(model: MixedModel, stage: mixedstages.Stage) -> list[tuple[Any, int]]:
-    """Return the pods of each unit that a stage speaks of, and how many they are at most."""
-    if stage.of >= 0:
-        most = max(model.classes.most(stage.of), 1)
-        return [(pods, most) for pods in model.classes.pods(stage.of, stage.level)]
-    tree = model.tree
-    rooms = tree.slots if stage.level == tree.depth else tree.room[stage.level]
-    return [
-        (pods, max(int(room), 1))
-        for pods, room in zip(model.pods[stage.level], rooms.tolist(), strict=True)
-    ]
+    def _counts(self, stage: mixedstages.Stage) -> list[tuple[Any, int]]:
+        """Return the pods of each unit that a stage speaks of, and how many they are at most."""
+        if stage.of >= 0:
+            most = max(self.classes.most(stage.of), 1)
+            return [(pods, most) for pods in self.classes.pods(stage.of, stage.level)]
+        tree = self.tree
+        rooms = tree.slots if stage.level == tree.depth else tree.room[stage.level]
+        return [
+            (pods, max(int(room), 1))
+            for pods, room in zip(self.pods[stage.level], rooms.tolist(), strict=True)
+        ]

@@ -25,13 +25,18 @@ async def test_explain_and_snapshot_of_a_live_cluster(world: World, tmp_path: Pa
 
     code, out, err = await world.run("explain", "p", "-n", world.ns)
     assert (0, "") == (code, err)
-    assert f"{world.ns}/p would go to {large}" == out.splitlines()[0]
+    lead = f"{world.ns}/p would go to {large}: the only node found to fit"
+    assert lead == out.splitlines()[0]
     assert any(
         line.startswith(f"{small} ") and "Insufficient cpu" in line for line in out.splitlines()
     )
     code, out, _ = await world.run("explain", f"{world.ns}/huge", "--node", small, "-o", "json")
     assert 3 == code
     (only,) = json.loads(out)["nodes"]
+    why = json.loads(out)["why"]
+    helps = f"fits {large} if 91 more cpu were free"
+    assert why["sentence"].endswith(f" has 99 cpu free; it {helps}")
+    assert [(large, helps)] == [(one["node"], one["text"]) for one in why["suggestions"]]
     assert (small, "NodeResourcesFit") == (only["name"], only["rejectedBy"])
     assert ["Insufficient cpu"] == only["plugins"]["NodeResourcesFit"]["reasons"]
     assert "Success" == only["plugins"]["NodeAffinity"]["code"]

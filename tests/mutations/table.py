@@ -8,6 +8,7 @@ UNITS: Final = "tests/property/test_preemption_units.py"
 SIMULATED: Final = "tests/property/test_simulated_victims.py"
 LIFE: Final = "tests/faults/test_group_life.py"
 ALONE: Final = "tests/property/test_objects_alone.py"
+WHY: Final = "tests/property/test_why.py"
 CLAIMS: Final = "tests/docs/test_claims.py"
 WORLD: Final = "tests/world/test_laws.py"
 TAKEOVER: Final = "tests/world/test_takeover.py"
@@ -19,6 +20,7 @@ CERTIFICATE = "a certificate is true"
 BETTER = "a better answer in hand is never thrown away"
 RIGHT = "rights are those that are needed"
 CLAIM = "claims in texts are run"
+NAMED = "what is said of a pending pod holds, and what is suggested helps"
 PRIORITY = "nobody goes for one who is not more important"
 BUDGET = "no budget is broken without need"
 NEEDLESS = "what is written changes something"
@@ -272,5 +274,23 @@ MUTATIONS: Final = (
         "the chart takes another Kubernetes than the page says",
         CLAIM, "scheduler/cli/about.py", 'OLDEST_KUBERNETES: Final = "1.30"', 'OLDEST_KUBERNETES: Final = "1.31"',
         (CLAIMS,),
+    ),
+    Mutation(
+        "a conflict is named of which a part can be left out",
+        NAMED, "scheduler/whatif/why/search.py",
+        "if rest and self._cannot_meet(rest):", "if rest and not self._cannot_meet(rest):", (WHY,),
+    ),
+    Mutation(
+        "what a node lacks is told too small",
+        NAMED, "scheduler/whatif/why/suggesting.py",
+        'f"status.allocatable[{resource}]", "add", text)', 'f"status.allocatable[{resource}]", "add", "1")',
+        (WHY,),
+    ),
+    Mutation(
+        "a suggestion names another node than the one where the pod goes",
+        NAMED, "scheduler/whatif/why/suggesting.py",
+        "return 1.0 + len(given_up), Suggestion(decision.node, changes, text)",
+        'return 1.0 + len(given_up), Suggestion("n0", changes, text)',
+        (WHY,),
     ),
 )  # fmt: skip

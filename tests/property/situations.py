@@ -8,6 +8,11 @@ import re
 from copy import deepcopy
 
 from scheduler.testing import node, pod
+from tests.unit.plugins.devices import claim, gpu_class, local_slice
+from tests.unit.plugins.loadaware.situation import report as load_report
+from tests.unit.plugins.networkworld import GROUP, WORKLOAD, app_group, topology
+from tests.unit.plugins.test_nodedeclaredfeatures import HOST_USERS as FEATURE
+from tests.unit.plugins.test_numa import report, zone
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -28,6 +33,7 @@ class Situation:
         ]
         self.placed, self.objects = [], []
         self.parts = []
+        self.disabled = set()
         self.pod = pod("p", labels={"app": "p"}, spec={"schedulerName": "trellis"})
         self.pod["spec"]["containers"] = [
             {"name": "c", "image": "c", "resources": {"requests": {}}}
@@ -66,7 +72,9 @@ class Situation:
 
     def ask(self, resource, amount):
         """Let the pod request something."""
-        self.pod["spec"]["containers"][0]["resources"]["requests"][resource] = amount
+        resources = self.pod["spec"]["containers"][0]["resources"]
+        for kind in ("requests", "limits"):  # all guaranteed, for whom NUMA zones are aligned
+            resources.setdefault(kind, {})[resource] = amount
 
     def claim(self, name, volume):
         """Let the pod use a claim that is bound to a volume."""
@@ -218,8 +226,8 @@ def local_volume(at):
 
 
 def zonal_volume(at):
-    here = at.others(at.some()) or at.nodes
-    at.claim("zonal", {"zone": at.random.choice(here)["metadata"]["labels"][ZONE]})
+    here = [one["metadata"]["labels"][ZONE] for one in at.others(at.some())]
+    at.claim("zonal", {"zone": at.random.choice(here or ["nowhere"])})
 
 
 def lost_claim(at):
@@ -247,21 +255,69 @@ def attached(at):
     at.claim("more", {})
 
 
+def devices(at):
+    without = at.some()
+    at.objects += [gpu_class(), claim("gpus")]
+    at.objects += [local_slice(name_of(one), "gpu-0") for one in at.others(without)]
+    entries = [{"name": "gpus", "resourceClaimName": "gpus"}]
+    at.pod["spec"]["resourceClaims"] = entries
+
+
+def features(at):
+    for one in at.others(at.some()):
+        one["status"]["declaredFeatures"] = [FEATURE]
+    at.pod["spec"] |= {"hostNetwork": True, "hostUsers": False}
+
+
+def load(at):
+    at.objects += [load_report(name_of(one), cpu="4", memory="1Gi") for one in at.some()]
+
+
+def numa(at):
+    for one in at.some():
+        zones = [zone(number, cpu="1", memory="4Gi") for number in range(4)]
+        at.objects.append(report(name_of(one), *zones))
+    requests = at.pod["spec"]["containers"][0]["resources"]["requests"]
+    for name, amount in (("cpu", "2"), ("memory", "1Gi")):
+        if name not in requests:
+            at.ask(name, amount)
+
+
+def network(at):
+    far = at.some()
+    home = (at.others(far) or at.nodes)[0]
+    at.pod["metadata"]["labels"] |= {GROUP: "app", WORKLOAD: "front"}
+    at.put(home, labels={GROUP: "app", WORKLOAD: "db"})
+    here = home["metadata"]["labels"][ZONE]
+    away = {one["metadata"]["labels"][ZONE]: 10 if one in far else 1 for one in at.nodes}
+    zones = [(here, other, cost) for other, cost in away.items() if other != here]
+    at.objects += [app_group({"front": {"db": 5}, "db": {}}), topology(zones=zones)]
+
+
 OBSTACLES = (
-    cordon, taint, selector, node_affinity, port, cpu, memory, extended, full, repelled, apart, together,
+    devices, features, load, numa, network, cordon, taint, selector, node_affinity, port, cpu, memory, extended, full, repelled, apart, together,
     spread, local_volume, zonal_volume, lost_claim, disk, attached,
 )  # fmt: skip
 
 
+# By these one node at least is as good as it gets.
+COMPARING = (network, spread)
+
+
 def situation(random):
-    """Return a situation with one to four obstacles."""
-    at = Situation(random)
+    """Return a situation with one to four obstacles, and which they are."""
     chosen = [random.choice(OBSTACLES) for _ in range(random.choice((1, 2, 2, 2, 3, 3, 4)))]
-    if random.random() < 0.7:
+    return blocked(random, chosen, shares=random.random() < 0.7)
+
+
+def blocked(random, chosen, *, shares=True):
+    """Return a situation with these obstacles, which share all nodes among them or not, and their names."""
+    at = Situation(random)
+    chosen = list(dict.fromkeys(chosen))
+    if shares:
         at.share_out(len(chosen))
-    for number, obstacle in enumerate(chosen):
-        if obstacle not in chosen[:number]:
-            obstacle(at)
+    for obstacle in chosen:
+        obstacle(at)
     return at, [one.__name__ for one in chosen]
 
 
@@ -291,7 +347,8 @@ def _give_up(at, field, term):
     inside = field.partition("[")[2].removesuffix("]")
     container = spec["containers"][0]
     if field.startswith("requests["):
-        del container["resources"]["requests"][inside]
+        for kind in ("requests", "limits"):
+            del container["resources"][kind][inside]
     elif field.startswith("spec.nodeSelector["):
         del spec["nodeSelector"][inside]
     elif field.startswith("spec.affinity.nodeAffinity"):
@@ -316,8 +373,22 @@ def _give_up(at, field, term):
     elif field == "plugins.InterPodAffinity":
         for one in at.placed:
             one["spec"].pop("affinity", None)
+    elif field.startswith("spec.resourceClaims["):
+        del spec["resourceClaims"]
+    elif field == "plugins.NodeDeclaredFeatures":
+        for one in at.nodes:
+            one["status"]["declaredFeatures"] = [FEATURE]
     else:
-        raise AssertionError(field)
+        kind = BY_PLUGIN[field]
+        at.objects = [one for one in at.objects if one["kind"] != kind]
+
+
+# Without objects of this kind the plugin has nothing to say.
+BY_PLUGIN = {
+    "plugins.LoadAwareScheduling": "NodeMetric",
+    "plugins.NetworkOverhead": "AppGroup",
+    "plugins.NodeResourceTopologyMatch": "NodeResourceTopology",
+}
 
 
 def _tolerate(spec, taint):
@@ -336,6 +407,9 @@ def followed(at, changes):
         if kind == "Node":
             (one,) = (one for one in at.nodes if name_of(one) == name)
             _change_node(one, change)
+        elif kind == "Profile":
+            assert (name, change.change) == ("trellis", "disable")
+            at.disabled.add((change.field.removeprefix("plugins."), change.value))
         elif change.change == "delete":
             left = [one for one in at.placed if f"default/{name_of(one)}" != name]
             assert len(left) < len(at.placed)

@@ -18,9 +18,26 @@ import pytest
 
 from tests.property.clusters_with_groups import ZONE, Old, Town, Where, town
 from tests.unit.plugins.groupsworld import group
-from tests.unit.whatif.asking import place
+from tests.unit.whatif.asking import place, setup
 
 BATCH = 20
+AVOID, SPARE = "example.com/suspect", "example.com/spare"
+CONFIGURED = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "trellis",
+            "plugins": {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}},
+            "pluginConfig": [
+                {
+                    "name": "ClusterTopologyPlacementGroup",
+                    "args": {"avoidLabel": AVOID, "spareLabel": SPARE},
+                }
+            ],
+        }
+    ],
+}
 CONFIG, COSCHEDULING, WORKLOAD = "ConfigMap", "scheduling.x-k8s.io", "scheduling.k8s.io"
 
 
@@ -35,6 +52,8 @@ class Elastic(Town, frozen=True):
     minimum: int = 0
     bound: Where = ()
     key: str = ""
+    avoided: Where = ()
+    spare: Where = ()
 
     def objects(self) -> list[dict[str, Any]]:
         """Return the town as manifests."""
@@ -48,8 +67,8 @@ class Elastic(Town, frozen=True):
                 one["spec"]["nodeName"] = self.bound[at]
         return [*found, self._described()]
 
-    def results(self) -> list[tuple[int, ...]]:
-        """Return the objective of every result there is, the most members first."""
+    def results(self, without: Where = ()) -> list[tuple[int, ...]]:
+        """Return the objective of every result there is that puts nobody on some nodes."""
         there = (*self.old, *(Old("", at, True, self.has_port, 0) for at in self.bound))
         waiting = self.size - len(self.bound)
         least = max(self.minimum - len(self.bound), 1) if self.minimum else waiting
@@ -57,8 +76,19 @@ class Elastic(Town, frozen=True):
             self.value(where)
             for number in range(least, waiting + 1)
             for where in itertools.combinations_with_replacement(self.nodes, number)
-            if self._holds(where, there)
+            if set(without).isdisjoint(where) and self._holds(where, there)
         ]
+
+    def last_resorts(self) -> list[tuple[int, ...]]:
+        """Return the objectives of the results that count: of those without nodes that come last, if any."""
+        kept = () if self.bound else self.spare
+        ways = ((*self.avoided, *self.spare), (*self.avoided, *kept), kept)
+        return next(filter(None, map(self.results, ways)), [])
+
+    def _labels(self, name: str) -> dict[str, str]:
+        found = super()._labels(name)
+        found |= {AVOID: "suspect"} if name in self.avoided else {}
+        return found | ({SPARE: ""} if name in self.spare else {})
 
     def value(self, where: Where) -> tuple[int, ...]:
         """Return the objective of placing the waiting members so."""
@@ -166,12 +196,28 @@ def test_members_are_placed_exactly_when_they_can_be_and_in_the_best_way(batch, 
         check(world)
 
 
-def check(world):
+@pytest.mark.parametrize("batch", batches(40, 1000))
+@pytest.mark.parametrize("lost", [False, True])
+def test_some_nodes_are_taken_last(batch, lost):
+    """Nodes to avoid only where nothing else works; spare ones only for who was lost, and only then."""
+    using = setup(config=json.dumps(CONFIGURED))
+    for n in range(BATCH):
+        rng = Random(f"last {lost} {batch}/{n}")
+        plain = elastic(rng, lost=lost)
+        marks = {name: rng.choice(("", "", "avoided", "spare", "both")) for name in plain.nodes}
+        world = plain.changed(
+            avoided=tuple(name for name, mark in marks.items() if mark in ("avoided", "both")),
+            spare=tuple(name for name, mark in marks.items() if mark in ("spare", "both")),
+        )
+        check(world, using)
+
+
+def check(world, using=None):
     """Hold what becomes of a town's group against every result there is."""
-    simulation = place(*world.objects())
+    simulation = place(*world.objects(), using=using)
     pods = [one for one in simulation.pods if one.name.startswith("g-")]
     placed = tuple(one.node for one in pods if one.node)
-    results = world.results()
+    results = world.last_resorts()
     (report,) = simulation.groups
 
     assert bool(placed) == bool(results), (world, [one.message for one in pods])

@@ -3,6 +3,7 @@
 Every statement is checked on manifests that are changed as it says and simulated from the beginning.
 """
 
+from functools import cache
 from itertools import combinations
 from random import Random
 
@@ -15,30 +16,48 @@ from scheduler.whatif.stage import Options, staged
 from scheduler.whatif.why.pending import conflict_of
 from scheduler.whatif.why.trials import PodTrial
 from tests.property import groupsituations
-from tests.property.situations import followed, reduced, situation
-from tests.unit.whatif.asking import default_setup, snapshot
+from tests.property.situations import COMPARING, OBSTACLES, blocked, followed, reduced, situation
+from tests.unit.whatif.asking import HEAD, default_setup, setup, snapshot
 
 FEW, MANY = 15, 300
 FEW_GROUPS, MANY_GROUPS = 8, 100
 
+OURS = ("LoadAwareScheduling", "NodeResourceTopologyMatch", "NetworkOverhead")
+
+
+@cache
+def without_filters(*disabled):
+    """What runs with kube-scheduler's plugins and ours, but for these (point, plugin)."""
+    ours = ", ".join(f"{{name: {name}}}" for name in OURS)
+    plugins = [f"multiPoint: {{enabled: [{ours}]}}"]
+    for point in sorted({point for point, _ in disabled}):
+        names = ", ".join(f"{{name: {name}}}" for at, name in disabled if at == point)
+        plugins.append(f"{point}: {{disabled: [{names}]}}")
+    listed = ", ".join(plugins)
+    return setup(config=f"{HEAD}profiles: [{{schedulerName: trellis, plugins: {{{listed}}}}}]\n")
+
 
 def placed(at):
     """Where the pod of a situation goes, None: nowhere."""
-    found = simulate(snapshot(*at.all, at.pod), default_setup())
+    found = simulate(snapshot(*at.all, at.pod), without_filters(*sorted(at.disabled)))
     return found.pods[0].node
 
 
 def all_asked(at):
     """The fields of all that the pod asks."""
-    stage = staged(snapshot(*at.all, at.pod), default_setup(), Options())
+    stage = staged(snapshot(*at.all, at.pod), without_filters(), Options())
     asks, _ = conflict_of(PodTrial(stage.engine, stage.pending[0], stage.now), 0)
     return [ask.field for ask in asks]
 
 
 def check(seed):
-    """Check one situation; whether the pod was pending in it."""
-    at, said = situation(Random(seed))
-    got = explain(snapshot(*at.all, at.pod), default_setup(), "default/p").explanation
+    """Check one random situation; whether the pod was pending in it."""
+    return check_situation(seed, *situation(Random(seed)))
+
+
+def check_situation(seed, at, said):
+    """Check a situation; whether the pod was pending in it."""
+    got = explain(snapshot(*at.all, at.pod), without_filters(), "default/p").explanation
     if got.result is Result.SCHEDULED:
         assert placed(at) == got.node, said
         return False
@@ -102,6 +121,23 @@ def check_group(seed):
         assert nodes is not None, (seed, one)
         assert nodes["g-0"] == one.node, (seed, one)
     return True
+
+
+@pytest.mark.parametrize("obstacle", OBSTACLES, ids=lambda one: one.__name__)
+def test_each_obstacle_alone(obstacle):
+    """Before all nodes it keeps the pod pending, unless it compares nodes with each other."""
+    is_pending = check_situation(0, *blocked(Random(0), [obstacle]))
+    assert is_pending == (obstacle not in COMPARING)
+
+
+@pytest.mark.long
+def test_all_pairs_of_obstacles():
+    """Two obstacles share the nodes among them; now and then one of them lets the pod pass."""
+    pairs = list(combinations(OBSTACLES, 2))
+    pending = [
+        check_situation(seed, *blocked(Random(seed), pair)) for seed, pair in enumerate(pairs)
+    ]
+    assert sum(pending) >= 0.8 * len(pairs)
 
 
 def test_the_conflict_is_the_smallest_and_suggestions_help():

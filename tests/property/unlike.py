@@ -101,7 +101,7 @@ def classed(rng: Random) -> Mixed:
         ),
         traffic=tuple(Traffic(*pair, rng.randint(0, 3)) for pair in pairs[: rng.choice([0, 1, 2])]),
         costs=Costs(
-            tuple(rng.choice([0, 1, 2]) for _ in range(depth)) if rng.random() < 0.7 else (),
+            tuple(rng.choice([0, 1, 2]) for _ in range(rng.choice([0, depth - 1, depth, depth]))),
             tuple(rng.randrange(areas) for _ in leaves) if areas else (),
             tuple(tuple(rng.randint(0, 5) for _ in range(areas)) for _ in range(areas)),
         ),

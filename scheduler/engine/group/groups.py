@@ -362,7 +362,8 @@ class Groups:
         """Let the members wait that a plan does not name."""
         if others:
             status = _by(run.planner, unschedulable(message))
-            self._refused.put(run.key, others, status, now)
+            # What they were promised once is for those who have a place, and for others.
+            self._refused.put(run.key, others, status, now, gives_up=True)
 
     def _retry_late(self, key: str, now: float) -> None:
         """Let members be tried again that others of their group were on their way before."""

@@ -17,12 +17,13 @@ from scheduler.framework.groups import (
     GroupPlan,
     GroupRelease,
     GroupRoom,
+    Outcome,
     UndecidedStatus,
     title,
 )
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
-from scheduler.plugins.groups import between, mixing, past, planning, topology
+from scheduler.plugins.groups import between, lastresort, mixing, past, planning, topology
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.evicting import Evictor
@@ -140,7 +141,15 @@ class Decider:
         if outside is not None:
             return outside
         is_mixed = len(task.kinds) > 1 or task.spec.classes is not None
-        plan = yield from (self._placed_mixed if is_mixed else self._placed)(task)
+        plan: Outcome = unschedulable()
+        everywhere = lastresort.passes(task, self._args)
+        for part in everywhere:
+            plan = yield from (self._placed_mixed if is_mixed else self._placed)(part)
+            if not isinstance(plan, Status) or not plan.is_rejected:
+                break
+        if isinstance(plan, Status):
+            plan = lastresort.told(plan, everywhere[-1])
+        task = everywhere[0]  # nobody is evicted for a place on a node that is taken last
         if not isinstance(plan, Status) or not self._evictor.may_evict(task, record):
             return plan
         evicting = yield from (
@@ -178,7 +187,7 @@ class Decider:
         may_be_thin = between.is_free(room.members[0])
         for attempt in range(ROUNDS):
             fits = room.fits(asked)
-            slots = fits.slots if most is None else np.minimum(fits.slots, most)
+            slots = task.allowed(fits.slots if most is None else np.minimum(fits.slots, most))
             site = self._site(task, slots, fits.reach, may_be_thin=may_be_thin)
             if not site.instance.leaves:
                 text = topology.nowhere(task.tree, room.nodes, fits.rows) or fits.message

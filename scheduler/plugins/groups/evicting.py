@@ -77,7 +77,7 @@ class Evictor:
         fits = room.fits([between.without_spread(member) for member in room.members])
         # Members that ask for a host port cannot stand beside one another.
         alone = 1 if host_ports(wanted[0]) else len(wanted)
-        most = np.where(fits.evictable, alone, 0)
+        most = task.allowed(np.where(fits.evictable, alone, 0))
         blocked: set[str] = set()
         for _ in range(ROUNDS):
             site = planning.site(task.spec, task.tree, nodes, most, task.standing, len(wanted))

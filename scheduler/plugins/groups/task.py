@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
+import numpy as np
 
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.calls import CallResult, SolverCall
@@ -56,7 +57,10 @@ def refusal(name: str, fits: Fits, solution: Solution, *, tried: bool) -> Status
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What is decided in one attempt: the group, its tree, who is to be placed and who stands."""
+    """What is decided in one attempt: the group, its tree, who is to be placed and who stands.
+
+    Nobody is put on nodes with one of the labels in `forbidden`.
+    """
 
     key: str
     spec: GroupSpec
@@ -65,6 +69,16 @@ class Task(msgspec.Struct, frozen=True):
     requests: Mapping[str, Amounts]
     standing: Sequence[Placed]
     kinds: list[Alike]
+    forbidden: tuple[str, ...] = ()
+
+    def allowed(self, slots: IntColumn) -> IntColumn:
+        """Return how many members each row takes, none where that is forbidden.
+
+        Nodes come and go while the solver works, so that is read anew each time.
+        """
+        for label in self.forbidden:
+            slots = np.where(self.room.nodes.label_ids(label) >= 0, 0, slots)
+        return slots
 
     @property
     def name(self) -> str:

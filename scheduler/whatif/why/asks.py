@@ -34,7 +34,8 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 class Ask(msgspec.Struct, frozen=True):
     """One ask: `field` and `text` as in `Asked`; `less` says how to do without it ("without …").
 
-    `without` is None for what a plugin asks; then the plugin is left out, or only what it says in
+    `without` is None for what a plugin asks; then its filter is left out (and its pre-filter where that
+    rejects), or only what it says in
     `reasons` is not listened to where there are any. `resource` is what a request asks for.
     """
 
@@ -45,6 +46,7 @@ class Ask(msgspec.Struct, frozen=True):
     resource: str = ""
     tolerates: tuple[Taint, ...] = ()
     plugin: str = ""
+    is_pre_filter: bool = False
     reasons: frozenset[str] = frozenset()
 
 
@@ -84,8 +86,12 @@ def _requests(pod: Pod) -> Iterator[Ask]:
 
 def _without_request(name: str) -> Edit:
     def cut(resources: ResourceRequirements) -> ResourceRequirements:
-        left = {key: value for key, value in resources.requests.items() if key != name}
-        return replace(resources, requests=left)
+        # A limit without a request would be one: the API server makes it the request.
+        requests, limits = (
+            {key: value for key, value in one.items() if key != name}
+            for one in (resources.requests, resources.limits)
+        )
+        return replace(resources, requests=requests, limits=limits)
 
     def lighter(containers: tuple[Container, ...]) -> tuple[Container, ...]:
         return tuple(replace(one, resources=cut(one.resources)) for one in containers)

@@ -126,7 +126,9 @@ class SuggestionSearch:
     def _changes(self, ask: Ask) -> Iterator[Change]:
         if ask.plugin:
             name = self._pod.spec.scheduler_name
-            yield Change(f"Profile {name}", "plugins", "disable", ask.plugin)
+            points = ("preFilter", "filter") if ask.is_pre_filter else ("filter",)
+            for point in points:
+                yield Change(f"Profile {name}", f"plugins.{point}", "disable", ask.plugin)
             return
         yield from changes_of(ask, f"Pod {self._pod.key}")
 

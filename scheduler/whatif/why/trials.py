@@ -8,6 +8,7 @@ of every pod is left out by leaving the plugin out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
 import numpy as np
@@ -52,7 +53,7 @@ class PodTrial:
 
     def __init__(self, engine: Engine, pod: Pod, now: float) -> None:
         self.engine, self.pod, self.now = engine, pod, now
-        self._runners: dict[frozenset[str], Runner] = {}
+        self._runners: dict[tuple[frozenset[str], frozenset[str]], Runner] = {}
 
     def rows(self, pod: Pod, unasked: Iterable[Ask] = ()) -> BoolColumn:
         """Return the rows that `pod` fits on; of `unasked` those that plugins ask are left out."""
@@ -137,10 +138,11 @@ class PodTrial:
         asks = [ask for ask in unasked if ask.plugin]
         attempt = self.engine.attempt(pod, self.now)
         attempt.percentage = 100  # which nodes are sampled is chance
-        out = frozenset((*but, *(ask.plugin for ask in asks)))
-        if out not in self._runners:
-            self._runners[out] = _without(attempt.runner, out)
-        attempt.runner = self._runners[out]
+        filters = frozenset((*but, *(ask.plugin for ask in asks)))
+        before = frozenset((*but, *(ask.plugin for ask in asks if ask.is_pre_filter)))
+        if (filters, before) not in self._runners:
+            self._runners[filters, before] = _without(attempt.runner, filters, before)
+        attempt.runner = self._runners[filters, before]
         return attempt, [ask for ask in asks if ask.reasons]
 
     def _heard_in_part(
@@ -148,8 +150,9 @@ class PodTrial:
     ) -> BoolColumn:
         """Return the rows of `feasible` that the plugin of `ask` rejects for nothing else than its reasons."""
         alone = self.engine.attempt(attempt.cycle.pod, self.now)
-        names = {bound.name for bound in alone.runner.profile.filter} - {ask.plugin}
-        alone.runner = _without(alone.runner, frozenset(names))
+        bounds = (*alone.runner.profile.pre_filter, *alone.runner.profile.filter)
+        names = {bound.name for bound in bounds} - {ask.plugin}
+        alone.runner = _without(alone.runner, names, names)
         pre, among, rejections = _filtered(alone, feasible)
         if not pre.status.is_success:
             return np.zeros_like(feasible)
@@ -176,18 +179,18 @@ def _filtered(
     return pre, feasible, tuple(listed)
 
 
-def _without(runner: Runner, names: frozenset[str]) -> Runner:
-    """Return a runner that does not ask these filters, and evicts nobody."""
+def _without(runner: Runner, filters: AbstractSet[str], before: AbstractSet[str]) -> Runner:
+    """Return a runner that does not ask these plugins at filter, and those before it; it evicts nobody."""
 
-    def left(bounds: tuple[Bound, ...]) -> tuple[Bound, ...]:
+    def left(bounds: tuple[Bound, ...], names: AbstractSet[str]) -> tuple[Bound, ...]:
         return tuple(bound for bound in bounds if bound.name not in names)
 
     profile = runner.profile
     return Runner(
         replace(
             profile,
-            pre_filter=left(profile.pre_filter),
-            filter=left(profile.filter),
+            pre_filter=left(profile.pre_filter, before),
+            filter=left(profile.filter, filters),
             post_filter=(),
         )
     )
@@ -196,16 +199,16 @@ def _without(runner: Runner, names: frozenset[str]) -> Runner:
 class _Asking:
     """A plugin that keeps a pod off nodes, and what it says."""
 
-    def __init__(self, name: str, reasons: Iterable[str]) -> None:
-        self.name, self.reasons = name, frozenset(reasons)
+    def __init__(self, name: str, reasons: Iterable[str], *, is_pre_filter: bool = False) -> None:
+        self.name, self.reasons, self.is_pre_filter = name, frozenset(reasons), is_pre_filter
 
 
 def _asked_by(pre: PreFiltered, rejections: tuple[Rejection, ...]) -> Iterator[_Asking]:
     if not pre.status.is_success:
-        yield _Asking(pre.status.plugin, pre.status.reasons)
+        yield _Asking(pre.status.plugin, pre.status.reasons, is_pre_filter=True)
         return
     for name in pre.narrowed_by:
-        yield _Asking(name, ())
+        yield _Asking(name, (), is_pre_filter=True)
     texts: dict[str, set[str]] = {}
     for one in rejections:
         said = texts.setdefault(one.plugin, set())
@@ -222,4 +225,6 @@ def _ask_of(asking: _Asking) -> Ask:
     said = sorted(asking.reasons)
     listed = "; ".join(said[:MOST_REASONS]) + ("; …" if len(said) > MOST_REASONS else "")
     text = f"passes {name}" + (f" ({listed})" if listed else "")
-    return Ask(f"plugins.{name}", text, f"without the filter {name}", plugin=name)
+    less = f"without the filter {name}"
+    field = f"plugins.{name}"
+    return Ask(field, text, less, plugin=name, is_pre_filter=asking.is_pre_filter)

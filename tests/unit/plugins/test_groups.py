@@ -389,3 +389,15 @@ def test_levels_may_be_named_by_a_word():
     done = place(*nodes, group("g", 3, rules), *members("g", 3), using=setup(config=named))
 
     assert {"b": 1, "c": 1, "d": 1} == counts(done)
+
+
+def test_who_waits_beside_spare_nodes_is_told_why_it_may_not_go_there():
+    """A new group leaves them to those that lose members, and its message says so."""
+    config = DESIGN.replace("topologyConfigMapNameSpace: %s", "spareLabel: spare")
+    nodes = tree({"r0": {"a": 1}, "r1": {"b": 4}})
+    nodes[1]["metadata"]["labels"] = {"spare": ""}
+    found = place(*nodes, group("g", 2), *members("g", 2), using=setup(config=config))
+
+    (message,) = {one.message for one in found.pods}
+    assert "the nodes have room for 1" in message
+    assert message.endswith("; nodes with the label spare are kept for members that get lost")

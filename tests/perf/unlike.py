@@ -1,0 +1,114 @@
+"""Unlike members on 5,000 nodes in 50 racks: seconds of CPU, what is proven, and the gap of what is not.
+
+    python -m tests.perf.unlike
+    python -m tests.perf.unlike --runs 3 --row "8 + 64 + 256, costs by rack"
+
+Each run has another cluster: a quarter of the nodes full, an eighth idle, the rest 40 to 70 % used, 8 slots
+each; "idle" rows have all nodes idle. Seconds are CPU time of this process, model building included, with
+CP-SAT loaded before; a stage has 20 s of the wall clock. Nothing here judges.
+"""
+
+import argparse
+from random import Random
+from statistics import median
+from time import process_time
+
+import msgspec
+from ortools.sat.python import cp_model  # noqa: F401 - loading it is not what is measured
+
+from scheduler.solver import mixed
+from scheduler.solver.answer import Stage
+from scheduler.solver.classes import Between, Costs, PodClass, Traffic
+from scheduler.solver.instance import Level, Limits
+from scheduler.solver.kinds import Kind, Mixed
+
+RACKS, NODES, SLOTS = 50, 100, 8
+LIMITS = Limits(stage_s=20.0, total_s=60.0)
+LEVELS = (Level("rack"), Level("node"))
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A group by the sizes of its classes; `costs` by level make neighbours of classes talk."""
+
+    name: str
+    sizes: tuple[int, ...]
+    costs: tuple[int, ...] = ()
+    between: tuple[Between, ...] = ()
+    is_idle: bool = False
+
+
+WITH_FIRST = (Between("with", 0, 1, 0),)
+ROWS = (
+    Row("1 + 511", (1, 511)),
+    Row("1 + 511, idle", (1, 511), is_idle=True),
+    Row("1 + 511, head with workers", (1, 511), between=WITH_FIRST),
+    Row("8 + 64 + 256, costs by rack", (8, 64, 256), (10,)),
+    Row("8 + 64 + 256, costs by rack, idle", (8, 64, 256), (10,), is_idle=True),
+    Row("8 + 64 + 256, costs by rack and node", (8, 64, 256), (10, 1)),
+    Row("8 + 64 + 256, costs by rack and node, idle", (8, 64, 256), (10, 1), is_idle=True),
+)
+
+
+def group(row: Row, rng: Random) -> Mixed:
+    """Return the group of a row in a random cluster; a pod takes a slot, the first class more memory."""
+    paths, free = [], []
+    for rack in range(RACKS):
+        for number in range(NODES):
+            chance = rng.random()
+            slots = 0 if chance < 0.25 else SLOTS if chance < 0.375 else rng.randint(2, 4)
+            slots = SLOTS if row.is_idle else slots
+            paths.append((f"r{rack:02}", f"n{rack:02}-{number:03}"))
+            free.append((slots, 4 * slots))
+    kinds = tuple(
+        Kind(count, (1, 1 if at else 8), (SLOTS,) * len(paths))
+        for at, count in enumerate(row.sizes)
+    )
+    neighbours = range(len(row.sizes) - 1) if row.costs else ()
+    return Mixed(
+        kinds,
+        tuple(free),
+        LEVELS,
+        tuple(paths),
+        sum(row.sizes),
+        classes=tuple(PodClass(f"c{at}", (at,)) for at in range(len(row.sizes))),
+        between=row.between,
+        traffic=tuple(Traffic(at, at + 1, 4 - at) for at in neighbours),
+        costs=Costs(row.costs),
+        unwished=(0, 1) if row.costs else (),
+    )
+
+
+def measured(row: Row, run: int) -> tuple[float, tuple[Stage, ...]]:
+    """Return the CPU seconds of one run, and its stages."""
+    asked = group(row, Random(f"{row.name} {run}"))
+    started = process_time()
+    found = mixed.solve(asked, LIMITS)
+    return process_time() - started, found.stages
+
+
+def main() -> None:
+    """Print a line for each row."""
+    parser = argparse.ArgumentParser(description="Speed of groups of unlike members.")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--row", action="append", help="only rows with this name")
+    given = parser.parse_args()
+    for row in ROWS:
+        if given.row and row.name not in given.row:
+            continue
+        runs = [measured(row, run) for run in range(given.runs)]
+        seconds = sorted(one for one, _ in runs)
+        proven = sum(bool(stages) and all(one.proven for one in stages) for _, stages in runs)
+        gaps = {
+            f"{one.level} {one.measure}".strip(): (one.value, one.bound)
+            for _, stages in runs
+            for one in stages
+            if not one.proven
+        }
+        print(
+            f"{row.name}: CPU {median(seconds):.2f} s, worst {seconds[-1]:.2f} s, "
+            f"proven {proven} of {len(runs)}{f', (value, bound) {gaps}' if gaps else ''}"
+        )
+
+
+if __name__ == "__main__":
+    main()
