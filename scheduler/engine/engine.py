@@ -110,7 +110,7 @@ class Engine:
             hinted=observation.hinted if observation.stopwatch is not None else None,
             now_s=observation.now_s,
         )
-        gates = Gates(profiles, observation, handle.planners, members.answers)
+        gates = Gates(profiles, observation, members.answers if handle.planners else None)
         self.queues = queues = Queues(
             sort_key=sort_key(profiles, observation.fault),
             gate=gates.closed,

@@ -8,6 +8,8 @@ UNITS: Final = "tests/property/test_preemption_units.py"
 SIMULATED: Final = "tests/property/test_simulated_victims.py"
 LIFE: Final = "tests/faults/test_group_life.py"
 ALONE: Final = "tests/property/test_objects_alone.py"
+CLAIMED: Final = "tests/property/test_claims_alone.py"
+DEFAULT: Final = "tests/property/test_default_profile.py"
 WHY: Final = "tests/property/test_why.py"
 CLAIMS: Final = "tests/docs/test_claims.py"
 WORLD: Final = "tests/world/test_laws.py"
@@ -69,6 +71,36 @@ MUTATIONS: Final = (
         "self._nominations.put(pod, pod.status.nominated_node_name)",
         'self._nominations.put(pod, "")',
         (ALONE, "-k", "promised"),
+    ),
+    Mutation(
+        "what is set aside for a claim is forgotten when another's use of it is shown",
+        OBJECTS, "scheduler/plugins/dynamicresources/catalog.py",
+        "            self._put(identity(new), self._pending[identity(new)])\n"
+        "            self._forget_shown(identity(new), new)\n",
+        "            self.release(identity(new))\n",
+        (CLAIMED,),
+    ),
+    Mutation(
+        "a member that another gate holds keeps its group waiting",
+        OBJECTS, "scheduler/engine/group/groups.py",
+        "self._members.drop(key, pod.metadata.uid)",
+        "pass",
+        (CLAIMED,),
+    ),
+    Mutation(
+        "what kept an eviction from helping wakes nobody",
+        OBJECTS, "scheduler/engine/attempt/attempt.py",
+        "self._queues.rejected(queued, decision.waits_for, now",
+        "self._queues.rejected(queued, decision.rejected_by, now",
+        (DEFAULT,),
+    ),
+    Mutation(
+        "promises are taken back one after the other",
+        OBJECTS, "scheduler/engine/binding/preemption.py",
+        "lower = [one for one in self._nominations.on(node).values() if rank(one) < rank(pod)]",
+        "all_ = list(self._nominations.on(node).values())\n"
+        "        lower = (one for one in all_ if rank(one) < rank(pod))",
+        (ALONE, "-k", "unlike_in_priority"),
     ),
     Mutation(
         "victims of a pod are not told",

@@ -108,7 +108,8 @@ class Groups:
             elif status.plugin == planner.name:
                 self._held_back[pod.metadata.uid] = (key, status.message)
             else:
-                self._members.drop(key, pod.metadata.uid)  # until that plugin lets it in
+                # No member that its group can be decided with: the others would wait for it.
+                self._members.drop(key, pod.metadata.uid)
         answers.clear()
 
     def settle(self, now: float) -> None:

@@ -1,8 +1,4 @@
-"""What keeps a pod out of the queue: the pre-enqueue plugins of its profile, in order.
-
-The plugin that decides groups is asked last: whom another plugin keeps out is no member that its group can
-be decided with, and must not keep the others waiting.
-"""
+"""What keeps a pod out of the queue: the pre-enqueue plugins of its profile, in order."""
 
 from __future__ import annotations
 
@@ -11,8 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler.engine.observation import Observation
-from scheduler.framework.groups import GroupPlanner
-from scheduler.framework.profile import Bound, Profile
+from scheduler.framework.profile import Profile
 from scheduler.framework.returned import status_of
 from scheduler.framework.status import Code, Status
 from scheduler.objects.pod import Pod
@@ -25,15 +20,11 @@ class Gates:
         self,
         profiles: Mapping[str, Profile],
         observation: Observation,
-        planners: Mapping[str, GroupPlanner],
-        answers: list[tuple[Pod, Status | None]],
+        answers: list[tuple[Pod, Status | None]] | None = None,
     ) -> None:
+        self._profiles = profiles
         self._observation = observation
-        self._answers = answers if planners else None
-        self._in_order = {
-            name: sorted(profile.pre_enqueue, key=lambda bound: _decides(planners, name, bound))
-            for name, profile in profiles.items()
-        }
+        self._answers = answers
 
     def closed(self, pod: Pod) -> Status | None:
         """Return the status of the first plugin that keeps a pod out of the queue, or None."""
@@ -49,7 +40,7 @@ class Gates:
 
         A plugin that raises keeps the pod out as well: nobody knows whether it may come in.
         """
-        for bound in self._in_order[pod.spec.scheduler_name]:
+        for bound in self._profiles[pod.spec.scheduler_name].pre_enqueue:
             try:
                 status = status_of(bound.call(pod), "pre_enqueue")
             except Exception as error:  # noqa: BLE001 - whatever a plugin does must not end the engine
@@ -58,8 +49,3 @@ class Gates:
             if status is not None and not status.is_success:
                 return msgspec.structs.replace(status, plugin=bound.name)
         return None
-
-
-def _decides(planners: Mapping[str, GroupPlanner], profile: str, bound: Bound) -> bool:
-    planner = planners.get(profile)
-    return planner is not None and bound.name == planner.name

@@ -16,6 +16,7 @@ from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
+from scheduler.objects.pod import PodResourceClaim
 from scheduler.objects.podgroup import (
     GangPolicy,
     SchedulingGroup,
@@ -353,3 +354,19 @@ def test_a_member_whose_bind_is_refused_keeps_its_room():
     floor.solve(the_solve(effects))
     again = {one.name: one.node for one in [*effects, *floor.run()] if isinstance(one, Bind)}
     assert {f"g-{number}": binds[f"g-{number}"].node for number in range(0, 8, 2)} == again
+
+
+def test_a_member_that_something_else_holds_is_not_counted():
+    """Its group is not complete without it, and the others are told so."""
+    floor = Floor(nodes=1, size=2)
+    gone = make_pod("g-1", labels=LABELS)
+    floor.hear(Watched("Pod", "DELETED", gone))
+    held = make_pod("g-2", labels=LABELS)
+    entry = PodResourceClaim("d", "missing")
+    floor.hear(Watched("Pod", "ADDED", with_spec(held, resource_claims=(entry,))))
+
+    effects = floor.run()
+    assert not [one for one in effects if isinstance(one, Solve)]
+    told = {one.name: one.condition for one in effects if isinstance(one, SetStatus)}
+    assert ["g-0"] == list(told)
+    assert "the group default/g is not complete: it needs 2 members" in str(told["g-0"])
