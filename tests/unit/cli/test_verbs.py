@@ -80,7 +80,7 @@ def test_check_reads_the_shapes_that_are_to_be_counted(monkeypatch, capsys, mani
 
     assert 2 == run(["config", "check", "-"])
     err = capsys.readouterr().err
-    assert err.startswith("error: <stdin>: capacity.shapes[0].manifest")
+    assert "\nerror: <stdin>: capacity.shapes[0].manifest" in err
     assert said in err
 
 
