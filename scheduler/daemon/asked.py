@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from scheduler.base.clock import Clock
 from scheduler.base.meters import Meters
 from scheduler.config import Loaded, to_log
+from scheduler.daemon.answering import AnswerPool, AnswerSettings
 from scheduler.daemon.capacity import CapacityWatch
 from scheduler.daemon.decisions import DecisionTrail
-from scheduler.daemon.helper import Helper, HelperSettings
 from scheduler.daemon.page import DaemonPage
 from scheduler.engine.engine import Engine
 from scheduler.serve.access import Access, User
@@ -33,7 +33,7 @@ class Asked:
         loaded: Loaded,
         jobs: str,
     ) -> None:
-        helper = Helper(clock, HelperSettings(jobs, to_log(loaded, "")))
+        helper = AnswerPool(clock, AnswerSettings(jobs, to_log(loaded, "")))
         self._helper = helper
         self.parts: list[DaemonPage | CapacityWatch] = []
         self.show: Callable[[User, str], Awaitable[PageView]] | None = None

@@ -14,7 +14,7 @@ import structlog
 from scheduler.base.clock import Clock, perf_s
 from scheduler.base.errors import TrellisError
 from scheduler.base.meters import Meters
-from scheduler.daemon.helper import Helper, cluster_of
+from scheduler.daemon.answering import AnswerPool, cluster_of
 from scheduler.engine.engine import Engine
 from scheduler.whatif.questions import Question, Room
 
@@ -30,7 +30,7 @@ class CapacityWatch:
     def __init__(
         self,
         engine: Engine,
-        helper: Helper,
+        helper: AnswerPool,
         clock: Clock,
         meters: Meters,
         shapes: Mapping[str, str],

@@ -1,6 +1,6 @@
 """The daemon's page: what each of its users may see, drawn anew while somebody looks.
 
-The cluster is taken from the engine's memory between two turns; a thread draws, and a `Helper` plans and
+The cluster is taken from the engine's memory between two turns; a thread draws, and a `AnswerPool` plans and
 explains. Users with the same rights share one `_View`. Drawing takes `IDLE_SHARE` of the time at most, and while pods are being
 placed `BUSY_SHARE`.
 """
@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import Clock, process_s, thread_s
 from scheduler.base.errors import InputError, MissingError
+from scheduler.daemon.answering import AnswerPool, cluster_of
 from scheduler.daemon.decisions import DecisionTrail
-from scheduler.daemon.helper import Helper, cluster_of
 from scheduler.daemon.rights import Rights, may_see_pod, rights, within
 from scheduler.engine.engine import Engine
 from scheduler.objects.kinds import BY_KIND, POD
@@ -50,7 +50,7 @@ class DaemonPage:
         trail: DecisionTrail,
         access: Access,
         clock: Clock,
-        helper: Helper,
+        helper: AnswerPool,
     ) -> None:
         self._engine = engine
         self._trail = trail

@@ -6,8 +6,8 @@ import yaml
 from scheduler.base.clock import ManualClock
 from scheduler.base.meters import Meters
 from scheduler.config import default_config
+from scheduler.daemon.answering import AnswerPool, AnswerSettings
 from scheduler.daemon.capacity import CapacityWatch
-from scheduler.daemon.helper import Helper, HelperSettings
 from scheduler.engine.effects import Leading, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
@@ -38,7 +38,7 @@ async def test_every_shape_is_counted_by_who_leads(logged):
         ("Pod", read_pod(pod("small", requests={"cpu": "4"}))),
     ):
         engine.handle(Watched(kind, "ADDED", obj), NOW)
-    helper = Helper(clock, HelperSettings("scheduler.cli.pagejobs"))
+    helper = AnswerPool(clock, AnswerSettings("scheduler.cli.pagejobs"))
     watch = CapacityWatch(engine, helper, clock, meters, SHAPES, 60.0)
 
     def shown():

@@ -8,10 +8,10 @@ from scheduler.base.clock import ManualClock
 from scheduler.base.errors import MissingError
 from scheduler.base.meters import Meters
 from scheduler.config import default_config
-from scheduler.daemon import helper
+from scheduler.daemon import answering
 from scheduler.daemon import page as module
+from scheduler.daemon.answering import AnswerPool, AnswerSettings
 from scheduler.daemon.decisions import DecisionTrail
-from scheduler.daemon.helper import Helper, HelperSettings
 from scheduler.daemon.page import DaemonPage
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
@@ -37,7 +37,7 @@ class House:
         self.trail = DecisionTrail(self.engine, self.clock)
         self.allowed = {("pods", "a")}
         access = Access(self.review, self.clock, Meters())
-        self.helper = Helper(self.clock, HelperSettings("scheduler.cli.pagejobs"))
+        self.helper = AnswerPool(self.clock, AnswerSettings("scheduler.cli.pagejobs"))
         self.page = DaemonPage(self.engine, self.trail, access, self.clock, self.helper)
         self.hear("Node", read_node(node("n1", cpu="4")))
         for namespace in ("a", "b"):
@@ -118,7 +118,7 @@ async def test_there_is_a_limit_to_views_and_to_questions(monkeypatch):
     with shown.feed.reader(), pytest.raises(MissingError, match="too many users"):
         await house.page.show(ADMIN, "")
     await house.page.show(ADMIN, "")
-    monkeypatch.setattr(helper, "MOST_WAITING", 0)
+    monkeypatch.setattr(answering, "MOST_WAITING", 0)
     with pytest.raises(MissingError, match="too many questions"):
         await house.helper.ask(Question("plan"), Snapshot())
 

@@ -32,17 +32,17 @@ MOST_WAITING = 16
 _log = structlog.get_logger()
 
 
-class HelperSettings(NamedTuple):
+class AnswerSettings(NamedTuple):
     """How questions are answered: the module of the helper process, and the configuration in use as text."""
 
     jobs: str
     config: str = ""
 
 
-class Helper:
+class AnswerPool:
     """The process that answers; `close` ends it, and the next question starts another."""
 
-    def __init__(self, clock: Clock, settings: HelperSettings) -> None:
+    def __init__(self, clock: Clock, settings: AnswerSettings) -> None:
         self._clock = clock
         self._settings = settings
         self._pool: Pool | None = None
