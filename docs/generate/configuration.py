@@ -129,6 +129,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "solver": "what the solves of [ClusterTopologyPlacementGroup]"
         "(plugin-args.md#clustertopologyplacementgroup) may cost at most, whatever its arguments say",
         "page": "the page that the daemon serves",
+        "capacity": "shapes whose room is counted for the metric `trellis_capacity_pods`",
         "decisionLog": "a log for `trellis replay`",
         "tracing": "spans of decisions; needs the extra `otel`",
         "metricProviders": "who measures load, by name",
@@ -160,6 +161,14 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "enabled": "false: there is no page",
         "bindAddress": "where else than at `/ui` of the endpoints it is; plain HTTP on loopback, else HTTPS with the access of the endpoints",
         "port": "for `kubectl port-forward`; 0: at `/ui` only",
+    },
+    "Capacity": {
+        "intervalSeconds": "how often they are counted; less often where counting takes more than a tenth of the time",
+        "shapes": "32 at most",
+    },
+    "CapacityShape": {
+        "name": "the value of the metric's label `shape`, 1 to 63 characters",
+        "manifest": "YAML or JSON, as a text: one pod, or a group with its members, as for `trellis capacity -f`",
     },
     "DecisionLog": {"path": "where it is written; empty: nowhere"},
     "Tracing": {

@@ -11,6 +11,7 @@ from scheduler.cli.printing import show_document
 from scheduler.config import Loaded, default_config, load, to_configz, to_yaml
 from scheduler.config.every import every_problem
 from scheduler.config.problems import InvalidConfigError
+from scheduler.whatif.questions import check_shapes
 
 
 def check(file: str) -> None:
@@ -20,6 +21,7 @@ def check(file: str) -> None:
     if problems:
         raise InvalidConfigError(problems)
     loaded = _load(file, text)
+    check_shapes((one.manifest for one in loaded.trellis.capacity.shapes), shown(file))
     names = ", ".join(spec.scheduler_name for spec in loaded.profiles)
     print(f"{shown(file)}: valid; schedules pods whose schedulerName is {names}")
 

@@ -41,7 +41,6 @@ from scheduler.config import Loaded, default_config, load, read_gates, to_log
 from scheduler.daemon import Daemon, DaemonOptions, garbage
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.decisionfile import DecisionFile
-from scheduler.daemon.page import PageSettings
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.supervisor import Supervisor
 from scheduler.engine.decisionlog import Header
@@ -59,6 +58,7 @@ from scheduler.plugins.network.risks import (
 from scheduler.serve.app import Address
 from scheduler.serve.certificates import Files
 from scheduler.state.view import ClusterView
+from scheduler.whatif.questions import check_shapes
 
 REQUEST_LIMIT_S = 10.0
 
@@ -102,7 +102,7 @@ def run(
         seed=SystemRandom().getrandbits(32),
         set_verbosity=lambda level: threshold.set_level("debug" if level >= 4 else log_level),
         on_listed=garbage.keep,
-        asking=PageSettings("scheduler.cli.pagejobs"),
+        asking="scheduler.cli.pagejobs",
     )
     log = _decision_file(decision_log, source, loaded, options.seed)
     if log is not None:
@@ -135,6 +135,7 @@ class Source(NamedTuple):
         return self._flagged(load(text, file=shown(self.config), registry=registry()))
 
     def _flagged(self, loaded: Loaded) -> Loaded:
+        check_shapes((one.manifest for one in loaded.trellis.capacity.shapes), shown(self.config))
         return _with_gates(_elected(loaded, self.leader_elect), self.gates)
 
 

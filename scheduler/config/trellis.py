@@ -83,6 +83,22 @@ class Page(TrellisStruct, frozen=True):
     port: Port = 10260
 
 
+class CapacityShape(TrellisStruct, frozen=True):
+    """A pod, or a group with what describes it, as text; `name` is the label of its metric."""
+
+    name: str
+    manifest: str
+
+
+class Capacity(TrellisStruct, frozen=True):
+    """How many more of these shapes fit, counted again and again for the metric trellis_capacity_pods."""
+
+    interval_seconds: Positive = 60.0
+    shapes: Annotated[list[CapacityShape], msgspec.Meta(max_length=32)] = msgspec.field(
+        default_factory=list
+    )
+
+
 class DecisionLog(TrellisStruct, frozen=True):
     """Where events and effects are written for `trellis replay`; an empty path writes none."""
 
@@ -117,6 +133,7 @@ class TrellisConfiguration(TrellisStruct, frozen=True):
     operators: Operators = Operators()
     solver: SolverLimits = SolverLimits()
     page: Page = Page()
+    capacity: Capacity = msgspec.field(default_factory=Capacity)
     decision_log: DecisionLog = DecisionLog()
     tracing: Tracing = Tracing()
     metric_providers: list[MetricProvider] = msgspec.field(default_factory=list)

@@ -215,6 +215,14 @@ def trellis_faults(config: TrellisConfiguration) -> Faults:
         seen.add(provider.name)
         if provider.type != "KubernetesMetricsServer" and not provider.address:
             yield f"{path}.address", field.required(f"{path}.address", f"{provider.type} has none")
+    shapes: set[str] = set()
+    for index, shape in enumerate(config.capacity.shapes):
+        path = f"capacity.shapes[{index}].name"
+        if not shape.name or len(shape.name) > 63:
+            yield path, field.invalid(path, shape.name, "must have 1 to 63 characters")
+        if shape.name in shapes:
+            yield path, field.duplicate(path, shape.name)
+        shapes.add(shape.name)
     wanted = config.operators.node_metric.provider
     if wanted and wanted not in seen:
         text = f"none of metricProviders has this name{did_you_mean(wanted, seen)}"

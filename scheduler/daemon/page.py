@@ -1,8 +1,7 @@
 """The daemon's page: what each of its users may see, drawn anew while somebody looks.
 
-The cluster is taken from the engine's memory between two turns; everything else is done beside the loop: a
-thread draws, and a process of its own plans and explains, since that takes as long as scheduling does. Users
-with the same rights share one `_View`. Drawing takes `IDLE_SHARE` of the time at most, and while pods are being
+The cluster is taken from the engine's memory between two turns; a thread draws, and a `AnswerPool` plans and
+explains. Users with the same rights share one `_View`. Drawing takes `IDLE_SHARE` of the time at most, and while pods are being
 placed `BUSY_SHARE`.
 """
 
@@ -11,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -19,23 +17,18 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import Clock, process_s, thread_s
 from scheduler.base.errors import InputError, MissingError
+from scheduler.daemon.answering import AnswerPool, cluster_of
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.rights import Rights, may_see_pod, rights, within
-from scheduler.engine.attempt.choose import Ties
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.pod import Where
 from scheduler.objects.kinds import BY_KIND, POD
-from scheduler.objects.pod import Pod
 from scheduler.serve.access import Access, User
 from scheduler.serve.feed import Feed
 from scheduler.serve.pageroutes import Answers, Change, PageView
 from scheduler.whatif.attempts import Attempt, moments, undone
 from scheduler.whatif.questions import Question
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import Options
 from scheduler.whatif.views import DrawnView
-from scheduler.whatif.wire import packed
-from scheduler.workers import Pool
 
 AGAIN_S = 2.0
 IDLE_SHARE = 0.05
@@ -43,22 +36,13 @@ BUSY_SHARE = 0.01
 LONGEST_REST_S = 60.0
 RIGHTS_S = 30.0
 IDLE_S = 120.0
-ANSWER_S = 60.0
 MOST_VIEWS = 16
-MOST_WAITING = 16
 
 _log = structlog.get_logger()
 
 
-class PageSettings(NamedTuple):
-    """How questions are answered: the module of the helper process, and the configuration in use as text."""
-
-    jobs: str
-    config: str = ""
-
-
 class DaemonPage:
-    """Gives each user a view; `run` keeps them up to date, `close` ends what answers them."""
+    """Gives each user a view; `run` keeps them up to date."""
 
     def __init__(
         self,
@@ -66,17 +50,13 @@ class DaemonPage:
         trail: DecisionTrail,
         access: Access,
         clock: Clock,
-        asking: PageSettings,
+        helper: AnswerPool,
     ) -> None:
         self._engine = engine
         self._trail = trail
         self._access = access
         self._clock = clock
-        self._asking = asking
-        self._pool: Pool | None = None
-        self._one = asyncio.Lock()
-        self._waiting = 0
-        self._asked_at = 0.0
+        self.helper = helper
         self._rights: dict[tuple[object, str], tuple[float, Rights]] = {}
         self._views: dict[Rights, _View] = {}
 
@@ -116,8 +96,7 @@ class DaemonPage:
                         _log.error("the page cannot be drawn", exc_info=error)
                 elif self._clock.now() - view.used_at > IDLE_S:
                     del self._views[seen]
-            if self._pool is not None and self._clock.now() - self._asked_at > IDLE_S:
-                await self.close()
+            await self.helper.close_idle()
 
     async def _rest(self, took_s: float) -> None:
         """Wait until drawing, which took so long, is due again.
@@ -137,65 +116,9 @@ class DaemonPage:
             ):
                 return
 
-    async def close(self) -> None:
-        """End the process that answers."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            await pool.close()
-
-    async def ask(self, question: Question, world: Snapshot) -> bytes:
-        """Have a question about a world answered; InputError with the reason when it is not."""
-        if self._waiting >= MOST_WAITING:
-            raise MissingError("too many questions wait; try again later", where=question.what)
-        self._waiting += 1
-        try:
-            # One after the other, also on the way there: a large cluster is tens of megabytes.
-            async with self._one:
-                return await self._ask(question, world)
-        finally:
-            self._waiting -= 1
-
-    async def _ask(self, question: Question, world: Snapshot) -> bytes:
-        if self._pool is None:
-            self._pool = Pool(self._asking.jobs)
-            await self._pool.start()
-        self._asked_at = self._clock.now()
-        wanted = Options(now=world.taken_at, ties=Ties.UID)
-        lines = packed(question, world, wanted, self._asking.config)
-        payload = await asyncio.to_thread(b"".join, lines)
-        outcome = await self._pool.run("page", payload, ANSWER_S)
-        self._asked_at = self._clock.now()
-        if outcome.code == "invalid":
-            raise InputError(outcome.message.removeprefix("page: "))
-        if not outcome.ok:
-            _log.warning("no answer for the page", why=outcome.code, message=outcome.message)
-            raise MissingError(f"no answer ({outcome.code})", where=question.what)
-        return outcome.body
-
     def taken(self, seen: Rights) -> Snapshot:
         """Return what may be seen of the cluster as it is in memory."""
-        engine = self._engine
-        placed = engine.cluster.pods
-        waiting = [
-            queued.pod
-            for queued in engine.queues
-            if queued.where is not Where.GONE and placed.get(queued.uid) is None
-        ]
-        bound = tuple(
-            one.pod if one.pod.spec.node_name else _on(one.pod, one.node) for one in placed
-        )
-        world = Snapshot(
-            nodes=tuple(node for node in engine.cluster.table.nodes if node is not None),
-            objects=tuple(
-                (kind, obj)
-                for kind in engine.cluster.store.sizes()
-                for obj in engine.cluster.store.of(kind).values()
-            ),
-            bound=bound,
-            unbound=tuple(sorted(waiting, key=_age)),
-            taken_at=self._clock.now(),
-        )
-        return within(world, seen)
+        return within(cluster_of(self._engine, self._clock.now()), seen)
 
     def attempts(self, seen: Rights) -> list[Attempt]:
         """Return the attempts at pods that may be seen, without victims that may not."""
@@ -287,18 +210,18 @@ class _View:
     async def _planned(self, at: float | None) -> object:
         world = self._at(at)
         if at is not None:
-            return await self._page.ask(Question("plan"), world)
+            return await self._page.helper.ask(Question("plan"), world)
         async with self._planning:  # whoever asks meanwhile gets the same answer
             if self._plan is None or self._plan[0] is not world:
-                self._plan = (world, await self._page.ask(Question("plan"), world))
+                self._plan = (world, await self._page.helper.ask(Question("plan"), world))
             return self._plan[1]
 
     async def _explain(self, pod: str, at: float | None) -> object:
-        return await self._page.ask(Question("explain", pod=pod), self._at(at))
+        return await self._page.helper.ask(Question("explain", pod=pod), self._at(at))
 
     async def _change(self, change: Change, at: float | None) -> object:
         question = Question("change", manifests=change.manifests, config=change.config)
-        return await self._page.ask(question, self._at(at))
+        return await self._page.helper.ask(question, self._at(at))
 
     async def _moments(self) -> object:
         return moments(self._page.attempts(self._seen))
@@ -314,11 +237,3 @@ class _View:
         if not attempts or at < min(one.since for one in attempts):
             raise InputError("no decisions are kept of that time", where="at")
         return undone(self._world, attempts, at)
-
-
-def _on(pod: Pod, node: str) -> Pod:
-    return replace(pod, spec=replace(pod.spec, node_name=node))
-
-
-def _age(pod: Pod) -> str:
-    return pod.metadata.creation_timestamp or "~"

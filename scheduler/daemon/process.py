@@ -24,14 +24,14 @@ import structlog
 from scheduler.base.clock import Clock, perf_s
 from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
-from scheduler.config import Loaded, to_configz, to_log
+from scheduler.config import Loaded, to_configz
 from scheduler.daemon import inspection
 from scheduler.daemon.ages import show_ages
+from scheduler.daemon.asked import Asked
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, Record
 from scheduler.daemon.network import show_network
-from scheduler.daemon.page import DaemonPage, PageSettings
 from scheduler.daemon.profile import taken
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.synced import Synced
@@ -84,7 +84,7 @@ class DaemonOptions(NamedTuple):
     stopwatch: Callable[[], float] = perf_s
     record: Record | None = None
     on_listed: Callable[[], None] = lambda: None
-    asking: PageSettings | None = None
+    asking: str = ""
 
 
 class Daemon:
@@ -158,7 +158,7 @@ class Daemon:
             stopwatch=options.stopwatch,
         )
         access = Access(self._review, clock, meters)
-        self._page = self._make_page(loaded, access)
+        self._asked = Asked(self.engine, self.trail, access, clock, meters, loaded, options.asking)
         self._server = self._make_server(loaded, access)
         self._is_elected = self._election is None
         self._has_lost = False
@@ -191,8 +191,8 @@ class Daemon:
             if self._options.figures is not None:
                 view = self.engine.intake.view
                 self._start("figures", self._options.figures(view, self._inbox.put))
-            if self._page is not None:
-                self._start("page", self._page.run())
+            if self._asked.parts:
+                self._start("asked", self._asked.run())
             if self._election is not None:
                 self._start("election", self._election.run())
             return await self._live()
@@ -257,8 +257,7 @@ class Daemon:
         if self._traces is not None:
             await self._traces.close()
         await self._server.stop()
-        if self._page is not None:
-            await self._page.close()
+        await self._asked.close()
         await self._client.close()
 
     def _after_turn(self) -> None:
@@ -320,13 +319,6 @@ class Daemon:
             on_lost=self._lost,
         )
 
-    def _make_page(self, loaded: Loaded, access: Access) -> DaemonPage | None:
-        asking = self._options.asking
-        if asking is None or not loaded.trellis.page.enabled:
-            return None
-        asking = asking._replace(config=to_log(loaded, ""))
-        return DaemonPage(self.engine, self.trail, access, self._clock, asking)
-
     def _make_server(self, loaded: Loaded, access: Access) -> Server:
         engine, options = self.engine, self._options
         about = About("trellis", options.version, platform.python_version(), self._clock.now())
@@ -343,7 +335,7 @@ class Daemon:
             set_verbosity=options.set_verbosity,
             history=lambda namespace, name: history(self.trail.attempts, namespace, name),
             attempts=lambda most: self.trail.attempts[-most:],
-            page=None if self._page is None else self._page.show,
+            page=self._asked.show,
             profile=taken if loaded.scheduler.enable_profiling else None,
         )
         certificate = ServingCertificate(

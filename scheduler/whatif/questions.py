@@ -6,10 +6,14 @@ snapshot that it is given and writes nothing; what may be asked of whom is decid
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
+from scheduler.base.errors import InputError, TrellisError
+from scheduler.whatif.capacity import capacity
 from scheduler.whatif.diff import diff
 from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.explain import explain
@@ -22,12 +26,23 @@ from scheduler.whatif.views import merged
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One question: `pod` is for "explain", `manifests` and `config` (texts) are what to try."""
+    """One question: `pod` is for "explain", `manifests` and `config` (texts) are what to try.
 
-    what: Literal["plan", "explain", "change"]
+    `shapes` are manifests by name, for "capacity".
+    """
+
+    what: Literal["plan", "explain", "change", "capacity"]
     pod: str = ""
     manifests: str = ""
     config: str = ""
+    shapes: dict[str, str] = {}
+
+
+class Room(msgspec.Struct, frozen=True):
+    """How many more of each shape fit, and why some could not be counted."""
+
+    counts: dict[str, int]
+    problems: dict[str, str]
 
 
 class Responder:
@@ -43,12 +58,26 @@ class Responder:
             return self._plan(world, options)
         if question.what == "explain":
             return explain(world, self._setups.default, question.pod, options)
-        given = read_snapshot(
-            (), items_of(Source("the manifest", question.manifests.encode(errors="replace")))
-        )
-        other = merged(world, given) if question.manifests.strip() else world
+        if question.what == "capacity":
+            return self._room(question.shapes, world, options)
+        other = world
+        if question.manifests.strip():
+            other = merged(world, manifest(question.manifests, "the manifest"))
         after = simulate(other, self._setup_of(question.config), options)
         return {"diff": diff(self._plan(world, options), after), "after": after}
+
+    def _room(self, shapes: Mapping[str, str], world: Snapshot, options: Options) -> Room:
+        """Count shape by shape; one that cannot be counted is no reason not to count the others."""
+        found = Room({}, {})
+        for name, text in shapes.items():
+            try:
+                # Whoever waits is left out, and might be named like the shape.
+                alone = merged(replace(world, unbound=()), manifest(text, name))
+                counted = capacity(alone, self._setups.default, options=options)
+                found.counts[name] = counted.fits
+            except TrellisError as error:
+                found.problems[name] = str(error)
+        return found
 
     def _setup_of(self, config: str) -> Setup:
         if not config.strip():
@@ -59,3 +88,16 @@ class Responder:
         if self._planned is None or self._planned[0] is not world:
             self._planned = (world, simulate(world, self._setups.default, options))
         return self._planned[1]
+
+
+def manifest(text: str, name: str) -> Snapshot:
+    """Return what a text of manifests gives apart from a cluster; InputError says what is wrong where."""
+    return read_snapshot((), items_of(Source(name, text.encode(errors="replace"))))
+
+
+def check_shapes(shapes: Iterable[str], where: str) -> None:
+    """Refuse manifests of shapes that cannot be read or hold no pod to place; InputError names the first."""
+    for index, text in enumerate(shapes):
+        place = f"{where}: capacity.shapes[{index}].manifest"
+        if not manifest(text, place).unbound:
+            raise InputError("names no pod that is to be placed", where=place)

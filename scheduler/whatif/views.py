@@ -1,7 +1,7 @@
 """A snapshot as the page shows it: sections of small records by key, which are cheap to compare.
 
 Called by `trellis ui` each time it has looked at the cluster. `units` is the tree of `tree.py` flattened,
-`pods` says where each is or what it waits for, `ways` and `applications` are the network. Amounts are
+`pods` says where each is or what it waits for, `measures` what is known of nodes besides, `ways` and `applications` are the network. Amounts are
 CPU in milli and whole units of everything else; times are seconds since the epoch. `merged` puts what a
 user wants to try into a snapshot.
 """
@@ -21,6 +21,7 @@ from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.pod import Pod
 from scheduler.state.resources import pod_requests
 from scheduler.state.store import object_key
+from scheduler.whatif.measures import Kept, measures
 from scheduler.whatif.snapshot import Snapshot
 from scheduler.whatif.tree import Leaves, Unit, Way, group_name, levels_of, tree, ways
 
@@ -42,6 +43,7 @@ class DrawnView:
     def __init__(self) -> None:
         self._leaves: Leaves = {}
         self._pods: dict[str, tuple[Pod, dict[str, Any]]] = {}
+        self._measured: Kept = {}
 
     def sections(self, world: Snapshot, now: float, notices: Sequence[str] = ()) -> Sections:
         """Return what the page shows of a snapshot that was taken at `now`; records are not changed later."""
@@ -58,6 +60,7 @@ class DrawnView:
             "about": {"about": {"at": now, "notices": list(notices)}},
             "units": units,
             "pods": self._pods_of(world),
+            "measures": measures(world, self._measured),
             "ways": dict(map(_way, priced)),
             "applications": dict(_applications(world, zone_of)),
         }

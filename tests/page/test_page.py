@@ -17,6 +17,9 @@ from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.snapshot import read_snapshot
 from scheduler.whatif.views import sections
 from tests.page.browser import PROGRAM, browser
+from tests.unit.plugins.loadaware.situation import report as load_report
+from tests.unit.plugins.test_numa import report as numa_report
+from tests.unit.plugins.test_numa import zone
 from tests.unit.whatif.asking import pod
 
 pytestmark = [
@@ -34,7 +37,8 @@ VIEWS = {
     "groups": "document.querySelector('.cards p') && !document.body.innerText.includes('Planning')",
     "network": "document.querySelector('svg.graph .box') && document.querySelector('td')",
     "queue": "document.body.innerText.includes('Insufficient cpu')",
-    "pod/default%2Fp-huge": "document.body.innerText.includes('NodeResourcesFit')",
+    "pod/default%2Fp-huge": "document.body.innerText.includes('NodeResourcesFit')"
+    " && document.querySelector('.points')?.innerText.includes('more cpu were free')",
     "whatif": "document.querySelector('#manifests')",
     "time": "document.body.innerText.includes('No decisions are kept here')",
 }
@@ -60,6 +64,8 @@ def objects():
         pod("p-one", node_name="n1", requests={"cpu": "3"}, labels=web),
         pod("p-two", node_name="n2", requests={"cpu": "1"}, labels=db),
         pod("p-huge", requests={"cpu": "99"}),
+        load_report("n1", cpu="1", memory="2Gi"),
+        numa_report("n2", *(zone(number, cpu="2") for number in range(2))),
         {
             "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
             "kind": "AppGroup",
@@ -135,6 +141,39 @@ async def test_every_view_opens(tmp_path):
         await tab.until(
             "document.querySelector('td .tag.good')?.parentNode.innerText.includes('n9')"
         )
+        assert [] == tab.problems
+    await page.stop()
+
+
+async def test_colours_stand_for_what_is_chosen(tmp_path):
+    """Requests, load, NUMA zones; the list says the same, and what is not known of a part."""
+    work, _ = shown(objects())
+    page = Page(work.feed, work.answers)
+    address = await page.start()
+    async with browser(tmp_path) as tab:
+        await tab.open(address)
+        await tab.until("document.querySelector('.unit button')")
+        offered = await tab.run(
+            "[...document.querySelectorAll('select option')].map((one) => one.text)"
+        )
+        assert offered == [
+            "cpu requested", "memory requested", "cpu in use", "memory in use", "cpu by NUMA zone",
+        ]  # fmt: skip
+        for choice, zones in (
+            ("room:cpu", ["75 % 3 / 4", "13 % 1 / 8"]),
+            ("load:cpu", ["25 % 1 / 4", "\u2013 not known"]),
+            ("load:memory", ["25 % 2Gi / 8Gi", "\u2013 not known"]),
+            ("zones:cpu", ["\u2013 not known", "0 % 0 / 4"]),
+        ):
+            await tab.run(
+                f"(() => {{ const one = document.querySelector('select'); one.value = '{choice}';"
+                " one.dispatchEvent(new Event('change')); })()"
+            )
+            told = await tab.run(
+                "[...document.querySelectorAll('.rows .num')]"
+                ".map((one) => one.innerText.replace(/\\s+/g, ' ').trim())"
+            )
+            assert told == zones, choice
         assert [] == tab.problems
     await page.stop()
 

@@ -15,7 +15,7 @@ from scheduler.base.meters.values import MAX_CHILDREN
 from scheduler.cli import logged
 from scheduler.cli.installed import registry
 from scheduler.config import document, load
-from scheduler.daemon import decisions, page, rights
+from scheduler.daemon import answering, decisions, rights
 from scheduler.engine.effects import Record
 from scheduler.kube import eventbody, http1, recorder, watch
 from scheduler.objects.grouporder import MOST_WORKLOADS
@@ -169,8 +169,8 @@ def test_the_page_tells_every_limit():
         "characters that the page may ask to try": pageroutes.LARGEST_MANIFEST_BYTES,
         "pages that are open at a time": pageroutes.MOST_READERS,
         "reviews for one user of the page": rights.MOST_REVIEWS,
-        "questions of the page that wait": page.MOST_WAITING,
-        "seconds of an answer to the page": int(page.ANSWER_S),
+        "questions of the page that wait": answering.MOST_WAITING,
+        "seconds of an answer to the page": int(answering.ANSWER_S),
         "seconds of a profile": debug.LONGEST_PROFILE_S,
         "attempts that are kept": decisions.KEPT,
         "bytes of a decision log that is looked into": logged.MOST_BYTES,

@@ -242,6 +242,11 @@ class OwnRows:
     )
 
     # -- the endpoints
+    capacity = gauges(
+        "trellis_capacity_pods",
+        "shape",
+        "How many more pods, or whole groups, of a shape of the configuration fit; 1000 means at least that.",
+    )
     endpoint_requests = counters(
         "trellis_endpoint_requests_total", "path code", "Requests served, by route and status."
     )

@@ -1,10 +1,13 @@
 // The cluster as nested blocks: area is capacity, colour is use. Beside it the same as a list.
 import { amount, el, name, Rows } from "./dom.js";
 import { known } from "./feed.js";
+import { MEANING, shades, used, zonesOf } from "./shades.js";
 import { layout } from "./treemap.js";
 
 const FULL = 0.9;
-let resource = "cpu";
+/** What colours stand for; kept from view to view. @type {import("./shades.js").Shade} */
+let shown = { id: "room:cpu", of: "room", resource: "cpu", label: "" };
+/** @type {(key: string) => import("./shades.js").Pair | undefined} */ let pair = () => undefined;
 
 /** @param {string} rest @param {boolean} isWhole whether it is a view of its own @returns {{element: HTMLElement, update: () => void}} */
 export function cluster(rest, isWhole = true) {
@@ -13,7 +16,9 @@ export function cluster(rest, isWhole = true) {
   /** @type {Map<string, string[]>} */ let children = new Map();
   const canvas = /** @type {HTMLCanvasElement} */ (el("canvas", { role: "img", onclick: open, onmousemove: hover, onmouseleave: () => { tip.hidden = true; } }));
   const tip = el("div", { class: "tip", hidden: true });
-  const choose = /** @type {HTMLSelectElement} */ (el("select", { onchange: () => { resource = choose.value; draw(); } }));
+  const choose = /** @type {HTMLSelectElement} */ (el("select", { onchange: () => { shown = all.find((one) => one.id === choose.value) ?? shown; pair = used(shown); draw(); } }));
+  const meaning = el("span");
+  /** @type {import("./shades.js").Shade[]} */ let all = [];
   const facts = el("dl", { class: "facts" });
   const crumbs = el("nav", { class: "crumbs", "aria-label": "Part of the cluster" });
   const notices = el("div");
@@ -21,7 +26,7 @@ export function cluster(rest, isWhole = true) {
   const element = el("div", { class: "view" },
     el("div", { class: "head" }, el(isWhole ? "h1" : "h2", {}, "Cluster"), crumbs, el("span", { class: "grow" }),
       el("label", {}, "Show", choose),
-      el("span", { class: "legend" }, "0 %", el("span", { class: "ramp" }), "100 % requested", el("span", { class: "fullmark" }), "over 90 %")),
+      el("span", { class: "legend" }, "0 %", el("span", { class: "ramp" }), meaning, el("span", { class: "fullmark" }), "over 90 %")),
     notices, facts,
     el("div", { class: "cluster" }, el("div", { class: "card blocks" }, canvas, tip), el("div", { class: "card list" }, list.element)));
   new ResizeObserver(() => draw()).observe(canvas);
@@ -35,6 +40,9 @@ export function cluster(rest, isWhole = true) {
       if (those) those.push(key); else children.set(unit.parent, [key]);
     }
     if (!known.units.has(at)) at = "/";
+    all = known.units.has("/") ? shades(known.units.get("/")) : [];
+    shown = all.find((one) => one.id === shown.id) ?? all[0] ?? shown;
+    pair = used(shown);
     draw();
   }
 
@@ -43,9 +51,9 @@ export function cluster(rest, isWhole = true) {
     notices.replaceChildren(...(known.about.get("about")?.notices ?? []).map((/** @type {string} */ text) => el("p", { class: "notice" }, text)));
     if (!unit) return;
     const resources = Object.keys(unit.room);
-    if (resources.length && !resources.includes(resource)) resource = resources[0];
-    if (choose.length !== resources.length) choose.replaceChildren(...resources.map((one) => el("option", { value: one, selected: one === resource }, one)));
-    choose.value = resource;
+    if (choose.length !== all.length) choose.replaceChildren(...all.map((one) => el("option", { value: one.id }, one.label)));
+    choose.value = shown.id;
+    meaning.textContent = `100 % ${MEANING[shown.of]}`;
     crumbs.replaceChildren(...path().map((key) => el("button", { onclick: () => go(key), "aria-current": key === at ? "true" : null }, known.units.get(key)?.name ? name(known.units.get(key).name) : title(key))));
     facts.replaceChildren(fact("Nodes", unit.nodes), fact("Closed", unit.closed), fact("Pods", unit.pods), fact("Waiting", at === "/" ? waiting() : "–"),
       ...resources.map((one) => fact(one, `${amount(one, unit.room[one][0])} of ${amount(one, unit.room[one][1])}`)));
@@ -61,7 +69,7 @@ export function cluster(rest, isWhole = true) {
     const scale = devicePixelRatio || 1;
     canvas.width = width * scale;
     canvas.height = height * scale;
-    canvas.setAttribute("aria-label", `${known.units.get(at).nodes} nodes by capacity, coloured by requested ${resource}; the list beside it says the same`);
+    canvas.setAttribute("aria-label", `${known.units.get(at).nodes} nodes by capacity, coloured by ${shown.label}; the list beside it says the same`);
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     context.scale(scale, scale);
     const colours = palette();
@@ -69,29 +77,48 @@ export function cluster(rest, isWhole = true) {
     place(below.length ? below : [at], { x: 2, y: 2, w: width - 4, h: height - 4 });
     context.textBaseline = "middle";
     for (const block of blocks) {
-      const share = use(block.unit);
-      context.fillStyle = block.leaf ? (share > FULL ? colours.full : mix(colours.empty, colours.used, share)) : colours.card;
+      const share = use(block.key);
+      context.fillStyle = colours.card;
       context.fillRect(block.x, block.y, block.w, block.h);
+      if (block.leaf && share === undefined) { context.strokeStyle = colours.edge; context.strokeRect(block.x + 0.5, block.y + 0.5, block.w - 1, block.h - 1); }
+      if (block.leaf) for (const [part, [taken, of]] of parts(block)) {
+        context.fillStyle = of && taken / of > FULL ? colours.full : mix(colours.empty, colours.used, of ? taken / of : 0);
+        context.fillRect(block.x + part.x, block.y, part.w, block.h);
+      }
       if (block.leaf && block.unit.closed && block.w > 6) hatch(context, block, colours.edge);
       const room = block.leaf ? block.h : 18;
       if (block.w < 34 || room < 14) continue;
-      context.fillStyle = block.leaf ? (share > 0.55 ? colours.strong : colours.text) : colours.text;
+      // The text begins over the first part.
+      const [, [taken, of]] = parts(block)[0] ?? [null, [0, 1]];
+      context.fillStyle = block.leaf && taken / (of || 1) > 0.55 ? colours.strong : colours.text;
       context.font = `${block.leaf ? "" : "600 "}12px system-ui, sans-serif`;
-      const label = block.unit.name || title(block.key), percent = `${Math.round(share * 100)} %`;
-      const cut = fit(context, label, block.w - 10);
+      const label = block.unit.name || title(block.key), percent = share === undefined ? "not known" : `${Math.round(share * 100)} %`;
+      const wide = (block.leaf && parts(block).length > 1 ? parts(block)[0][0].w : block.w) - 10;
+      const cut = fit(context, label, wide);
       const y = block.y + (block.leaf ? Math.min(12, block.h / 2) : 9);
       // Of a small block its use says more than the beginning of its name.
-      if (block.leaf && cut !== label && (context.measureText(label).width > 1.3 * block.w || block.h <= 32)) context.fillText(percent, block.x + 5, y);
+      if (block.leaf && cut !== label && (context.measureText(label).width > 1.3 * block.w || block.h <= 32)) context.fillText(fit(context, percent, wide), block.x + 5, y);
       else {
         context.fillText(cut, block.x + 5, y);
-        if (block.leaf && block.h > 32) context.fillText(percent, block.x + 5, block.y + 27);
+        if (block.leaf && block.h > 32) context.fillText(fit(context, percent, wide), block.x + 5, block.y + 27);
       }
     }
   }
 
+  /** The stripes of a node's block, one for each NUMA zone where zones are shown. @param {{key: string, unit: any, w: number, leaf: boolean}} block @returns {[{x: number, w: number}, import("./shades.js").Pair][]} */
+  function parts(block) {
+    const zones = shown.of === "zones" && block.leaf ? zonesOf(block.unit.name, shown.resource) : [];
+    if (zones.length < 2 || block.w < 3 * zones.length) {
+      const whole = block.leaf ? pair(block.key) : undefined;
+      return whole ? [[{ x: 0, w: block.w }, whole]] : [];
+    }
+    const width = block.w / zones.length;
+    return zones.map(([, taken], number) => [{ x: number * width, w: number + 1 < zones.length ? width - 1 : width }, taken]);
+  }
+
   /** @param {string[]} keys @param {{x: number, y: number, w: number, h: number}} box */
   function place(keys, box) {
-    const sized = keys.map((key) => ({ key, size: known.units.get(key)?.room[resource]?.[1] ?? 0 })).filter((one) => one.size > 0);
+    const sized = keys.map((key) => ({ key, size: known.units.get(key)?.room[shown.resource]?.[1] ?? 0 })).filter((one) => one.size > 0);
     for (const { key, x, y, w, h } of layout(sized, box)) {
       const unit = known.units.get(key);
       const below = children.get(key) ?? [];
@@ -123,9 +150,18 @@ export function cluster(rest, isWhole = true) {
     const block = under(event);
     tip.hidden = !block;
     if (!block) return;
-    tip.textContent = `${block.unit.name || title(block.key)}\n${Object.entries(block.unit.room).map(([one, [asked, all]]) => `${one} ${amount(one, asked)} of ${amount(one, all)}`).join("\n")}\n${block.unit.pods} pods${block.unit.closed ? ", closed to new pods" : ""}`;
+    tip.textContent = `${block.unit.name || title(block.key)}\n${Object.entries(block.unit.room).map(([one, [asked, all]]) => `${one} ${amount(one, asked)} of ${amount(one, all)}`).join("\n")}\n${block.unit.pods} pods${block.unit.closed ? ", closed to new pods" : ""}${told(block)}`;
     tip.style.left = `${Math.min(event.offsetX + 14, canvas.clientWidth - 190)}px`;
     tip.style.top = `${Math.min(event.offsetY + 14, canvas.clientHeight - 110)}px`;
+  }
+
+  /** @param {{key: string, unit: any}} block @returns {string} */
+  function told(block) {
+    if (shown.of === "room") return "";
+    const zones = shown.of === "zones" && block.unit.level === "node" ? zonesOf(block.unit.name, shown.resource) : [];
+    const lines = zones.map(([zone, [taken, of]]) => `\n${zone}: ${amount(shown.resource, taken)} of ${amount(shown.resource, of)}`);
+    const sum = pair(block.key);
+    return lines.join("") || `\n${shown.label}: ${sum ? `${amount(shown.resource, sum[0])} of ${amount(shown.resource, sum[1])}` : "not known"}`;
   }
 
   /** @param {string} key */
@@ -141,22 +177,25 @@ export function cluster(rest, isWhole = true) {
   /** @param {string} key */
   function row(key) {
     const unit = known.units.get(key);
-    const share = use(unit);
+    const share = use(key);
     const many = (children.get(key) ?? []).length > 0;
-    const [asked, all] = unit.room[resource] ?? [0, 0];
-    const shown = unit.name ? name(unit.name) : title(key);
+    const sum = pair(key);
+    const label = unit.name ? name(unit.name) : title(key);
     return [
-      el("div", {}, key === at ? el("strong", { class: "cut" }, shown) : el("button", { class: "cut", onclick: () => go(key) }, shown),
+      el("div", {}, key === at ? el("strong", { class: "cut" }, label) : el("button", { class: "cut", onclick: () => go(key) }, label),
         el("span", { class: "sub cut" }, `${many ? `${unit.nodes} nodes, ` : ""}${unit.pods} pods${unit.closed ? (many ? `, ${unit.closed} closed` : ", closed") : ""}`)),
-      el("div", { class: "num" }, `${Math.round(share * 100)} %`, el("span", { class: "sub cut" }, `${amount(resource, asked)} / ${amount(resource, all)}`), meter(share)),
+      el("div", { class: "num" }, share === undefined ? "–" : `${Math.round(share * 100)} %`, el("span", { class: "sub cut" }, sum ? `${amount(shown.resource, sum[0])} / ${amount(shown.resource, sum[1])}` : "not known"), meter(share ?? 0)),
     ];
   }
 
   return { element, update };
 }
 
-/** @param {any} unit */
-const use = (unit) => (unit.room[resource]?.[1] ? unit.room[resource][0] / unit.room[resource][1] : 0);
+/** How much of a part is used, undefined where that is not known. @param {string} key */
+function use(key) {
+  const sum = pair(key);
+  return sum && (sum[1] ? sum[0] / sum[1] : 0);
+}
 
 /** @param {string} key */
 const title = (key) => (key === "/" ? "Whole cluster" : "Without the label");

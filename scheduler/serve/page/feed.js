@@ -7,7 +7,7 @@ const listeners = new Set();
 let scheduled = false;
 
 /** What is shown: the present, or the moment that `link.at` names. @type {Record<string, Map<string, any>>} */
-export const known = { about: new Map(), units: new Map(), pods: new Map(), ways: new Map(), applications: new Map() };
+export const known = { about: new Map(), units: new Map(), pods: new Map(), measures: new Map(), ways: new Map(), applications: new Map() };
 /** The document as it comes in, whatever is shown. @type {Record<string, Map<string, any>>} */
 const present = { ...known };
 /** `side` is the one of a report that is shown. @type {{live: boolean, problem: string, version: number, at: number | null, side: number, needsToken: boolean}} */

@@ -1,5 +1,5 @@
 // One pod: where it is or would go, what speaks against every node, and the scores by plugin.
-import { el, failed, name, podLink, Rows } from "./dom.js";
+import { duration, el, failed, name, podLink, Rows } from "./dom.js";
 import { ask, known, link } from "./feed.js";
 
 const MOST_FOUND = 12;
@@ -50,16 +50,31 @@ function explained(found, notices) {
     el("div", {}, node.total === null ? null : bars(node, plugins, most), el("span", { class: "two sub", title: reasons(node) }, name(reasons(node)))),
   ]));
   list.show(nodes);
+  const why = found.why;
   const head = el("section", { class: "card" },
-    el("h2", {}, el("span", { class: `tag ${found.node ? "good" : "bad"}` }, found.result), " ",
-      found.currentNode ? "Is on " : found.node ? "Would go to " : "Fits nowhere now", (found.currentNode || found.node) && name(found.currentNode ?? found.node),
-      found.currentNode && found.node && found.node !== found.currentNode ? "; today it would go to " : "", found.currentNode && found.node !== found.currentNode && found.node ? name(found.node) : null),
-    found.message && el("p", {}, name(found.message)),
-    found.victims.length > 0 && el("p", {}, `${found.victims.length} pods would go for it: `, ...found.victims.slice(0, 10).flatMap((/** @type {any} */ one) => [podLink(`${one.namespace}/${one.name}`), " "])),
+    el("h2", {}, el("span", { class: `tag ${found.node ? "good" : "bad"}` }, found.result), " ", why && name(why.sentence)),
+    points(found),
     el("p", { class: "sub" }, `Profile ${found.profile} · fits ${nodes.filter((one) => one.feasible).length} of ${nodes.length} nodes`),
     ...notices.map((text) => el("p", { class: "notice" }, text)));
   const legend = el("ul", { class: "swatches", "aria-label": "Score by plugin" }, ...plugins.map((plugin, index) => el("li", {}, el("i", { class: `s${index % 8}` }), plugin)));
   return [head, legend, el("div", { class: "card list" }, el("div", { class: "titles score", "aria-hidden": "true" }, el("span", {}, "Node"), el("span", {}, "Score"), el("span", {}, "By plugin, and why")), list.element)];
+}
+
+/** What the sentence rests on, and what would change it. @param {any} found */
+function points(found) {
+  const why = found.why ?? {};
+  const queue = why.queue, victims = found.victims;
+  /** @type {[string, import("./dom.js").Child[]][]} */ const told = [
+    ["In the way", (why.conflict ?? []).map((/** @type {any} */ one) => el("li", {}, "no node ", name(one.text), " ", el("code", {}, name(one.field))))],
+    ["What would help", (why.suggestions ?? []).map((/** @type {any} */ one) => el("li", {}, name(one.text)))],
+    ["Would go for it", victims.slice(0, 10).map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))).concat(victims.length > 10 ? [el("li", {}, `and ${victims.length - 10} more`)] : [])],
+    ["Eviction", why.preemption && !found.message.includes(why.preemption) ? [el("li", {}, name(why.preemption))] : []],
+    ["Tried again after", why.wokenBy?.length ? [el("li", {}, name(why.wokenBy.join("; ")))] : []],
+    ["Next best", why.runnerUp?.behind ? [el("li", {}, name(why.runnerUp.node), `, ${why.runnerUp.behind} points behind: ${Object.entries(why.runnerUp.plugins).map(([plugin, gap]) => `${plugin} ${gap}`).join(", ")}`)] : []],
+    ["Queue", queue && !found.node ? [el("li", {}, `${queue.place} of ${queue.waiting}${queue.waitedSeconds === null ? "" : `, for ${duration(queue.waitedSeconds)}`}`)] : []],
+    ["Condition", found.message && !found.node ? [el("li", {}, name(found.message))] : []],
+  ];
+  return el("dl", { class: "points" }, ...told.filter(([, lines]) => lines.length).flatMap(([title, lines]) => [el("dt", {}, title), el("dd", {}, el("ul", {}, ...lines))]));
 }
 
 /** @param {any} node @returns {string} */

@@ -66,6 +66,25 @@ def test_check_tells_all_mistakes_of_a_file(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        ("{", "not YAML"),
+        ("{kind: Node, apiVersion: v1, metadata: {name: n}}", "names no pod that is to be placed"),
+    ],
+)
+def test_check_reads_the_shapes_that_are_to_be_counted(monkeypatch, capsys, manifest, said):
+    """What the daemon could not count is a mistake of the file."""
+    ours = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrellisConfiguration\n"
+    shape = json.dumps([{"name": "a", "manifest": manifest}])
+    stdin(monkeypatch, f"{HEAD}{ours}capacity: {{shapes: {shape}}}\n".encode())
+
+    assert 2 == run(["config", "check", "-"])
+    err = capsys.readouterr().err
+    assert "\nerror: <stdin>: capacity.shapes[0].manifest" in err
+    assert said in err
+
+
+@pytest.mark.parametrize(
     ("raw", "error"),
     [(b"a: \xff", "error: <stdin>:1: not UTF-8 text\n"), (b"", "error: <stdin>:1:1: the file is")],
 )

@@ -245,6 +245,14 @@ def test_all_profiles_sort_alike():
             "s.yaml:3:1: renewDeadline must be greater than retryPeriod*JitterFactor",
         ),
         (
+            f"{OURS}capacity: {{shapes: [{{name: '', manifest: x}}]}}",
+            "capacity.shapes[0].name: Invalid value",
+        ),
+        (
+            f"{OURS}capacity: {{shapes: [{{name: a, manifest: x}}, {{name: a, manifest: x}}]}}",
+            'capacity.shapes[1].name: Duplicate value: "a"',
+        ),
+        (
             f"{OURS}page: {{bindAddress: here}}",
             'page.bindAddress: Invalid value: "here": must be an IP address',
         ),

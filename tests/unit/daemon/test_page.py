@@ -8,9 +8,11 @@ from scheduler.base.clock import ManualClock
 from scheduler.base.errors import MissingError
 from scheduler.base.meters import Meters
 from scheduler.config import default_config
+from scheduler.daemon import answering
 from scheduler.daemon import page as module
+from scheduler.daemon.answering import AnswerPool, AnswerSettings
 from scheduler.daemon.decisions import DecisionTrail
-from scheduler.daemon.page import DaemonPage, PageSettings
+from scheduler.daemon.page import DaemonPage
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
@@ -35,8 +37,8 @@ class House:
         self.trail = DecisionTrail(self.engine, self.clock)
         self.allowed = {("pods", "a")}
         access = Access(self.review, self.clock, Meters())
-        settings = PageSettings("scheduler.cli.pagejobs")
-        self.page = DaemonPage(self.engine, self.trail, access, self.clock, settings)
+        self.helper = AnswerPool(self.clock, AnswerSettings("scheduler.cli.pagejobs"))
+        self.page = DaemonPage(self.engine, self.trail, access, self.clock, self.helper)
         self.hear("Node", read_node(node("n1", cpu="4")))
         for namespace in ("a", "b"):
             for name, cpu in (("fits", "1"), ("huge", "99")):
@@ -116,9 +118,9 @@ async def test_there_is_a_limit_to_views_and_to_questions(monkeypatch):
     with shown.feed.reader(), pytest.raises(MissingError, match="too many users"):
         await house.page.show(ADMIN, "")
     await house.page.show(ADMIN, "")
-    monkeypatch.setattr(module, "MOST_WAITING", 0)
+    monkeypatch.setattr(answering, "MOST_WAITING", 0)
     with pytest.raises(MissingError, match="too many questions"):
-        await house.page.ask(Question("plan"), Snapshot())
+        await house.helper.ask(Question("plan"), Snapshot())
 
 
 async def test_a_process_of_its_own_answers():
@@ -137,7 +139,7 @@ async def test_a_process_of_its_own_answers():
         await shown.answers.explain("b/huge-b", None)
     with pytest.raises(Exception, match="no decisions are kept of that time"):
         await shown.answers.world(NOW - 10)
-    await house.page.close()
+    await house.helper.close()
 
 
 @pytest.mark.looptime

@@ -8,7 +8,10 @@ from scheduler.base.errors import InputError
 from scheduler.testing import node
 from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.views import merged, sections
+from scheduler.whatif.views import DrawnView, merged, sections
+from tests.unit.plugins.loadaware.situation import report as load_report
+from tests.unit.plugins.test_numa import report as numa_report
+from tests.unit.plugins.test_numa import zone
 from tests.unit.whatif.asking import pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -91,3 +94,29 @@ def test_an_application_counts_its_own_namespace():
 
     assert {"web": {"a": 1, "": 1}} == applications["x/shop"]["workloads"]
     assert {"web": {}} == applications["y/shop"]["workloads"]
+
+
+def test_load_and_zones_of_nodes():
+    """By node, where there is any; drawn again only when the object is another one."""
+    taken = zone(0, cpu="4", memory="1Gi")
+    taken["resources"][0]["available"] = "1500m"
+    broken = load_report("n3", cpu="1", memory="1Gi")
+    broken["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = "much"
+    seen = world(
+        *(node(name) for name in ("n1", "n2", "n3")),
+        load_report("n1", cpu="1500m", memory="2Gi"),
+        broken,
+        numa_report("n1", taken, zone(1, cpu="4")),
+    )
+    view = DrawnView()
+    found = view.sections(seen, 0.0)["measures"]
+
+    assert {"n1", "n3"} == set(found)
+    assert {"cpu": 1500, "memory": 2 << 30} == found["n1"]["load"]
+    assert {"memory": 1 << 30} == found["n3"]["load"]
+    assert [
+        ["node-0", {"cpu": [2500, 4000], "memory": [0, 1 << 30]}],
+        ["node-1", {"cpu": [0, 4000]}],
+    ] == found["n1"]["zones"]
+    again = view.sections(seen, 1.0)["measures"]
+    assert again["n3"]["load"] is found["n3"]["load"]

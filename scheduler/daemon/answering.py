@@ -1,0 +1,121 @@
+"""Questions about the cluster in memory, answered beside the scheduler.
+
+The cluster is taken from the engine's memory between two turns; a process of its own, of lower priority, plans,
+explains and counts, since that takes as long as scheduling does. It starts with the first question, and ends
+when none has come for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+import structlog
+from msgspec.structs import replace
+
+from scheduler.base.clock import Clock
+from scheduler.base.errors import InputError, MissingError
+from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.engine import Engine
+from scheduler.engine.queue.pod import Where
+from scheduler.objects.pod import Pod
+from scheduler.whatif.questions import Question
+from scheduler.whatif.snapshot import Snapshot
+from scheduler.whatif.stage import Options
+from scheduler.whatif.wire import packed
+from scheduler.workers import Pool
+
+IDLE_S = 120.0
+ANSWER_S = 60.0
+MOST_WAITING = 16
+
+_log = structlog.get_logger()
+
+
+class AnswerSettings(NamedTuple):
+    """How questions are answered: the module of the helper process, and the configuration in use as text."""
+
+    jobs: str
+    config: str = ""
+
+
+class AnswerPool:
+    """The process that answers; `close` ends it, and the next question starts another."""
+
+    def __init__(self, clock: Clock, settings: AnswerSettings) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._pool: Pool | None = None
+        self._one = asyncio.Lock()
+        self._waiting = 0
+        self._asked_at = 0.0
+
+    async def ask(self, question: Question, world: Snapshot) -> bytes:
+        """Have a question about a world answered; InputError with the reason when it is not."""
+        if self._waiting >= MOST_WAITING:
+            raise MissingError("too many questions wait; try again later", where=question.what)
+        self._waiting += 1
+        try:
+            # One after the other, also on the way there: a large cluster is tens of megabytes.
+            async with self._one:
+                return await self._ask(question, world)
+        finally:
+            self._waiting -= 1
+
+    async def _ask(self, question: Question, world: Snapshot) -> bytes:
+        if self._pool is None:
+            self._pool = Pool(self._settings.jobs)
+            await self._pool.start()
+        self._asked_at = self._clock.now()
+        wanted = Options(now=world.taken_at, ties=Ties.UID)
+        lines = packed(question, world, wanted, self._settings.config)
+        payload = await asyncio.to_thread(b"".join, lines)
+        outcome = await self._pool.run("page", payload, ANSWER_S)
+        self._asked_at = self._clock.now()
+        if outcome.code == "invalid":
+            raise InputError(outcome.message.removeprefix("page: "))
+        if not outcome.ok:
+            _log.warning("no answer", what=question.what, why=outcome.code, message=outcome.message)
+            raise MissingError(f"no answer ({outcome.code})", where=question.what)
+        return outcome.body
+
+    async def close_idle(self) -> None:
+        """End the process when nobody has asked for long."""
+        if self._pool is not None and self._clock.now() - self._asked_at > IDLE_S:
+            await self.close()
+
+    async def close(self) -> None:
+        """End the process that answers."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+
+def cluster_of(engine: Engine, now: float) -> Snapshot:
+    """Return the cluster as an engine has it in memory at `now`."""
+    placed = engine.cluster.pods
+    waiting = [
+        queued.pod
+        for queued in engine.queues
+        if queued.where is not Where.GONE and placed.get(queued.uid) is None
+    ]
+    bound = tuple(one.pod if one.pod.spec.node_name else _on(one.pod, one.node) for one in placed)
+    return Snapshot(
+        nodes=tuple(node for node in engine.cluster.table.nodes if node is not None),
+        objects=tuple(
+            (kind, obj)
+            for kind in engine.cluster.store.sizes()
+            for obj in engine.cluster.store.of(kind).values()
+        ),
+        bound=bound,
+        unbound=tuple(sorted(waiting, key=_age)),
+        taken_at=now,
+    )
+
+
+def _on(pod: Pod, node: str) -> Pod:
+    return replace(pod, spec=replace(pod.spec, node_name=node))
+
+
+def _age(pod: Pod) -> str:
+    return pod.metadata.creation_timestamp or "~"

@@ -1,0 +1,58 @@
+"""`Asked`: what the daemon answers beside its scheduling, the page and the metric of room, by one helper."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from scheduler.base.clock import Clock
+from scheduler.base.meters import Meters
+from scheduler.config import Loaded, to_log
+from scheduler.daemon.answering import AnswerPool, AnswerSettings
+from scheduler.daemon.capacity import CapacityWatch
+from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.page import DaemonPage
+from scheduler.engine.engine import Engine
+from scheduler.serve.access import Access, User
+from scheduler.serve.pageroutes import PageView
+
+
+class Asked:
+    """The `parts` that the configuration asks for; `show` is the page's, None without one.
+
+    `jobs` is the module of the helper process; empty: nothing is answered.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        trail: DecisionTrail,
+        access: Access,
+        clock: Clock,
+        meters: Meters,
+        loaded: Loaded,
+        jobs: str,
+    ) -> None:
+        helper = AnswerPool(clock, AnswerSettings(jobs, to_log(loaded, "")))
+        self._helper = helper
+        self.parts: list[DaemonPage | CapacityWatch] = []
+        self.show: Callable[[User, str], Awaitable[PageView]] | None = None
+        room = loaded.trellis.capacity
+        if jobs and loaded.trellis.page.enabled:
+            page = DaemonPage(engine, trail, access, clock, helper)
+            self.show = page.show
+            self.parts.append(page)
+        if jobs and room.shapes:
+            shapes = {one.name: one.manifest for one in room.shapes}
+            watch = CapacityWatch(engine, helper, clock, meters, shapes, room.interval_seconds)
+            self.parts.append(watch)
+
+    async def run(self) -> None:
+        """Keep all parts up to date until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for part in self.parts:
+                tasks.create_task(part.run())
+
+    async def close(self) -> None:
+        """End the process that answers."""
+        await self._helper.close()

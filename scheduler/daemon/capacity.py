@@ -1,0 +1,70 @@
+"""The metric of room: how many more of the shapes in the configuration fit, counted beside the scheduler.
+
+Only the process that leads counts. A shape that cannot be counted has no value, which an alert can tell from 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+import structlog
+
+from scheduler.base.clock import Clock, perf_s
+from scheduler.base.errors import TrellisError
+from scheduler.base.meters import Meters
+from scheduler.daemon.answering import AnswerPool, cluster_of
+from scheduler.engine.engine import Engine
+from scheduler.whatif.questions import Question, Room
+
+# Counting takes no more of the helper's time than this, however large the cluster is.
+SHARE = 0.1
+
+_log = structlog.get_logger()
+
+
+class CapacityWatch:
+    """Counts `shapes`, manifests by name, every `interval_s` seconds while `run` runs."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        helper: AnswerPool,
+        clock: Clock,
+        meters: Meters,
+        shapes: Mapping[str, str],
+        interval_s: float,
+    ) -> None:
+        self._engine = engine
+        self._helper = helper
+        self._clock = clock
+        self._shapes = dict(shapes)
+        self._interval_s = interval_s
+        self._problems: dict[str, str] = {}
+        self.counts: dict[str, int] = {}
+        meters.capacity.read_from(lambda: self.counts)
+
+    async def run(self) -> None:
+        """Count again and again until cancelled."""
+        while True:
+            began = perf_s()
+            await self.count()
+            await asyncio.sleep(max(self._interval_s, (perf_s() - began) / SHARE))
+
+    async def count(self) -> None:
+        """Count once; what cannot be counted is told when it is new."""
+        self.counts = {} if not self._engine.is_leading else await self._counted()
+
+    async def _counted(self) -> dict[str, int]:
+        question = Question("capacity", shapes=self._shapes)
+        try:
+            body = await self._helper.ask(question, cluster_of(self._engine, self._clock.now()))
+            found = msgspec.json.decode(body, type=Room)
+        except (TrellisError, OSError) as error:
+            found = Room({}, dict.fromkeys(self._shapes, str(error)))
+        for name, text in found.problems.items():
+            if self._problems.get(name) != text:
+                _log.warning("a shape cannot be counted", shape=name, reason=text)
+        self._problems = found.problems
+        return found.counts
