@@ -41,12 +41,26 @@ EXAMPLES = Path("docs/examples")
 
 
 class Shot(NamedTuple):
-    """A view, and what is true when it has come; `do` is done to it then, until `done`."""
+    """A view, and what is true when it has come; `do` is done to it then, until `done`.
+
+    The picture is called as the view is, or by `name`.
+    """
 
     view: str
     there: str
     do: str = ""
     done: str = "true"
+    name: str = ""
+
+
+def _coloured(shade: str, name: str) -> Shot:
+    """Return the cluster in the colours of something else than requests."""
+    there = f"document.querySelector('select option[value=\"{shade}\"]')"
+    choose = (
+        f"(() => {{ const one = document.querySelector('select'); one.value = '{shade}';"
+        " one.dispatchEvent(new Event('change')); })()"
+    )
+    return Shot("cluster", there, choose, name=name)
 
 
 # Of the groups, up to the one that fits nowhere, as in the picture of the demo.
@@ -70,6 +84,8 @@ DEMO = (
 NETWORK = (
     Shot("network", "document.querySelector('svg.graph .box') && document.querySelector('td')"),
 )
+LOAD = (_coloured("load:cpu", "load"),)
+NUMA = (_coloured("zones:cpu", "numa"),)
 REPORT = (Shot("moved", "document.querySelector('.change')"),)
 PACKED = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -91,6 +107,8 @@ async def take() -> None:
             await _played(tab, EXAMPLES / "groups/scenario.yaml", 4, GROUPS)
             await _played(tab, EXAMPLES / "demo/scenario.yaml", 9, DEMO)
             await _played(tab, EXAMPLES / "network/scenario.yaml", 2, NETWORK)
+            await _played(tab, EXAMPLES / "load-aware/scenario.yaml", 2, LOAD)
+            await _played(tab, EXAMPLES / "numa/scenario.yaml", 2, NUMA)
             report = Path(folder) / "report.html"
             await asyncio.to_thread(_report, report)
             await _pictures(tab, report.as_uri(), REPORT)
@@ -131,7 +149,8 @@ async def _pictures(tab: Tab, address: str, shots: Iterable[Shot]) -> None:
             if shot.do:
                 await tab.run(shot.do)
             await tab.until(shot.done)
-            await tab.picture(PICTURES / f"page-{shot.view.partition('/')[0]}{suffix}.png")
+            name = shot.name or shot.view.partition("/")[0]
+            await tab.picture(PICTURES / f"page-{name}{suffix}.png")
 
 
 def _report(file: Path) -> None:

@@ -1,5 +1,5 @@
 // The cluster as nested blocks: area is capacity, colour is use. Beside it the same as a list.
-import { amount, el, name, Rows } from "./dom.js";
+import { amount, el, many, name, Rows } from "./dom.js";
 import { known } from "./feed.js";
 import { MEANING, shades, used, zonesOf } from "./shades.js";
 import { layout } from "./treemap.js";
@@ -58,7 +58,10 @@ export function cluster(rest, isWhole = true) {
     facts.replaceChildren(fact("Nodes", unit.nodes), fact("Closed", unit.closed), fact("Pods", unit.pods), fact("Waiting", at === "/" ? waiting() : "–"),
       ...resources.map((one) => fact(one, `${amount(one, unit.room[one][0])} of ${amount(one, unit.room[one][1])}`)));
     const below = children.get(at) ?? [];
-    list.show(below.length ? below : [at]);
+    // A level of one part says nothing of its own.
+    let listed = below;
+    while (listed.length === 1 && children.has(listed[0])) listed = children.get(listed[0]) ?? [];
+    list.show(listed.length ? listed : [at]);
     paint(below);
   }
 
@@ -150,7 +153,7 @@ export function cluster(rest, isWhole = true) {
     const block = under(event);
     tip.hidden = !block;
     if (!block) return;
-    tip.textContent = `${block.unit.name || title(block.key)}\n${Object.entries(block.unit.room).map(([one, [asked, all]]) => `${one} ${amount(one, asked)} of ${amount(one, all)}`).join("\n")}\n${block.unit.pods} pods${block.unit.closed ? ", closed to new pods" : ""}${told(block)}`;
+    tip.textContent = `${block.unit.name || title(block.key)}\n${Object.entries(block.unit.room).map(([one, [asked, all]]) => `${one} ${amount(one, asked)} of ${amount(one, all)}`).join("\n")}\n${many(block.unit.pods, "pod")}${block.unit.closed ? ", closed to new pods" : ""}${told(block)}`;
     tip.style.left = `${Math.min(event.offsetX + 14, canvas.clientWidth - 190)}px`;
     tip.style.top = `${Math.min(event.offsetY + 14, canvas.clientHeight - 110)}px`;
   }
@@ -178,12 +181,12 @@ export function cluster(rest, isWhole = true) {
   function row(key) {
     const unit = known.units.get(key);
     const share = use(key);
-    const many = (children.get(key) ?? []).length > 0;
+    const isMany = (children.get(key) ?? []).length > 0;
     const sum = pair(key);
     const label = unit.name ? name(unit.name) : title(key);
     return [
       el("div", {}, key === at ? el("strong", { class: "cut" }, label) : el("button", { class: "cut", onclick: () => go(key) }, label),
-        el("span", { class: "sub cut" }, `${many ? `${unit.nodes} nodes, ` : ""}${unit.pods} pods${unit.closed ? (many ? `, ${unit.closed} closed` : ", closed") : ""}`)),
+        el("span", { class: "sub cut" }, `${isMany ? `${many(unit.nodes, "node")}, ` : ""}${many(unit.pods, "pod")}${unit.closed ? (isMany ? `, ${unit.closed} closed` : ", closed") : ""}`)),
       el("div", { class: "num" }, share === undefined ? "–" : `${Math.round(share * 100)} %`, el("span", { class: "sub cut" }, sum ? `${amount(shown.resource, sum[0])} / ${amount(shown.resource, sum[1])}` : "not known"), meter(share ?? 0)),
     ];
   }

@@ -29,6 +29,9 @@ export function svg(tag, properties = {}, ...children) {
 /** A name from the cluster: apart from its surroundings, whatever direction it is written in. @param {string} text */
 export const name = (text) => el("bdi", { class: "name" }, text);
 
+/** A number of things, in words: `1 pod`, `2 pods`. @param {number} number @param {string} one */
+export const many = (number, one) => `${number} ${one}${number === 1 ? "" : "s"}`;
+
 /** @param {Element} made @param {Record<string, any>} properties */
 function set(made, properties) {
   for (const [key, value] of Object.entries(properties)) {

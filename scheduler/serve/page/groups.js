@@ -1,5 +1,5 @@
 // Groups: where their members are, what is proven of the placement, or what they wait for.
-import { el, failed, name, podLink } from "./dom.js";
+import { el, failed, many, name, podLink } from "./dom.js";
 import { planning } from "./plan.js";
 
 const MOST = 300;
@@ -34,7 +34,7 @@ function card(group) {
     group.objective.length > 0 && el("p", { class: "sub" }, group.optimal ? "Proven best: " : "Not proven best: ", el("span", { class: "num" }, `cost ${group.objective.join(", ")}; no placement costs less than ${group.bound.join(", ")}`)),
     group.conflict.length > 0 && el("div", {}, el("p", {}, "These rules exclude one another:"), el("ul", {}, ...group.conflict.map((/** @type {string} */ rule) => el("li", {}, name(rule))))),
     group.message && !group.conflict.length && el("p", {}, name(group.message)),
-    group.victims.length > 0 && el("details", {}, el("summary", {}, `${group.victims.length} pods go for it`), el("ul", {}, ...group.victims.map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))))));
+    group.victims.length > 0 && el("details", {}, el("summary", {}, `${many(group.victims.length, "pod")} to go for it`), el("ul", {}, ...group.victims.map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))))));
 }
 
 /** @param {any} units @returns {number} the pods below, its innermost names */

@@ -1,5 +1,5 @@
 // Of a report: the figures of both sides, and the pods that fare differently, with their scores.
-import { amount, el, name, Rows } from "./dom.js";
+import { amount, el, many, name, Rows } from "./dom.js";
 import { report } from "./feed.js";
 
 /** @returns {{element: HTMLElement, update: () => void}} */
@@ -11,7 +11,7 @@ export function moved() {
   const legend = el("ul", { class: "swatches", "aria-label": "Score by plugin" }, ...plugins.map((plugin, index) => el("li", {}, el("i", { class: `s${index % 8}` }), plugin)));
   const card = el("div", { class: "card list" }, el("div", { class: "titles change", "aria-hidden": "true" }, el("span", {}, "Pod"), ...report.sides.map((/** @type {any} */ side) => el("span", {}, side.title))), list.element);
   const element = el("div", { class: "view" },
-    el("div", { class: "head" }, el("h1", {}, report.pods.length ? `${report.pods.length} pods fare differently` : "No pod fares differently"), count, el("span", { class: "grow" }), el("label", { for: "filter" }, "Name or reason"), filter),
+    el("div", { class: "head" }, el("h1", {}, report.pods.length ? `${many(report.pods.length, "pod")} ${report.pods.length === 1 ? "fares" : "fare"} differently` : "No pod fares differently"), count, el("span", { class: "grow" }), el("label", { for: "filter" }, "Name or reason"), filter),
     figures(), ...(report.pods.length ? [legend, card] : []));
 
   function show() {
@@ -36,7 +36,7 @@ export function moved() {
         bar.style.width = `${(100 * (scores[plugin] ?? 0)) / most}%`;
         return bar;
       })),
-      told.victims.length > 0 && el("span", { class: "sub cut" }, `in place of ${told.victims.length} pods`));
+      told.victims.length > 0 && el("span", { class: "sub cut" }, `in place of ${many(told.victims.length, "pod")}`));
   }
 
   show();

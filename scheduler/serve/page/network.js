@@ -1,5 +1,5 @@
 // The network: applications as graphs over the topmost parts of the cluster, and the tables of costs.
-import { el, name, svg } from "./dom.js";
+import { el, many, name, svg } from "./dom.js";
 import { known, link } from "./feed.js";
 
 const BOX = { w: 150, h: 40, gap: 22, zone: 210 };
@@ -50,7 +50,7 @@ function application(key, told, ways) {
   const picture = svg("svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Workloads of ${key} by part of the cluster; the table below says the same` },
     ...zones.map((zone, index) => svg("g", {}, svg("rect", { class: "zone", x: index * (BOX.zone + 50) + 4, y: 4, width: BOX.zone, height: height - 8, rx: 8 }), svg("text", { x: index * (BOX.zone + 50) + 16, y: 25, "font-weight": 600 }, zone || "not placed"))),
     ...lines,
-    ...boxes.map((box) => svg("g", {}, svg("title", {}, box.workload), svg("rect", { class: "box", x: box.x, y: box.y, width: BOX.w, height: BOX.h, rx: 6 }), svg("text", { x: box.x + 10, y: box.y + 17 }, box.workload.length > 19 ? `${box.workload.slice(0, 18)}…` : box.workload), svg("text", { class: "label", x: box.x + 10, y: box.y + 33 }, `${box.pods} pods`))));
+    ...boxes.map((box) => svg("g", {}, svg("title", {}, box.workload), svg("rect", { class: "box", x: box.x, y: box.y, width: BOX.w, height: BOX.h, rx: 6 }), svg("text", { x: box.x + 10, y: box.y + 17 }, box.workload.length > 19 ? `${box.workload.slice(0, 18)}…` : box.workload), svg("text", { class: "label", x: box.x + 10, y: box.y + 33 }, many(box.pods, "pod")))));
   picture.style.maxWidth = `${width}px`;
   // No larger than life: one zone alone would fill the whole width.
   picture.style.maxWidth = `${width}px`;

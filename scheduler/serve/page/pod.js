@@ -74,7 +74,8 @@ function points(found) {
     ["Queue", queue && !found.node ? [el("li", {}, `${queue.place} of ${queue.waiting}${queue.waitedSeconds === null ? "" : `, for ${duration(queue.waitedSeconds)}`}`)] : []],
     ["Condition", found.message && !found.node ? [el("li", {}, name(found.message))] : []],
   ];
-  return el("dl", { class: "points" }, ...told.filter(([, lines]) => lines.length).flatMap(([title, lines]) => [el("dt", {}, title), el("dd", {}, el("ul", {}, ...lines))]));
+  const some = told.filter(([, lines]) => lines.length);
+  return some.length > 0 && el("dl", { class: "points" }, ...some.flatMap(([title, lines]) => [el("dt", {}, title), el("dd", {}, el("ul", {}, ...lines))]));
 }
 
 /** @param {any} node @returns {string} */

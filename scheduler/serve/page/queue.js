@@ -1,5 +1,5 @@
 // Who waits, since when, for what; what was said last, and what would happen now.
-import { amount, duration, el, name, podLink, Rows } from "./dom.js";
+import { amount, duration, el, many, name, podLink, Rows } from "./dom.js";
 import { known } from "./feed.js";
 import { planning } from "./plan.js";
 
@@ -36,7 +36,7 @@ export function queue() {
   function why(key, pod) {
     const now = outcome.get(key);
     if (pod.gates) return `Held by scheduling gates: ${pod.gates.join(", ")}`;
-    if (now?.result === "Scheduled") return `Would go to ${now.node}${now.victims.length ? ` in place of ${now.victims.length} pods` : ""}`;
+    if (now?.result === "Scheduled") return `Would go to ${now.node}${now.victims.length ? ` in place of ${many(now.victims.length, "pod")}` : ""}`;
     if (now) return now.message || now.result;
     return pod.message || (plan.answer ? `Waits for another scheduler: ${pod.scheduler}` : "");
   }

@@ -1,5 +1,5 @@
 // What if: a manifest or a configuration to try, and what moves. Nothing is written to the cluster.
-import { el, failed, name, podLink } from "./dom.js";
+import { el, failed, many, name, podLink } from "./dom.js";
 import { ask } from "./feed.js";
 
 const MOST = 500;
@@ -37,7 +37,7 @@ export function whatif() {
 function moved({ diff, after }) {
   const differ = diff.pods;
   return [
-    el("section", { class: "card" }, el("h2", {}, differ.length ? `${differ.length} pods fare differently` : "Nothing would differ"),
+    el("section", { class: "card" }, el("h2", {}, differ.length ? `${many(differ.length, "pod")} ${differ.length === 1 ? "fares" : "fare"} differently` : "Nothing would differ"),
       el("dl", { class: "facts" }, fact("Placed before", diff.summary.before.scheduled), fact("Placed after", diff.summary.after.scheduled), fact("Left waiting", after.summary.unschedulable), fact("Network cost before", diff.summary.before.networkCost), fact("Network cost after", diff.summary.after.networkCost))),
     ...(differ.length ? [el("section", { class: "card scroll", tabindex: 0, role: "group", "aria-label": "Pods that fare differently" }, el("table", {},
       el("thead", {}, el("tr", {}, ...["Pod", "Before", "After"].map((one) => el("th", { scope: "col" }, one)))),
@@ -49,7 +49,7 @@ function moved({ diff, after }) {
 /** @param {any} one */
 function side(one) {
   if (!one) return "not there";
-  if (one.node) return el("span", {}, el("span", { class: "tag good" }, "placed"), " ", name(one.node), one.victims.length ? ` in place of ${one.victims.length} pods` : "");
+  if (one.node) return el("span", {}, el("span", { class: "tag good" }, "placed"), " ", name(one.node), one.victims.length ? ` in place of ${many(one.victims.length, "pod")}` : "");
   return el("span", {}, el("span", { class: "tag bad" }, one.result), " ", name(one.message));
 }
 
