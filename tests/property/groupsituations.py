@@ -4,6 +4,7 @@ import json
 from copy import deepcopy
 
 from scheduler.testing import node
+from tests.unit.plugins.devices import claim, gpu_class, local_slice
 from tests.unit.plugins.groupsworld import config_map, group, members
 
 RULES = (
@@ -52,6 +53,9 @@ class GroupSituation:
         self.members = members("g", size, cpu=str(random.randint(1, 3)), spec=spec)
         self.group = group("g", size, rules) if rules else self._pod_group(source, size)
         self.fields = ["requests[cpu]", *(["spec.nodeSelector[pool]"] if spec else [])]
+        self.devices = []
+        if random.random() < 0.3:
+            self._ask_for_devices(random)
         if random.random() < 0.3:
             for one in self.nodes:
                 if random.random() < 0.6:
@@ -60,6 +64,23 @@ class GroupSituation:
             self.fields.append(TOLERATION)
         for level, rule in rules.items():
             self.fields += [f"data.constraints.{level}.{key}" for key in rule if key != "type"]
+
+    def _ask_for_devices(self, random):
+        """Let each member ask for a device, of which nodes have few."""
+        template = {
+            "metadata": {"namespace": "default", "name": "gpu"},
+            "spec": claim("any")["spec"],
+        }
+        kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
+        self.devices = [gpu_class(), kind | {**template, "spec": {"spec": template["spec"]}}]
+        for one in self.nodes:
+            names = [f"gpu-{number}" for number in range(random.randint(0, 3))]
+            if names:
+                self.devices.append(local_slice(one["metadata"]["name"], *names))
+        for one in self.members:
+            entry = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
+            one["spec"]["resourceClaims"] = [entry]
+        self.fields.append("spec.resourceClaims[gpu]")
 
     def _pod_group(self, source, size):
         """Describe the group in Kubernetes' words, and let its members name it so."""
@@ -77,7 +98,7 @@ class GroupSituation:
     @property
     def all(self):
         """Return all objects."""
-        return [*self.nodes, self.topology, self.group, *self.members]
+        return [*self.nodes, self.topology, *self.devices, self.group, *self.members]
 
 
 def _labels(random):
@@ -106,6 +127,8 @@ def reduced(at, fields):
         for member in at.members:
             if field == TOLERATION:
                 member["spec"]["tolerations"] = [{"operator": "Equal", **TAINT}]
+            elif field == "spec.resourceClaims[gpu]":
+                del member["spec"]["resourceClaims"]
             elif field == "requests[cpu]":
                 del member["spec"]["containers"][0]["resources"]["requests"]["cpu"]
             else:
