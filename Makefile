@@ -21,7 +21,7 @@ RUN := $(VENV)/.run-$(call key,requirements.lock)
 DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup check tools page-tools test-real differential long mutations fuzz bench docs image image-check chart changelog dist release-check clean
+.PHONY: help demo test setup check tools page-tools test-real differential long mutations fuzz world bench docs image image-check chart changelog dist release-check clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +74,10 @@ mutations: $(DEV) ## break each rule on purpose: its law must fail (rights too a
 
 fuzz: $(DEV) ## 100,000 pods that nobody should write, through simulate and through a watch
 	@nice $(PYTEST) $(PARALLEL) -q -rP -m "long and not perf" --timeout=3600 tests/fuzz $(ARGS)
+
+world: $(DEV) ## the whole daemon in simulated worlds with faults (MINUTES=1000 SEED=1; fresh seeds without)
+	@$(BIN)/python -m tests.world.run $(if $(CPU_SECONDS),--cpu-seconds $(CPU_SECONDS),--minutes $(or $(MINUTES),1000)) \
+	  $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: $(DEV) ## measure; results as JSON in build/bench (real cluster after `make tools`)
 	@mkdir -p build/bench

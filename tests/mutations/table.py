@@ -25,6 +25,7 @@ CLAIM = "claims in texts are run"
 NAMED = "what is said of a pending pod holds, and what is suggested helps"
 PRIORITY = "nobody goes for one who is not more important"
 BUDGET = "no budget is broken without need"
+NEEDLESS = "what is written changes something"
 LEASE = "no write of a process that does not lead is carried out"
 
 
@@ -195,6 +196,20 @@ MUTATIONS: Final = (
         LEASE, "scheduler/kube/lease.py",
         "                if self._gives_back:\n", "                if True:\n",
         (TAKEOVER,),
+    ),
+    Mutation(
+        "a group is told again with each of its members",
+        NEEDLESS, "scheduler/plugins/groups/announcing.py",
+        "if calls and _is_under_way(kind, obj, news):",
+        "if news.is_bound and calls and _is_under_way(kind, obj, news):",
+        (WORLD, "-k", "changes_something"),
+    ),
+    Mutation(
+        "a pod's condition is written again when it says nothing new",
+        NEEDLESS, "scheduler/engine/attempt/failure.py",
+        "    if not has_news and nominated_node is None:\n        return None\n    condition = None\n    if has_news:",
+        "    condition = None\n    if True:",
+        (WORLD, "-k", "changes_something"),
     ),
     Mutation(
         "simulate forgets a victim",

@@ -36,13 +36,13 @@ class Told:
 class Audit:
     """The laws: receipts, priorities, budgets, leases, no needless writes.
 
-    `sees` answers whether a process is told of everything at the moment; who is not is excused from
-    the choice of its victims, never from receipts, priorities or the lease.
+    `told_until` answers up to when a process has been told of everything. Who is behind is excused from
+    the choice of victims, and for room that others took since; never from receipts, priorities, or the lease.
     """
 
     store: Store
     history: History
-    sees: Callable[[int], bool]
+    told_until: Callable[[int], float]
     holder: int | None = None
     needless: list[str] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
@@ -77,13 +77,20 @@ class Audit:
             self._failed.add((process, about))
 
     def served(
-        self, process: int, method: str, path: str, body: bytes, serve: Callable[[], Response]
+        self,
+        process: int,
+        method: str,
+        path: str,
+        body: bytes,
+        serve: Callable[[], Response],
+        sent_at: float,
     ) -> Response:
-        """Have a request carried out and judge it."""
+        """Have a request that was sent at a moment carried out, and judge it."""
         if method == "GET":
             return serve()
         pod = self._pod(path) if method == "DELETE" else None
         version = self.store.version
+        self.history.known_until = min(sent_at, self.told_until(process)) - UNDER_WAY_S
         response = serve()
         if not response.ok:
             return response
@@ -125,7 +132,7 @@ class Audit:
         mine, theirs = self._priorities[uid], self._priorities.get(told.preemptor, 0)
         if mine >= theirs:
             self._broken(f"{key} of priority {mine} goes for one of {theirs}")
-        if _is_protected(pod) and self.sees(process):
+        if _is_protected(pod) and self.told_until(process) >= self.store.clock.now():
             self._check_budget(key, pod, told.preemptor)
 
     def _check_budget(self, key: str, pod: Object, preemptor: str) -> None:

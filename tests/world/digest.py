@@ -14,7 +14,7 @@ def main(seed: int, moves: int) -> str:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     loop = looptime.new_event_loop(start=0)
     try:
-        return loop.run_until_complete(play(seed, moves)).digest
+        return loop.run_until_complete(play(seed, moves)).world.digest
     finally:
         loop.close()
 

@@ -34,11 +34,12 @@ class Held:
 class History:
     """The laws: nobody bound twice, capacity in every resource at every bind, no gang in part.
 
-    `foreign` are the uids that somebody else binds; who was never `waited` for came with a node. A bind that overcommits a node is excused only when
-    somebody else has taken room there within `lag_s` before: nobody can know that any sooner.
+    `foreign` are the uids that somebody else binds; who was never `waited` for came with a node. A bind that
+    overcommits a node is excused only when somebody else has taken room there after `known_until`: the moment up to
+    which the process that binds had been told of everything when it sent the bind.
     """
 
-    lag_s: float = 0.0
+    known_until: float = float("inf")
     nodes: dict[str, Node] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
@@ -131,7 +132,7 @@ class History:
             if used > offer.allocatable.get(resource, 0)
             and self.held[uid].requests.get(resource, 0)
         }
-        if over and now - offer.since <= self.lag_s:
+        if over and offer.since >= self.known_until:
             self.excused += 1
         elif over:
             self.broken.append(f"{now:.3f}: {self.held[uid].key} overcommits {node}: {over}")

@@ -37,6 +37,7 @@ class Play:
         self.dice = dice
         self.groups: dict[str, int] = {}
         self.made: Counter[str] = Counter()
+        self.states: set[tuple[object, ...]] = set()
         self._number = 0
 
     async def move(self) -> None:
@@ -51,8 +52,28 @@ class Play:
         chosen = self.dice.choices([m for m, _ in moves], [w for _, w in moves])[0]
         self.made[chosen.__name__] += 1
         await chosen()
+        self.states.add(self.state())
         await self.world.revive()
         await self.world.pass_time(self.dice.choice((0.0, 0.05, 0.3, 1.0, 5.0)))
+
+    def state(self) -> tuple[object, ...]:
+        """Return what tells states of a world apart, coarsely: queue, groups, leases, watches, answers."""
+        pods = self.world.pods()
+        waiting = [pod for pod in pods.values() if not pod["spec"].get("nodeName")]
+        replicas = self.world.replicas
+        return (
+            sum(one.daemon.engine.is_leading for one in replicas),
+            self.world.audit.holder is not None,
+            any(POD_GROUP in pod["metadata"].get("labels", {}) for pod in waiting),
+            any(pod["spec"].get("priority") for pod in waiting),
+            bool(self.world.history.partial(self.groups, POD_GROUP, pods)),
+            any("deletionTimestamp" in pod["metadata"] for pod in pods.values()),
+            any(pod["status"].get("nominatedNodeName") for pod in waiting),
+            sum(one.wiring.is_cut_off for one in replicas),
+            sum(any(flow.is_dead for flow in one.wiring.flows) for one in replicas),
+            any(one.wiring.under_way for one in replicas),
+            tuple(sorted(self.world.refusals)),
+        )
 
     async def burst(self) -> None:
         """Some gangs of eight arrive at once."""
@@ -204,8 +225,11 @@ class Play:
         return str(self.dice.choice(nodes))
 
 
-async def play(seed: int, moves: int) -> World:
-    """Run a world of a few nodes through so many moves, then let all go well, and judge it."""
+async def play(seed: int, moves: int) -> Play:
+    """Run a world of a few nodes through so many moves, then let all go well, and judge it.
+
+    Raises AssertionError with the laws that were broken.
+    """
     world = World(seed)
     dice = Random(seed)
     for number in range(dice.choice((4, 8, 12))):
@@ -225,4 +249,4 @@ async def play(seed: int, moves: int) -> World:
         await world.until(lambda: world.is_settled(one.groups), 400)
     assert not world.history.broken, world.history.broken[:5]
     assert [] == world.history.partial(one.groups, POD_GROUP, world.pods())
-    return world
+    return one

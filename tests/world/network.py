@@ -7,6 +7,7 @@ network: it may be carried out long after its sender gave it up, or died. `Wirin
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,8 @@ from tests.world.audit import Audit
 pytestmark = pytest.mark.looptime
 
 Guard = Callable[[], None]
+# When the request that is being served was sent, in seconds since the epoch.
+SENT_AT: ContextVar[float] = ContextVar("SENT_AT")
 
 
 class Wiring(MemoryApi):
@@ -93,6 +96,7 @@ class Wiring(MemoryApi):
         return LOST if self.is_cut_off else response
 
     async def _travel(self, method: str, path: str, body: bytes, content_type: str) -> Response:
+        SENT_AT.set(self.clock.now())
         await asyncio.sleep(next((s for end, s in self.late.items() if path.endswith(end)), 0.0))
         slow = self.trouble and self._random.random() < self.trouble
         await asyncio.sleep(self._random.random() * (self.late_s if slow else 0.004))
@@ -109,7 +113,7 @@ class Wiring(MemoryApi):
 
         if self.audit is None:
             return serve()
-        return self.audit.served(self.process, method, path, body, serve)
+        return self.audit.served(self.process, method, path, body, serve, SENT_AT.get())
 
     @asynccontextmanager
     async def stream(self, path: str, *, silence_s: float) -> AsyncIterator[Any]:

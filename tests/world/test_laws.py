@@ -108,3 +108,20 @@ async def test_who_cannot_renew_writes_nothing_once_another_leads():
     assert [] == world.history.broken
     assert world.audit.holder == standby.number
     assert world.audit.checked["leases"] >= 40
+
+
+async def test_what_is_written_changes_something():
+    """Gangs whose members come one by one, some of which do not fit, in a world without faults."""
+    world = World(6)
+    world.node("n", cpu="12")
+    async with world.running():
+        for number in range(3):
+            world.gang(f"g{number}")
+            await world.pass_time(20)
+        for number in range(8):
+            world.remove_pod(f"g0-{number}")
+        await world.pass_time(60)
+
+    assert [] == world.history.broken
+    assert [] == world.audit.needless
+    assert 8 == len(world.unbound())

@@ -10,8 +10,8 @@ pytestmark = pytest.mark.looptime
 @pytest.mark.parametrize("seed", range(2))
 async def test_no_law_is_broken(seed: int):
     """Two replicas, gangs of eight in bursts, and everything that can happen to them."""
-    world = await play(seed, 20)
-    assert world.history.binds > 10
+    played = await play(seed, 20)
+    assert played.world.history.binds > 10
 
 
 @pytest.mark.long

@@ -83,6 +83,9 @@ class Replica:
         self.wiring.accident = world.refusal
         self.wiring.audit, self.wiring.process = world.audit, number
         self.number = number
+        # When it was last known to be told of everything, and how many watches that takes.
+        self.told_at = float("-inf")
+        self.most_flows = 0
         self.meters = Meters()
         self.daemon = Daemon(
             world.loaded,
@@ -125,14 +128,14 @@ class Replica:
 class World:
     """The store, who watches it, and the replicas."""
 
-    def __init__(self, seed: int, *, lag_s: float = 0.0, loaded: Loaded | None = None) -> None:
+    def __init__(self, seed: int, *, loaded: Loaded | None = None) -> None:
         self.random = Random(seed)
         self.clock = LoopClock()
         self.store = new_store(self.clock, seed=seed, history=2048)
         self.registry = REGISTRY
         self.loaded = loaded or LOADED
-        self.history = History(lag_s)
-        self.audit = Audit(self.store, self.history, self.sees)
+        self.history = History()
+        self.audit = Audit(self.store, self.history, self.told_until)
         self.refusals: dict[str, Any] = {}
         self.writes: dict[str, int] = {}
         self._digest = sha256()
@@ -159,9 +162,11 @@ class World:
                 await asyncio.gather(*replica.wiring.under_way, return_exceptions=True)
 
     async def _end_what_is_deleted(self) -> None:
-        """Do what kubelets do with pods that are deleted: end them, some time later."""
+        """Do what kubelets do with pods that are deleted: end them, some time later; ask who is told."""
         while True:
             await asyncio.sleep(1)
+            for replica in self.replicas:
+                self._ask(replica)
             for pod in self.pods().values():
                 if "deletionTimestamp" in pod["metadata"]:
                     self.remove_pod(pod["metadata"]["name"], pod["metadata"]["namespace"])
@@ -182,12 +187,21 @@ class World:
                 await asyncio.gather(*replica.wiring.under_way, return_exceptions=True)
                 self.add()
 
-    def sees(self, number: int) -> bool:
-        """Whether a process is told of everything at the moment: nothing refused, no watch dead."""
+    def told_until(self, number: int) -> float:
+        """Return up to when a process has been told of everything, in seconds since the epoch."""
         replica = next((one for one in self.replicas if one.number == number), None)
-        if replica is None or self.refusals or replica.wiring.trouble or replica.wiring.is_cut_off:
-            return False
-        return not any(flow.is_dead for flow in replica.wiring.flows)
+        if replica is None:
+            return float("-inf")
+        self._ask(replica)
+        return replica.told_at
+
+    def _ask(self, replica: Replica) -> None:
+        """Take note of whether a process is told of everything at this moment."""
+        flows = replica.wiring.flows
+        replica.most_flows = max(replica.most_flows, len(flows))
+        is_whole = len(flows) == replica.most_flows and not any(flow.is_dead for flow in flows)
+        if is_whole and not self.refusals and not replica.wiring.is_cut_off:
+            replica.told_at = self.clock.now()
 
     def refusal(self, method: str, path: str) -> Any:
         """Return what befalls a request, by the beginning of its path."""

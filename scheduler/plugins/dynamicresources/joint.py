@@ -168,14 +168,16 @@ class _Try:
 
     def run(self, order: Iterable[str], by_node: dict[str, list[Party]]) -> str | None:
         """Settle all nodes and tell the pods' states; return the first that cannot be, else None."""
-        kept = []
+        # Before anything is tried: a claim that members on several nodes share is set aside by the first.
+        claims = {
+            identity(claim): claim
+            for parties in by_node.values()
+            for party in parties
+            for claim in party.state.unallocated
+        }
+        kept = [(claim, self._catalog.pending(claim)) for claim in claims.values()]
         try:
             for node in order:
-                kept += [
-                    (claim, self._catalog.pending(claim))
-                    for party in by_node[node]
-                    for claim in party.state.unallocated
-                ]
                 if not self._settled(node, by_node[node]):
                     return node
         finally:

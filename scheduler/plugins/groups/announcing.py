@@ -61,8 +61,10 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
         calls += _phase(obj, news)
     else:
         calls += _condition(workload.BY_KIND[kind], obj, news)
-    if news.is_bound and calls and _is_under_way(obj, news):
-        return []
+    if calls and _is_under_way(kind, obj, news):
+        if news.is_bound:
+            return []
+        calls = []
     reporter = news.record.reporter
     is_first = kind != coscheduling.KIND or obj.status.phase in coscheduling.BEFORE_SCHEDULED
     if news.is_bound and calls and is_first:
@@ -95,12 +97,18 @@ def given_up(group: str, pods: Sequence[str], kept: int) -> str:
     return f"The group gives up {lost} for the group {group} and goes on with {kept}: {names}"
 
 
-def _is_under_way(obj: Any, news: News) -> bool:
-    """Whether the same was sent a moment ago and the object as it became by it is not here yet."""
-    record, version = news.record, obj.metadata.resource_version
-    if record.told_of == version and news.now - record.told_at < SEEN_BY_THEN_S:
+def _is_under_way(kind: str, obj: Any, news: News) -> bool:
+    """Whether the same was sent a moment ago and the object as it became by it is not here yet.
+
+    Members come one by one, and each of them is news of the group.
+    """
+    said = "bound" if news.is_bound else "waits" if news.stage in WAITS else "held"
+    if kind != coscheduling.KIND:
+        said += news.record.message
+    record, told = news.record, f"{obj.metadata.resource_version} {said}"
+    if record.told_of == told and news.now - record.told_at < SEEN_BY_THEN_S:
         return True
-    record.told_of, record.told_at = version, news.now
+    record.told_of, record.told_at = told, news.now
     return False
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator
 
+import msgspec
 import numpy as np
 
 from scheduler.framework.calls import CallResult, SolverCall
 from scheduler.framework.groups import GroupPlan
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Status
-from scheduler.plugins.groups import between, eviction, planning
+from scheduler.plugins.groups import between, eviction, mixing, planning
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.conflicts import conflicts
 from scheduler.plugins.groups.describing import Descriptions
@@ -148,20 +149,30 @@ class Evictor:
         budgets = tuple(self._handle.objects("PodDisruptionBudget").values())
         limits = limits_of(self._args, self._args.preemption_time_limit_seconds)
         forbid = self._args.pdb == "Forbid"
-        # What moved while the solver worked, the second question has right.
-        for holds in (False, True):
+        kinds = [
+            msgspec.structs.replace(one) for one in task.kinds
+        ]  # what is learnt is not for all
+        task = msgspec.structs.replace(task, kinds=kinds)
+        crowds: list[mixing.Together] = []
+        for attempt in range(ROUNDS):
             lower = self._lower(task)
             if not lower:
                 return None
             found = yield from self._mixer.victims(
-                task, lower, budgets, limits, forbid=forbid, holds=holds
+                task, lower, budgets, limits, forbid=forbid, holds=attempt > 0, crowds=crowds
             )
             if found is None or isinstance(found, Status):
                 return found
             victims, where = found
-            here = all(self._is_placed(victim) for victim in victims)
-            if here and task.room.would_hold(where, victims) is None:
+            if not all(self._is_placed(victim) for victim in victims):
+                continue  # what moved while the solver worked, the next question has right
+            misfit = task.room.would_hold(where, victims)
+            if misfit is None:
                 return self._agreed(task, where, victims)
+            if misfit.crowd:
+                crowds.append(mixing.crowd(task.kinds, misfit))
+            else:
+                mixing.learn(task.kinds, where, task.room.nodes, misfit)
         return None
 
     def _lower(self, task: Task) -> list[eviction.Unit]:

@@ -83,11 +83,12 @@ class MixedPlanner:
         *,
         forbid: bool,
         holds: bool,
+        crowds: Sequence[mixing.Together] = (),
     ) -> Generator[SolverCall, CallResult, Victims | Status | None]:
         """Return who has to go for the members that are needed, and where those go then."""
         found = mixing.site(
             task.spec, task.tree, task.room, task.kinds, task.standing,
-            task.least or len(task.room.members), evicting=True,
+            task.least or len(task.room.members), evicting=True, crowds=crowds,
         )  # fmt: skip
         if not found.names:
             return None

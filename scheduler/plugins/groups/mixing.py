@@ -224,14 +224,16 @@ def crowd(members: Sequence[Alike], misfit: Misfit) -> Together:
 
 
 def learn(members: Sequence[Alike], nodes: Mapping[str, str], live: Nodes, misfit: Misfit) -> None:
-    """Lower the slots of the kind whose member did not fit where it was put."""
+    """Lower what the row takes of the kind whose member did not fit where it was put."""
     wrong = next(one for one in members if misfit.pod in one.pods)
     row = live.row(misfit.node)
     if row is None:
         return
     there = sum(nodes.get(pod.metadata.uid) == misfit.node for pod in wrong.pods)
-    wrong.slots = wrong.slots.copy()
-    wrong.slots[row] = max(0, min(int(wrong.slots[row]), there - 1))
+    most = np.full(len(wrong.slots), len(wrong.pods))
+    most[row] = max(0, there - 1)
+    wrong.slots = np.minimum(wrong.slots, most)
+    wrong.evictable = np.minimum(wrong.evictable, most)
 
 
 def _terms(pod: Pod) -> bool:
