@@ -50,13 +50,15 @@ CONFIG, COSCHEDULING, WORKLOAD = "ConfigMap", "scheduling.x-k8s.io", "scheduling
 class Elastic(Town, frozen=True):
     """A town whose group takes from `minimum` to `size` members, some of which stand on nodes already.
 
-    `source` is the kind of object that describes it: a ConfigMap knows no minimum. With `key` it has to be
+    `source` is the kind of object that describes it, `version` that of Kubernetes' own: a ConfigMap knows no
+    minimum. With `key` it has to be
     in one value of that label, and the tree of the profile says nothing; `own_racks` are the nodes' values of
     the label OWN_RACK. `by_labels` makes the profile's tree of node labels. `name` is the group's.
     """
 
     name: str = "g"
     source: str = CONFIG
+    version: str = "v1alpha2"
     minimum: int = 0
     bound: Where = ()
     key: str = ""
@@ -166,7 +168,7 @@ class Elastic(Town, frozen=True):
             version = "v1alpha1"
             spec: dict[str, Any] = {"minMember": self.minimum}
         else:
-            version = "v1alpha2"
+            version = self.version
             spec = {"schedulingPolicy": {"gang": {"minCount": self.minimum}}}
             if self.key:
                 spec["schedulingConstraints"] = {"topology": [{"key": self.key}]}
@@ -194,6 +196,7 @@ def elastic(rng: Random, *, lost: bool) -> Elastic:
         key=key,
         own_racks=tuple(f"o{rng.randrange(2)}" for _ in plain.nodes),
         by_labels=rng.random() < 0.5,
+        version=rng.choice(("v1alpha2", "v1alpha3", "v1beta1")),
     )
 
 

@@ -1,15 +1,18 @@
 """A group with more members than its minimum shrinks before it is ended, when a more important group needs room.
 
-Against every set of victims that the rules allow: up to what a group has to spare, or all of it.
+Against every set of victims that the rules allow: up to what a group has to spare, or all of it; with and
+without a rule for nodes on the group that needs the room.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from random import Random
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from tests.property.making import make_node, make_pod
@@ -41,11 +44,15 @@ class Running(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Nodes with places for one pod each, who runs there, and how many want in together."""
+    """Nodes with places for one pod each, who runs there, and how many want in together.
+
+    They go to one node where `rule` is pack, to a node each where it is spread.
+    """
 
     places: dict[str, int]
     running: tuple[Running, ...]
     wanted: int
+    rule: str = ""
 
     def world(self) -> World:
         """Return the cluster."""
@@ -69,13 +76,21 @@ class Case(NamedTuple):
     def least_harm(self) -> tuple[int, int] | None:
         """Return how few pods have to go, and how few groups and single pods end by it."""
         taken = Counter(node for one in self.running for node in one.nodes)
-        free = sum(self.places.values()) - sum(taken.values())
         found = []
         for lost in itertools.product(*(one.losses() for one in self.running)):
-            gone = sum(map(len, lost))
-            if free + gone >= self.wanted:
+            left = taken - Counter(
+                one.nodes[at] for one, going in zip(self.running, lost, strict=True) for at in going
+            )
+            if self._holds([number - left[name] for name, number in self.places.items()]):
+                gone = sum(map(len, lost))
                 found.append((gone, sum(map(ends, self.running, map(len, lost)))))
         return min(found, default=None)
+
+    def _holds(self, free: list[int]) -> bool:
+        """Whether those who want in have a place where so many are free on each node."""
+        if self.rule == "pack":
+            return max(free) >= self.wanted
+        return sum(min(n, 1) if self.rule else n for n in free) >= self.wanted
 
 
 def ends(one: Running, lost: int) -> int:
@@ -98,7 +113,9 @@ def case(rng: Random) -> Case:
                 (0, len(nodes), rng.randint(1, len(nodes)), rng.randint(1, len(nodes)))
             )
             running.append(Running(f"g{number}", least, nodes))
-    return Case(places, tuple(running), rng.randint(1, sum(places.values())))
+    rule = rng.choice(("", "", "pack", "spread"))
+    most = {"pack": max(places.values()), "spread": len(places)}.get(rule, sum(places.values()))
+    return Case(places, tuple(running), rng.randint(1, most), rule)
 
 
 def check(seed: int) -> bool:
@@ -107,9 +124,11 @@ def check(seed: int) -> bool:
     world = made.world()
     labels = {CONFIG_MAP_LABEL: "gang"}
     gang = [make_pod(f"gang-{n}", cpu=1, priority=15, labels=labels) for n in range(made.wanted)]
-    more: list[tuple[str, Any]] = [
-        ("GroupConfigMap", describe("GroupConfigMap", "gang", made.wanted, 15))
-    ]
+    asking = describe("GroupConfigMap", "gang", made.wanted, 15)
+    if made.rule:
+        data = {"constraints": json.dumps({"node": {"type": made.rule, "hard": True}})}
+        asking = msgspec.structs.replace(asking, data=asking.data | data)
+    more: list[tuple[str, Any]] = [("GroupConfigMap", asking)]
     events: list[Any] = []
     taken = run(world, gang, more, events)
     assert taken == simulated(world, gang, more), made
