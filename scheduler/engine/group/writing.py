@@ -10,6 +10,7 @@ five seconds. Called by `groups`; decides nothing about pods.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from heapq import heappop, heappush
 from typing import Any
 
 from scheduler.engine.attempt.failure import group_event
@@ -31,6 +32,8 @@ class Writing:
         self._engine = steps
         self._known: dict[str, GroupPlanner] = {}
         self._unwritten: dict[str, float] = {}
+        # The same by time, with entries that no longer hold: of 750 groups few are due at an event.
+        self._by_time: list[tuple[float, str]] = []
         self._calls: dict[int, tuple[str, str]] = {}  # the group's key and the path, by effect
         # What was last written to a path and when, oldest first.
         self._written: dict[str, tuple[float, Any]] = {}
@@ -51,7 +54,7 @@ class Writing:
             since, body = self._written.get(call.path, (now, None))
             if stage is Stage.CHANGED and body == call.body:
                 due = since + WRITE_AGAIN_S
-                self._unwritten[key] = min(due, self._unwritten.get(key, due))
+                self._look_at(key, min(due, self._unwritten.get(key, due)))
                 continue
             self._written.pop(call.path, None)
             self._written[call.path] = (now, call.body)
@@ -72,18 +75,24 @@ class Writing:
             if answer.code in _FINAL:
                 self._written[path] = (now + REFUSED_FOR_S, body)
             else:
-                self._unwritten[key] = now + WRITE_AGAIN_S
+                self._look_at(key, now + WRITE_AGAIN_S)
         return True
 
     def leads(self, now: float) -> None:
         """Look at all groups again: what was written in the last moments of a lease may be lost."""
         self._calls.clear()
         self._written.clear()
-        self._unwritten.update(dict.fromkeys(self._known, now))
+        for key in self._known:
+            self._look_at(key, now)
 
     def next_deadline(self) -> float | None:
         """Return when `look_after` will next have something to write, or None."""
-        return min(self._unwritten.values(), default=None)
+        while self._by_time:
+            when, key = self._by_time[0]
+            if self._unwritten.get(key) == when:
+                return when
+            heappop(self._by_time)
+        return None
 
     def look_after(self, busy: Container[str], now: float) -> list[str]:
         """Compare what is written about groups with what has changed, except those in `busy`.
@@ -94,17 +103,27 @@ class Writing:
         for planner in self._planners:
             for key in sorted(planner.group_changed()):
                 self._known[key] = planner
-                self._unwritten[key] = now
+                self._look_at(key, now)
                 changed.append(key)
         while self._written and (path := next(iter(self._written))):
             if now < self._written[path][0] + WRITE_AGAIN_S:
                 break
             del self._written[path]
-        if not self._unwritten:
-            return changed
-        due = [key for key, when in self._unwritten.items() if when <= now]
-        for key in due:
-            del self._unwritten[key]
+        for key in self._due(now):
             if key not in busy:
                 self.tell(self._known[key], key, Stage.CHANGED, now)
         return changed
+
+    def _look_at(self, key: str, when: float) -> None:
+        if self._unwritten.get(key) != when:
+            self._unwritten[key] = when
+            heappush(self._by_time, (when, key))
+
+    def _due(self, now: float) -> list[str]:
+        """Return the groups that are to be compared by now, and take them out."""
+        due = []
+        while (when := self.next_deadline()) is not None and when <= now:
+            _, key = heappop(self._by_time)
+            del self._unwritten[key]
+            due.append(key)
+        return due

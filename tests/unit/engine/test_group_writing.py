@@ -1,0 +1,84 @@
+"""What is written about groups: who is looked at again, and when, whatever happens in between."""
+
+from random import Random
+
+from scheduler.engine.effects import Answer
+from scheduler.engine.group.writing import WRITE_AGAIN_S, Writing
+from scheduler.framework.calls import ApiCall
+from scheduler.framework.groups import Stage
+
+
+class Planner:
+    """Has one label to write for each group; keeps who was looked at."""
+
+    name = "planner"
+
+    def __init__(self):
+        self.changed = []
+        self.seen = []
+
+    def group_changed(self):
+        found, self.changed = self.changed, []
+        return found
+
+    def group_told(self, key, stage, now):
+        if stage is Stage.CHANGED:
+            self.seen.append(key)
+        return [ApiCall("PATCH", f"/{key}", {})]
+
+
+class Engine:
+    """As much of the engine as `Writing` uses: numbers for effects, a place to put them, figures."""
+
+    def __init__(self):
+        self.observation = self.groups = self.outbox = self
+        self.effects = []
+
+    def came_to(self, stage):
+        pass
+
+    def new_id(self):
+        return len(self.effects)
+
+    def put(self, effect):
+        self.effects.append(effect)
+
+
+def test_each_group_is_looked_at_when_it_is_due_and_only_then():
+    """Against times kept in a plain table: after changes, refused requests and a new lease."""
+    looks = 0
+    for seed in range(300):
+        rng, planner, engine = Random(seed), Planner(), Engine()
+        writing = Writing([planner], engine)
+        due, written, known, now = {}, {}, set(), 0.0
+        for _ in range(30):
+            now += rng.choice((0.0, 1.0, 3.0))
+            move = rng.choice(("change", "change", "refuse", "lead", "nothing"))
+            if move == "change":
+                planner.changed = rng.sample("abc", rng.randint(1, 3))
+            elif move == "refuse" and engine.effects:
+                effect = rng.choice(engine.effects)
+                if writing.answer(Answer(effect.id, 500), now):  # else it was answered before
+                    key = effect.path[1:]
+                    written.pop(key, None)
+                    due[key] = now + WRITE_AGAIN_S
+            elif move == "lead":
+                writing.leads(now)
+                written.clear()
+                due.update(dict.fromkeys(known, now))
+            expected = sorted({*planner.changed, *(key for key, at in due.items() if at <= now)})
+            planner.seen = []
+            writing.look_after((), now)
+            looks += len(expected)
+            known.update(expected)
+
+            assert expected == sorted(planner.seen), seed
+            written = {key: at for key, at in written.items() if now < at + WRITE_AGAIN_S}
+            for key in expected:
+                due.pop(key, None)
+                if key in written:
+                    due[key] = written[key] + WRITE_AGAIN_S
+                else:
+                    written[key] = now
+            assert min(due.values(), default=None) == writing.next_deadline(), seed
+    assert looks > 1000
