@@ -96,7 +96,7 @@ class Advice(Record, frozen=True):
 
     `smaller` and `larger` are the nearest sizes that all rules allow, 0 when there is none.
     `smallest` says that no set with fewer rules conflicts. `give_up` is a smallest set of rules
-    without which the whole group fits; it is empty when only another size helps.
+    without which the group fits (of an elastic one its minimum); it is empty when only another size helps.
     """
 
     conflict: tuple[Conflict, ...]

@@ -26,13 +26,13 @@ def explain(instance: Instance, limits: Limits | None = None) -> Advice:
     """Return why the group does not fit; an empty conflict when it does.
 
     When time is over, what is not known to conflict counts as fitting: the set may then be larger
-    than it had to be.
+    than it had to be. An elastic group fits when any of its sizes does.
     """
     until = perf_s() + (limits or Limits()).total_s
-    instance = instance.fixed(instance.least)
     rules = frozenset(rules_of(instance))
     made = tree.build(instance)
-    free = int(tree.build(with_rules(instance, frozenset(), _look(instance))).slots.sum())
+    bare = with_rules(instance, frozenset()).fixed(_look(instance))
+    free = int(tree.build(bare).slots.sum())
     known: dict[frozenset[Conflict], bool] = {}
 
     def late() -> bool:
@@ -46,8 +46,8 @@ def explain(instance: Instance, limits: Limits | None = None) -> Advice:
     if fits(rules):
         return Advice((), free=free)
     smaller, larger = _sizes(instance, rules, late)
-    if int(made.slots.sum()) < instance.size or not fits(frozenset()):
-        return Advice((Conflict("", "size", str(instance.size)),), smaller, larger, free)
+    if int(made.slots.sum()) < instance.least or not fits(frozenset()):
+        return Advice((Conflict("", "size", str(instance.least)),), smaller, larger, free)
     found, is_smallest = _smallest(rules, fits, late)
     marked = tuple(
         msgspec.structs.replace(one, fits_without=not late() and fits(rules - {one}))
@@ -73,8 +73,8 @@ def rules_of(instance: Instance) -> list[Conflict]:
     return found + [Conflict("", "between members", each.name) for each in instance.domains]
 
 
-def with_rules(instance: Instance, kept: frozenset[Conflict], size: int = 0) -> Instance:
-    """Return the instance with only these rules binding, and with another size when one is given."""
+def with_rules(instance: Instance, kept: frozenset[Conflict]) -> Instance:
+    """Return the instance with only these rules binding."""
     names = {(one.level, one.rule) for one in kept}
     levels = []
     for level in instance.levels:
@@ -97,34 +97,43 @@ def with_rules(instance: Instance, kept: frozenset[Conflict], size: int = 0) -> 
         instance,
         levels=tuple(levels),
         domains=tuple(each for each in instance.domains if each.name in between),
-        size=size or instance.size,
     )
 
 
-def message(advice: Advice, size: int) -> str:
-    """Say in one sentence or two what is in the way and what would help."""
+def message(advice: Advice, size: int, least: int = 0) -> str:
+    """Say in one sentence or two what is in the way and what would help.
+
+    Of an elastic group of up to `size` pods `least` have to fit; 0 stands for all.
+    """
+    least = least or size
     if not advice.conflict:
         return f"the group of {size} fits"
     if advice.conflict[0].rule == "size":
-        text = f"{_pods(size)} not fit: the nodes have room for {advice.free}"
+        text = f"{_pods(size, least)}: the nodes have room for {advice.free}"
     else:
         names = " and ".join(_name(one) for one in advice.conflict)
         verb = "cannot hold" if len(advice.conflict) == 1 else "cannot hold together"
-        text = f"{_pods(size)} not fit: {names} {verb}"
+        text = f"{_pods(size, least)}: {names} {verb}"
     helps = []
+    enough = "all fit" if least == size else f"at least {least} fit{'s' * (least == 1)}"
     alone = [_name(one) for one in advice.conflict if one.fits_without]
     if alone:
-        helps.append(f"without {' or '.join(alone)} all fit")
+        helps.append(f"without {' or '.join(alone)} {enough}")
     elif advice.give_up:
-        helps.append(f"without {' and '.join(_name(one) for one in advice.give_up)} all fit")
+        helps.append(f"without {' and '.join(_name(one) for one in advice.give_up)} {enough}")
     near = [str(n) for n in (advice.smaller, advice.larger) if n]
     if near:
         helps.append(f"a group of {' or '.join(near)} would fit")
     return "; ".join([text, *helps])
 
 
-def _pods(number: int) -> str:
-    return "1 pod does" if number == 1 else f"{number} pods do"
+def _pods(size: int, least: int) -> str:
+    """Say that not enough of a group's pods fit."""
+    if least < size:
+        return (
+            f"none of {size} pods fits" if least == 1 else f"fewer than {least} of {size} pods fit"
+        )
+    return "1 pod does not fit" if size == 1 else f"{size} pods do not fit"
 
 
 def _name(one: Conflict) -> str:
@@ -151,13 +160,14 @@ def _sizes(
     instance: Instance, rules: frozenset[Conflict], late: Callable[[], bool]
 ) -> tuple[int, int]:
     """Return the nearest sizes that fit under all rules; 0 when there is none or nobody knows."""
-    layered = layers.of(fold.folded(with_rules(instance, rules, _look(instance))))
+    largest = with_rules(instance, rules).fixed(_look(instance))
+    layered = layers.of(fold.folded(largest))
     bits = None if layered is None else feasible.sizes(layered, late)
     if bits is None:
         return 0, 0
     sizes = np.flatnonzero(np.array([int(bit) for bit in bin(bits)[:1:-1]]))
     held = sum(leaf.held for leaf in instance.leaves)
-    below = sizes[(sizes < instance.size) & (sizes >= max(1, held))]
+    below = sizes[(sizes < instance.least) & (sizes >= max(1, held))]
     above = sizes[sizes > instance.size]
     return (int(below[-1]) if len(below) else 0), (int(above[0]) if len(above) else 0)
 

@@ -75,7 +75,8 @@ def answer(question: Question) -> Solution:
     if placed.outcome != "infeasible" or not question.advise:
         return Solution(placed)
     advice = conflict.explain(question.instance, question.limits)
-    return Solution(placed, advice, conflict.message(advice, question.instance.size))
+    size, least = question.instance.size, question.instance.least
+    return Solution(placed, advice, conflict.message(advice, size, least))
 
 
 def read(payload: bytes) -> Question:

@@ -198,11 +198,15 @@ async def test_names_are_never_markup(tmp_path):
         moment = {"at": 1.0, "until": 2.0, "times": 2, "pod": HOSTILE, "node": None}
         return {"moments": [{**moment, "message": HOSTILE, "victims": [HOSTILE]}]}
 
-    page = Page(work.feed, work.answers._replace(plan=planned, moments=decided))
+    async def explained(_pod, _at):
+        return {"explanation": EXPLANATION, "notices": [HOSTILE]}
+
+    answers = work.answers._replace(plan=planned, moments=decided, explain=explained)
+    page = Page(work.feed, answers)
     address = await page.start()
     async with browser(tmp_path) as tab:
         await tab.open(address)
-        for view in ("cluster", "groups", "network", "queue", "time"):
+        for view in ("cluster", "groups", "network", "queue", "time", "pod/x"):
             await tab.run(f"location.hash = '#/{view}'")
             await tab.until(
                 f"document.querySelector('main').textContent.includes({json.dumps(HOSTILE)})"
@@ -215,6 +219,35 @@ async def test_names_are_never_markup(tmp_path):
     await page.stop()
 
 
+EXPLANATION = {
+    "result": "Unschedulable",
+    "profile": HOSTILE,
+    "node": None,
+    "currentNode": HOSTILE,
+    "message": HOSTILE,
+    "victims": [{"namespace": "default", "name": HOSTILE}],
+    "nodes": [
+        {
+            "name": HOSTILE,
+            "feasible": False,
+            "rejectedBy": HOSTILE,
+            "scores": {},
+            "total": None,
+            "plugins": {HOSTILE: {"reasons": [HOSTILE]}},
+            "reasons": [HOSTILE],
+            "why": "",
+        }
+    ],
+    "why": {
+        "sentence": HOSTILE,
+        "conflict": [{"field": HOSTILE, "text": HOSTILE}],
+        "suggestions": [{"node": HOSTILE, "text": HOSTILE}],
+        "preemption": f"{HOSTILE} again",
+        "wokenBy": [HOSTILE],
+        "queue": {"place": 1, "waiting": 2, "waitedSeconds": None},
+        "runnerUp": {"node": HOSTILE, "behind": 1, "plugins": {HOSTILE: 1}},
+    },
+}
 GROUP = {
     "namespace": "default",
     "name": HOSTILE,

@@ -4,6 +4,7 @@ import json
 from copy import deepcopy
 
 from scheduler.testing import node
+from tests.unit.plugins.devices import claim, gpu_class, local_slice
 from tests.unit.plugins.groupsworld import config_map, group, members
 
 RULES = (
@@ -15,8 +16,16 @@ RULES = (
 )
 
 
+TAINT = {"key": "a", "value": "x", "effect": "NoSchedule"}
+TOLERATION = "spec.tolerations[a=x:NoSchedule]"
+COSCHEDULING, KUBERNETES = "scheduling.x-k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha2"
+
+
 class GroupSituation:
-    """A tree of racks and nodes, and a group whose members ask something; `fields` is all that is asked."""
+    """A tree of racks and nodes, and a group whose members ask something; `fields` is all that is asked.
+
+    The group is a ConfigMap with rules, or a PodGroup of either kind, which has none.
+    """
 
     def __init__(self, random):
         racks = {
@@ -35,19 +44,61 @@ class GroupSituation:
         }
         data = {"tree": json.dumps(tree), "level-names": json.dumps(["rack", "node"])}
         self.topology = config_map("tree", "sakkara.topology", data)
-        rules = {level: _rule(random) for level in ("rack", "node")}
+        source = random.choice(("ConfigMap", "ConfigMap", "ConfigMap", COSCHEDULING, KUBERNETES))
+        rules = (
+            {level: _rule(random) for level in ("rack", "node")} if source == "ConfigMap" else {}
+        )
         size = random.randint(2, 6)
-        self.group = group("g", size, rules)
         spec = {"nodeSelector": {"pool": "x"}} if random.random() < 0.4 else {}
         self.members = members("g", size, cpu=str(random.randint(1, 3)), spec=spec)
+        self.group = group("g", size, rules) if rules else self._pod_group(source, size)
         self.fields = ["requests[cpu]", *(["spec.nodeSelector[pool]"] if spec else [])]
+        self.devices = []
+        if random.random() < 0.3:
+            self._ask_for_devices(random)
+        if random.random() < 0.3:
+            for one in self.nodes:
+                if random.random() < 0.6:
+                    one["spec"]["taints"] = [TAINT]
+        if any(one["spec"].get("taints") for one in self.nodes):
+            self.fields.append(TOLERATION)
         for level, rule in rules.items():
             self.fields += [f"data.constraints.{level}.{key}" for key in rule if key != "type"]
+
+    def _ask_for_devices(self, random):
+        """Let each member ask for a device, of which nodes have few."""
+        template = {
+            "metadata": {"namespace": "default", "name": "gpu"},
+            "spec": claim("any")["spec"],
+        }
+        kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
+        self.devices = [gpu_class(), kind | {**template, "spec": {"spec": template["spec"]}}]
+        for one in self.nodes:
+            names = [f"gpu-{number}" for number in range(random.randint(0, 3))]
+            if names:
+                self.devices.append(local_slice(one["metadata"]["name"], *names))
+        for one in self.members:
+            entry = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
+            one["spec"]["resourceClaims"] = [entry]
+        self.fields.append("spec.resourceClaims[gpu]")
+
+    def _pod_group(self, source, size):
+        """Describe the group in Kubernetes' words, and let its members name it so."""
+        for one in self.members:
+            one["metadata"]["labels"] = {}
+            if source == COSCHEDULING:
+                one["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+            else:
+                one["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+        policy = {"schedulingPolicy": {"gang": {"minCount": size}}}
+        spec = {"minMember": size} if source == COSCHEDULING else policy
+        meta = {"name": "g", "namespace": "default"}
+        return {"apiVersion": source, "kind": "PodGroup", "metadata": meta, "spec": spec}
 
     @property
     def all(self):
         """Return all objects."""
-        return [*self.nodes, self.topology, self.group, *self.members]
+        return [*self.nodes, self.topology, *self.devices, self.group, *self.members]
 
 
 def _labels(random):
@@ -67,28 +118,38 @@ def _rule(random):
 def reduced(at, fields):
     """Return the situation in which the group and its members do not ask this."""
     at = deepcopy(at)
-    rules = json.loads(at.group["data"]["constraints"])
+    rules = json.loads(at.group["data"]["constraints"]) if "data" in at.group else {}
     for field in fields:
         if field.startswith("data.constraints."):
             _, _, level, key = field.split(".")
             del rules[level][key]
             continue
         for member in at.members:
-            if field == "requests[cpu]":
+            if field == TOLERATION:
+                member["spec"]["tolerations"] = [{"operator": "Equal", **TAINT}]
+            elif field == "spec.resourceClaims[gpu]":
+                del member["spec"]["resourceClaims"]
+            elif field == "requests[cpu]":
                 del member["spec"]["containers"][0]["resources"]["requests"]["cpu"]
             else:
                 assert field == "spec.nodeSelector[pool]", field
                 del member["spec"]["nodeSelector"]
-    at.group["data"]["constraints"] = json.dumps(rules)
+    if "data" in at.group:
+        at.group["data"]["constraints"] = json.dumps(rules)
     return at
 
 
 def followed(at, changes):
     """Return the situation in which these changes have been made to the group and to every member."""
-    steps = {(change.object, change.field) for change in changes}
+    assert {(change.change, change.field) for change in changes if change.change != "remove"} <= {
+        ("add", "spec.tolerations")
+    }
+    steps = {
+        (change.object, TOLERATION if change.change == "add" else change.field)
+        for change in changes
+    }
     fields = {field for _, field in steps}
     for field in fields - {one for one in fields if one.startswith("data.")}:
         named = {name for name, other in steps if other == field}
         assert named == {f"Pod default/{one['metadata']['name']}" for one in at.members}
-    assert {change.change for change in changes} == {"remove"}
     return reduced(at, sorted(fields))

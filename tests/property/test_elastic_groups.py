@@ -2,13 +2,15 @@
 
 Random small clusters go through `simulate` and are held against enumeration: sizes from a minimum to as many as
 are there, members that stand already and stay where they are, rules between members, wished and required
-levels, and two trees: that of the profile, and that of a label which a PodGroup of Kubernetes names.
+levels, and several trees at a time: that of the profile (a ConfigMap's, or of node labels), and those of
+the labels that PodGroups of Kubernetes name, which may cross one another.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -16,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.property.clusters_with_groups import ZONE, Old, Town, Where, town
+from tests.property.clusters_with_groups import HOST, ZONE, Old, Town, Where, town
+from tests.property.test_certificates import FIT_AT, ROOM, given_up
 from tests.unit.plugins.groupsworld import group
 from tests.unit.whatif.asking import place, setup
 
@@ -38,6 +41,9 @@ CONFIGURED = {
         }
     ],
 }
+# The label that makes the profile's level "rack", and one that is called as that level and crosses it.
+RACK, OWN_RACK = "topology.trellis.dev/rack", "rack"
+WITHOUT = re.compile(r"without (.+?) (?:(all) fit|at least (\d+) fits?)")
 CONFIG, COSCHEDULING, WORKLOAD = "ConfigMap", "scheduling.x-k8s.io", "scheduling.k8s.io"
 
 
@@ -45,39 +51,60 @@ class Elastic(Town, frozen=True):
     """A town whose group takes from `minimum` to `size` members, some of which stand on nodes already.
 
     `source` is the kind of object that describes it: a ConfigMap knows no minimum. With `key` it has to be
-    in one value of that label, and the tree of the profile says nothing.
+    in one value of that label, and the tree of the profile says nothing; `own_racks` are the nodes' values of
+    the label OWN_RACK. `by_labels` makes the profile's tree of node labels. `name` is the group's.
     """
 
+    name: str = "g"
     source: str = CONFIG
     minimum: int = 0
     bound: Where = ()
     key: str = ""
+    own_racks: Where = ()
+    by_labels: bool = False
     avoided: Where = ()
     spare: Where = ()
 
     def objects(self) -> list[dict[str, Any]]:
         """Return the town as manifests."""
-        found = [one for one in super().objects() if not self._is_group(one)]
+        found = [one for one in super().objects() if not self._is_description(one)]
         members = [one for one in found if one["metadata"]["name"].startswith("g-")]
         for at, one in enumerate(members):
+            one["metadata"] |= {"name": f"{self.name}-{at}", "uid": f"{self.name}-{at}"}
+            one["metadata"]["labels"]["app"] = self.name
             if self.source == WORKLOAD:
                 del one["metadata"]["labels"]["sakkara.group.name"]
-                one["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+                one["spec"]["schedulingGroup"] = {"podGroupName": self.name}
             if at < len(self.bound):
                 one["spec"]["nodeName"] = self.bound[at]
         return [*found, self._described()]
 
     def results(self, without: Where = ()) -> list[tuple[int, ...]]:
         """Return the objective of every result there is that puts nobody on some nodes."""
-        there = (*self.old, *(Old("", at, True, self.has_port, 0) for at in self.bound))
-        waiting = self.size - len(self.bound)
-        least = max(self.minimum - len(self.bound), 1) if self.minimum else waiting
         return [
             self.value(where)
-            for number in range(least, waiting + 1)
-            for where in itertools.combinations_with_replacement(self.nodes, number)
-            if set(without).isdisjoint(where) and self._holds(where, there)
+            for number in range(self.least, self.size + 1)
+            for where in self._ways(number)
+            if set(without).isdisjoint(where)
         ]
+
+    @property
+    def least(self) -> int:
+        """The fewest members of a result, those that stand counted."""
+        return max(self.minimum, len(self.bound) + 1) if self.minimum else self.size
+
+    def fits_at(self, number: int) -> bool:
+        """Whether just so many members, those that stand counted, have a place."""
+        return any(True for _ in self._ways(number))
+
+    def _ways(self, number: int) -> Iterator[Where]:
+        """Yield where those that wait may go, for so many members with those that stand."""
+        there = (*self.old, *(Old("", at, True, self.has_port, 0) for at in self.bound))
+        if number >= len(self.bound):
+            waiting = number - len(self.bound)
+            for where in itertools.combinations_with_replacement(self.nodes, waiting):
+                if self._holds(where, there):
+                    yield where
 
     def last_resorts(self) -> list[tuple[int, ...]]:
         """Return the objectives of the results that count: of those without nodes that come last, if any."""
@@ -88,6 +115,9 @@ class Elastic(Town, frozen=True):
     def _labels(self, name: str) -> dict[str, str]:
         found = super()._labels(name)
         found |= {AVOID: "suspect"} if name in self.avoided else {}
+        found |= {RACK: self.nodes[name][2]} if self.by_labels else {}
+        if self.own_racks:
+            found[OWN_RACK] = self._unit(OWN_RACK, name)
         return found | ({SPARE: ""} if name in self.spare else {})
 
     def value(self, where: Where) -> tuple[int, ...]:
@@ -106,7 +136,7 @@ class Elastic(Town, frozen=True):
 
     def _levels_hold(self, pods: Counter[str]) -> bool:
         if self.key:
-            return len({self.nodes[name][1] for name in pods}) <= 1
+            return len({self._unit(self.key, name) for name in pods}) <= 1
         return super()._levels_hold(pods)
 
     def _objective(self, where: Where) -> list[int]:
@@ -115,11 +145,17 @@ class Elastic(Town, frozen=True):
         pods = Counter(where)
         return [1, -(len(where) ** 2), len(pods), -sum(n * n for n in pods.values())]
 
-    def _is_group(self, one: dict[str, Any]) -> bool:
-        return "sakkara.group" in one["metadata"].get("labels", {})
+    def _unit(self, key: str, name: str) -> str:
+        if key == OWN_RACK:
+            return self.own_racks[list(self.nodes).index(name)]
+        return self._domain(key, name)
+
+    def _is_description(self, one: dict[str, Any]) -> bool:
+        labels = one["metadata"].get("labels", {})
+        return "sakkara.group" in labels or (self.by_labels and "sakkara.topology" in labels)
 
     def _described(self) -> dict[str, Any]:
-        meta: dict[str, Any] = {"name": "g", "namespace": "default"}
+        meta: dict[str, Any] = {"name": self.name, "namespace": "default"}
         if self.source == CONFIG:
             found: dict[str, Any] = group("g", self.size, self.levels, priority=self.priority)
             if self.bound:  # it was whole before it lost the others: nobody lets it go
@@ -148,7 +184,7 @@ def elastic(rng: Random, *, lost: bool) -> Elastic:
     source = rng.choice((CONFIG, COSCHEDULING, COSCHEDULING, WORKLOAD, WORKLOAD))
     size = plain.size + rng.randint(0, 2) if source != CONFIG else plain.size + lost
     bound = tuple(_bound(rng, plain, size - 1)) if lost else ()
-    key = ZONE if source == WORKLOAD else ""
+    key = rng.choice((ZONE, ZONE, HOST, OWN_RACK, OWN_RACK)) if source == WORKLOAD else ""
     return Elastic(
         **{name: getattr(plain, name) for name in Town.__struct_fields__}
         | {"size": size, "levels": {} if key else plain.levels},
@@ -156,6 +192,8 @@ def elastic(rng: Random, *, lost: bool) -> Elastic:
         minimum=0 if source == CONFIG else rng.randint(1, size),
         bound=bound,
         key=key,
+        own_racks=tuple(f"o{rng.randrange(2)}" for _ in plain.nodes),
+        by_labels=rng.random() < 0.5,
     )
 
 
@@ -189,11 +227,30 @@ def test_members_are_placed_exactly_when_they_can_be_and_in_the_best_way(batch, 
     """As many as fit, in the best places for them; who stands stays, and what is said of it is true.
 
     With `lost` it is a repair: whoever is missing gets a place whenever there is one beside those that stand, in
-    their unit if that can be and anywhere that the rules allow if not.
+    their unit if that can be and anywhere that the rules allow if not. Of a refusal, the sizes, the room and the
+    rules it names are held against enumeration as well.
     """
     for n in range(BATCH):
         world = elastic(Random(f"elastic {lost} {batch}/{n}"), lost=lost)
-        check(world)
+        check(world, place(*world.objects()))
+
+
+@pytest.mark.parametrize("batch", batches(40, 2000))
+def test_groups_in_one_cluster_have_trees_of_their_own(batch):
+    """Two groups, the second of lower priority: each as if the others of the cluster were plain pods."""
+    for n in range(BATCH):
+        rng = Random(f"two {batch}/{n}")
+        first = elastic(rng, lost=False)
+        other = first.changed(
+            name="h", source=WORKLOAD, size=rng.randint(1, 3), minimum=1, priority=-1, old=(),
+            key=rng.choice((ZONE, HOST, OWN_RACK)), levels={}, spread=(), anti="", has_port=False,
+        )  # fmt: skip
+        apart = [one for one in other.objects() if one["kind"] in ("Pod", "PodGroup")]
+        simulation = place(*first.objects(), *apart)
+        check(first, simulation)
+        taken = [one.node for one in simulation.pods if one.name.startswith("g-") and one.node]
+        beside = (*first.old, *(Old("", at, False, False, 0) for at in taken))
+        check(other.changed(old=beside), simulation)
 
 
 @pytest.mark.parametrize("batch", batches(40, 1000))
@@ -209,19 +266,20 @@ def test_some_nodes_are_taken_last(batch, lost):
             avoided=tuple(name for name, mark in marks.items() if mark in ("avoided", "both")),
             spare=tuple(name for name, mark in marks.items() if mark in ("spare", "both")),
         )
-        check(world, using)
+        check(world, place(*world.objects(), using=using))
 
 
-def check(world, using=None):
-    """Hold what becomes of a town's group against every result there is."""
-    simulation = place(*world.objects(), using=using)
-    pods = [one for one in simulation.pods if one.name.startswith("g-")]
+def check(world, simulation):
+    """Hold what becomes of a town's group, and what is said of it, against every result there is."""
+    pods = [one for one in simulation.pods if one.name.startswith(f"{world.name}-")]
     placed = tuple(one.node for one in pods if one.node)
     results = world.last_resorts()
-    (report,) = simulation.groups
+    (report,) = (one for one in simulation.groups if one.name == world.name)
 
     assert bool(placed) == bool(results), (world, [one.message for one in pods])
     if not placed:
+        for message in {one.message for one in pods}:
+            check_advice(world, message)
         return
     assert min(results) == world.value(placed), (world, placed)
     if world.bound:
@@ -230,3 +288,23 @@ def check(world, using=None):
     assert report.objective == report.bound
     best = min(results) if 0 < world.minimum < world.size else min(results)[1:]
     assert best == report.objective, world
+
+
+def check_advice(world, message):
+    """The sizes that a refusal names fit, so do enough without the rules named, and the room is too small."""
+    sizes = FIT_AT.search(message)
+    for size in filter(None, sizes.groups() if sizes else ()):
+        assert world.fits_at(int(size)), (message, world)
+    room = ROOM.search(message)
+    assert room is None or int(room[1]) < world.least, (message, world)
+    without = WITHOUT.search(message)
+    if without:
+        text, all_of_them, enough = without.groups()
+        ways = [[one] for one in text.split(" or ")] if " or " in text else [text.split(" and ")]
+        assert world.least == (int(enough) if enough else world.size), (message, world)
+        for rules in ways:
+            of_label = [one for one in rules if one == f"{world.key} hard pack"]
+            other = world.changed(key="") if of_label else world
+            other = given_up(other, [one for one in rules if one not in of_label])
+            least = other.size if all_of_them else int(enough)
+            assert any(map(other.fits_at, range(least, other.size + 1))), (message, world)

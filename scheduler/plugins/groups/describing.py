@@ -179,7 +179,8 @@ class Descriptions:
         """
         marked = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
         mark = (marked, self._slices.version)
-        known = self._labelled.get(levels)
+        tree = (*labels, *levels)  # two labels may give their levels one name
+        known = self._labelled.get(tree)
         if known is not None and known[0] == mark and marked >= 0:
             return known[1]
         columns = [self._values(nodes, label) for label in labels]
@@ -190,7 +191,7 @@ class Descriptions:
         made = Topology(topology.DEFAULT_TREE, source, levels, tuple(sorted(leaves)))
         if len(self._labelled) >= MOST_TREES:  # anybody may name a label
             self._labelled.clear()
-        self._labelled[levels] = (mark, made)
+        self._labelled[tree] = (mark, made)
         return made
 
     def _values(self, nodes: Nodes, label: str) -> dict[str, str]:

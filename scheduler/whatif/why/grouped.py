@@ -20,6 +20,7 @@ from scheduler.engine.effects import Watched
 from scheduler.framework.groups import GroupReport, title
 from scheduler.objects.configmap import ConfigMap
 from scheduler.objects.pod import Pod
+from scheduler.plugins.dynamicresources.podclaims import CLAIM
 from scheduler.plugins.groups.rules import Constraint
 from scheduler.plugins.groups.sources import configmap
 from scheduler.solver.instance import Limits
@@ -138,6 +139,7 @@ class GroupTrial:
                 waiting.append(pod)
             run.world.drop(uid, self._now)  # whoever waits could take the room
         self.members = tuple(waiting)
+        self._claims = dict(run.engine.cluster.store.of(CLAIM))
         self.rules = () if self._object is None else tuple(_rules(self._object))
         own = self._own_asks()
         self._own = len(own)
@@ -192,11 +194,22 @@ class GroupTrial:
         nodes = {pod.key: pod.spec.node_name for pod in found if pod is not None}
         for pod in self.members:
             run.world.drop(pod.metadata.uid, self._now)
+        self._free_claims()
         if self._object is not None:
             engine.handle(Watched(configmap.KIND, "MODIFIED", self._object), self._now)
         if all(nodes.values()) and len(nodes) == len(self.members):
             return nodes
         return None if run.world.is_open else {}
+
+    def _free_claims(self) -> None:
+        """Let claims be as they were: no controller frees here what a trial has allocated."""
+        engine = self.run.engine
+        for key, claim in list(engine.cluster.store.of(CLAIM).items()):
+            before = self._claims.get(key)
+            if before is None:
+                engine.handle(Watched(CLAIM, "DELETED", claim), self._now)
+            elif before is not claim:
+                engine.handle(Watched(CLAIM, "MODIFIED", before), self._now)
 
 
 def _phrase(ask: Ask) -> str:

@@ -107,6 +107,23 @@ def test_following_the_advice_makes_the_group_fit(name):
     assert "infeasible" == solve(instance).outcome
 
 
+@pytest.mark.parametrize(
+    ("size", "least", "rule", "text"),
+    [
+        (14, 12, Rule(), "fewer than 12 of 14 pods fit: the nodes have room for 10; a group of 10 would fit"),
+        (3, 1, Rule(factor=4), ("none of 3 pods fits: node factor 4 cannot hold; "
+         "without node factor 4 at least 1 fits; a group of 4 would fit")),
+        (12, 6, HARD_PACK, ("fewer than 6 of 12 pods fit: node hard pack cannot hold; "
+         "without node hard pack at least 6 fit; a group of 4 would fit")),
+    ],
+)  # fmt: skip
+def test_of_an_elastic_group_the_minimum_counts(size, least, rule, text):
+    """Not all of the twelve would fit without the rule: six would."""
+    instance = msgspec.structs.replace(group(NODES, size, node=rule), minimum=least)
+
+    assert text == conflict.message(conflict.explain(instance), size, least)
+
+
 def test_a_group_that_fits_has_no_conflict():
     """Nothing is advised without need."""
     instance = group(NODES, 4, node=Rule(factor=2))
