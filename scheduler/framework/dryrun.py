@@ -225,7 +225,7 @@ class DryRun:
         with _named(plugin, "Concerns"):
             flags = (plugin.concerns(state, pods.pod(pod)) for pod in range(len(pods)))
             found = np.fromiter(flags, dtype=np.bool_, count=len(pods))
-            for pod in pods.parties:
+            for pod in pods.companions:
                 found[pod] = any(plugin.concerns(state, one) for one, _ in pods.moves(pod))
             return found
 

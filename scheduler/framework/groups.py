@@ -108,7 +108,7 @@ class Fits(msgspec.Struct, frozen=True):
 
     `slots` counts all resources that members request and their number of pods; it is 0 where `rows`
     is not set. `evictable` are rows that are refused, but not for good. `kind` is equal for members
-    that the plugins which choose for several at once (`points.Together`) take for alike; `reach` is a
+    that the plugins which choose for several at once (`points.SeatsTogether`) take for alike; `reach` is a
     number by row that must be the same for all members, None says nothing.
     """
 
@@ -124,7 +124,7 @@ class Fits(msgspec.Struct, frozen=True):
 class Misfit(msgspec.Struct, frozen=True):
     """Why an assignment does not hold: `most` is how many members each row can take at most.
 
-    `crowd` are members that do not fit on one node together, on any of `rows`; nothing is said then of
+    `conflict` are members that do not fit on one node together, on any of `rows`; nothing is said then of
     others, or of some of them.
     """
 
@@ -132,7 +132,7 @@ class Misfit(msgspec.Struct, frozen=True):
     pod: Pod
     node: str
     reason: str
-    crowd: tuple[Pod, ...] = ()
+    conflict: tuple[Pod, ...] = ()
     rows: BoolColumn | None = None
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from scheduler.framework.points import Steps
     from scheduler.framework.postfilter import FitFailure, PostFiltered
     from scheduler.framework.status import Rejected, Status
-    from scheduler.framework.together import Crowd, Discord, Likes, Party
+    from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember
     from scheduler.objects.pod import Pod
     from scheduler.state.change import Change
     from scheduler.state.podindex import Placed
@@ -144,8 +144,8 @@ class Plugin(Generic[ArgsT]):
         remove_pod: Callable[[Any, Placed, int], None]
         concerns: Callable[[Any, Placed], bool]
         figures: Callable[[Cycle, str], tuple[str, ...]]
-        likes: Callable[[Cycle, Nodes, Crowd, Any], Likes]
-        together: Callable[[Sequence[Party]], Discord | None]
+        row_room: Callable[[Cycle, Nodes, Demand, Any], RowRoom]
+        seat_together: Callable[[Sequence[SeatedMember]], MemberConflict | None]
         sort_key: Callable[[Any], Any]
 
     def __init__(self, args: ArgsT, handle: Handle) -> None:

@@ -18,7 +18,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Rejected, Status
-from scheduler.framework.together import Crowd, Discord, Likes, Party
+from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -223,14 +223,16 @@ class KeepsGroups(Protocol):
         ...
 
 
-class Together(Protocol[State_contra]):
+class SeatsTogether(Protocol[State_contra]):
     """Chooses something for each pod, and can choose for several pods of a group at once."""
 
-    def likes(self, cycle: Cycle, nodes: Nodes, crowd: Crowd, state: State_contra, /) -> Likes:
+    def row_room(
+        self, cycle: Cycle, nodes: Nodes, demand: Demand, state: State_contra, /
+    ) -> RowRoom:
         """Return how many pods like this one, a member of a group, fit on each row."""
         ...
 
-    def together(self, parties: Sequence[Party], /) -> Discord | None:
+    def seat_together(self, seated: Sequence[SeatedMember], /) -> MemberConflict | None:
         """Choose for all these pods on their nodes, or return some that cannot be together.
 
         The choice is kept in their states for `reserve`; nothing is booked.

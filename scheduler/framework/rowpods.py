@@ -20,7 +20,7 @@ from scheduler.state.touched import Touched
 _SCORED = {CPU: 0, MEMORY: 1}
 
 
-class Party(msgspec.Struct, frozen=True):
+class Companions(msgspec.Struct, frozen=True):
     """Pods that leave together: those on one row, and the others with their rows of the table."""
 
     here: tuple[Placed, ...]
@@ -34,7 +34,7 @@ class RowPods:
     somebody has worked out already. If these are all pods there of a priority below some number, that
     is `below`.
 
-    A number may stand for several pods that leave together: `parties` has them by that number. What
+    A number may stand for several pods that leave together: `companions` has them by that number. What
     such a number requests is what its pods on this row do.
     """
 
@@ -46,12 +46,12 @@ class RowPods:
         counts: IntColumn,
         find: Callable[[int], Placed],
         known: Mapping[str, IntColumn] | None = None,
-        parties: Mapping[int, Party] | None = None,
+        companions: Mapping[int, Companions] | None = None,
     ) -> None:
         self.rows = rows
         self.counts = counts
         self.pod = find
-        self.parties: Mapping[int, Party] = parties or {}
+        self.companions: Mapping[int, Companions] = companions or {}
         self.index: Rows = np.repeat(np.arange(len(rows)), counts)
         self.starts: IntColumn = np.concatenate(([0], counts.cumsum()))
         self._known = {(name, False): column for name, column in (known or {}).items()}
@@ -65,12 +65,12 @@ class RowPods:
 
     def here(self, number: int) -> Sequence[Placed]:
         """Return the pods of this row that a number stands for."""
-        party = self.parties.get(number)
-        return (self.pod(number),) if party is None else party.here
+        together = self.companions.get(number)
+        return (self.pod(number),) if together is None else together.here
 
     def everybody(self) -> Iterator[tuple[int, Placed]]:
         """Yield all pods of these rows, each with its number."""
-        if not self.parties:
+        if not self.companions:
             yield from enumerate(map(self.pod, range(len(self))))
             return
         for number in range(len(self)):
@@ -80,10 +80,10 @@ class RowPods:
     def moves(self, number: int) -> list[tuple[Placed, int]]:
         """Return all pods that a number stands for, with their rows of the table."""
         row = int(self.rows[self.index[number]])
-        party = self.parties.get(number)
-        if party is None:
+        together = self.companions.get(number)
+        if together is None:
             return [(self.pod(number), row)]
-        return [*((placed, row) for placed in party.here), *party.elsewhere]
+        return [*((placed, row) for placed in together.here), *together.elsewhere]
 
     def reordered(self, order: Rows) -> RowPods:
         """Return the same pods in another order within their rows."""
@@ -91,8 +91,8 @@ class RowPods:
             name: column[order] for (name, scored), column in self._known.items() if not scored
         }
         place = np.argsort(order)
-        parties = {int(place[number]): party for number, party in self.parties.items()}
-        twin = RowPods(self.rows, self.counts, lambda pod: self.pod(order[pod]), known, parties)
+        companions = {int(place[number]): together for number, together in self.companions.items()}
+        twin = RowPods(self.rows, self.counts, lambda pod: self.pod(order[pod]), known, companions)
         twin.below = self.below
         return twin
 
@@ -114,8 +114,8 @@ class RowPods:
                 column = np.ones(len(self), dtype=np.int64)
             else:
                 column = _column((of(self.pod(pod)) for pod in range(len(self))), len(self))
-            for number, party in self.parties.items():
-                column[number] = sum(map(of, party.here))
+            for number, together in self.companions.items():
+                column[number] = sum(map(of, together.here))
             self._known[key] = column
         return column
 

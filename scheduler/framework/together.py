@@ -1,7 +1,7 @@
 """What the framework asks a plugin about several pods of a group at once.
 
 Most plugins count what is placed, and are asked pod by pod with the others in place. A plugin that
-chooses something for each pod at reserve (devices, for example) serves `Together` instead: the choice
+chooses something for each pod at reserve (devices, for example) serves `SeatsTogether` instead: the choice
 for one pod may leave nothing for the next, although another choice would serve both.
 """
 
@@ -17,7 +17,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.objects.pod import Pod
 
 
-class Party(msgspec.Struct, frozen=True):
+class SeatedMember(msgspec.Struct, frozen=True):
     """A member of a group on the node it is to go to, and the plugin's state of it."""
 
     cycle: Cycle
@@ -25,7 +25,7 @@ class Party(msgspec.Struct, frozen=True):
     state: Any
 
 
-class Discord(msgspec.Struct, frozen=True):
+class MemberConflict(msgspec.Struct, frozen=True):
     """Members that cannot be on one node together, and the rows for which that holds."""
 
     pods: tuple[Pod, ...]
@@ -34,14 +34,14 @@ class Discord(msgspec.Struct, frozen=True):
     rows: BoolColumn
 
 
-class Crowd(msgspec.Struct, frozen=True):
+class Demand(msgspec.Struct, frozen=True):
     """The members of a group that are to be placed; nobody asks for more than `most` on a row."""
 
     members: Sequence[Pod]
     most: int
 
 
-class Likes(msgspec.Struct, frozen=True):
+class RowRoom(msgspec.Struct, frozen=True):
     """How many pods like one each row has room for; pods with equal `kind` are alike to the plugin.
 
     Of `reach`, a number by row, all of these pods must have the same: they share something that only the

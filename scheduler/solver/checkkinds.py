@@ -39,11 +39,11 @@ def problems(group: Mixed, counts: Rows) -> list[str]:
             meets = first > 1 if rule.first == rule.second else first and second
             if meets:
                 found.append(f"kinds {rule.first} and {rule.second} meet")
-    for crowd in group.crowds:
+    for combination in group.excluded:
         found += [
-            f"leaf {leaf} has {crowd.counts} of each kind, which do not fit together"
-            for leaf in crowd.leaves
-            if all(row[leaf] >= most for row, most in zip(counts, crowd.counts, strict=True))
+            f"leaf {leaf} has {combination.counts} of each kind, which do not fit together"
+            for leaf in combination.leaves
+            if all(row[leaf] >= most for row, most in zip(counts, combination.counts, strict=True))
         ]
     held = group.held or (0,) * len(group.paths)
     alike = [sum(row[leaf] for row in counts) + held[leaf] for leaf in range(len(held))]

@@ -34,7 +34,7 @@ class Apart(Record, frozen=True):
     second: int
 
 
-class Crowd(Record, frozen=True):
+class LeafConflict(Record, frozen=True):
     """Pods that cannot be on a leaf together, on none of `leaves`: so many of each kind, or more."""
 
     leaves: tuple[int, ...]
@@ -57,7 +57,7 @@ class Mixed(Record, frozen=True):
     minimum: int
     apart: tuple[Apart, ...] = ()
     held: tuple[int, ...] = ()
-    crowds: tuple[Crowd, ...] = ()
+    excluded: tuple[LeafConflict, ...] = ()
     classes: tuple[PodClass, ...] = ()
     between: tuple[Between, ...] = ()
     traffic: tuple[Traffic, ...] = ()
@@ -105,9 +105,9 @@ class Mixed(Record, frozen=True):
         for rule in self.apart:
             inside = (tuple(place[leaf] for leaf in one if leaf in place) for one in rule.sets)
             rules.append(Apart(tuple(one for one in inside if one), rule.first, rule.second))
-        crowds = (
-            Crowd(tuple(place[leaf] for leaf in one.leaves if leaf in place), one.counts)
-            for one in self.crowds
+        excluded = (
+            LeafConflict(tuple(place[leaf] for leaf in one.leaves if leaf in place), one.counts)
+            for one in self.excluded
         )
         kinds = (
             msgspec.structs.replace(kind, slots=tuple(kind.slots[leaf] for leaf in leaves))
@@ -127,7 +127,7 @@ class Mixed(Record, frozen=True):
             self.minimum,
             tuple(rules),
             tuple(self.held[leaf] for leaf in leaves) if self.held else (),
-            tuple(one for one in crowds if one.leaves),
+            tuple(one for one in excluded if one.leaves),
             tuple(classes),
             self.between,
             self.traffic,

@@ -263,7 +263,7 @@ def _descent(group: Mixed, *, is_filling: bool) -> Ints:
     counts = np.zeros((len(group.kinds), len(free)), dtype=np.int64)
     banned = np.zeros((len(group.kinds), len(free)), dtype=np.bool_)
     sets = [_set_of(rule.sets, len(free)) for rule in group.apart]
-    crowds = [(np.array(one.leaves), np.array(one.counts)) for one in group.crowds]
+    excluded = [(np.array(one.leaves), np.array(one.counts)) for one in group.excluded]
     sizes = [float((np.array(kind.request) / scale).max(initial=0)) for kind in group.kinds]
     for number in sorted(range(len(group.kinds)), key=lambda at: (-sizes[at], at)):
         kind = group.kinds[number]
@@ -279,7 +279,7 @@ def _descent(group: Mixed, *, is_filling: bool) -> Ints:
         while left:
             fits = ~banned[number] & (slots > counts[number])
             fits &= (free[:, asked] >= request[asked]).all(axis=1)
-            for those, limit in crowds:
+            for those, limit in excluded:
                 after = counts[:, those]
                 after[number] += 1
                 fits[those] &= (after < limit[:, None]).any(axis=0)
@@ -295,7 +295,7 @@ def _descent(group: Mixed, *, is_filling: bool) -> Ints:
             most = min(left, int(slots[leaf] - counts[number, leaf]))
             if len(asked):
                 most = min(most, int((free[leaf, asked] // request[asked]).min()))
-            most = 1 if crowds or any(other == number for other, _ in rules) else most
+            most = 1 if excluded or any(other == number for other, _ in rules) else most
             counts[number, leaf] += most
             free[leaf] -= most * request
             left -= most

@@ -45,7 +45,7 @@ class MixedModel:
         self._add_up()
         self._fit({} if freeing is None else freeing(self.cp))
         self._keep_apart()
-        self._thin_crowds()
+        self._thin_excluded()
         self.classes = ClassModel(self.cp, group, self.tree, self.x)
         if freeing is None and not is_summed:
             self._order_like_leaves()
@@ -145,10 +145,10 @@ class MixedModel:
                     cp.add(sum(first) == 0).only_enforce_if(side)
                     cp.add(sum(second) == 0).only_enforce_if(~side)
 
-    def _thin_crowds(self) -> None:
+    def _thin_excluded(self) -> None:
         """Of the pods that cannot be on a leaf together one kind at least has fewer there."""
         here = set(self.leaf)
-        for one in self.group.crowds:
+        for one in self.group.excluded:
             for leaf in (leaf for leaf in one.leaves if leaf in here):
                 wanted = [(number, count) for number, count in enumerate(one.counts) if count]
                 if any((number, leaf) not in self.x for number, _ in wanted):
@@ -167,8 +167,8 @@ class MixedModel:
             for at, leaves in enumerate(rule.sets):
                 for leaf in leaves if len(leaves) > 1 else ():
                     sets_of[leaf].append((number, at))
-        for number, crowd in enumerate(group.crowds):
-            for leaf in crowd.leaves:
+        for number, combination in enumerate(group.excluded):
+            for leaf in combination.leaves:
                 sets_of[leaf].append((-1, number))
         talks = group.costs.areas or (0,) * len(group.paths)
         last: dict[Any, int] = {}

@@ -36,7 +36,7 @@ class Cell(msgspec.Struct, frozen=True):
 
 def cells(group: Mixed) -> list[Cell] | None:
     """Return the leaves of a group by what they may take, None where that is not to be said so."""
-    if group.apart or group.crowds:
+    if group.apart or group.excluded:
         return None  # they tell leaves apart
     found: dict[Any, list[int]] = defaultdict(list)
     depth = len(group.levels)

@@ -101,7 +101,7 @@ MUTATIONS: Final = (
         "lower = [one for one in self._nominations.on(node).values() if rank(one) < rank(pod)]",
         "all_ = list(self._nominations.on(node).values())\n"
         "        lower = (one for one in all_ if rank(one) < rank(pod))",
-        (ALONE, "-k", "unlike_in_priority"),
+        ("tests/unit/engine/test_group_promises.py",),
     ),
     Mutation(
         "victims of a pod are not told",
@@ -128,8 +128,8 @@ MUTATIONS: Final = (
     Mutation(
         "the rest of a group does not go with a victim",
         RECEIPT, "scheduler/plugins/preemption/victims.py",
-        "return Party(here, tuple((one, row) for one, row in rows if row is not None))",
-        "return Party(here, ())",
+        "return Companions(here, tuple((one, row) for one, row in rows if row is not None))",
+        "return Companions(here, ())",
         (UNITS,),
     ),
     Mutation(

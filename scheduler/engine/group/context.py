@@ -29,7 +29,7 @@ from scheduler.framework.groups import Fits, GroupPlanner, Misfit
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.framework.together import Crowd, Likes, Party
+from scheduler.framework.together import Demand, RowRoom, SeatedMember
 from scheduler.objects.pod import Pod, PodSpec
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
@@ -160,11 +160,11 @@ class GroupContext:
         slots = np.where(rows, _slots(attempt, nodes), 0)
         message = fit_message(nodes.count, status, tuple(rejected), None, ())
         most = min(len(self._queued), int(slots.max(initial=0)))
-        likes = _likes(attempt, rows, Crowd(self.members, most))
-        for like in likes:
-            slots = np.minimum(slots, like.slots)
-        kind = tuple(like.kind for like in likes)
-        reach = next((like.reach for like in likes if like.reach is not None), None)
+        rooms = _row_rooms(attempt, rows, Demand(self.members, most))
+        for room in rooms:
+            slots = np.minimum(slots, room.slots)
+        kind = tuple(room.kind for room in rooms)
+        reach = next((room.reach for room in rooms if room.reach is not None), None)
         return Fits(rows, slots, evictable, tuple(rejected), message, kind, reach)
 
     def _hold(self, nodes: Mapping[str, str]) -> Misfit | None:
@@ -199,20 +199,20 @@ class GroupContext:
 
     def _together(self, nodes: Mapping[str, str]) -> Misfit | None:
         """Let plugins choose for all members what they would choose for each at reserve."""
-        choosing: dict[int, tuple[Plugin[Any], list[Party]]] = {}
+        choosing: dict[int, tuple[Plugin[Any], list[SeatedMember]]] = {}
         for uid, attempt in self.attempts.items():
             for plugin, state in _choosers(attempt):
                 found = choosing.setdefault(id(plugin), (plugin, []))
-                found[1].append(Party(attempt.cycle, nodes[uid], state))
-        for plugin, parties in choosing.values():
+                found[1].append(SeatedMember(attempt.cycle, nodes[uid], state))
+        for plugin, seated in choosing.values():
             try:
-                discord = plugin.together(parties)
+                conflict = plugin.seat_together(seated)
             except Exception as error:
-                raise PluginError(plugin.name, "Together", str(error)) from error
-            if discord is not None:
-                most = np.where(discord.rows, len(discord.pods) - 1, _UNLIMITED)
-                first = discord.pods[0]
-                return Misfit(most, first, discord.node, discord.reason, discord.pods, discord.rows)
+                raise PluginError(plugin.name, "SeatTogether", str(error)) from error
+            if conflict is not None:
+                most = np.where(conflict.rows, len(conflict.pods) - 1, _UNLIMITED)
+                pods, node = conflict.pods, conflict.node
+                return Misfit(most, pods[0], node, conflict.reason, pods, conflict.rows)
         return None
 
     def _alike(self, attempts: Sequence[Attempt]) -> Misfit | None:
@@ -318,17 +318,17 @@ def _free(attempt: Attempt, nodes: Nodes, resource: str) -> IntColumn:
     return free
 
 
-def _likes(attempt: Attempt, rows: BoolColumn, crowd: Crowd) -> list[Likes]:
+def _row_rooms(attempt: Attempt, rows: BoolColumn, demand: Demand) -> list[RowRoom]:
     """Return how many pods like this one each of the rows takes, of all plugins that know."""
-    found: list[Likes] = []
+    found: list[RowRoom] = []
     if not rows.any():
         return found
     nodes = attempt.nodes.among(rows)
     for plugin, state in _choosers(attempt):
         try:
-            found.append(plugin.likes(attempt.cycle, nodes, crowd, state))
+            found.append(plugin.row_room(attempt.cycle, nodes, demand, state))
         except Exception as error:
-            raise PluginError(plugin.name, "Likes", str(error)) from error
+            raise PluginError(plugin.name, "RowRoom", str(error)) from error
     return found
 
 
@@ -336,7 +336,11 @@ def _choosers(attempt: Attempt) -> Iterator[tuple[Plugin[Any], Any]]:
     """Yield the plugins that choose for several pods at once and have to do with this one."""
     states = attempt.states
     for name, plugin in attempt.runner.profile.plugins.items():
-        if plugin.serves("together") and name in states.by_plugin and name not in states.skipped:
+        if (
+            plugin.serves("seat_together")
+            and name in states.by_plugin
+            and name not in states.skipped
+        ):
             yield plugin, states.by_plugin[name]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.together import Crowd, Discord, Likes, Party
+from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember
 from scheduler.objects.claims import AllocationResult, ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
@@ -53,14 +53,14 @@ class Joint:
         self._wanted = wanted
         self._grant = grant
 
-    def likes(self, cycle: Cycle, nodes: Nodes, crowd: Crowd, devices: PodDevices) -> Likes:
+    def row_room(self, cycle: Cycle, nodes: Nodes, demand: Demand, devices: PodDevices) -> RowRoom:
         """Return how many pods with such claims each feasible row has devices for.
 
         Claims that other members name as well are had once for all of them.
         """
-        most = crowd.most
+        most = demand.most
         slots = np.full(nodes.size, most, dtype=np.int64)
-        others = _named_by_others(cycle.pod, crowd.members)
+        others = _named_by_others(cycle.pod, demand.members)
         own = [claim.metadata.name not in others for claim in devices.unallocated]
         for group in groups_of(cycle.pod, nodes, devices):
             # The claim for extended resources is made for the pod.
@@ -73,13 +73,13 @@ class Joint:
             tuple(identity(claim) for claim in shared),
             tuple(sorted(devices.served)),
         )
-        return Likes(slots, kind, self._reach(nodes, shared) if shared else None)
+        return RowRoom(slots, kind, self._reach(nodes, shared) if shared else None)
 
-    def together(self, parties: Sequence[Party]) -> Discord | None:
+    def seat_together(self, seated: Sequence[SeatedMember]) -> MemberConflict | None:
         """Choose devices for all these pods, or return some that cannot be on their node together."""
-        by_node: dict[str, list[Party]] = defaultdict(list)
-        for party in parties:
-            by_node[party.node].append(party)
+        by_node: dict[str, list[SeatedMember]] = defaultdict(list)
+        for member in seated:
+            by_node[member.node].append(member)
         order = list(by_node)
         failed = ""
         for _ in range(MOST_ORDERS):
@@ -88,14 +88,14 @@ class Joint:
             if late is None:
                 return None
             if order[0] == late:
-                return self._discord(by_node[late], is_alone=True)
+                return self._conflict(by_node[late], is_alone=True)
             failed = late
             order.remove(failed)
             order.insert(0, failed)
-        return self._discord(by_node[failed], is_alone=False)
+        return self._conflict(by_node[failed], is_alone=False)
 
-    def _discord(self, parties: Sequence[Party], *, is_alone: bool) -> Discord:
-        first = parties[0]
+    def _conflict(self, seated: Sequence[SeatedMember], *, is_alone: bool) -> MemberConflict:
+        first = seated[0]
         nodes: Nodes = first.state.nodes
         row = nodes.row(first.node)
         rows = np.zeros(nodes.size, dtype=np.bool_)
@@ -104,7 +104,7 @@ class Joint:
             if is_alone:
                 column = self._catalog.situations()[: nodes.size]
                 rows |= column == column[row]
-        return Discord(tuple(one.cycle.pod for one in parties), first.node, NO_DEVICES, rows)
+        return MemberConflict(tuple(one.cycle.pod for one in seated), first.node, NO_DEVICES, rows)
 
     def _number(self, nodes: Nodes, group: Group, own: Sequence[bool], most: int) -> IntColumn:
         """Return by row how many times the pod's own claims can be had, shared ones once."""
@@ -164,16 +164,16 @@ class _Try:
         self._wanted = wanted
         self._grant = grant
         self._found: dict[str, Allocated] = {}
-        self._agreed: list[tuple[Party, tuple[str, ...]]] = []
+        self._agreed: list[tuple[SeatedMember, tuple[str, ...]]] = []
 
-    def run(self, order: Iterable[str], by_node: dict[str, list[Party]]) -> str | None:
+    def run(self, order: Iterable[str], by_node: dict[str, list[SeatedMember]]) -> str | None:
         """Settle all nodes and tell the pods' states; return the first that cannot be, else None."""
         # Before anything is tried: a claim that members on several nodes share is set aside by the first.
         claims = {
             identity(claim): claim
-            for parties in by_node.values()
-            for party in parties
-            for claim in party.state.unallocated
+            for seated in by_node.values()
+            for member in seated
+            for claim in member.state.unallocated
         }
         kept = [(claim, self._catalog.pending(claim)) for claim in claims.values()]
         try:
@@ -185,23 +185,23 @@ class _Try:
                 self._catalog.release(uid)
             for claim, pending in kept:
                 self._catalog.restore(claim, pending)
-        for party, uids in self._agreed:
-            party.state.agreed = Agreed(party.node, tuple(self._found[uid] for uid in uids))
+        for member, uids in self._agreed:
+            member.state.agreed = Agreed(member.node, tuple(self._found[uid] for uid in uids))
         return None
 
-    def _settled(self, node: str, parties: Sequence[Party]) -> bool:
+    def _settled(self, node: str, seated: Sequence[SeatedMember]) -> bool:
         """Choose for the pods of one node, and count their devices as in use; False if there is no way."""
-        open_ones: dict[str, tuple[Party, Allocated]] = {}
-        for party in parties:
-            wanted = self._wanted(party.cycle, node, party.state)
+        open_ones: dict[str, tuple[SeatedMember, Allocated]] = {}
+        for member in seated:
+            wanted = self._wanted(member.cycle, node, member.state)
             for one in wanted:
                 uid = identity(one.claim)
                 settled = self._found.get(uid)
                 if settled is None:
-                    open_ones.setdefault(uid, (party, one))
-                elif not _reaches(settled.allocation, party, node):
+                    open_ones.setdefault(uid, (member, one))
+                elif not _reaches(settled.allocation, member, node):
                     return False
-            self._agreed.append((party, tuple(identity(one.claim) for one in wanted)))
+            self._agreed.append((member, tuple(identity(one.claim) for one in wanted)))
         if not open_ones:
             return True
         kind = self._outcomes.kind_of([one.claim.spec for _, one in open_ones.values()])
@@ -212,10 +212,10 @@ class _Try:
             return False
         if found is None:
             return False
-        for place, (uid, (party, one)) in enumerate(open_ones.items()):
-            allocation = self._grant(party.cycle, one.claim, kind, place, found[place], node)
+        for place, (uid, (member, one)) in enumerate(open_ones.items()):
+            allocation = self._grant(member.cycle, one.claim, kind, place, found[place], node)
             self._found[uid] = Allocated(one.claim, allocation, one.extended)
-            pod = party.cycle.pod.metadata.uid
+            pod = member.cycle.pod.metadata.uid
             self._catalog.reserve(one.claim, pod, allocation.devices.results)
         return True
 
@@ -232,7 +232,7 @@ def _named_by_others(pod: Pod, members: Iterable[Pod]) -> set[str]:
     }
 
 
-def _reaches(allocation: AllocationResult, party: Party, node: str) -> bool:
-    nodes: Nodes = party.state.nodes
+def _reaches(allocation: AllocationResult, member: SeatedMember, node: str) -> bool:
+    nodes: Nodes = member.state.nodes
     row, terms = nodes.row(node), any_of(allocation.node_selector)
     return terms is None or (row is not None and bool(terms.mask(nodes)[row]))

@@ -31,7 +31,7 @@ from scheduler.framework.status import (
     unresolvable,
     unschedulable,
 )
-from scheduler.framework.together import Crowd, Discord, Likes, Party
+from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember
 from scheduler.objects.claims import (
     AllocationResult,
     ClaimMeta,
@@ -182,13 +182,13 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return nodes.constant(0)
         return self._filtering.scores(cycle, nodes, devices)
 
-    def likes(self, cycle: Cycle, nodes: Nodes, crowd: Crowd, devices: PodDevices) -> Likes:
+    def row_room(self, cycle: Cycle, nodes: Nodes, demand: Demand, devices: PodDevices) -> RowRoom:
         """Return how many pods with such claims each row has devices for."""
-        return self._joint.likes(cycle, nodes, crowd, devices)
+        return self._joint.row_room(cycle, nodes, demand, devices)
 
-    def together(self, parties: Sequence[Party]) -> Discord | None:
+    def seat_together(self, seated: Sequence[SeatedMember]) -> MemberConflict | None:
         """Choose devices for all these pods of a group, each on its node."""
-        return self._joint.together(parties)
+        return self._joint.seat_together(seated)
 
     def reserve(self, cycle: Cycle, node: str, devices: PodDevices | None) -> Status | None:
         """Set devices aside for the pod's claims."""

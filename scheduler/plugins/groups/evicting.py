@@ -153,13 +153,13 @@ class Evictor:
             msgspec.structs.replace(one) for one in task.kinds
         ]  # what is learnt is not for all
         task = msgspec.structs.replace(task, kinds=kinds)
-        crowds: list[mixing.Together] = []
+        learnt: list[mixing.KindConflict] = []
         for attempt in range(ROUNDS):
             lower = self._lower(task)
             if not lower:
                 return None
             found = yield from self._mixer.victims(
-                task, lower, budgets, limits, forbid=forbid, holds=attempt > 0, crowds=crowds
+                task, lower, budgets, limits, forbid=forbid, holds=attempt > 0, learnt=learnt
             )
             if found is None or isinstance(found, Status):
                 return found
@@ -169,8 +169,8 @@ class Evictor:
             misfit = task.room.would_hold(where, victims)
             if misfit is None:
                 return self._agreed(task, where, victims)
-            if misfit.crowd:
-                crowds.append(mixing.crowd(task.kinds, misfit))
+            if misfit.conflict:
+                learnt.append(mixing.kind_conflict(task.kinds, misfit))
             else:
                 mixing.learn(task.kinds, where, task.room.nodes, misfit)
         return None

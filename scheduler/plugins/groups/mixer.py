@@ -21,7 +21,7 @@ from scheduler.state.podindex import Placed
 
 ROUNDS = 8
 # What cannot be together is learnt one combination at a time, each for all nodes in a like situation.
-MOST_CROWDS = 64
+MOST_CONFLICTS = 64
 Victims = tuple[tuple[Placed, ...], dict[str, str]]
 
 
@@ -44,10 +44,10 @@ class MixedPlanner:
     ) -> Generator[SolverCall, CallResult, Outcome]:
         """Place as many members as fit, at least those that are needed, or say why not."""
         why = ""
-        crowds: list[mixing.Together] = []
+        learnt: list[mixing.KindConflict] = []
         attempt = 0
-        while attempt - len(crowds) < ROUNDS and len(crowds) < MOST_CROWDS:
-            found = self._site(task, crowds)
+        while attempt - len(learnt) < ROUNDS and len(learnt) < MOST_CONFLICTS:
+            found = self._site(task, learnt)
             if not found.names:
                 return unschedulable(f"the group {task.name} does not fit: {self._nowhere(task)}")
             question = PlaceMixed(found.group, limits)
@@ -64,9 +64,9 @@ class MixedPlanner:
             misfit = task.room.hold(nodes)
             if misfit is None:
                 return task.plan(nodes, mixed.stages)
-            if misfit.crowd:
-                crowds.append(mixing.crowd(task.kinds, misfit))
-            elif self._site(task, crowds).group == found.group:
+            if misfit.conflict:
+                learnt.append(mixing.kind_conflict(task.kinds, misfit))
+            elif self._site(task, learnt).group == found.group:
                 # Where amounts changed while the solver worked, the next question has them right.
                 mixing.learn(task.kinds, nodes, task.room.nodes, misfit)
             attempt += 1
@@ -83,12 +83,12 @@ class MixedPlanner:
         *,
         forbid: bool,
         holds: bool,
-        crowds: Sequence[mixing.Together] = (),
+        learnt: Sequence[mixing.KindConflict] = (),
     ) -> Generator[SolverCall, CallResult, Victims | Status | None]:
         """Return who has to go for the members that are needed, and where those go then."""
         found = mixing.site(
             task.spec, task.tree, task.room, task.kinds, task.standing,
-            task.least or len(task.room.members), evicting=True, crowds=crowds,
+            task.least or len(task.room.members), evicting=True, learnt=learnt,
         )  # fmt: skip
         if not found.names:
             return None
@@ -111,10 +111,10 @@ class MixedPlanner:
         chosen = eviction.chosen(problem.candidates, pods, mixed.evicted)
         return chosen, mixing.assign(found, task.kinds, mixed.counts)
 
-    def _site(self, task: Task, crowds: Sequence[mixing.Together]) -> mixing.MixedSite:
+    def _site(self, task: Task, learnt: Sequence[mixing.KindConflict]) -> mixing.MixedSite:
         least = task.least or len(task.room.members)
         return mixing.site(
-            task.spec, task.tree, task.room, task.kinds, task.standing, least, crowds=crowds
+            task.spec, task.tree, task.room, task.kinds, task.standing, least, learnt=learnt
         )
 
     def _mixed(self, answer: CallResult) -> MixedAnswer | None:

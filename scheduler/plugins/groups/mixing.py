@@ -24,7 +24,7 @@ from scheduler.plugins.groups.placement import in_order
 from scheduler.plugins.groups.planning import rule
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Level, Rule
-from scheduler.solver.kinds import Apart, Crowd, Kind, Mixed
+from scheduler.solver.kinds import Apart, Kind, LeafConflict, Mixed
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS, Amounts
 from scheduler.state.shapes import host_ports
@@ -48,7 +48,7 @@ class Alike(msgspec.Struct):
     of: str = ""
 
 
-class Together(msgspec.Struct, frozen=True):
+class KindConflict(msgspec.Struct, frozen=True):
     """So many members of each kind do not fit on a node together, on any of `rows`."""
 
     counts: tuple[int, ...]
@@ -141,7 +141,7 @@ def site(
     least: int,
     *,
     evicting: bool = False,
-    crowds: Sequence[Together] = (),
+    learnt: Sequence[KindConflict] = (),
 ) -> MixedSite:
     """Return the problem of placing at least `least` of these members.
 
@@ -177,9 +177,9 @@ def site(
     levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
     there = tuple(held.get(name, 0) for name in names)
     apart = _apart(members, nodes, rows)
-    crowded = tuple(
-        Crowd(tuple(at for at, row in enumerate(rows) if one.rows[row]), one.counts)
-        for one in crowds
+    excluded = tuple(
+        LeafConflict(tuple(at for at, row in enumerate(rows) if one.rows[row]), one.counts)
+        for one in learnt
     )
     if reach is not None:
         levels = (Level(SHARED, Rule("pack", hard=True)), *levels)
@@ -192,7 +192,7 @@ def site(
         least,
         apart,
         there if any(there) else (),
-        crowded,
+        excluded,
         *classes,
     )
     return MixedSite(mixed, resources, tuple(rows), tuple(names))
@@ -215,12 +215,12 @@ def assign(
     return nodes
 
 
-def crowd(members: Sequence[Alike], misfit: Misfit) -> Together:
+def kind_conflict(members: Sequence[Alike], misfit: Misfit) -> KindConflict:
     """Return what a misfit says of members that cannot be on one node together."""
-    uids = {pod.metadata.uid for pod in misfit.crowd}
+    uids = {pod.metadata.uid for pod in misfit.conflict}
     counts = tuple(sum(pod.metadata.uid in uids for pod in one.pods) for one in members)
-    assert misfit.rows is not None  # noqa: S101 - a crowd comes with its rows
-    return Together(counts, misfit.rows)
+    assert misfit.rows is not None  # noqa: S101 - a conflict comes with its rows
+    return KindConflict(counts, misfit.rows)
 
 
 def learn(members: Sequence[Alike], nodes: Mapping[str, str], live: Nodes, misfit: Misfit) -> None:

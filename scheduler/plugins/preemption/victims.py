@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from scheduler.framework import BoolColumn, IntColumn, IntMatrix, Nodes, Placed, Rows
-from scheduler.framework.rowpods import Party, RowPods
+from scheduler.framework.rowpods import Companions, RowPods
 from scheduler.plugins.preemption.importance import PodsByImportance
 from scheduler.plugins.preemption.units import Gang, UnitIndex
 from scheduler.state.rowlists import AMOUNTS, FIRST_AMOUNT, PRIORITY, SHAPE, START
@@ -44,14 +44,14 @@ class Victims(RowPods):
         fields = joined.fields[:, kept]
         amounts = {name: fields[FIRST_AMOUNT + place] for place, name in enumerate(AMOUNTS)}
         finders = kept.tolist()
-        parties, gangs = {}, {}
+        companions, gangs = {}, {}
         if joined.gangs:
             place_of = {number: place for place, number in enumerate(finders)}
             for number, gang in joined.gangs.items():
                 if number in place_of:
                     gangs[place_of[number]] = gang
-                    parties[place_of[number]] = joined.party(number)
-        super().__init__(rows, counts, lambda pod: pods[places[finders[pod]]], amounts, parties)
+                    companions[place_of[number]] = joined.companions(number)
+        super().__init__(rows, counts, lambda pod: pods[places[finders[pod]]], amounts, companions)
         # Once groups are among them, what their pods' own priorities say is not who is here.
         self.below = None if joined.has_gangs else priority
         self.gangs: Mapping[int, Gang] = gangs
@@ -114,7 +114,7 @@ class _Joined:
                 )
             )
 
-    def party(self, number: int) -> Party:
+    def companions(self, number: int) -> Companions:
         """Return the pods of a joined unit, here and elsewhere."""
         here = tuple(map(self._pod, self._here[number]))
         node = here[0].node
@@ -123,7 +123,7 @@ class _Joined:
             for one in self.gangs[number].unit.members
             if one.node != node
         )
-        return Party(here, tuple((one, row) for one, row in rows if row is not None))
+        return Companions(here, tuple((one, row) for one, row in rows if row is not None))
 
     def _join(self, numbers: range, on_node: Mapping[str, Gang]) -> list[bool]:
         """Join the pods of one row by their groups; return which of them belong to any."""
