@@ -1,6 +1,7 @@
 """What is written about groups: who is looked at again, and when, whatever happens in between."""
 
 from random import Random
+from typing import Any
 
 from scheduler.engine.effects import Answer
 from scheduler.engine.group.writing import WRITE_AGAIN_S, Writing
@@ -48,9 +49,14 @@ def test_each_group_is_looked_at_when_it_is_due_and_only_then():
     """Against times kept in a plain table: after changes, refused requests and a new lease."""
     looks = 0
     for seed in range(300):
-        rng, planner, engine = Random(seed), Planner(), Engine()
+        rng = Random(seed)
+        planner: Any = Planner()
+        engine: Any = Engine()
         writing = Writing([planner], engine)
-        due, written, known, now = {}, {}, set(), 0.0
+        due: dict[str, float] = {}
+        written: dict[str, float] = {}
+        known: set[str] = set()
+        now = 0.0
         for _ in range(30):
             now += rng.choice((0.0, 1.0, 3.0))
             move = rng.choice(("change", "change", "refuse", "lead", "nothing"))
