@@ -12,7 +12,7 @@ from tests.world.moves import play
 def main(seed: int, moves: int) -> str:
     """Return the digest of a run on a loop of its own."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    loop = looptime.new_event_loop(start=0)
+    loop = looptime.new_event_loop(start=0, noop_cycles=0)
     try:
         return loop.run_until_complete(play(seed, moves)).world.digest
     finally:

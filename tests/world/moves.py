@@ -6,10 +6,10 @@ from random import Random
 import pytest
 
 from scheduler.kube.api import Response
-from scheduler.sandbox.kinds.kinds import NODES
 from tests.unit.kube.memoryapi import UNSENT, Accident
 from tests.world.audit import PROTECTED
-from tests.world.world import POD_GROUP, Object, Replica, World
+from tests.world.mishaps import Mishaps
+from tests.world.world import POD_GROUP, World
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -29,10 +29,11 @@ REFUSALS = (
 PREFIXES = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces/default/pods", "/apis/", "/api")
 
 
-class Play:
+class Play(Mishaps):
     """The moves of one run; `dice` chooses them."""
 
     def __init__(self, world: World, dice: Random) -> None:
+        super().__init__()
         self.world = world
         self.dice = dice
         self.groups: dict[str, int] = {}
@@ -47,7 +48,9 @@ class Play:
             (self.touch_node, 3), (self.resize_node, 2), (self.resize_pod, 2), (self.steal, 2),
             (self.cut, 2), (self.silence, 1), (self.lag, 2), (self.refuse, 2), (self.heal, 3),
             (self.compact, 1), (self.restart_server, 1), (self.kill, 1), (self.hand_over, 1),
-            (self.partition, 1), (self.flap, 1),
+            (self.partition, 1), (self.flap, 1), (self.lose_node, 1), (self.refuse_pod, 1),
+            (self.gate, 1), (self.lift_gate, 1), (self.nonsense, 1), (self.forget_group, 1),
+            (self.rename, 2), (self.crash, 1), (self.drop_kind, 1),
         )  # fmt: skip
         chosen = self.dice.choices([m for m, _ in moves], [w for _, w in moves])[0]
         self.made[chosen.__name__] += 1
@@ -101,12 +104,7 @@ class Play:
         """Some bound pods, or whole groups, end."""
         pods = [pod for pod in self.world.pods().values() if pod["spec"].get("nodeName")]
         for pod in self.dice.sample(pods, min(len(pods), 3)):
-            group = pod["metadata"].get("labels", {}).get(POD_GROUP)
-            self.groups.pop(group, None)
-            for one in self.world.pods().values():
-                mine = one["metadata"].get("labels", {}).get(POD_GROUP)
-                if one is pod or (group and mine == group):
-                    self.world.remove_pod(one["metadata"]["name"])
+            self._end(pod)
 
     async def touch_node(self) -> None:
         """A node's labels change, as its agents do all the time."""
@@ -207,23 +205,6 @@ class Play:
         """A replica is cut off."""
         self._some_replica().wiring.cut_off()
 
-    def _some_replica(self) -> Replica:
-        return self.dice.choice(self.world.replicas)
-
-    def _some_pod(self, *, is_bound: bool) -> Object | None:
-        pods = self.world.pods().values()
-        found = [
-            pod
-            for pod in pods
-            if bool(pod["spec"].get("nodeName")) == is_bound
-            and "deletionTimestamp" not in pod["metadata"]
-        ]
-        return self.dice.choice(found) if found else None
-
-    def _some_node(self) -> str:
-        nodes = [stored.obj["metadata"]["name"] for stored in self.world.store.list(NODES)]
-        return str(self.dice.choice(nodes))
-
 
 async def play(seed: int, moves: int) -> Play:
     """Run a world of a few nodes through so many moves, then let all go well, and judge it.
@@ -244,6 +225,7 @@ async def play(seed: int, moves: int) -> Play:
         for replica in world.replicas:
             replica.wiring.join()
             replica.wiring.trouble = replica.wiring.twice = 0.0
+        await one.amends()
         await world.pass_time(420)
         await one.finish()
         await world.until(lambda: world.is_settled(one.groups), 400)

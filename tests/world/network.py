@@ -46,6 +46,8 @@ class Wiring(MemoryApi):
         self.process = 0
         # How often the network carries a request twice.
         self.twice = 0.0
+        # After so many more writes nothing comes through any more; 0 is no limit.
+        self.writes_left = 0
 
     async def request(
         self,
@@ -81,6 +83,10 @@ class Wiring(MemoryApi):
         sent = asyncio.create_task(self._travel(method, path, body, content_type))
         self.under_way.add(sent)
         sent.add_done_callback(self.under_way.discard)
+        if self.writes_left and method != "GET":
+            self.writes_left -= 1
+            if not self.writes_left:
+                self.cut_off()
         if chance < self.trouble:
             # The connection breaks while the request is on its way.
             await asyncio.sleep(self._random.random() * 0.2)

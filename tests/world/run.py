@@ -61,7 +61,7 @@ class Sum:
 
 def one(seed: int, moves: int, total: Sum) -> None:
     """Run one seed on a loop of its own and add it up."""
-    loop = looptime.new_event_loop(start=0)
+    loop = looptime.new_event_loop(start=0, noop_cycles=0)
     try:
         total.add(loop.run_until_complete(play(seed, moves)))
     except AssertionError as broken:

@@ -33,6 +33,9 @@ from tests.world.network import Wiring
 pytestmark = pytest.mark.looptime
 
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
+POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
+# How far the clocks of processes are from the server's.
+SKEWS_S = (0.0, 0.0, -300.0, 300.0)
 Object = dict[str, Any]
 # Files are read here and not while a loop runs: the definitions of kinds, the plugins.
 REGISTRY = registry()
@@ -91,7 +94,7 @@ class Replica:
             world.loaded,
             world.registry,
             self.wiring,  # type: ignore[arg-type]
-            clock=world.clock,
+            clock=LoopClock(world.random.choice(SKEWS_S)),
             random=Random(world.random.getrandbits(32)),
             meters=self.meters,
             options=DaemonOptions(
@@ -259,10 +262,15 @@ class World:
 
     def gang(self, name: str, size: int = 8, cpu: str = "1") -> None:
         """Add a PodGroup and its members."""
-        path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
-        self.outside.put(path, {"metadata": {"name": name}, "spec": {"minMember": size}})
+        self.group(name, size)
         for number in range(size):
             self.pod(f"{name}-{number}", cpu, labels={POD_GROUP: name})
+
+    def group(self, name: str, size: int) -> None:
+        """Add a PodGroup if it is not there."""
+        if self.outside.get(f"{POD_GROUPS}/{name}") is None:
+            spec = {"metadata": {"name": name}, "spec": {"minMember": size}}
+            self.outside.put(POD_GROUPS, spec)
 
     def pods(self) -> dict[str, Object]:
         """Return all pods by uid, as they are now."""
