@@ -8,7 +8,7 @@ one from which nothing can be left out, and says that a smaller one may exist.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -48,15 +48,24 @@ def explain(instance: Instance, limits: Limits | None = None) -> Advice:
     smaller, larger = _sizes(instance, rules, late)
     if int(made.slots.sum()) < instance.least or not fits(frozenset()):
         return Advice((Conflict("", "size", str(instance.least)),), smaller, larger, free)
+    found = smallest(rules_of(instance), fits, late)
+    return msgspec.structs.replace(found, smaller=smaller, larger=larger, free=free)
+
+
+def smallest(ordered: Sequence[Conflict], fits: Fits, late: Callable[[], bool]) -> Advice:
+    """Return a smallest set of rules that does not fit, and a smallest one to give up, in this order.
+
+    All of them do not fit together, none of them do.
+    """
+    rules = frozenset(ordered)
+    order = {one: at for at, one in enumerate(ordered)}
     found, is_smallest = _smallest(rules, fits, late)
     marked = tuple(
         msgspec.structs.replace(one, fits_without=not late() and fits(rules - {one}))
-        for one in _sorted(found, instance)
+        for one in sorted(found, key=order.__getitem__)
     )
-    given_up = _least_given_up(rules, fits, late)
-    return Advice(
-        marked, smaller, larger, free, is_smallest and not late(), _sorted(given_up, instance)
-    )
+    given_up = sorted(_least_given_up(rules, fits, late), key=order.__getitem__)
+    return Advice(marked, smallest=is_smallest and not late(), give_up=tuple(given_up))
 
 
 def rules_of(instance: Instance) -> list[Conflict]:
@@ -108,23 +117,30 @@ def message(advice: Advice, size: int, least: int = 0) -> str:
     least = least or size
     if not advice.conflict:
         return f"the group of {size} fits"
-    if advice.conflict[0].rule == "size":
-        text = f"{_pods(size, least)}: the nodes have room for {advice.free}"
-    else:
-        names = " and ".join(_name(one) for one in advice.conflict)
-        verb = "cannot hold" if len(advice.conflict) == 1 else "cannot hold together"
-        text = f"{_pods(size, least)}: {names} {verb}"
-    helps = []
     enough = "all fit" if least == size else f"at least {least} fit{'s' * (least == 1)}"
-    alone = [_name(one) for one in advice.conflict if one.fits_without]
-    if alone:
-        helps.append(f"without {' or '.join(alone)} {enough}")
-    elif advice.give_up:
-        helps.append(f"without {' and '.join(_name(one) for one in advice.give_up)} {enough}")
+    if advice.conflict[0].rule == "size":
+        helps = [f"the nodes have room for {advice.free}"]
+    else:
+        helps = [reasons(advice, enough)]
     near = [str(n) for n in (advice.smaller, advice.larger) if n]
     if near:
         helps.append(f"a group of {' or '.join(near)} would fit")
-    return "; ".join([text, *helps])
+    return f"{_pods(size, least)}: {'; '.join(helps)}"
+
+
+def reasons(advice: Advice, enough: str) -> str:
+    """Say which rules cannot hold together and without which `enough`; nothing of a lack of room."""
+    rules = [one for one in advice.conflict if one.rule != "size"]
+    if not rules:
+        return ""
+    names = " and ".join(_name(one) for one in rules)
+    text = f"{names} cannot hold" + " together" * (len(rules) > 1)
+    alone = [_name(one) for one in rules if one.fits_without]
+    if alone:
+        return f"{text}; without {' or '.join(alone)} {enough}"
+    if advice.give_up:
+        return f"{text}; without {' and '.join(_name(one) for one in advice.give_up)} {enough}"
+    return text
 
 
 def _pods(size: int, least: int) -> str:
@@ -210,8 +226,3 @@ def _least_given_up(
 
 def _subsets(rules: frozenset[Conflict], number: int) -> Iterable[frozenset[Conflict]]:
     return (frozenset(some) for some in itertools.combinations(sorted(rules, key=str), number))
-
-
-def _sorted(some: frozenset[Conflict], instance: Instance) -> tuple[Conflict, ...]:
-    order = {one: at for at, one in enumerate(rules_of(instance))}
-    return tuple(sorted(some, key=order.__getitem__))

@@ -70,13 +70,24 @@ def answer(question: Question) -> Solution:
 
         if isinstance(question, EvictMixed):
             return Solution(mixed=mixed.evict(question.problem, question.limits))
-        return Solution(mixed=mixed.solve(question.group, question.limits))
+        return _placed_mixed(question)
     placed = solve.solve(question.instance, question.limits, question.solver)
     if placed.outcome != "infeasible" or not question.advise:
         return Solution(placed)
     advice = conflict.explain(question.instance, question.limits)
     size, least = question.instance.size, question.instance.least
     return Solution(placed, advice, conflict.message(advice, size, least))
+
+
+def _placed_mixed(question: PlaceMixed) -> Solution:
+    from scheduler.solver import mixed, mixedconflict
+
+    group = question.group
+    found = mixed.solve(group, question.limits)
+    if found.outcome != "infeasible" or group.excluded:
+        return Solution(mixed=found)  # what was learnt may exclude too much to blame a rule
+    advice = mixedconflict.explain(group, question.limits)
+    return Solution(mixed=found, advice=advice, says=conflict.reasons(advice, "enough fit"))
 
 
 def read(payload: bytes) -> Question:

@@ -1,11 +1,13 @@
 """Groups of unlike members under rules for levels, against enumeration: placed if and only if that can be,
 as well as can be, and what is called proven is."""
 
+import itertools
 from random import Random
 
+import msgspec
 import pytest
 
-from scheduler.solver import eviction, mixed
+from scheduler.solver import eviction, mixed, mixedconflict
 from scheduler.solver.instance import Limits
 from tests.property import unlike
 from tests.property.test_certificates import batches
@@ -45,6 +47,39 @@ def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
             assert best == [stage.bound for stage in found.stages], group
             placed += 1
     assert placed >= BATCH // 8
+
+
+@pytest.mark.parametrize("batch", batches(25, 1_000))
+def test_what_is_in_the_way_is_smallest_and_true(batch):
+    """Of rules that cannot hold together no fewer conflict, and giving up what is named helps."""
+    refused = 0
+    for number in range(BATCH):
+        group = unlike.classed(Random(f"refused {batch}/{number}"))
+        advice = mixedconflict.explain(group, LIMITS)
+        bare = [msgspec.structs.replace(one, fits_without=False) for one in advice.conflict]
+
+        assert fits(group) == (not bare), group
+        if not bare:
+            continue
+        rules = frozenset(mixedconflict.rules_of(group))
+        if bare[0].rule == "size":
+            assert not fits(mixedconflict.with_rules(group, frozenset())), group
+            continue
+        refused += 1
+        assert advice.smallest
+        assert not fits(mixedconflict.with_rules(group, frozenset(bare))), group
+        for some in itertools.combinations(sorted(rules, key=str), len(bare) - 1):
+            assert fits(mixedconflict.with_rules(group, frozenset(some))), (group, some)
+        for one, rule in zip(advice.conflict, bare, strict=True):
+            assert one.fits_without == fits(mixedconflict.with_rules(group, rules - {rule})), group
+        without = rules - frozenset(advice.give_up)
+        assert fits(mixedconflict.with_rules(group, without)), group
+    assert refused
+
+
+def fits(group):
+    """Whether there is a placement, by enumeration."""
+    return next(unlike.placements(group), None) is not None
 
 
 @pytest.mark.parametrize("batch", batches(75, 1_000))

@@ -268,19 +268,24 @@ class Decider:
         record.objective = tuple(stage.value for stage in placed.stages)
         record.bound = tuple(stage.bound for stage in placed.stages)
         record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in placed.stages)
-        advice = solution.advice
-        if advice is not None:
-            record.conflict = tuple(
-                f"{one.level}: {one.rule} {one.value}" if one.level else f"{one.rule} {one.value}"
-                for one in advice.conflict
+        self._remember_advice(key, solution)
+
+    def _remember_advice(self, key: str, solution: Solution) -> None:
+        if solution.advice is not None:
+            self._records[key].conflict = tuple(
+                f"{one.level}: {one.rule} {one.value}"
+                if one.level
+                else f"{one.rule} {one.value}".strip()
+                for one in solution.advice.conflict
             )
 
-    def _remember_mixed(self, key: str, mixed: MixedAnswer) -> None:
-        record = self._records[key]
+    def _remember_mixed(self, key: str, solution: Solution) -> None:
+        record, mixed = self._records[key], solution.mixed or MixedAnswer("unknown")
         record.solver_s, record.optimal = mixed.seconds, mixed.optimal
         record.objective = tuple(stage.value for stage in mixed.stages)
         record.bound = tuple(stage.bound for stage in mixed.stages)
         record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in mixed.stages)
+        self._remember_advice(key, solution)
 
     def _placed_mixed(self, task: Task) -> Steps:
         """Place members that differ."""

@@ -34,7 +34,7 @@ class MixedPlanner:
     def __init__(
         self,
         read: Callable[[CallResult], Solution | None],
-        remember: Callable[[str, MixedAnswer], None],
+        remember: Callable[[str, Solution], None],
     ) -> None:
         self._read = read
         self._remember = remember
@@ -54,12 +54,13 @@ class MixedPlanner:
             answer = yield SolverCall(question, 2 * limits.total_s, attempt > 0)
             if not is_unchanged():
                 return undecided(f"the group {task.name} changed while it was planned")
-            mixed = self._mixed(answer)
-            if mixed is None:
+            solution = self._read(answer)
+            if solution is None or solution.mixed is None:
                 return unanswered(task.name)
-            self._remember(task.key, mixed)
+            mixed = solution.mixed
+            self._remember(task.key, solution)
             if mixed.outcome != "placed":
-                return self._refusal(task, mixed, why)
+                return self._refusal(task, mixed, why, solution.says)
             nodes = mixing.assign(found, task.kinds, mixed.counts)
             misfit = task.room.hold(nodes)
             if misfit is None:
@@ -121,7 +122,7 @@ class MixedPlanner:
         solution = self._read(answer)
         return None if solution is None else solution.mixed
 
-    def _refusal(self, task: Task, mixed: MixedAnswer, why: str) -> Status:
+    def _refusal(self, task: Task, mixed: MixedAnswer, why: str, rules: str) -> Status:
         if mixed.outcome == "unknown":
             return undecided(
                 f"the group {task.name} waits: the solver found nothing within its time"
@@ -129,6 +130,8 @@ class MixedPlanner:
         least = task.least or len(task.room.members)
         text = f"the group {task.name} does not fit: no {least} of its {len(task.room.members)}"
         text += " unlike members fit together"
+        if rules:
+            text += f": {rules}"
         if why:
             text += f"; what was tried last: {why}"
         nowhere = self._nowhere(task)

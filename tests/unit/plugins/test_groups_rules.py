@@ -224,4 +224,5 @@ def test_unlike_members_that_a_rule_keeps_from_fitting_wait():
     done = place(*tree({"r0": {"a": 3, "b": 2}, "r1": {"c": 3}}), *ranks_of(rules))
 
     assert 0 == done.summary.scheduled
-    assert "no 4 of its 4 unlike members fit together" in done.pods[0].message
+    told = "no 4 of its 4 unlike members fit together: rack hard pack cannot hold; without rack hard pack enough fit"
+    assert told in done.pods[0].message
