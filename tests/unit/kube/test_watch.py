@@ -334,7 +334,8 @@ async def test_a_404_while_discovery_is_away_is_not_believed():
 
 async def test_a_403_is_believed_when_what_is_required_was_let_through():
     """A server that forbids everything for a while is not one without these objects."""
-    api, events = MemoryApi(), []
+    api = MemoryApi()
+    events: list[Event] = []
     await define_widgets(api)
     api.put(WIDGET.path, {"metadata": {"name": "w"}})
     api.accident = lambda _, __: FORBIDDEN
@@ -354,7 +355,8 @@ async def test_a_403_is_believed_when_what_is_required_was_let_through():
 
 async def test_what_is_forbidden_from_the_beginning_keeps_nobody_waiting():
     """Without the right to list a kind it counts as not there, as soon as the others are."""
-    api, events = MemoryApi(), []
+    api = MemoryApi()
+    events: list[Event] = []
     api.accident = lambda _, path: FORBIDDEN if path.startswith(WIDGET.path) else None
     watches = Watches((WIDGET, NODE), api, events.append, random=Random(1), meters=Meters())
     task = asyncio.create_task(watches.run())
