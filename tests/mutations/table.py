@@ -288,7 +288,7 @@ MUTATIONS: Final = (
     Mutation(
         "a bind that was put off is sent without asking again",
         ROOM, "scheduler/kube/effects.py",
-        "if why := self._objection(effect):", "if why := \"\":",
+        "if why := self._objection(effect):", 'if why := "":',
         (WORLD, "-k", "too_small_by_then"),
     ),
     Mutation(
