@@ -312,7 +312,7 @@ class World:
         if any(self.history.fits(pod) for pod in waiting):
             return False
         urgent = (pod for pod in waiting if pod["spec"].get("priority", 0) > 0)
-        return not any(next(self.audit.without_budgets(pod, settled_s=0), "") for pod in urgent)
+        return not any(next(self.audit.without_budgets(pod), "") for pod in urgent)
 
     async def until(self, holds: Any, timeout_s: float = 120.0) -> float:
         """Let time pass until something holds; return how long it took, in virtual seconds."""
