@@ -22,6 +22,9 @@ EVENTS = "/events"
 PROTECTED = {"budget": "none-may-go"}
 # So long a change may be under way to a leader whose watches are alive.
 UNDER_WAY_S = 2.0
+POD_GROUP = "scheduling.x-k8s.io/pod-group"
+# A kind that was not offered is asked for again so often at least.
+LOOK_AGAIN_S = 35.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,9 @@ class Audit:
     holder: int | None = None
     needless: list[str] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
+    # Groups that lost a member while nothing described them, as far as who evicted it could know.
+    torn: set[str] = field(default_factory=set)
+    _described: dict[str, float] = field(default_factory=dict)
     _told: dict[str, Told] = field(default_factory=dict)
     _failed: set[tuple[int, str]] = field(default_factory=set)
     _priorities: dict[str, int] = field(default_factory=dict)
@@ -82,6 +88,12 @@ class Audit:
             if room != self._rooms.get(uid):
                 self._changed[room[0]] = now
             self._rooms[uid] = room
+        elif kind == "PodGroup":
+            name = obj["metadata"]["name"]
+            if verb == "DELETED":
+                self._described.pop(name, None)
+            else:
+                self._described.setdefault(name, now)
         elif kind == "Node":
             self._changed[obj["metadata"]["name"]] = now
         elif kind == "Event" and obj.get("reason") in ("Preempted", "GroupReleased"):
@@ -140,6 +152,9 @@ class Audit:
             return
         if told.reason == "GroupReleased":
             return
+        group = (meta.get("labels") or {}).get(POD_GROUP, "")
+        if group and self._described.get(group, inf) > sent.known_until - LOOK_AGAIN_S:
+            self.torn.add(group)
         if not told.preemptor or told.preemptor not in told.note:
             self._broken(f"{key}: the receipt does not say for whom: {told.note}")
             return
@@ -204,6 +219,4 @@ def _may_go(pod: Object, priority: int) -> bool:
     labels = pod["metadata"].get("labels") or {}
     if pod["spec"].get("priority", 0) >= priority or _is_protected(pod):
         return False
-    return (
-        "scheduling.x-k8s.io/pod-group" not in labels and "deletionTimestamp" not in pod["metadata"]
-    )
+    return POD_GROUP not in labels and "deletionTimestamp" not in pod["metadata"]
