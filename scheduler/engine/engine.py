@@ -29,6 +29,7 @@ from scheduler.engine.binding.inflight import Ended
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.binding.preemption import Evictions, Preemptions
+from scheduler.engine.binding.room import Room
 from scheduler.engine.effects import (
     Answer,
     Behind,
@@ -121,7 +122,7 @@ class Engine:
             pods=queued,
         )
         self.bindings = bindings = Bindings(
-            outbox, observation, queues, waiting, settings.extenders, changes
+            outbox, observation, queues, waiting, Room(cluster), settings.extenders, changes
         )
         self.suspended = SuspendedCycles(outbox, observation.fault, changes, profiles)
         self.intake = intake = Intake(

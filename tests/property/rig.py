@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from scheduler.base.errors import PluginError
 from scheduler.engine.decisionlog import Header, encode_header, encode_step
 from scheduler.engine.effects import (
+    OUTDATED,
     Answer,
     AskExtender,
     Bind,
@@ -138,6 +139,9 @@ class Rig:
         """Carry out an effect, perhaps repeatedly; the last answer comes back, or is lost."""
         effect = self.wire.pop(place)
         answer = None
+        if isinstance(effect, Bind) and (why := self.engine.bindings.objection(effect)):
+            self.answers.append(Answer(effect.id, 503, OUTDATED, why))
+            return
         for _ in range(times):
             answer = self.api.perform(effect)
         if answer is not None:

@@ -115,9 +115,8 @@ class Play(Mishaps):
 
     async def resize_node(self) -> None:
         """A node offers another amount, and what runs there stays."""
-        room = {"cpu": self.dice.choice(("6", "8", "8", "10")), "memory": "64Gi", "pods": "110"}
-        status = {"status": {"allocatable": room}}
-        self.world.outside.change(f"/api/v1/nodes/{self._some_node()}/status", status)
+        cpu = self.dice.choice(("6", "8", "8", "10"))
+        self.world.resize(self._some_node(), cpu)
 
     async def resize_pod(self) -> None:
         """A running pod asks for another amount, in place."""

@@ -91,6 +91,39 @@ async def test_nobody_goes_for_one_who_is_not_more_important():
     assert 0 == world.audit.checked["receipts"]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Response(429, reason="TooManyRequests", retry_after_s=5.0),
+        Response(504, reason="Timeout", message="nobody knows"),
+    ],
+)
+async def test_a_bind_that_is_put_off_does_not_reach_a_node_that_is_too_small_by_then(
+    answer: Response,
+):
+    """The server puts binds off while the chosen node becomes smaller: the pods go where there is room."""
+    world = World(7)
+    world.node("n0", cpu="8")
+    async with world.running():
+        await world.pass_time(10)
+        refused = Accident(answer)
+        for replica in world.replicas:
+            replica.wiring.accident = lambda _, path: refused if "/binding" in path else None
+        for number in range(4):
+            world.pod(f"p{number}", "2")
+        await world.pass_time(3)
+        world.resize("n0", cpu="3")
+        world.node("n1", cpu="8")
+        await world.pass_time(5)
+        for replica in world.replicas:
+            replica.wiring.accident = world.refusal
+        await world.until(lambda: not world.unbound(), 200)
+
+    assert [] == world.history.broken
+    nodes = sorted(pod["spec"]["nodeName"] for pod in world.pods().values())
+    assert nodes in (["n0", "n1", "n1", "n1"], ["n1"] * 4)
+
+
 async def test_who_cannot_renew_writes_nothing_once_another_leads():
     """Only the lease is refused to the leader; it has done its last write when the next one begins."""
     world = World(5)

@@ -227,6 +227,11 @@ class World:
         meta = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
         self.outside.put("/api/v1/nodes", {"metadata": meta, "status": status})
 
+    def resize(self, name: str, cpu: str) -> None:
+        """Let a node offer another amount; what runs there stays."""
+        room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+        self.outside.change(f"/api/v1/nodes/{name}/status", {"status": {"allocatable": room}})
+
     def pod(self, name: str, cpu: str = "1", namespace: str = "default", **more: Any) -> str:
         """Add a pod that is to be placed; return its uid."""
         resources = {"requests": {"cpu": cpu, "memory": "64Mi"}}
