@@ -39,6 +39,7 @@ class Play(Mishaps):
         self.groups: dict[str, int] = {}
         self.made: Counter[str] = Counter()
         self.states: set[tuple[object, ...]] = set()
+        self.at_rest: list[str] = []
         self._number = 0
 
     async def move(self) -> None:
@@ -228,6 +229,13 @@ async def play(seed: int, moves: int) -> Play:
         await world.pass_time(420)
         await one.finish()
         await world.until(lambda: world.is_settled(one.groups), 400)
+        await world.pass_time(30)
+        before = dict(world.writes)
+        await world.pass_time(60)
+        one.at_rest = world.unlike()
+        noise = {k: n - before.get(k, 0) for k, n in world.writes.items() if k != "Lease"}
+        one.at_rest += [f"{n} writes of {kind} at rest" for kind, n in noise.items() if n]
+    assert [] == one.at_rest, one.at_rest
     assert not world.history.broken, world.history.broken[:5]
     assert [] == world.partial(one.groups)
     return one
