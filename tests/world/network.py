@@ -63,7 +63,7 @@ class Wiring(MemoryApi):
         """Send a request; with bad luck it is never sent, or its answer never comes."""
         response = await self._request(method, path, body, content_type, timeout_s, guard)
         if self.audit is not None and not response.ok:
-            self.audit.failed(self.process, path, body)
+            self.audit.failed(self.process, path, body, response)
         return response
 
     async def _request(

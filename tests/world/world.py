@@ -345,7 +345,7 @@ class World:
         return found
 
     def partial(self, groups: dict[str, int]) -> list[str]:
-        """Return the groups that are bound in part, without those that were torn when nothing described them."""
+        """Return the groups that are bound in part, without those that were torn with an excuse."""
         held = {name: size for name, size in groups.items() if name not in self.audit.torn}
         return self.history.partial(held, POD_GROUP, self.pods())
 
