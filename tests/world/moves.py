@@ -226,7 +226,9 @@ async def play(seed: int, moves: int) -> Play:
             replica.wiring.join()
             replica.wiring.trouble = replica.wiring.twice = 0.0
         await one.amends()
-        await world.pass_time(420)
+        for _ in range(7):
+            await world.pass_time(60)
+            await world.revive()
         await one.finish()
         await world.until(lambda: world.is_settled(one.groups), 400)
         await world.pass_time(30)

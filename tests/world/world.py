@@ -315,7 +315,9 @@ class World:
 
     def unlike(self) -> list[str]:
         """Return what is not as it must be at rest: words on waiting pods, books of who leads, work left over."""
-        pods, leaders = self.pods(), [one for one in self.replicas if one.daemon.engine.is_leading]
+        pods = self.pods()
+        alive = [one for one in self.replicas if one.task is not None and not one.task.done()]
+        leaders = [one for one in alive if one.daemon.engine.is_leading]
         found = [] if len(leaders) == 1 else [f"{len(leaders)} lead"]
         waiting = {uid: pod for uid, pod in pods.items() if not pod["spec"].get("nodeName")}
         for pod in waiting.values():
