@@ -133,8 +133,8 @@ class Network:
         return await self._forward(request, gate)
 
     def _hang_up(self, request: web.Request) -> web.StreamResponse:
-        assert request.transport is not None
-        request.transport.abort()
+        if request.transport is not None:  # else the other end was faster
+            request.transport.abort()
         raise web.HTTPServiceUnavailable
 
     async def _ask(self, request: web.Request) -> None:
