@@ -138,7 +138,8 @@ class World:
         self.loaded = loaded or LOADED
         self.history = History()
         self.audit = Audit(self.store, self.history, self.told_until)
-        self.refusals: dict[str, Any] = {}
+        # By the beginning of paths, or their end after a `*`.
+        self.refusals: dict[str, tuple[Any, ...]] = {}
         self.writes: dict[str, int] = {}
         self._digest = sha256()
         self.store.listen(self._changed)
@@ -206,11 +207,11 @@ class World:
             replica.told_at = self.clock.now()
 
     def refusal(self, method: str, path: str) -> Any:
-        """Return what befalls a request, by the beginning of its path."""
+        """Return what befalls a request: of what is planned for the beginning of its path, or its end, one."""
         del method
-        for prefix, accident in self.refusals.items():
-            if path.startswith(prefix):
-                return accident
+        for part, accidents in self.refusals.items():
+            if path.endswith(part[1:]) if part.startswith("*") else path.startswith(part):
+                return self.random.choice(accidents)
         return None
 
     # What users and controllers do
