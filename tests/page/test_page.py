@@ -36,7 +36,8 @@ VIEWS = {
     "cluster": "document.querySelector('.unit button')",
     "groups": "document.querySelector('.cards p') && !document.body.innerText.includes('Planning')",
     "network": "document.querySelector('svg.graph .box') && document.querySelector('td')",
-    "queue": "document.body.innerText.includes('Insufficient cpu')",
+    "queue": "document.body.innerText.includes('Insufficient cpu')"
+    " && document.body.innerText.includes('Tried again after a new node; ')",
     "pod/default%2Fp-huge": "document.body.innerText.includes('NodeResourcesFit')"
     " && document.querySelector('.points')?.innerText.includes('more cpu were free')",
     "whatif": "document.querySelector('#manifests')",
