@@ -33,6 +33,7 @@ from scheduler.engine.binding.room import Room
 from scheduler.engine.effects import (
     Answer,
     Behind,
+    Bind,
     CaughtUp,
     Complete,
     Effects,
@@ -244,6 +245,10 @@ class Engine:
     def _blocked(self) -> frozenset[str]:
         """Return the profiles of which no pod may be tried now."""
         return self.suspended.profiles if self.groups.holds else self.suspended.blocked
+
+    def objection(self, bind: Bind) -> str:
+        """Return why a bind must not be sent any more, or an empty text; asked right before each sending."""
+        return self.bindings.objection(bind) or self.groups.objection(bind.uid)
 
     def attempt(self, pod: Pod, now: float) -> Attempt:
         """Prepare an attempt on the live view, for whoever wants to see what would be decided."""

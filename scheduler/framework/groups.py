@@ -44,7 +44,7 @@ class GroupPlan(msgspec.Struct, frozen=True):
     A plan without victims is one that `GroupRoom.hold` has accepted. Members that it does not name
     wait on, for the reason in `message`; unless `is_proven` says that more members cannot be placed now,
     they are tried again when the others are bound. `hold_s` is how long those that are bound last may take to get
-    past permit, 0 for the usual time.
+    past permit, 0 for the usual time. `is_rest` says that others of the group have their places already.
     """
 
     nodes: Mapping[str, str]
@@ -52,6 +52,7 @@ class GroupPlan(msgspec.Struct, frozen=True):
     message: str = ""
     hold_s: float = 0.0
     is_proven: bool = True
+    is_rest: bool = False
 
 
 class GroupRelease(msgspec.Struct, frozen=True):
