@@ -1,6 +1,7 @@
 """`explain` says for every node what was said of it, and in words why it was taken or not."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -237,7 +238,7 @@ def test_what_is_said_to_wake_is_all_that_can():
 @pytest.mark.parametrize("plugin", IN_TREE, ids=lambda one: one.name)
 def test_every_fact_that_a_plugin_reads_has_words(plugin):
     """Kinds go by their names, all else is said in words."""
-    profile = SimpleNamespace(plugins={plugin.name: plugin})
+    profile: Any = SimpleNamespace(plugins={plugin.name: plugin})
     said = woken_by(profile, (plugin.name,))
 
     assert plugin.reads == () or said
