@@ -94,8 +94,8 @@ def test_the_wheel_works(installed: Path, tmp_path: Path):
 async def test_its_page_opens_in_a_browser(installed: Path, tmp_path: Path):
     """With every file of it, and answers to what its views ask."""
     examples = installed / "share/trellis/examples/whatif"
-    words = [installed / "bin/trellis", "ui"]
-    words += [f"--snapshot={examples / name}" for name in ("cluster.yaml", "pods.yaml")]
+    given = [f"--snapshot={examples / name}" for name in ("cluster.yaml", "pods.yaml")]
+    words = [str(installed / "bin/trellis"), "ui", *given]
     with running("ui", words, tmp_path / "said", {"PYTHONPATH": _path(installed)}) as program:
         said = program.log
         program.wait_ready(lambda: "Ctrl-C ends it." in said.read_text(), 60.0)
