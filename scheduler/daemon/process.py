@@ -136,7 +136,7 @@ class Daemon:
             clock=clock,
             random=random,
             meters=meters,
-            objection=self.engine.bindings.objection,
+            objection=self.engine.objection,
             others=others,
         )
         self._watches = Watches(

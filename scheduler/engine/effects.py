@@ -100,7 +100,7 @@ OUTDATED = "Outdated"
 class Bind(Effect, frozen=True, tag="Bind"):
     """Bind a pod by its binding subresource; idempotent because it carries the pod's uid.
 
-    Whoever sends it asks `Bindings.objection` first, each time, and answers OUTDATED where there is one.
+    Whoever sends it asks `Engine.objection` first, each time, and answers OUTDATED where there is one.
     """
 
     id: int

@@ -33,6 +33,7 @@ from scheduler.engine.binding.room import Room
 from scheduler.engine.effects import (
     Answer,
     Behind,
+    Bind,
     CaughtUp,
     Complete,
     Effects,
@@ -136,7 +137,15 @@ class Engine:
             changes,
         )
         self.preemptions = Preemptions(
-            outbox, queues, nominations, bindings, observation, intake, evictions, leaving
+            outbox,
+            queues,
+            nominations,
+            bindings,
+            observation,
+            intake,
+            evictions,
+            leaving,
+            handle.planners,
         )
         self._attempts = attempts = Attempts(
             settings,
@@ -244,6 +253,10 @@ class Engine:
     def _blocked(self) -> frozenset[str]:
         """Return the profiles of which no pod may be tried now."""
         return self.suspended.profiles if self.groups.holds else self.suspended.blocked
+
+    def objection(self, bind: Bind) -> str:
+        """Return why a bind must not be sent any more, or an empty text; asked right before each sending."""
+        return self.bindings.objection(bind) or self.groups.objection(bind.uid)
 
     def attempt(self, pod: Pod, now: float) -> Attempt:
         """Prepare an attempt on the live view, for whoever wants to see what would be decided."""

@@ -99,7 +99,7 @@ class Rig:
         self._pending = []
         self.dog.forget_bound()
         check_inside(self.engine)
-        check_receipts(effects)
+        check_receipts(effects, self.engine)
         # The executor sends nothing without the lease.
         self.wire += effects if self.engine.is_leading else ()
         return effects
@@ -139,7 +139,7 @@ class Rig:
         """Carry out an effect, perhaps repeatedly; the last answer comes back, or is lost."""
         effect = self.wire.pop(place)
         answer = None
-        if isinstance(effect, Bind) and (why := self.engine.bindings.objection(effect)):
+        if isinstance(effect, Bind) and (why := self.engine.objection(effect)):
             self.answers.append(Answer(effect.id, 503, OUTDATED, why))
             return
         for _ in range(times):

@@ -11,7 +11,8 @@ from random import Random
 import pytest
 
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS, NODES
-from tests.world.world import POD_GROUP, POD_GROUPS, Object, Replica, World
+from tests.world.audit import POD_GROUP
+from tests.world.world import POD_GROUPS, Object, Replica, World
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime

@@ -7,9 +7,9 @@ import pytest
 
 from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import UNSENT, Accident
-from tests.world.audit import PROTECTED
+from tests.world.audit import POD_GROUP, PROTECTED
 from tests.world.mishaps import Mishaps
-from tests.world.world import POD_GROUP, World
+from tests.world.world import World
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -69,7 +69,7 @@ class Play(Mishaps):
             self.world.audit.holder is not None,
             any(POD_GROUP in pod["metadata"].get("labels", {}) for pod in waiting),
             any(pod["spec"].get("priority") for pod in waiting),
-            bool(self.world.history.partial(self.groups, POD_GROUP, pods)),
+            bool(self.world.partial(self.groups)),
             any("deletionTimestamp" in pod["metadata"] for pod in pods.values()),
             any(pod["status"].get("nominatedNodeName") for pod in waiting),
             sum(one.wiring.is_cut_off for one in replicas),
@@ -229,5 +229,5 @@ async def play(seed: int, moves: int) -> Play:
         await one.finish()
         await world.until(lambda: world.is_settled(one.groups), 400)
     assert not world.history.broken, world.history.broken[:5]
-    assert [] == world.history.partial(one.groups, POD_GROUP, world.pods())
+    assert [] == world.partial(one.groups)
     return one

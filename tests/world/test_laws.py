@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import Accident
-from tests.world.audit import PROTECTED
+from tests.world.audit import POD_GROUP, PROTECTED
 from tests.world.world import World
 
 pytestmark = pytest.mark.looptime
@@ -122,6 +122,32 @@ async def test_a_bind_that_is_put_off_does_not_reach_a_node_that_is_too_small_by
     assert [] == world.history.broken
     nodes = sorted(pod["spec"]["nodeName"] for pod in world.pods().values())
     assert nodes in (["n0", "n1", "n1", "n1"], ["n1"] * 4)
+
+
+async def test_a_group_does_not_begin_with_a_bind_that_was_put_off():
+    """Binds are forbidden but for one that gets no answer; its group's room is taken when it is sent again."""
+    world = World(8)
+    world.protect()
+    world.node("n0", cpu="8")
+    forbidden = Accident(Response(403, reason="Forbidden", message="no"))
+    lost = Accident(Response(504, reason="Timeout", message="nobody knows"))
+    async with world.running(1):
+        await world.pass_time(10)
+        (replica,) = world.replicas
+
+        def refusal(_: str, path: str) -> Accident | None:
+            return None if "/binding" not in path else lost if "g-3/" in path else forbidden
+
+        replica.wiring.accident = refusal
+        world.gang("g")
+        await world.pass_time(0.5)
+        for number in range(4):
+            world.pod(f"urgent-{number}", spec=URGENT)
+        replica.wiring.accident = world.refusal
+        await world.pass_time(200)
+
+    assert [] == world.history.broken
+    assert [] == world.history.partial({"g": 8}, POD_GROUP, world.pods())
 
 
 async def test_who_cannot_renew_writes_nothing_once_another_leads():

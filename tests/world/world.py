@@ -25,14 +25,13 @@ from scheduler.serve.app import Address
 from scheduler.workers.jobs import KINDS
 from scheduler.workers.outcome import Outcome
 from tests.unit.kube.memoryapi import LoopClock
-from tests.world.audit import PROTECTED, Audit
+from tests.world.audit import POD_GROUP, PROTECTED, Audit
 from tests.world.history import History
 from tests.world.network import Wiring
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
-POD_GROUP = "scheduling.x-k8s.io/pod-group"
 POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
 # How far the clocks of processes are from the server's.
 SKEWS_S = (0.0, 0.0, -300.0, 300.0)
@@ -301,7 +300,7 @@ class World:
     def is_settled(self, groups: dict[str, int]) -> bool:
         """Whether no group is bound in part, and nobody waits who would fit on some node."""
         pods = self.pods()
-        if self.history.partial(groups, POD_GROUP, pods):
+        if self.partial(groups):
             return False
         waiting = [
             pod
@@ -312,7 +311,12 @@ class World:
         if any(self.history.fits(pod) for pod in waiting):
             return False
         urgent = (pod for pod in waiting if pod["spec"].get("priority", 0) > 0)
-        return not any(next(self.audit.without_budgets(pod, settled_s=0), "") for pod in urgent)
+        return not any(next(self.audit.without_budgets(pod), "") for pod in urgent)
+
+    def partial(self, groups: dict[str, int]) -> list[str]:
+        """Return the groups that are bound in part, without those that were torn when nothing described them."""
+        held = {name: size for name, size in groups.items() if name not in self.audit.torn}
+        return self.history.partial(held, POD_GROUP, self.pods())
 
     async def until(self, holds: Any, timeout_s: float = 120.0) -> float:
         """Let time pass until something holds; return how long it took, in virtual seconds."""

@@ -141,9 +141,9 @@ def test_a_bind_whose_node_is_another_by_now_is_not_sent(change: Any, why: str):
     """Whoever is about to send it is told why not, and the pod is back in the queue with that reason."""
     rig = rig_of()
     bind = bind_of(rig)
-    assert "" == rig.engine.bindings.objection(bind)
+    assert "" == rig.engine.objection(bind)
     change(rig)
-    assert why == rig.engine.bindings.objection(bind)
+    assert why == rig.engine.objection(bind)
 
     rig.perform(rig.wire.index(bind))
     rig.deliver(0)
@@ -154,7 +154,7 @@ def test_a_bind_whose_node_is_another_by_now_is_not_sent(change: Any, why: str):
     assert "p" not in {pod.metadata.name for pod in rig.api.pods.values() if pod.spec.node_name}
     assert rig.queued("p").told == ("SchedulerError", f'running Bind plugin "Binder": {why}')
     assert None is rig.engine.cluster.pods.get(rig.queued("p").uid)
-    assert "nobody waits for this bind any more" == rig.engine.bindings.objection(bind)
+    assert "nobody waits for this bind any more" == rig.engine.objection(bind)
 
 
 def test_a_bind_that_may_still_arrive_is_not_repeated_on_a_node_that_is_too_small_by_now():
@@ -182,7 +182,7 @@ def test_room_that_no_plugin_asked_for_is_not_asked_for_later():
     rig.watch("Pod")
     rig.run()
 
-    assert "" == rig.engine.bindings.objection(bind_of(rig))
+    assert "" == rig.engine.objection(bind_of(rig))
 
 
 def test_a_fault_while_a_wait_is_closed_does_not_lose_the_pod():
