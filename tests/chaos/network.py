@@ -18,6 +18,7 @@ import aiohttp
 import yaml
 from aiohttp import web
 
+from tests.apiserver.patience import pause
 from tests.apiserver.realcluster import Reachable
 
 HOP = ("host", "connection", "transfer-encoding", "content-length", "keep-alive")
@@ -125,7 +126,7 @@ class Network:
             return self._hang_up(request)
         if gate.late_s and request.method != "GET":
             self.told["writes late"] += 1
-            await asyncio.sleep(self._random.random() * gate.late_s)
+            await pause(self._random.random() * gate.late_s)
         if request.method != "GET" and self._random.random() < gate.unanswered:
             self.told["answers lost"] += 1
             await self._ask(request)
