@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from scheduler.kube.api import Response
+from scheduler.sandbox.kinds.kinds import NODES
 from tests.unit.kube.memoryapi import UNSENT, Accident
 from tests.world.audit import POD_GROUP, PROTECTED
 from tests.world.mishaps import Mishaps
@@ -187,16 +188,22 @@ class Play(Mishaps):
         self.world.refusals[self.dice.choice(PREFIXES)] = (self.dice.choice(REFUSALS),)
 
     async def put_off(self) -> None:
-        """Binds are put off, forbidden, or not answered while the nodes that they are for change."""
+        """Room is freed, and binds into it are put off, forbidden, or not answered while nodes shrink or go."""
+        for _ in range(self.dice.randint(0, 3)):
+            await self.finish()
         self.world.refusals[BINDINGS] = self.dice.choice(PUT_OFF)
         await self.dice.choice((self.burst, self.plain))()
         await self.world.pass_time(self.dice.choice((0.1, 0.5, 2.0)))
-        for _ in range(self.dice.randint(1, 4)):
-            await self.dice.choice(
-                (self.resize_node, self.resize_node, self.urgent, self.lose_node)
-            )()
+        nodes = [stored.obj["metadata"]["name"] for stored in self.world.store.list(NODES)]
+        for name in nodes:
+            if self.dice.random() < 0.5:
+                self.world.resize(name, self.dice.choice(("4", "6")))
+        await self.dice.choice((self.urgent, self.lose_node, self.touch_node))()
         await self.world.pass_time(self.dice.choice((0.1, 5.0, 20.0)))
         self.world.refusals.pop(BINDINGS, None)
+        await self.world.pass_time(5)
+        for name in nodes:
+            self.world.resize(name, "8")
 
     async def heal(self) -> None:
         """The API answers again, the network is whole, and then again it is not."""
