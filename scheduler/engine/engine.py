@@ -137,7 +137,15 @@ class Engine:
             changes,
         )
         self.preemptions = Preemptions(
-            outbox, queues, nominations, bindings, observation, intake, evictions, leaving
+            outbox,
+            queues,
+            nominations,
+            bindings,
+            observation,
+            intake,
+            evictions,
+            leaving,
+            handle.planners,
         )
         self._attempts = attempts = Attempts(
             settings,

@@ -255,6 +255,20 @@ class GroupPlanner(Protocol):
         """Hear what became of the group; return what writes it down, and what is told about it."""
         ...
 
+    def group_evicted(
+        self, victims: Sequence[Placed], whom: str, group: str, reporter: str
+    ) -> Sequence[GroupEvent]:
+        """Hear, before they go, whom evictions take; return what the groups of those are told.
+
+        They make room for `whom`, "pod NAMESPACE/NAME" or "group NAME"; `group` is the name alone, empty
+        for a pod on its own. `reporter` is the preemptor's profile.
+        """
+        ...
+
+    def group_spared(self, victims: Sequence[Placed]) -> None:
+        """Hear that evictions have failed: those of the victims who are there still may stay."""
+        ...
+
     def group_statuses(self) -> Mapping[str, int]:
         """Return how many groups have each status; asked at every scrape of the metrics."""
         ...

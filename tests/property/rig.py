@@ -99,7 +99,7 @@ class Rig:
         self._pending = []
         self.dog.forget_bound()
         check_inside(self.engine)
-        check_receipts(effects)
+        check_receipts(effects, self.engine)
         # The executor sends nothing without the lease.
         self.wire += effects if self.engine.is_leading else ()
         return effects

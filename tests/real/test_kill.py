@@ -105,9 +105,8 @@ async def test_sigterm_finishes_what_is_under_way(audited_cluster, audit, schedu
     assert len(bound) < pods, "it ended after the last bind: nothing was under way"
     assert [] == history.problems
     assert {1} == set(binds_per_pod(audit.bindings()).values())
-    if ended_s > DRAIN_S:
-        # The server took too long to answer, which the log says: what was not done is left undone.
-        assert "effects dropped" in log or "the lease runs out" in log
+    if "effects dropped" in log or "the lease runs out" in log:
+        assert ended_s >= DRAIN_S, "what the server is slow to answer is waited for"
         return
     assert not lease["spec"].get("holderIdentity")
     if scheduler.name == "trellis":
