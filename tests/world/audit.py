@@ -69,7 +69,8 @@ class Audit:
     holder: int | None = None
     needless: list[str] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
-    # Groups that lost a member while nothing described them, as far as who evicted it could know.
+    # Groups that lost a member while nothing described them, as far as who evicted it could know, or of which
+    # one could not be evicted because the server refused it.
     torn: set[str] = field(default_factory=set)
     _described: dict[str, float] = field(default_factory=dict)
     _told: dict[str, Told] = field(default_factory=dict)
@@ -102,8 +103,15 @@ class Audit:
             note = obj.get("message", "")
             self._told[uid] = Told(obj["reason"], obj.get("related", {}).get("uid", ""), note)
 
-    def failed(self, process: int, path: str, body: bytes) -> None:
-        """Take note of an event that a process sent and of which it heard nothing good."""
+    def failed(self, process: int, path: str, body: bytes, response: Response) -> None:
+        """Take note of a request of a process and that it heard nothing good of it.
+
+        Of an event nobody knows whether it is there; and who was told to go, and could not be made to, stays
+        behind when its group goes.
+        """
+        pod = self._pod(path.removesuffix("/status"))
+        if pod is not None and pod["metadata"]["uid"] in self._told and not response.is_transient:
+            self.torn.add((pod["metadata"].get("labels") or {}).get(POD_GROUP, ""))
         if path.endswith(EVENTS) and body:
             about = msgspec.json.decode(body).get("regarding", {}).get("uid", "")
             self._failed.add((process, about))

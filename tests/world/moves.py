@@ -25,6 +25,11 @@ REFUSALS = (
         Response(504, reason="Timeout", message="carried out, and told too late"), is_applied=True
     ),
 )
+BINDINGS = "*/binding"
+FORBIDDEN, BUSY, DOWN = REFUSALS[1], REFUSALS[3], REFUSALS[4]
+PUT_OFF = ((BUSY,), (DOWN,), (BUSY, DOWN), (FORBIDDEN, FORBIDDEN, FORBIDDEN, DOWN))
+# What is written though nothing happens: who leads, and how often what was said has been said since.
+AT_REST = ("Lease", "Event")
 # What may fail: all of a kind, or one act on pods.
 PREFIXES = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces/default/pods", "/apis/", "/api")
 
@@ -39,6 +44,7 @@ class Play(Mishaps):
         self.groups: dict[str, int] = {}
         self.made: Counter[str] = Counter()
         self.states: set[tuple[object, ...]] = set()
+        self.at_rest: list[str] = []
         self._number = 0
 
     async def move(self) -> None:
@@ -50,7 +56,7 @@ class Play(Mishaps):
             (self.compact, 1), (self.restart_server, 1), (self.kill, 1), (self.hand_over, 1),
             (self.partition, 1), (self.flap, 1), (self.lose_node, 1), (self.refuse_pod, 1),
             (self.gate, 1), (self.lift_gate, 1), (self.nonsense, 1), (self.forget_group, 1),
-            (self.rename, 2), (self.crash, 1), (self.drop_kind, 1),
+            (self.rename, 2), (self.crash, 1), (self.drop_kind, 1), (self.put_off, 2),
         )  # fmt: skip
         chosen = self.dice.choices([m for m, _ in moves], [w for _, w in moves])[0]
         self.made[chosen.__name__] += 1
@@ -168,7 +174,7 @@ class Play(Mishaps):
 
     async def restart_server(self) -> None:
         """The API server ends, is away for a while, and comes back without its history."""
-        self.world.refusals[""] = Accident(UNSENT)
+        self.world.refusals[""] = (Accident(UNSENT),)
         for replica in self.world.replicas:
             for flow in list(replica.wiring.flows):
                 flow.cut()
@@ -178,7 +184,19 @@ class Play(Mishaps):
 
     async def refuse(self) -> None:
         """Part of the API answers with a failure."""
-        self.world.refusals[self.dice.choice(PREFIXES)] = self.dice.choice(REFUSALS)
+        self.world.refusals[self.dice.choice(PREFIXES)] = (self.dice.choice(REFUSALS),)
+
+    async def put_off(self) -> None:
+        """Binds are put off, forbidden, or not answered while the nodes that they are for change."""
+        self.world.refusals[BINDINGS] = self.dice.choice(PUT_OFF)
+        await self.dice.choice((self.burst, self.plain))()
+        await self.world.pass_time(self.dice.choice((0.1, 0.5, 2.0)))
+        for _ in range(self.dice.randint(1, 4)):
+            await self.dice.choice(
+                (self.resize_node, self.resize_node, self.urgent, self.lose_node)
+            )()
+        await self.world.pass_time(self.dice.choice((0.1, 5.0, 20.0)))
+        self.world.refusals.pop(BINDINGS, None)
 
     async def heal(self) -> None:
         """The API answers again, the network is whole, and then again it is not."""
@@ -225,9 +243,18 @@ async def play(seed: int, moves: int) -> Play:
             replica.wiring.join()
             replica.wiring.trouble = replica.wiring.twice = 0.0
         await one.amends()
-        await world.pass_time(420)
+        for _ in range(7):
+            await world.pass_time(60)
+            await world.revive()
         await one.finish()
         await world.until(lambda: world.is_settled(one.groups), 400)
+        await world.pass_time(30)
+        before = dict(world.writes)
+        await world.pass_time(60)
+        one.at_rest = world.unlike()
+        noise = {k: n - before.get(k, 0) for k, n in world.writes.items() if k not in AT_REST}
+        one.at_rest += [f"{n} writes of {kind} at rest" for kind, n in noise.items() if n]
+    assert [] == one.at_rest, one.at_rest
     assert not world.history.broken, world.history.broken[:5]
     assert [] == world.partial(one.groups)
     return one

@@ -63,7 +63,7 @@ class Wiring(MemoryApi):
         """Send a request; with bad luck it is never sent, or its answer never comes."""
         response = await self._request(method, path, body, content_type, timeout_s, guard)
         if self.audit is not None and not response.ok:
-            self.audit.failed(self.process, path, body)
+            self.audit.failed(self.process, path, body, response)
         return response
 
     async def _request(
@@ -110,7 +110,10 @@ class Wiring(MemoryApi):
         await asyncio.sleep(self._random.random() * (self.late_s if slow else 0.004))
         response = await self._answer(method, path, body, content_type)
         if self.twice and self._random.random() < self.twice:
+            known = list(self.audit.needless) if self.audit is not None else []
             await self._answer(method, path, body, content_type)
+            if self.audit is not None:
+                self.audit.needless = known  # it was sent once
         self.seen.clear()
         await asyncio.sleep(self._random.random() * 0.004)
         return response

@@ -138,7 +138,8 @@ class World:
         self.loaded = loaded or LOADED
         self.history = History()
         self.audit = Audit(self.store, self.history, self.told_until)
-        self.refusals: dict[str, Any] = {}
+        # By the beginning of paths, or their end after a `*`.
+        self.refusals: dict[str, tuple[Any, ...]] = {}
         self.writes: dict[str, int] = {}
         self._digest = sha256()
         self.store.listen(self._changed)
@@ -206,11 +207,11 @@ class World:
             replica.told_at = self.clock.now()
 
     def refusal(self, method: str, path: str) -> Any:
-        """Return what befalls a request, by the beginning of its path."""
+        """Return what befalls a request: of what is planned for the beginning of its path, or its end, one."""
         del method
-        for prefix, accident in self.refusals.items():
-            if path.startswith(prefix):
-                return accident
+        for part, accidents in self.refusals.items():
+            if path.endswith(part[1:]) if part.startswith("*") else path.startswith(part):
+                return self.random.choice(accidents)
         return None
 
     # What users and controllers do
@@ -313,8 +314,41 @@ class World:
         urgent = (pod for pod in waiting if pod["spec"].get("priority", 0) > 0)
         return not any(next(self.audit.without_budgets(pod), "") for pod in urgent)
 
+    def unlike(self) -> list[str]:
+        """Return what is not as it must be at rest: words on waiting pods, books of who leads, work left over."""
+        pods = self.pods()
+        alive = [one for one in self.replicas if one.task is not None and not one.task.done()]
+        leaders = [one for one in alive if one.daemon.engine.is_leading]
+        found = [] if len(leaders) == 1 else [f"{len(leaders)} lead"]
+        waiting = {uid: pod for uid, pod in pods.items() if not pod["spec"].get("nodeName")}
+        for pod in waiting.values():
+            told = (
+                one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"
+            )
+            if not any(one["status"] == "False" and one.get("message") for one in told):
+                found.append(f"{pod['metadata']['name']} waits and is not told why")
+        for one in leaders:
+            engine = one.daemon.engine
+            held = {placed.pod.metadata.uid: placed.node for placed in engine.cluster.pods}
+            if held != {uid: there.node for uid, there in self.history.held.items()}:
+                found.append(f"{one.number} counts other pods on nodes than the server has")
+            for name, row in engine.cluster.table.rows.items():
+                used = self.history.used(name)
+                for resource in ("cpu", "memory", "pods"):
+                    if engine.cluster.table.requested(resource)[row] != used.get(resource, 0):
+                        found.append(f"{one.number} counts another {resource} on {name}")
+            if set(engine.cluster.table.rows) != set(self.history.nodes):
+                found.append(f"{one.number} knows other nodes")
+            if {queued.uid for queued in engine.queues} != set(waiting):
+                found.append(f"{one.number} has other pods in its queues than those that wait")
+            statistics = one.daemon._executor.statistics()
+            left = sum(statistics.queued.values()) + sum(statistics.in_flight.values())
+            if left or len(engine.bindings) or len(engine.preemptions):
+                found.append(f"{one.number} has work left over")
+        return found
+
     def partial(self, groups: dict[str, int]) -> list[str]:
-        """Return the groups that are bound in part, without those that were torn when nothing described them."""
+        """Return the groups that are bound in part, without those that were torn with an excuse."""
         held = {name: size for name, size in groups.items() if name not in self.audit.torn}
         return self.history.partial(held, POD_GROUP, self.pods())
 
