@@ -9,6 +9,7 @@ when it is over. Prints and writes JSON: pods per second of processor time of th
 of each round, and both ratios over all rounds with their 95 % intervals. Many short rounds tell more than
 few long ones: what else the machine does changes from one minute to the next, and hits neighbours alike.
 Sums, not medians, since a picture is drawn in one round of many. What the page's own process uses is told apart.
+`shares` are what page and log took of the daemon's own time (`accounted.py`), which other work hardly changes.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from scheduler.sandbox.sandbox import Options, Sandbox
 from scheduler.sandbox.store.store import Deletion
 from tests.apiserver.patience import until
 from tests.apiserver.processes import free_ports, running
+from tests.perf import accounted
 from tests.perf.workload import CreatePods
 from tests.real.schedulers import Running
 
@@ -66,8 +68,14 @@ def children(pid: int) -> list[int]:
 
 
 @contextmanager
-def daemon(folder: Path, kubeconfig: Path, name: str, *words: str) -> Iterator[Running]:
-    """Run a daemon for the pods of one schedulerName."""
+def daemon(
+    folder: Path,
+    kubeconfig: Path,
+    name: str,
+    *words: str,
+    module: Sequence[str] = ("scheduler.cli.main",),
+) -> Iterator[Running]:
+    """Run a daemon for the pods of one schedulerName; `module` is one and its own words."""
     (port,) = free_ports(1)
     config = folder / f"{name}.yaml"
     config.write_text(
@@ -80,7 +88,7 @@ def daemon(folder: Path, kubeconfig: Path, name: str, *words: str) -> Iterator[R
             }
         )
     )
-    command = [sys.executable, "-m", "scheduler.cli.main", "run", f"--config={config}"]
+    command = [sys.executable, "-m", *module, "run", f"--config={config}"]
     command += [f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", f"--secure-port={port}"]
     command += ["--log-level=warning", *words]
     with running(name, command, folder / f"{name}.log", {"PYTHONPATH": str(ROOT)}) as program:
@@ -121,13 +129,14 @@ class Reader:
 
 
 async def one_round(
-    sandbox: Sandbox, found: Running, name: str, number: int, pods: int
+    sandbox: Sandbox, found: Running, name: str, number: int, pods: int, parts: Path | None = None
 ) -> dict[str, Any]:
     """Place some pods and take them away again."""
     store = sandbox.store
     names = [f"{name}-{number:02d}-{at:05d}" for at in range(pods)]
     pid = found.program.process.pid
     helpers = {child: cpu_s(child) for child in children(pid)}
+    part = accounted.read(parts) if parts else {}
     began, used = monotonic(), cpu_s(pid)
     for at, manifest in enumerate(CreatePods(count=pods).manifests(name)):
         manifest["metadata"] |= {"name": names[at], "namespace": "default"}
@@ -144,6 +153,7 @@ async def one_round(
 
     await until(are_bound, f"{pods} binds", 600.0)
     took, used = monotonic() - began, cpu_s(pid) - used
+    part = {key: now - part[key] for key, now in accounted.read(parts).items()} if parts else {}
     helped = sum(cpu_s(child) - helpers.get(child, 0.0) for child in children(pid))
     for one in names:
         store.delete(PODS, "default", one, AT_ONCE)
@@ -151,6 +161,7 @@ async def one_round(
         "name": name,
         "cpuMilliseconds": round(used * 1e3, 3),
         "podsPerCpuSecond": round(pods / used, 1),
+        **{f"{key}Milliseconds": round(seconds * 1e3, 3) for key, seconds in part.items()},
         "milliseconds": round(took * 1e3, 3),
         "podsPerSecond": round(pods / took, 1),
         "pageProcessCpuSeconds": round(helped, 2),
@@ -168,7 +179,11 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
             log = folder / "decisions.jsonl"
             plain = stack.enter_context(daemon(folder, kubeconfig, "plain"))
             words = () if what == "page" else (f"--decision-log={log}",)
-            shown = stack.enter_context(daemon(folder, kubeconfig, "shown", *words))
+            parts = folder / "parts"
+            counting = ("tests.perf.accounted", str(parts))
+            shown = stack.enter_context(
+                daemon(folder, kubeconfig, "shown", *words, module=counting)
+            )
             await plain.wait_ready()
             await shown.wait_ready()
             reader = Reader(shown.url, token)
@@ -182,7 +197,8 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
             for number in range(1, rounds + 1):
                 order = [(plain, "plain"), (shown, "shown")]
                 for one, name in order if number % 2 else reversed(order):
-                    found.append(await one_round(sandbox, one, name, number, pods))
+                    counted = parts if one is shown else None
+                    found.append(await one_round(sandbox, one, name, number, pods, counted))
                 assert not looking.done(), looking.exception()
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
@@ -192,6 +208,14 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
         "nodes": nodes,
         "pods": pods,
         "rounds": found,
+        "shares": {
+            part: round(
+                sum(one[f"{part}Milliseconds"] for one in found if one["name"] == "shown")
+                / sum(one["cpuMilliseconds"] for one in found if one["name"] == "shown"),
+                4,
+            )
+            for part in accounted.SLOT
+        },
         "ratioCpu": _ratio(found, "cpuMilliseconds"),
         "ratioCpuInterval": _interval(found, "cpuMilliseconds"),
         "ratioClock": _ratio(found, "milliseconds"),
