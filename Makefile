@@ -21,7 +21,7 @@ RUN := $(VENV)/.run-$(call key,requirements.lock)
 DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup check tools page-tools test-real differential long mutations fuzz world bench docs image image-check chart changelog dist release-check clean
+.PHONY: help demo test setup check tools page-tools test-real differential long mutations fuzz world hunt chaos bench docs image image-check chart changelog dist release-check clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -78,6 +78,15 @@ fuzz: $(DEV) ## 100,000 pods that nobody should write, through simulate and thro
 world: $(DEV) ## the whole daemon in simulated worlds with faults (MINUTES=1000 SEED=1; fresh seeds without)
 	@$(BIN)/python -m tests.world.run $(if $(CPU_SECONDS),--cpu-seconds $(CPU_SECONDS),--minutes $(or $(MINUTES),1000)) \
 	  $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+hunt: $(DEV) ## let the world find each hand-made bug by itself (ARGS="--only TEXT --cpu-seconds 60")
+	@$(BIN)/python -m tests.world.hunt $(ARGS)
+
+chaos: $(DEV) ## faults on a real API server and real processes (FAULTS=1000 SEED=1; after `make tools`)
+	@test -x $(TOOLS)/kube-apiserver -a -x $(TOOLS)/etcd || \
+	  { echo "chaos needs $(TOOLS)/kube-apiserver and etcd: run 'make tools'" >&2; exit 1; }
+	@PATH="$(TOOLS):$$PATH" KUBEBUILDER_ASSETS=$(TOOLS) $(BIN)/python -m tests.chaos.run \
+	  --faults $(or $(FAULTS),1000) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: $(DEV) ## measure; results as JSON in build/bench (real cluster after `make tools`)
 	@mkdir -p build/bench

@@ -90,10 +90,8 @@ def _texts() -> dict[tuple[str, str], list[tuple[str, str]]]:
     """Return type and text of each event, by what it is about and its reason."""
     group, tree = "ConfigMap or PodGroup", "ConfigMap of the topology"
     bound = "bound COUNT pods of the group to COUNT nodes"
-    gone = "Pods of the group are evicted for the group GROUP: PODS"
-    shrunk = (
-        "The group gives up COUNT pods of COUNT for the group GROUP and goes on with COUNT: PODS"
-    )
+    gone = "Pods of the group are evicted for the group GROUP (or the pod NAMESPACE/NAME): PODS"
+    shrunk = "The group gives up COUNT pods of COUNT for the group GROUP (or the pod NAMESPACE/NAME) and goes on with COUNT: PODS"
     left = "The bound members PODS go: the group was never whole, and TEXT"
     kept = "TEXT; groups are placed in the tree as it was before"
     leads = [("Normal", f"REPLICA {text}") for text in ("became leader", "stopped leading")]

@@ -90,7 +90,7 @@ def simulate(
     output = Output(form)
     stage = staged(world, setups(config).default, wanted)
     tell(f"notice: {notice}" for notice in stage.notices)
-    simulation = simulate_stage(stage, details=details)
+    simulation = simulate_stage(stage, wanted)
     if output in (Output.JSON, Output.YAML):
         show_record(simulation, output)
     elif output is Output.NAME:

@@ -136,6 +136,7 @@ class Daemon:
             clock=clock,
             random=random,
             meters=meters,
+            objection=self.engine.objection,
             others=others,
         )
         self._watches = Watches(

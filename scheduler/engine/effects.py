@@ -93,8 +93,15 @@ class Effect(msgspec.Struct, frozen=True, tag_field="effect", rename="camel", om
     """Base of everything that comes out of the engine."""
 
 
+# Why a bind was not sent: what it was decided on is not so any more.
+OUTDATED = "Outdated"
+
+
 class Bind(Effect, frozen=True, tag="Bind"):
-    """Bind a pod by its binding subresource; idempotent because it carries the pod's uid."""
+    """Bind a pod by its binding subresource; idempotent because it carries the pod's uid.
+
+    Whoever sends it asks `Engine.objection` first, each time, and answers OUTDATED where there is one.
+    """
 
     id: int
     namespace: str

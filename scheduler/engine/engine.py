@@ -29,9 +29,11 @@ from scheduler.engine.binding.inflight import Ended
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.binding.preemption import Evictions, Preemptions
+from scheduler.engine.binding.room import Room
 from scheduler.engine.effects import (
     Answer,
     Behind,
+    Bind,
     CaughtUp,
     Complete,
     Effects,
@@ -121,7 +123,7 @@ class Engine:
             pods=queued,
         )
         self.bindings = bindings = Bindings(
-            outbox, observation, queues, waiting, settings.extenders, changes
+            outbox, observation, queues, waiting, Room(cluster), settings.extenders, changes
         )
         self.suspended = SuspendedCycles(outbox, observation.fault, changes, profiles)
         self.intake = intake = Intake(
@@ -135,7 +137,15 @@ class Engine:
             changes,
         )
         self.preemptions = Preemptions(
-            outbox, queues, nominations, bindings, observation, intake, evictions, leaving
+            outbox,
+            queues,
+            nominations,
+            bindings,
+            observation,
+            intake,
+            evictions,
+            leaving,
+            handle.planners,
         )
         self._attempts = attempts = Attempts(
             settings,
@@ -243,6 +253,10 @@ class Engine:
     def _blocked(self) -> frozenset[str]:
         """Return the profiles of which no pod may be tried now."""
         return self.suspended.profiles if self.groups.holds else self.suspended.blocked
+
+    def objection(self, bind: Bind) -> str:
+        """Return why a bind must not be sent any more, or an empty text; asked right before each sending."""
+        return self.bindings.objection(bind) or self.groups.objection(bind.uid)
 
     def attempt(self, pod: Pod, now: float) -> Attempt:
         """Prepare an attempt on the live view, for whoever wants to see what would be decided."""

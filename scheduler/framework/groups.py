@@ -44,7 +44,7 @@ class GroupPlan(msgspec.Struct, frozen=True):
     A plan without victims is one that `GroupRoom.hold` has accepted. Members that it does not name
     wait on, for the reason in `message`; unless `is_proven` says that more members cannot be placed now,
     they are tried again when the others are bound. `hold_s` is how long those that are bound last may take to get
-    past permit, 0 for the usual time.
+    past permit, 0 for the usual time. `is_rest` says that others of the group have their places already.
     """
 
     nodes: Mapping[str, str]
@@ -52,6 +52,7 @@ class GroupPlan(msgspec.Struct, frozen=True):
     message: str = ""
     hold_s: float = 0.0
     is_proven: bool = True
+    is_rest: bool = False
 
 
 class GroupRelease(msgspec.Struct, frozen=True):
@@ -252,6 +253,20 @@ class GroupPlanner(Protocol):
 
     def group_told(self, key: str, stage: Stage, now: float) -> Sequence[Told]:
         """Hear what became of the group; return what writes it down, and what is told about it."""
+        ...
+
+    def group_evicted(
+        self, victims: Sequence[Placed], whom: str, group: str, reporter: str
+    ) -> Sequence[GroupEvent]:
+        """Hear, before they go, whom evictions take; return what the groups of those are told.
+
+        They make room for `whom`, "pod NAMESPACE/NAME" or "group NAME"; `group` is the name alone, empty
+        for a pod on its own. `reporter` is the preemptor's profile.
+        """
+        ...
+
+    def group_spared(self, victims: Sequence[Placed]) -> None:
+        """Hear that evictions have failed: those of the victims who are there still may stay."""
         ...
 
     def group_statuses(self) -> Mapping[str, int]:

@@ -18,6 +18,7 @@ import structlog
 from scheduler.base.clock import Clock
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import (
+    OUTDATED,
     Answer,
     Bind,
     Call,
@@ -76,6 +77,10 @@ class _Task(NamedTuple):
     submitted_at: float
 
 
+class OutdatedError(Exception):
+    """A bind that was not sent, because what it was decided on is not so any more."""
+
+
 # Carries an effect out, given when it was handed in; returns the answer, and its outcome for metrics.
 Carry = Callable[[Any, float], Awaitable[tuple[Answer, Response]]]
 
@@ -94,13 +99,18 @@ class Executor:
         random: Random,
         meters: Meters,
         limits: Limits | None = None,
+        objection: Callable[[Bind], str] = lambda _: "",
         others: Mapping[type[Effect], Carry] | None = None,
     ) -> None:
-        """Take what the engine puts out; `others` carry out effects that no API server answers."""
+        """Take what the engine puts out; `others` carry out effects that no API server answers.
+
+        `objection` is asked right before a bind is sent, each time, and says why it must not be.
+        """
         limits = limits or Limits()
         self._emit = emit
         self._recorder = recorder
         self._fence = fence
+        self._objection = objection
         self._clock = clock
         self._meters = meters
         self._sender = Sender(api, fence, random, meters)
@@ -204,7 +214,16 @@ class Executor:
         self._meters.effect_duration.labels(name).observe(self._clock.now() - submitted_at)
 
     async def _bind(self, effect: Bind, submitted_at: float) -> tuple[Answer, Response]:
-        """Bind once; what was certainly not carried out (401, 429, no connection) is sent again."""
+        """Bind once; what was certainly not carried out (401, 429, no connection) is sent again.
+
+        It may have waited for its turn, or for a server that was busy, while its node became another.
+        """
+
+        def check() -> None:
+            self._fence.check()
+            if why := self._objection(effect):
+                raise OutdatedError(why)
+
         await self._statuses.settle(effect.uid)
         path = pod_path(effect.namespace, effect.name) + "/binding"
         request = Request("Bind", "POST", path, binding(effect))
@@ -212,7 +231,11 @@ class Executor:
         give_up_at = submitted_at + BIND_PATIENCE_S
         response = Response(0, reason="Timeout", message="not sent in time", was_sent=False)
         while (left := give_up_at - self._clock.now()) > 0:
-            response = await self._sender.once(request, min(BIND_TIMEOUT_S, left))
+            try:
+                response = await self._sender.once(request, min(BIND_TIMEOUT_S, left), check)
+            except OutdatedError as why:
+                response = Response(0, reason=OUTDATED, message=str(why), was_sent=False)
+                break
             if response.was_sent and response.code not in (401, 429):
                 break
             backoff = backoff or self._sender.backoff()
@@ -222,7 +245,9 @@ class Executor:
         return answer(effect.id, response), response
 
     def _count_conflict(self, response: Response) -> None:
-        if response.code == 404:
+        if response.reason == OUTDATED:
+            self._meters.bind_conflicts.labels("outdated").inc()
+        elif response.code == 404:
             self._meters.bind_conflicts.labels("gone").inc()
         elif response.code == 409:
             reason = "replaced" if was_replaced(response) else "bound"

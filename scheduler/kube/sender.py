@@ -7,6 +7,7 @@ without harm; whoever calls says how often.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from math import inf
 from random import Random
 
@@ -38,20 +39,26 @@ class Sender:
         self._random = random
         self._retries = meters.effect_retries
 
-    async def once(self, request: Request, timeout_s: float = REQUEST_TIMEOUT_S) -> Response:
-        """Send a request once.
+    async def once(
+        self,
+        request: Request,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        check: Callable[[], None] | None = None,
+    ) -> Response:
+        """Send a request once, unless `check` (or without it the fence) raises.
 
-        The fence is asked once more when a connection is there: a stopped process may have waited
-        for one past its deadline.
+        It is asked once more when a connection is there: a stopped process may have waited for one past
+        its deadline.
         """
-        self._fence.check()
+        check = check or self._fence.check
+        check()
         return await self._api.request(
             request.method,
             request.path,
             request.body,
             content_type=request.content_type,
             timeout_s=timeout_s,
-            guard=self._fence.check,
+            guard=check,
         )
 
     async def repeatedly(self, request: Request, tries: float = inf) -> Response:

@@ -10,7 +10,7 @@ is cancelled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from random import Random
@@ -80,7 +80,10 @@ class _End(Enum):
 
 
 class Reflector:
-    """Lists and watches one kind and emits what it learns."""
+    """Lists and watches one kind and emits what it learns.
+
+    `others_listed` returns when all required kinds have been listed; without it they count as listed.
+    """
 
     def __init__(
         self,
@@ -92,8 +95,11 @@ class Reflector:
         meters: Meters,
         settings: WatchSettings | None = None,
         keep: Callable[[bytes], None] | None = None,
+        others_listed: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.kind = kind
+        self.was_listed = asyncio.Event()
+        self._others_listed = others_listed
         self._emit = emit
         self._random = random
         self._meters = meters
@@ -209,6 +215,7 @@ class Reflector:
         self._version = page.resource_version
         self._is_offered = True
         self._lists += 1
+        self.was_listed.set()
         self._listed += len(objects)
         self._meters.watch_list_duration.labels(self.kind.kind).observe(perf_s() - started)
         self._emit(Listed(self.kind.kind, tuple(objects)))
@@ -225,8 +232,18 @@ class Reflector:
         if self._is_offered is False:
             return True
         if why.code == 403:
-            return self._lists == 0
+            return self._lists == 0 and await self._is_denied()
         return await self._collection.is_offered() is False
+
+    async def _is_denied(self) -> bool:
+        """Whether a list is still forbidden when all that is required could be listed.
+
+        A server that lets nobody in, as while it starts, denies this kind no more than any other.
+        """
+        if self._others_listed is not None:
+            await self._others_listed()
+        again = await self._collection.page("")
+        return isinstance(again, Response) and again.code == 403
 
     async def _follow(self) -> None:
         """Watch, and watch again from where it ended, until a new list is needed."""

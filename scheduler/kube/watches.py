@@ -43,6 +43,7 @@ class Watches:
                 meters=meters,
                 settings=settings,
                 keep=None if originals is None else originals.keeper(kind.kind),
+                others_listed=self._required_listed,
             )
             for kind in kinds
         )
@@ -68,6 +69,11 @@ class Watches:
         for reflector in self._reflectors:
             reflector.doubt()
             group.create_task(self._renew(group, reflector))
+
+    async def _required_listed(self) -> None:
+        for reflector in self._reflectors:
+            if reflector.kind.required:
+                await reflector.was_listed.wait()
 
     async def _renew(self, group: asyncio.TaskGroup, reflector: Reflector) -> None:
         if not await reflector.catch_up():

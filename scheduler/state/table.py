@@ -131,6 +131,16 @@ class NodeTable:
             short |= self.requested(resource) > self.allocatable(resource)
         return int(np.count_nonzero(short))
 
+    def short(self, row: int, requests: Mapping[str, int]) -> frozenset[str]:
+        """Return of which of these resources, and of places for pods, a row has promised too much."""
+        indexes = ((name, self.resources.get(name)) for name in (*requests, PODS))
+        return frozenset(
+            name
+            for name, index in indexes
+            if index is not None
+            and self._requested[index].values[row] > self._allocatable[index].values[row]
+        )
+
     def scored(self, resource: str) -> IntColumn:
         """Return the requests of cpu or memory with assumed amounts for containers without."""
         return self._scored[resource].values

@@ -86,7 +86,8 @@ class Responder:
 
     def _plan(self, world: Snapshot, options: Options) -> Simulation:
         if self._planned is None or self._planned[0] is not world:
-            self._planned = (world, simulate(world, self._setups.default, options))
+            told = replace(options, waking=True)
+            self._planned = (world, simulate(world, self._setups.default, told))
         return self._planned[1]
 
 

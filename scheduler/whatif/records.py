@@ -45,7 +45,8 @@ class PodResult(msgspec.Struct, frozen=True, rename="camel"):
 
     `nodes` is left out unless details were asked for, `claims` unless the pod uses any and is placed;
     `extended_resource_claim_status` is what is written to the pod's status. `scores` are the weighted ones of
-    the chosen node by plugin, left out unless asked for.
+    the chosen node by plugin, left out unless asked for; `woken_by` are the changes, in words, after which a
+    rejected pod is tried again, left out likewise.
     """
 
     namespace: str
@@ -61,6 +62,7 @@ class PodResult(msgspec.Struct, frozen=True, rename="camel"):
     claims: tuple[ClaimResult, ...] | msgspec.UnsetType = msgspec.UNSET
     extended_resource_claim_status: Any = msgspec.UNSET
     scores: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    woken_by: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def key(self) -> str:

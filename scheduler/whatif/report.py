@@ -38,8 +38,10 @@ def simulation_tables(simulation: Simulation, *, wide: bool) -> list[Table]:
 def summary_line(simulation: Simulation) -> str:
     """Return a simulation in one line."""
     total, cost = len(simulation.pods), simulation.summary.network_cost
+    gone = len({(one.namespace, one.name) for pod in simulation.pods for one in pod.victims})
+    evicted = f", {gone} evicted for them" if gone else ""
     priced = f"; network cost {cost}" if cost else ""
-    return f"{simulation.summary.scheduled} of {total} pods scheduled{priced}"
+    return f"{simulation.summary.scheduled} of {total} pods scheduled{evicted}{priced}"
 
 
 def nodes_table(nodes: Iterable[NodeVerdict], *, heading: str = "") -> Table:

@@ -25,6 +25,7 @@ from scheduler.whatif.records import ClaimResult, PodName, PodResult, Result, Si
 from scheduler.whatif.snapshot import Snapshot
 from scheduler.whatif.stage import Options, Setup, Stage, staged, take_apart
 from scheduler.whatif.verdicts import NodeVerdict, verdicts
+from scheduler.whatif.why.waking import woken_by
 from scheduler.whatif.world import World
 
 GATED_REASON = "SchedulingGated"
@@ -44,16 +45,14 @@ def simulate(
     """
     wanted = options or Options()
     stage = staged(snapshot, setup, wanted)
-    return simulate_stage(
-        stage, details=wanted.details, scores=wanted.scores, stops_at_refusal=stops_at_refusal
-    )
+    return simulate_stage(stage, wanted, stops_at_refusal=stops_at_refusal)
 
 
 def simulate_stage(
-    stage: Stage, *, details: bool = False, scores: bool = False, stops_at_refusal: bool = False
+    stage: Stage, options: Options | None = None, *, stops_at_refusal: bool = False
 ) -> Simulation:
-    """Place the pending pods of a stage, which is used up by it."""
-    run = Run(stage, details=details, scores=scores, stops_at_refusal=stops_at_refusal)
+    """Place the pending pods of a stage, which is used up by it; `options` say what is told of them."""
+    run = Run(stage, options, stops_at_refusal=stops_at_refusal)
     run.to_the_end()
     simulation = run.simulation()
     take_apart(stage)
@@ -76,15 +75,14 @@ class Run:
     def __init__(
         self,
         stage: Stage,
+        options: Options | None = None,
         *,
-        details: bool = False,
-        scores: bool = False,
         stops_at_refusal: bool = False,
     ) -> None:
         self.engine = stage.engine
         self.stops_at_refusal, self.is_over = stops_at_refusal, False
         self.pending = {pod.metadata.uid: pod for pod in stage.pending}
-        self.details, self.scores = details, scores
+        self.told = options or Options()
         self.clock = ManualClock(stage.now)
         self.world = World(self.engine, (*stage.bound, *stage.pending))
         # In the order of first attempts.
@@ -181,12 +179,12 @@ class Run:
             course.victims[meta.uid] = PodName(meta.namespace, meta.name)
             if victim.pod.is_terminating:
                 self.leaving.append(meta.uid)
-        if self.scores and decision.node:
+        if self.told.scores and decision.node:
             row = self.engine.cluster.table.rows[decision.node]
             course.scores = {
                 one.plugin: int(one.normalized[row]) * one.weight for one in decision.scores
             }
-        if self.details and is_first:
+        if self.told.details and is_first:
             cluster = self.engine.cluster
             course.nodes = verdicts(decision, Nodes(cluster.table, cluster.pods))
 
@@ -217,11 +215,19 @@ class Run:
             message=message,
             nominated_node=nominated or None,
             victims=tuple(course.victims.values()),
-            nodes=course.nodes if self.details else msgspec.UNSET,
+            nodes=course.nodes if self.told.details else msgspec.UNSET,
             claims=self._claims(now) if now is not None and is_scheduled else msgspec.UNSET,
             extended_resource_claim_status=self.world.extended.get(uid, msgspec.UNSET),
-            scores=course.scores if self.scores else msgspec.UNSET,
+            scores=course.scores if self.told.scores else msgspec.UNSET,
+            woken_by=self._woken_by(pod) if self.told.waking else msgspec.UNSET,
         )
+
+    def _woken_by(self, pod: Pod) -> tuple[str, ...]:
+        queued = self.engine.queues.get(pod.metadata.uid)
+        if queued is None or queued.where not in (Where.UNSCHEDULABLE, Where.GATED):
+            return ()
+        rejected_by = (queued.gated_by,) if queued.where is Where.GATED else queued.rejected_by
+        return woken_by(self.engine.profiles[queued.profile], rejected_by)
 
     def _claims(self, pod: Pod) -> tuple[ClaimResult, ...] | msgspec.UnsetType:
         """Return what the claims of a placed pod got, the one for extended resources last."""

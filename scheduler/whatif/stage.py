@@ -45,7 +45,8 @@ class Setup(msgspec.Struct, frozen=True):
 class Options(msgspec.Struct, frozen=True):
     """How a question is answered; `now` None is the time of the snapshot.
 
-    `details` are all nodes of each pod's first attempt, `scores` those of the node that it got.
+    `details` are all nodes of each pod's first attempt, `scores` those of the node that it got, `waking` what
+    would have a rejected pod tried again.
     """
 
     now: float | None = None
@@ -53,6 +54,7 @@ class Options(msgspec.Struct, frozen=True):
     seed: int = 0
     details: bool = False
     scores: bool = False
+    waking: bool = False
 
 
 class Stage(msgspec.Struct, frozen=True):

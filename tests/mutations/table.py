@@ -26,6 +26,8 @@ NAMED = "what is said of a pending pod holds, and what is suggested helps"
 PRIORITY = "nobody goes for one who is not more important"
 BUDGET = "no budget is broken without need"
 NEEDLESS = "what is written changes something"
+WHOLE = "no group starts in part"
+ROOM = "no node is over capacity at any bind"
 LEASE = "no write of a process that does not lead is carried out"
 
 
@@ -283,6 +285,30 @@ MUTATIONS: Final = (
         "    layered = layers.of(instance)\n    known = None\n",
         "    layered = None\n    known = None\n",
         _KEPT,
+    ),
+    Mutation(
+        "a bind that was put off is sent without asking again",
+        ROOM, "scheduler/kube/effects.py",
+        "if why := self._objection(effect):", 'if why := "":',
+        (WORLD, "-k", "too_small_by_then"),
+    ),
+    Mutation(
+        "a node that has become too small is no objection",
+        ROOM, "scheduler/engine/binding/room.py",
+        "self.short(pod) - pod.short", "set[str]()",
+        (WORLD, "-k", "too_small_by_then"),
+    ),
+    Mutation(
+        "a member is bound though all others were refused",
+        WHOLE, "scheduler/engine/engine.py",
+        " or self.groups.objection(bind.uid)", "",
+        (WORLD, "-k", "does_not_begin"),
+    ),
+    Mutation(
+        "a group counts as begun from the first bind that is sent",
+        WHOLE, "scheduler/engine/group/groups.py",
+        "flight.is_begun = plan.is_rest", "flight.is_begun = True",
+        (WORLD, "-k", "does_not_begin"),
     ),
     Mutation(
         "a right is missing: the status of pods",

@@ -17,6 +17,7 @@ from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.snapshot import read_snapshot
 from scheduler.whatif.views import sections
 from tests.page.browser import PROGRAM, browser
+from tests.unit.plugins.groupsworld import group
 from tests.unit.plugins.loadaware.situation import report as load_report
 from tests.unit.plugins.test_numa import report as numa_report
 from tests.unit.plugins.test_numa import zone
@@ -34,9 +35,10 @@ HOSTILE = "<img src=x onerror=document.title='broken'>"
 LTR, LONG = "\u202egpj.exe", "n" * 253
 VIEWS = {
     "cluster": "document.querySelector('.unit button')",
-    "groups": "document.querySelector('.cards p') && !document.body.innerText.includes('Planning')",
+    "groups": "document.body.innerText.includes('Waits for its members: 0 of 4 are there.')",
     "network": "document.querySelector('svg.graph .box') && document.querySelector('td')",
-    "queue": "document.body.innerText.includes('Insufficient cpu')",
+    "queue": "document.body.innerText.includes('Insufficient cpu')"
+    " && document.body.innerText.includes('Tried again after a new node; ')",
     "pod/default%2Fp-huge": "document.body.innerText.includes('NodeResourcesFit')"
     " && document.querySelector('.points')?.innerText.includes('more cpu were free')",
     "whatif": "document.querySelector('#manifests')",
@@ -64,6 +66,7 @@ def objects():
         pod("p-one", node_name="n1", requests={"cpu": "3"}, labels=web),
         pod("p-two", node_name="n2", requests={"cpu": "1"}, labels=db),
         pod("p-huge", requests={"cpu": "99"}),
+        group("quartet", 4, {}),
         load_report("n1", cpu="1", memory="2Gi"),
         numa_report("n2", *(zone(number, cpu="2") for number in range(2))),
         {

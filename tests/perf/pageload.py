@@ -1,12 +1,15 @@
 """Pods that are placed while somebody looks at the page and a decision log is written, and while nobody does.
 
-    python -m tests.perf.pageload --nodes 1000 --pods 4000 --rounds 8
+    python -m tests.perf.pageload --nodes 1000 --pods 500 --rounds 100
 
 One embedded API server, two daemons with a schedulerName each: `plain`, and `shown` with a decision log and
 a reader of `/ui` that follows the events and asks for the plan every five seconds, as an open view does.
 Rounds alternate (plain, shown, shown, plain, …) on the same server, each with as many new pods, which go
 when it is over. Prints and writes JSON: pods per second of processor time of the daemon, and of the clock,
-of each round, and the ratios of their medians. What the page's own process uses is told apart.
+of each round, and both ratios over all rounds with their 95 % intervals. Many short rounds tell more than
+few long ones: what else the machine does changes from one minute to the next, and hits neighbours alike.
+Sums, not medians, since a picture is drawn in one round of many. What the page's own process uses is told apart.
+`shares` are what page and log took of the daemon's own time (`accounted.py`), which other work hardly changes.
 """
 
 from __future__ import annotations
@@ -15,13 +18,13 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from statistics import median
-from time import monotonic
+from time import clock_gettime, monotonic
 from typing import Any
 
 import aiohttp
@@ -34,6 +37,7 @@ from scheduler.sandbox.sandbox import Options, Sandbox
 from scheduler.sandbox.store.store import Deletion
 from tests.apiserver.patience import until
 from tests.apiserver.processes import free_ports, running
+from tests.perf import accounted
 from tests.perf.workload import CreatePods
 from tests.real.schedulers import Running
 
@@ -41,13 +45,12 @@ ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "results"
 AT_ONCE = Deletion(grace_period_s=0)
 PLAN_EVERY_S = 5.0
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+DRAWS = 2000
 
 
 def cpu_s(pid: int) -> float:
-    """Return what a process has used of the processor, without its children."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * TICK_S
+    """Return what a process has used of the processor, without its children, to the nanosecond."""
+    return clock_gettime((~pid << 3) | 2)  # the id that clock_getcpuclockid(3) gives
 
 
 def children(pid: int) -> list[int]:
@@ -65,8 +68,14 @@ def children(pid: int) -> list[int]:
 
 
 @contextmanager
-def daemon(folder: Path, kubeconfig: Path, name: str, *words: str) -> Iterator[Running]:
-    """Run a daemon for the pods of one schedulerName."""
+def daemon(
+    folder: Path,
+    kubeconfig: Path,
+    name: str,
+    *words: str,
+    module: Sequence[str] = ("scheduler.cli.main",),
+) -> Iterator[Running]:
+    """Run a daemon for the pods of one schedulerName; `module` is one and its own words."""
     (port,) = free_ports(1)
     config = folder / f"{name}.yaml"
     config.write_text(
@@ -79,7 +88,7 @@ def daemon(folder: Path, kubeconfig: Path, name: str, *words: str) -> Iterator[R
             }
         )
     )
-    command = [sys.executable, "-m", "scheduler.cli.main", "run", f"--config={config}"]
+    command = [sys.executable, "-m", *module, "run", f"--config={config}"]
     command += [f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", f"--secure-port={port}"]
     command += ["--log-level=warning", *words]
     with running(name, command, folder / f"{name}.log", {"PYTHONPATH": str(ROOT)}) as program:
@@ -120,13 +129,14 @@ class Reader:
 
 
 async def one_round(
-    sandbox: Sandbox, found: Running, name: str, number: int, pods: int
+    sandbox: Sandbox, found: Running, name: str, number: int, pods: int, parts: Path | None = None
 ) -> dict[str, Any]:
     """Place some pods and take them away again."""
     store = sandbox.store
     names = [f"{name}-{number:02d}-{at:05d}" for at in range(pods)]
     pid = found.program.process.pid
     helpers = {child: cpu_s(child) for child in children(pid)}
+    part = accounted.read(parts) if parts else {}
     began, used = monotonic(), cpu_s(pid)
     for at, manifest in enumerate(CreatePods(count=pods).manifests(name)):
         manifest["metadata"] |= {"name": names[at], "namespace": "default"}
@@ -143,12 +153,16 @@ async def one_round(
 
     await until(are_bound, f"{pods} binds", 600.0)
     took, used = monotonic() - began, cpu_s(pid) - used
+    part = {key: now - part[key] for key, now in accounted.read(parts).items()} if parts else {}
     helped = sum(cpu_s(child) - helpers.get(child, 0.0) for child in children(pid))
     for one in names:
         store.delete(PODS, "default", one, AT_ONCE)
     return {
         "name": name,
+        "cpuMilliseconds": round(used * 1e3, 3),
         "podsPerCpuSecond": round(pods / used, 1),
+        **{f"{key}Milliseconds": round(seconds * 1e3, 3) for key, seconds in part.items()},
+        "milliseconds": round(took * 1e3, 3),
         "podsPerSecond": round(pods / took, 1),
         "pageProcessCpuSeconds": round(helped, 2),
     }
@@ -165,7 +179,11 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
             log = folder / "decisions.jsonl"
             plain = stack.enter_context(daemon(folder, kubeconfig, "plain"))
             words = () if what == "page" else (f"--decision-log={log}",)
-            shown = stack.enter_context(daemon(folder, kubeconfig, "shown", *words))
+            parts = folder / "parts"
+            counting = ("tests.perf.accounted", str(parts))
+            shown = stack.enter_context(
+                daemon(folder, kubeconfig, "shown", *words, module=counting)
+            )
             await plain.wait_ready()
             await shown.wait_ready()
             reader = Reader(shown.url, token)
@@ -179,7 +197,8 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
             for number in range(1, rounds + 1):
                 order = [(plain, "plain"), (shown, "shown")]
                 for one, name in order if number % 2 else reversed(order):
-                    found.append(await one_round(sandbox, one, name, number, pods))
+                    counted = parts if one is shown else None
+                    found.append(await one_round(sandbox, one, name, number, pods, counted))
                 assert not looking.done(), looking.exception()
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
@@ -189,8 +208,18 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
         "nodes": nodes,
         "pods": pods,
         "rounds": found,
-        "ratioCpu": _ratio(found, "podsPerCpuSecond"),
-        "ratioClock": _ratio(found, "podsPerSecond"),
+        "shares": {
+            part: round(
+                sum(one[f"{part}Milliseconds"] for one in found if one["name"] == "shown")
+                / sum(one["cpuMilliseconds"] for one in found if one["name"] == "shown"),
+                4,
+            )
+            for part in accounted.SLOT
+        },
+        "ratioCpu": _ratio(found, "cpuMilliseconds"),
+        "ratioCpuInterval": _interval(found, "cpuMilliseconds"),
+        "ratioClock": _ratio(found, "milliseconds"),
+        "ratioClockInterval": _interval(found, "milliseconds"),
         "pageEvents": reader.events,
         "pageBytes": reader.bytes,
         "plans": reader.plans,
@@ -203,20 +232,31 @@ async def _nothing() -> None:
     await asyncio.Event().wait()
 
 
-def _ratio(found: list[dict[str, Any]], field: str) -> float:
+def _ratio(found: Sequence[dict[str, Any]], field: str) -> float:
+    """Return what is left of the throughput: what the plain rounds took, over what the others did."""
     shown, plain = (
-        float(median(one[field] for one in found if one["name"] == name))
+        sum(float(one[field]) for one in found if one["name"] == name)
         for name in ("shown", "plain")
     )
-    return round(shown / plain, 3)
+    return round(plain / shown, 4)
+
+
+def _interval(found: list[dict[str, Any]], field: str) -> tuple[float, float]:
+    """Return the 95 % interval of `_ratio`, by drawing pairs of neighbours with replacement."""
+    pairs = [found[at : at + 2] for at in range(0, len(found), 2)]
+    draw = random.Random(1)
+    drawn = sorted(
+        _ratio([one for _ in pairs for one in draw.choice(pairs)], field) for _ in range(DRAWS)
+    )
+    return drawn[int(0.025 * DRAWS)], drawn[int(0.975 * DRAWS)]
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
     """Measure once, print and write the result."""
     options = argparse.ArgumentParser()
     options.add_argument("--nodes", type=int, default=1000)
-    options.add_argument("--pods", type=int, default=4000)
-    options.add_argument("--rounds", type=int, default=8)
+    options.add_argument("--pods", type=int, default=500)
+    options.add_argument("--rounds", type=int, default=100)
     options.add_argument("--what", choices=("page", "log", "both"), default="both")
     given = options.parse_args(words)
     figures = asyncio.run(measure(given.nodes, given.pods, given.rounds, given.what))

@@ -3,17 +3,25 @@
 from collections.abc import Iterable
 
 from scheduler.engine.effects import Effects, Evict, Record
+from scheduler.engine.engine import Engine
+from scheduler.plugins.groups.plugin import ClusterTopologyPlacementGroup
 
 # What a victim is told, by the reason of its event: for whom it goes, or with what.
 RECEIPTS = ("Preempted", "GroupReleased")
 
 
-def check_receipts(effects: Iterable[Effects]) -> None:
-    """Check one turn of an engine: every eviction comes after an event that says who and why."""
+def check_receipts(effects: Iterable[Effects], engine: Engine) -> None:
+    """Check one turn of an engine: every eviction comes after an event that says who and why.
+
+    The group of a pod is told as well, where there is an object to tell it of.
+    """
     told: dict[str, Record] = {}
     listed: set[str] = set()
+    groups: list[str] = []
     for effect in effects:
         if isinstance(effect, Record):
+            if effect.reason == "GroupPreempted":
+                groups.append(effect.note)
             if effect.reason in RECEIPTS:
                 told[effect.uid] = effect
             if effect.reason == "Preempting":
@@ -22,6 +30,21 @@ def check_receipts(effects: Iterable[Effects]) -> None:
             record = told.get(effect.uid)
             assert record is not None, f"{effect.namespace}/{effect.name} goes without a receipt"
             _check(record, listed)
+            if record.reason == "Preempted" and _is_of_a_group(engine, effect.uid):
+                # The names of those who go end the note.
+                named = [note.rpartition(": ")[2].split(", ") for note in groups]
+                assert any(effect.name in names for names in named), f"no word of {effect.name}"
+
+
+def _is_of_a_group(engine: Engine, uid: str) -> bool:
+    """Whether a pod on a node is a member of a group that an object describes."""
+    pod = engine.cluster.pods.get(uid)
+    return any(
+        isinstance(planner, ClusterTopologyPlacementGroup)
+        and bool(planner._members.described_by(planner.group_of(placed.pod)))
+        for placed in ([] if pod is None else [pod])
+        for planner in engine.groups.planners
+    )
 
 
 def _check(record: Record, listed: set[str]) -> None:

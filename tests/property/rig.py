@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from scheduler.base.errors import PluginError
 from scheduler.engine.decisionlog import Header, encode_header, encode_step
 from scheduler.engine.effects import (
+    OUTDATED,
     Answer,
     AskExtender,
     Bind,
@@ -98,7 +99,7 @@ class Rig:
         self._pending = []
         self.dog.forget_bound()
         check_inside(self.engine)
-        check_receipts(effects)
+        check_receipts(effects, self.engine)
         # The executor sends nothing without the lease.
         self.wire += effects if self.engine.is_leading else ()
         return effects
@@ -138,6 +139,9 @@ class Rig:
         """Carry out an effect, perhaps repeatedly; the last answer comes back, or is lost."""
         effect = self.wire.pop(place)
         answer = None
+        if isinstance(effect, Bind) and (why := self.engine.objection(effect)):
+            self.answers.append(Answer(effect.id, 503, OUTDATED, why))
+            return
         for _ in range(times):
             answer = self.api.perform(effect)
         if answer is not None:

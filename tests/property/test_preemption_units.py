@@ -51,7 +51,7 @@ def decide(world: World, *, reviewed: bool = False) -> Decision:
     for asked in [one for one in effects if isinstance(one, AskExtender)]:
         engine.handle(Answer(asked.id, 200, body=ExtenderAnswer(offers=asked.offers)), NOW)
         effects = engine.run(NOW, 0)
-    check_receipts(effects)
+    check_receipts(effects, engine)
     (decision,) = decisions
     return decision
 

@@ -66,8 +66,12 @@ class Running:
 
     async def wait_end(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait until the process has ended and return its exit code."""
-        await until(lambda: self.program.process.poll() is not None, "its end", timeout_s)
+        await until(self.has_ended, "its end", timeout_s)
         return int(self.program.process.returncode)
+
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
+        return self.program.process.poll() is not None
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal; nothing happens when the process has ended."""

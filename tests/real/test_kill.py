@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from tests.apiserver.patience import pause
+from scheduler.daemon.process import DRAIN_S
+from tests.apiserver.patience import pause, until
 from tests.real import load
 from tests.real.api import Api
 from tests.real.audit import binds_per_pod, code_of
@@ -76,14 +77,16 @@ async def test_sigterm_finishes_what_is_under_way(audited_cluster, audit, schedu
         await load.create_pods(api, range(pods), scheduler.scheduler_name)
         async with background(history.follow(api, version)):
             with scheduler.start(audited_cluster, leading()) as running:
-                await history.until_bound(pods // 40)
+                # As early as can be seen: a slow observer must not find all of them bound.
+                await history.until_bound(1)
                 running.send(signal.SIGTERM)
+                ended_s = await until(running.has_ended, "its end")
                 code = await running.wait_end()
                 log = running.program.tail(5)
             # Nothing is under way any more: what the API server knows now is final.
             listed, _ = await api.list(load.PODS)
             bound = [pod for pod in listed if pod["spec"].get("nodeName")]
-            events = await api.count(EVENTS)
+            events, _ = await api.list(EVENTS)
             lease = await api.expect("GET", LEASE)
             with scheduler.start(audited_cluster, leading()):
                 taken_s = await history.until_bound(pods)
@@ -91,18 +94,23 @@ async def test_sigterm_finishes_what_is_under_way(audited_cluster, audit, schedu
         "sigterm",
         {
             "exitCode": code,
+            "endedAfterSeconds": round(ended_s, 2),
             "bound": len(bound),
-            "eventsAtEnd": events,
+            "eventsAtEnd": len(events),
             "nextOneDoneAfterSeconds": round(taken_s, 2),
         },
     )
 
     assert 0 == code, log
     assert len(bound) < pods, "it ended after the last bind: nothing was under way"
-    assert not lease["spec"].get("holderIdentity")
     assert [] == history.problems
     assert {1} == set(binds_per_pod(audit.bindings()).values())
+    if "effects dropped" in log or "the lease runs out" in log:
+        assert ended_s >= DRAIN_S, "what the server is slow to answer is waited for"
+        return
+    assert not lease["spec"].get("holderIdentity")
     if scheduler.name == "trellis":
         # kube-scheduler leaves some events unwritten when it ends.
-        assert len(bound) == events
+        told = sorted((event["regarding"]["name"], event["reason"]) for event in events)
+        assert sorted((pod["metadata"]["name"], "Scheduled") for pod in bound) == told
         assert {201} == {code_of(entry) for entry in audit.bindings()}

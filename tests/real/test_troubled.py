@@ -16,8 +16,8 @@ from tests.apiserver.patience import pause, until
 from tests.real.api import Api
 from tests.real.background import background
 from tests.real.troubled import Replica, replica
+from tests.world.audit import POD_GROUP
 from tests.world.history import History
-from tests.world.world import POD_GROUP
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

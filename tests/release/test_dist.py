@@ -9,6 +9,8 @@ from sysconfig import get_path
 import pytest
 
 from scheduler.cli.about import VERSION
+from tests.apiserver.processes import running
+from tests.page.browser import PROGRAM, browser
 from tests.release.trees import ROOT, copied, run
 
 EPOCH = "1700000000"
@@ -58,25 +60,59 @@ def test_both_hold_chart_definitions_and_examples(dist: Path):
     assert [] == [name for name in packed if name.startswith("tests/") or "__pycache__" in name]
 
 
-def test_the_wheel_works(dist: Path, tmp_path: Path):
-    """Installed apart from the repository, it says its version and finds its examples."""
+@pytest.fixture(scope="module")
+def installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment with the wheel alone; what it depends on is `_path`'s."""
+    folder = tmp_path_factory.mktemp("installed")
     (wheel,) = dist.glob("*.whl")
-    run(sys.executable, "-m", "venv", "env", cwd=tmp_path)
-    python = str(tmp_path / "env/bin/python")
-    run(python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel), cwd=tmp_path)
-    inside = next((tmp_path / "env").rglob("site-packages"))
+    run(sys.executable, "-m", "venv", "env", cwd=folder)
+    python = str(folder / "env/bin/python")
+    run(python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel), cwd=folder)
+    return folder / "env"
 
-    said = run(str(tmp_path / "env/bin/trellis"), "version", cwd=tmp_path, PYTHONPATH="")
+
+def _path(env: Path) -> str:
+    inside = next(env.rglob("site-packages"))
+    return f"{inside}:{get_path('purelib')}"
+
+
+def test_the_wheel_works(installed: Path, tmp_path: Path):
+    """Installed apart from the repository, it says its version and finds its examples."""
+    said = run(str(installed / "bin/trellis"), "version", cwd=tmp_path, PYTHONPATH="")
     where = "import scheduler.cli.demo as demo; print(demo.__file__, demo._example_folders())"
-    found = run(python, "-c", where, cwd=tmp_path, PYTHONPATH=f"{inside}:{get_path('purelib')}")
-    page = "from scheduler.serve.pageroutes import page_files; print(*sorted(page_files()))"
-    files = run(python, "-c", page, cwd=tmp_path, PYTHONPATH=f"{inside}:{get_path('purelib')}")
-    ours = sorted(one.name for one in (ROOT / "scheduler/serve/page").iterdir())
-    assert ours == files.split()
+    python = str(installed / "bin/python")
+    found = run(python, "-c", where, cwd=tmp_path, PYTHONPATH=_path(installed))
+
     assert f"trellis {VERSION}" in said
-    assert str(inside) in found.split()[0]
-    assert (tmp_path / "env/share/trellis/examples/demo/scenario.yaml").exists()
-    assert (tmp_path / "env/share/trellis/charts/trellis/files/crds/appgroups.yaml").exists()
+    assert str(installed) in found.split()[0]
+    assert (installed / "share/trellis/examples/demo/scenario.yaml").exists()
+    assert (installed / "share/trellis/charts/trellis/files/crds/appgroups.yaml").exists()
+
+
+@pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)")
+@pytest.mark.allow_blocking("a test starts and reads a program")
+async def test_its_page_opens_in_a_browser(installed: Path, tmp_path: Path):
+    """With every file of it, and answers to what its views ask."""
+    examples = installed / "share/trellis/examples/whatif"
+    given = [f"--snapshot={examples / name}" for name in ("cluster.yaml", "pods.yaml")]
+    words = [str(installed / "bin/trellis"), "ui", *given]
+    with running("ui", words, tmp_path / "said", {"PYTHONPATH": _path(installed)}) as program:
+        said = program.log
+        program.wait_ready(lambda: "Ctrl-C ends it." in said.read_text(), 60.0)
+        async with browser(tmp_path / "profile") as tab:
+            await tab.look()
+            await tab.open(said.read_text().split()[0])
+            await tab.until("document.querySelector('.unit button')")
+            for view, there in (
+                ("queue", "document.querySelector('.wait .said')?.innerText.length > 9"),
+                ("groups", "!document.body.innerText.includes('Planning')"),
+                ("network", "document.querySelector('h1')?.innerText === 'Network'"),
+                ("whatif", "document.querySelector('#manifests')"),
+                ("time", "document.body.innerText.includes('No decisions are kept here')"),
+            ):
+                await tab.run(f"location.hash = '#/{view}'")
+                await tab.until(there)
+            assert [] == tab.problems
 
 
 def test_every_dependency_has_a_wheel_for_arm64(tmp_path: Path):

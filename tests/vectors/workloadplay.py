@@ -43,7 +43,7 @@ def _phase(objects):
     rest = [one for one in objects.values() if not is_pending(one)]
     snapshot = read_snapshot(_items(rest, "objects"), _items(pending, "pending"))
     stage = staged(snapshot, setup(), Options())
-    run = Run(stage, details=False)
+    run = Run(stage)
     run.to_the_end()
     results = {f"{one.namespace}/{one.name}": one for one in run.simulation().pods}
     pods = {}

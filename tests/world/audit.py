@@ -7,6 +7,7 @@ the objects as they are at that moment, and knows nothing of the scheduler's mem
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import msgspec
@@ -21,6 +22,28 @@ EVENTS = "/events"
 PROTECTED = {"budget": "none-may-go"}
 # So long a change may be under way to a leader whose watches are alive.
 UNDER_WAY_S = 2.0
+POD_GROUP = "scheduling.x-k8s.io/pod-group"
+# A kind that was not offered is asked for again so often at least.
+LOOK_AGAIN_S = 35.0
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request: by which process, when, and up to when that one had been told of everything then."""
+
+    process: int
+    at: float
+    told_until: float
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the sender knew all that there was to know."""
+        return self.told_until >= self.at
+
+    @property
+    def known_until(self) -> float:
+        """Up to when the sender can be held to what has happened."""
+        return min(self.at, self.told_until) - UNDER_WAY_S
 
 
 @dataclass
@@ -46,6 +69,10 @@ class Audit:
     holder: int | None = None
     needless: list[str] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
+    # Groups that lost a member while nothing described them, as far as who evicted it could know, or of which
+    # one could not be evicted because the server refused it.
+    torn: set[str] = field(default_factory=set)
+    _described: dict[str, float] = field(default_factory=dict)
     _told: dict[str, Told] = field(default_factory=dict)
     _failed: set[tuple[int, str]] = field(default_factory=set)
     _priorities: dict[str, int] = field(default_factory=dict)
@@ -62,6 +89,12 @@ class Audit:
             if room != self._rooms.get(uid):
                 self._changed[room[0]] = now
             self._rooms[uid] = room
+        elif kind == "PodGroup":
+            name = obj["metadata"]["name"]
+            if verb == "DELETED":
+                self._described.pop(name, None)
+            else:
+                self._described.setdefault(name, now)
         elif kind == "Node":
             self._changed[obj["metadata"]["name"]] = now
         elif kind == "Event" and obj.get("reason") in ("Preempted", "GroupReleased"):
@@ -70,27 +103,29 @@ class Audit:
             note = obj.get("message", "")
             self._told[uid] = Told(obj["reason"], obj.get("related", {}).get("uid", ""), note)
 
-    def failed(self, process: int, path: str, body: bytes) -> None:
-        """Take note of an event that a process sent and of which it heard nothing good."""
+    def failed(self, process: int, path: str, body: bytes, response: Response) -> None:
+        """Take note of a request of a process and that it heard nothing good of it.
+
+        Of an event nobody knows whether it is there; and who was told to go, and could not be made to, stays
+        behind when its group goes.
+        """
+        pod = self._pod(path.removesuffix("/status"))
+        if pod is not None and pod["metadata"]["uid"] in self._told and not response.is_transient:
+            self.torn.add((pod["metadata"].get("labels") or {}).get(POD_GROUP, ""))
         if path.endswith(EVENTS) and body:
             about = msgspec.json.decode(body).get("regarding", {}).get("uid", "")
             self._failed.add((process, about))
 
     def served(
-        self,
-        process: int,
-        method: str,
-        path: str,
-        body: bytes,
-        serve: Callable[[], Response],
-        sent_at: float,
+        self, sent: Sent, method: str, path: str, body: bytes, serve: Callable[[], Response]
     ) -> Response:
-        """Have a request that was sent at a moment carried out, and judge it."""
+        """Have a request carried out, and judge it."""
+        process = sent.process
         if method == "GET":
             return serve()
         pod = self._pod(path) if method == "DELETE" else None
         version = self.store.version
-        self.history.known_until = min(sent_at, self.told_until(process)) - UNDER_WAY_S
+        self.history.known_until = sent.known_until
         response = serve()
         if not response.ok:
             return response
@@ -101,7 +136,7 @@ class Audit:
         if EVENTS not in path:
             self._check_lease(process, method, path)
         if pod is not None:
-            self._check_eviction(process, pod)
+            self._check_eviction(sent, pod)
         if self.store.version == version:
             self.needless.append(f"{process} {method} {path} {body.decode()}")
         return response
@@ -111,7 +146,7 @@ class Audit:
         if self.holder is not None and self.holder != process:
             self._broken(f"{method} {path} of {process} is carried out while {self.holder} leads")
 
-    def _check_eviction(self, process: int, pod: Object) -> None:
+    def _check_eviction(self, sent: Sent, pod: Object) -> None:
         self.checked["receipts"] += 1
         meta = pod["metadata"]
         uid, key = meta["uid"], f"{meta['namespace']}/{meta['name']}"
@@ -120,11 +155,14 @@ class Audit:
             self._broken(f"{key} goes without a mark that says why")
         told = self._told.get(uid)
         if told is None:
-            if (process, uid) not in self._failed:
+            if (sent.process, uid) not in self._failed:
                 self._broken(f"{key} goes without a receipt")
             return
         if told.reason == "GroupReleased":
             return
+        group = (meta.get("labels") or {}).get(POD_GROUP, "")
+        if group and self._described.get(group, inf) > sent.known_until - LOOK_AGAIN_S:
+            self.torn.add(group)
         if not told.preemptor or told.preemptor not in told.note:
             self._broken(f"{key}: the receipt does not say for whom: {told.note}")
             return
@@ -132,28 +170,31 @@ class Audit:
         mine, theirs = self._priorities[uid], self._priorities.get(told.preemptor, 0)
         if mine >= theirs:
             self._broken(f"{key} of priority {mine} goes for one of {theirs}")
-        if _is_protected(pod) and self.told_until(process) >= self.store.clock.now():
-            self._check_budget(key, pod, told.preemptor)
+        if _is_protected(pod) and sent.is_told:
+            self._check_budget(key, told.preemptor, sent.known_until)
 
-    def _check_budget(self, key: str, pod: Object, preemptor: str) -> None:
+    def _check_budget(self, key: str, preemptor: str, known_until: float) -> None:
         """Where some node has victims enough that no budget holds, a held one stays."""
         self.checked["budgets"] += 1
         found = next((p for p in self._pods() if p["metadata"]["uid"] == preemptor), None)
         if found is None or found["spec"].get("nodeName"):
             return
-        for node in self.without_budgets(found):
+        for node in self.without_budgets(found, known_until):
             self._broken(f"{key} is held by a budget, and {node} has victims that are not")
             return
 
-    def without_budgets(self, pod: Object, *, settled_s: float = UNDER_WAY_S) -> Iterator[str]:
-        """Yield the nodes where a pod fits once lower ones go that are in no budget and no group."""
+    def without_budgets(self, pod: Object, known_until: float = inf) -> Iterator[str]:
+        """Yield the nodes where a pod fits once lower ones go that are in no budget and no group.
+
+        Nodes on which something has changed since `known_until` are left out.
+        """
         priority, wanted = pod["spec"].get("priority", 0), requests_of(pod["spec"])
-        now, pods = self.store.clock.now(), list(self._pods())
+        pods = list(self._pods())
         promised = {
             one.get("status", {}).get("nominatedNodeName") for one in pods if one is not pod
         }
         for name, node in self.history.nodes.items():
-            if name in promised or now - self._changed.get(name, 0.0) < settled_s:
+            if name in promised or self._changed.get(name, 0.0) > known_until:
                 continue
             free = dict(node.allocatable)
             for one in pods:
@@ -186,6 +227,4 @@ def _may_go(pod: Object, priority: int) -> bool:
     labels = pod["metadata"].get("labels") or {}
     if pod["spec"].get("priority", 0) >= priority or _is_protected(pod):
         return False
-    return (
-        "scheduling.x-k8s.io/pod-group" not in labels and "deletionTimestamp" not in pod["metadata"]
-    )
+    return POD_GROUP not in labels and "deletionTimestamp" not in pod["metadata"]

@@ -8,17 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.objects.quantity import resource_amount
+from scheduler.state.resources import LARGEST
 
 Object = dict[str, Any]
 
 
 @dataclass
 class Node:
-    """What a node offers; `since` is when somebody else than the scheduler last took room away."""
+    """What a node offers; `since` is when somebody else than the scheduler last took room away.
+
+    `closed_at` is when it last became unschedulable, or became schedulable again.
+    """
 
     allocatable: dict[str, int]
     since: float = float("-inf")
     is_closed: bool = False
+    closed_at: float = float("-inf")
 
 
 @dataclass
@@ -32,7 +37,8 @@ class Held:
 
 @dataclass
 class History:
-    """The laws: nobody bound twice, capacity in every resource at every bind, no gang in part.
+    """The laws: nobody bound twice, capacity in every resource at every bind, no gang in part, no bind to a
+    node that has gone or is closed.
 
     `foreign` are the uids that somebody else binds; who was never `waited` for came with a node. A bind that
     overcommits a node is excused only when somebody else has taken room there after `known_until`: the moment up to
@@ -41,6 +47,7 @@ class History:
 
     known_until: float = float("inf")
     nodes: dict[str, Node] = field(default_factory=dict)
+    gone_at: dict[str, float] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
     waited: set[str] = field(default_factory=set)
@@ -61,7 +68,7 @@ class History:
         """Return how full the fullest node is, by resource, as a part of what it offers."""
         found: dict[str, float] = {}
         for name, node in self.nodes.items():
-            used = self._used(name)
+            used = self.used(name)
             for resource, offered in node.allocatable.items():
                 share = used.get(resource, 0) / max(1, offered)
                 found[resource] = max(found.get(resource, 0.0), share)
@@ -80,7 +87,7 @@ class History:
         """Whether some node has room for a pod, rules aside."""
         wanted = requests_of(pod["spec"])
         for name, node in self.nodes.items():
-            used = self._used(name)
+            used = self.used(name)
             if all(used.get(r, 0) + a <= node.allocatable.get(r, 0) for r, a in wanted.items()):
                 return True
         return False
@@ -89,6 +96,7 @@ class History:
         name = obj["metadata"]["name"]
         if verb == "DELETED":
             self.nodes.pop(name, None)
+            self.gone_at[name] = now
             return
         offered = amounts(obj.get("status", {}).get("allocatable", {}))
         before = self.nodes.get(name)
@@ -96,7 +104,10 @@ class History:
             offered.get(resource, 0) < amount for resource, amount in before.allocatable.items()
         )
         since = now if before is None or shrank else before.since
-        self.nodes[name] = Node(offered, since, bool(obj.get("spec", {}).get("unschedulable")))
+        is_closed = bool(obj.get("spec", {}).get("unschedulable"))
+        is_as_before = before is not None and before.is_closed == is_closed
+        closed_at = before.closed_at if before is not None and is_as_before else now
+        self.nodes[name] = Node(offered, since, is_closed, closed_at)
 
     def _pod(self, verb: str, obj: Object, now: float) -> None:
         meta, spec = obj["metadata"], obj.get("spec", {})
@@ -125,10 +136,18 @@ class History:
         self.binds += 1
         offer = self.nodes.get(node)
         if offer is None:
-            return  # the node went away while the bind was under way
+            if self.gone_at.get(node, float("-inf")) < self.known_until:
+                self.broken.append(
+                    f"{now:.3f}: {self.held[uid].key} is bound to {node}, which is gone"
+                )
+            return  # else the node went away while the bind was under way
+        if offer.is_closed and offer.closed_at < self.known_until:
+            self.broken.append(
+                f"{now:.3f}: {self.held[uid].key} is bound to {node}, which is closed"
+            )
         over = {
             resource: f"{used} of {offer.allocatable.get(resource, 0)}"
-            for resource, used in self._used(node).items()
+            for resource, used in self.used(node).items()
             if used > offer.allocatable.get(resource, 0)
             and self.held[uid].requests.get(resource, 0)
         }
@@ -141,7 +160,8 @@ class History:
         if node in self.nodes:
             self.nodes[node].since = now
 
-    def _used(self, node: str) -> dict[str, int]:
+    def used(self, node: str) -> dict[str, int]:
+        """Return what the pods on a node ask for together, by resource."""
         used: dict[str, int] = {}
         for held in self.held.values():
             if held.node == node:
@@ -156,7 +176,10 @@ def amounts(given: dict[str, Any]) -> dict[str, int]:
 
 
 def requests_of(spec: Object) -> dict[str, int]:
-    """Return what a pod asks for: the larger of its containers' sum and of each init container."""
+    """Return what a pod asks for: the larger of its containers' sum and of each init container.
+
+    Nothing counts for more than `LARGEST`, which no node offers: anybody may bind a pod of 8Ei.
+    """
     total: dict[str, int] = {"pods": 1}
     for container in spec.get("containers", ()):
         for name, amount in amounts(container.get("resources", {}).get("requests", {})).items():
@@ -164,4 +187,4 @@ def requests_of(spec: Object) -> dict[str, int]:
     for container in spec.get("initContainers", ()):
         for name, amount in amounts(container.get("resources", {}).get("requests", {})).items():
             total[name] = max(total.get(name, 0), amount)
-    return total
+    return {name: min(amount, LARGEST) for name, amount in total.items()}

@@ -6,10 +6,11 @@ from random import Random
 import pytest
 
 from scheduler.kube.api import Response
+from scheduler.sandbox.kinds.kinds import NODES
 from tests.unit.kube.memoryapi import UNSENT, Accident
-from tests.world.audit import PROTECTED
+from tests.world.audit import POD_GROUP, PROTECTED
 from tests.world.mishaps import Mishaps
-from tests.world.world import POD_GROUP, World
+from tests.world.world import World
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -25,6 +26,11 @@ REFUSALS = (
         Response(504, reason="Timeout", message="carried out, and told too late"), is_applied=True
     ),
 )
+BINDINGS = "*/binding"
+FORBIDDEN, BUSY, DOWN = REFUSALS[1], REFUSALS[3], REFUSALS[4]
+PUT_OFF = ((BUSY,), (DOWN,), (BUSY, DOWN), (FORBIDDEN, FORBIDDEN, FORBIDDEN, DOWN))
+# What is written though nothing happens: who leads, and how often what was said has been said since.
+AT_REST = ("Lease", "Event")
 # What may fail: all of a kind, or one act on pods.
 PREFIXES = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces/default/pods", "/apis/", "/api")
 
@@ -39,6 +45,7 @@ class Play(Mishaps):
         self.groups: dict[str, int] = {}
         self.made: Counter[str] = Counter()
         self.states: set[tuple[object, ...]] = set()
+        self.at_rest: list[str] = []
         self._number = 0
 
     async def move(self) -> None:
@@ -50,7 +57,7 @@ class Play(Mishaps):
             (self.compact, 1), (self.restart_server, 1), (self.kill, 1), (self.hand_over, 1),
             (self.partition, 1), (self.flap, 1), (self.lose_node, 1), (self.refuse_pod, 1),
             (self.gate, 1), (self.lift_gate, 1), (self.nonsense, 1), (self.forget_group, 1),
-            (self.rename, 2), (self.crash, 1), (self.drop_kind, 1),
+            (self.rename, 2), (self.crash, 1), (self.drop_kind, 1), (self.put_off, 2),
         )  # fmt: skip
         chosen = self.dice.choices([m for m, _ in moves], [w for _, w in moves])[0]
         self.made[chosen.__name__] += 1
@@ -69,7 +76,7 @@ class Play(Mishaps):
             self.world.audit.holder is not None,
             any(POD_GROUP in pod["metadata"].get("labels", {}) for pod in waiting),
             any(pod["spec"].get("priority") for pod in waiting),
-            bool(self.world.history.partial(self.groups, POD_GROUP, pods)),
+            bool(self.world.partial(self.groups)),
             any("deletionTimestamp" in pod["metadata"] for pod in pods.values()),
             any(pod["status"].get("nominatedNodeName") for pod in waiting),
             sum(one.wiring.is_cut_off for one in replicas),
@@ -115,9 +122,8 @@ class Play(Mishaps):
 
     async def resize_node(self) -> None:
         """A node offers another amount, and what runs there stays."""
-        room = {"cpu": self.dice.choice(("6", "8", "8", "10")), "memory": "64Gi", "pods": "110"}
-        status = {"status": {"allocatable": room}}
-        self.world.outside.change(f"/api/v1/nodes/{self._some_node()}/status", status)
+        cpu = self.dice.choice(("6", "8", "8", "10"))
+        self.world.resize(self._some_node(), cpu)
 
     async def resize_pod(self) -> None:
         """A running pod asks for another amount, in place."""
@@ -169,7 +175,7 @@ class Play(Mishaps):
 
     async def restart_server(self) -> None:
         """The API server ends, is away for a while, and comes back without its history."""
-        self.world.refusals[""] = Accident(UNSENT)
+        self.world.refusals[""] = (Accident(UNSENT),)
         for replica in self.world.replicas:
             for flow in list(replica.wiring.flows):
                 flow.cut()
@@ -179,7 +185,33 @@ class Play(Mishaps):
 
     async def refuse(self) -> None:
         """Part of the API answers with a failure."""
-        self.world.refusals[self.dice.choice(PREFIXES)] = self.dice.choice(REFUSALS)
+        self.world.refusals[self.dice.choice(PREFIXES)] = (self.dice.choice(REFUSALS),)
+
+    async def put_off(self) -> None:
+        """Room is freed, and binds into it are put off, forbidden, or arrive late while nodes shrink or go."""
+        for _ in range(self.dice.randint(0, 3)):
+            await self.finish()
+        if self.dice.random() < 0.3:
+            for replica in self.world.replicas:
+                replica.wiring.late, replica.wiring.trouble = {"/binding": 8.0}, 0.5
+        else:
+            self.world.refusals[BINDINGS] = self.dice.choice(PUT_OFF)
+        await self.dice.choice((self.burst, self.plain))()
+        await self.world.pass_time(self.dice.choice((0.1, 0.5, 2.0)))
+        nodes = [stored.obj["metadata"]["name"] for stored in self.world.store.list(NODES)]
+        for name in nodes:
+            if self.dice.random() < 0.5:
+                self.world.resize(name, self.dice.choice(("4", "6")))
+        away = await self._take_node(self.dice.choice(nodes))
+        await self.world.pass_time(self.dice.choice((0.1, 5.0, 20.0)))
+        self.world.refusals.pop(BINDINGS, None)
+        for replica in self.world.replicas:
+            replica.wiring.late, replica.wiring.trouble = {}, 0.0
+        await self.burst()
+        await self.world.pass_time(5)
+        self._bring_node(away)
+        for name in nodes:
+            self.world.resize(name, "8")
 
     async def heal(self) -> None:
         """The API answers again, the network is whole, and then again it is not."""
@@ -226,9 +258,18 @@ async def play(seed: int, moves: int) -> Play:
             replica.wiring.join()
             replica.wiring.trouble = replica.wiring.twice = 0.0
         await one.amends()
-        await world.pass_time(420)
+        for _ in range(7):
+            await world.pass_time(60)
+            await world.revive()
         await one.finish()
         await world.until(lambda: world.is_settled(one.groups), 400)
+        await world.pass_time(30)
+        before = dict(world.writes)
+        await world.pass_time(60)
+        one.at_rest = world.unlike()
+        noise = {k: n - before.get(k, 0) for k, n in world.writes.items() if k not in AT_REST}
+        one.at_rest += [f"{n} writes of {kind} at rest" for kind, n in noise.items() if n]
+    assert [] == one.at_rest, one.at_rest
     assert not world.history.broken, world.history.broken[:5]
-    assert [] == world.history.partial(one.groups, POD_GROUP, world.pods())
+    assert [] == world.partial(one.groups)
     return one

@@ -17,14 +17,15 @@ import pytest
 from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Response
 from scheduler.sandbox.store.store import Store
 from tests.unit.kube.memoryapi import LOST, UNSENT, Accident, MemoryApi
-from tests.world.audit import Audit
+from tests.world.audit import Audit, Sent
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
 Guard = Callable[[], None]
-# When the request that is being served was sent, in seconds since the epoch.
-SENT_AT: ContextVar[float] = ContextVar("SENT_AT")
+# The request that is being served: when it was sent, and up to when its sender had been told of everything
+# at that moment, both in seconds since the epoch.
+SENT: ContextVar[Sent] = ContextVar("SENT")
 
 
 class Wiring(MemoryApi):
@@ -62,7 +63,7 @@ class Wiring(MemoryApi):
         """Send a request; with bad luck it is never sent, or its answer never comes."""
         response = await self._request(method, path, body, content_type, timeout_s, guard)
         if self.audit is not None and not response.ok:
-            self.audit.failed(self.process, path, body)
+            self.audit.failed(self.process, path, body, response)
         return response
 
     async def _request(
@@ -102,13 +103,17 @@ class Wiring(MemoryApi):
         return LOST if self.is_cut_off else response
 
     async def _travel(self, method: str, path: str, body: bytes, content_type: str) -> Response:
-        SENT_AT.set(self.clock.now())
+        if self.audit is not None:
+            SENT.set(Sent(self.process, self.clock.now(), self.audit.told_until(self.process)))
         await asyncio.sleep(next((s for end, s in self.late.items() if path.endswith(end)), 0.0))
         slow = self.trouble and self._random.random() < self.trouble
         await asyncio.sleep(self._random.random() * (self.late_s if slow else 0.004))
         response = await self._answer(method, path, body, content_type)
         if self.twice and self._random.random() < self.twice:
+            known = list(self.audit.needless) if self.audit is not None else []
             await self._answer(method, path, body, content_type)
+            if self.audit is not None:
+                self.audit.needless = known  # it was sent once
         self.seen.clear()
         await asyncio.sleep(self._random.random() * 0.004)
         return response
@@ -119,7 +124,7 @@ class Wiring(MemoryApi):
 
         if self.audit is None:
             return serve()
-        return self.audit.served(self.process, method, path, body, serve, SENT_AT.get())
+        return self.audit.served(SENT.get(), method, path, body, serve)
 
     @asynccontextmanager
     async def stream(self, path: str, *, silence_s: float) -> AsyncIterator[Any]:

@@ -64,9 +64,11 @@ def one(seed: int, moves: int, total: Sum) -> None:
     loop = looptime.new_event_loop(start=0, noop_cycles=0)
     try:
         total.add(loop.run_until_complete(play(seed, moves)))
-    except AssertionError as broken:
+    except Exception as broken:  # noqa: BLE001 - what a world cannot go on after breaks a law as well
         total.broken.append((seed, str(broken)))
-        print(f"seed {seed}: {broken}", flush=True)
+        minutes = (total.virtual_s + loop.time()) / 60
+        said = f"{type(broken).__name__}: {broken}".removeprefix("AssertionError: ")
+        print(f"seed {seed} after {minutes:.1f} virtual minutes: {said[:1000]}", flush=True)
     finally:
         total.seeds += 1
         total.virtual_s += loop.time()
@@ -82,6 +84,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seeds", type=float, default=inf, help="how many seeds")
     parser.add_argument("--seed", type=int, help="the first seed; a fresh one without")
     parser.add_argument("--moves", type=int, default=100, help="moves in each world")
+    parser.add_argument("--until-broken", action="store_true", help="end with the first broken law")
     asked = parser.parse_args(arguments)
     if min(asked.minutes, asked.cpu_seconds, asked.seeds) == inf:
         parser.error("say how long: --minutes, --cpu-seconds or --seeds")
@@ -93,6 +96,7 @@ def main(arguments: list[str]) -> int:
         total.virtual_s < asked.minutes * 60
         and time.process_time() - began < asked.cpu_seconds
         and total.seeds < asked.seeds
+        and not (total.broken and asked.until_broken)
     ):
         one(first + total.seeds, asked.moves, total)
     print("\n".join(total.lines(first, time.process_time() - began)), flush=True)

@@ -1,22 +1,36 @@
-"""One seed is one history: also in another process, where sets are iterated in another order."""
+"""One seed is one history: also in another process, where sets are iterated in another order, and in
+another version of Python.
+"""
 
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+from tests.house.source import ROOT
+
+
+def pythons() -> list[Path]:
+    """Return this interpreter, and those of the environments that make has built for others."""
+    built = {stamp.parent / "bin" / "python" for stamp in ROOT.glob(".venv*/.dev-*")}
+    mine = Path(sys.executable)
+    return [mine, *sorted(built - {mine})]
 
 
 def test_one_seed_is_one_history():
-    """Two processes with different hash seeds, and addresses, write the same bytes at the same moments."""
+    """Processes with different hash seeds, and addresses, write the same bytes at the same moments."""
+    mine, *others = pythons()
     runs = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.world.digest", "103", "25"],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            [python, "-m", "tests.world.digest", "103", "25"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.PIPE,
             text=True,
         )
-        for hash_seed in ("1", "2")
+        for seed, python in enumerate((mine, mine, *others), start=1)
     ]
-    told = [run.communicate()[0] for run in runs]
-    assert [run.returncode for run in runs] == [0, 0]
-    assert told[0] == told[1]
-    assert len(told[0].strip()) == 64
+    told = [run.communicate()[0].strip() for run in runs]
+    assert [0] * len(runs) == [run.returncode for run in runs]
+    assert 1 == len(set(told)), dict(zip((mine, mine, *others), told, strict=True))
+    assert 64 == len(told[0])

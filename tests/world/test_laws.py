@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import Accident
-from tests.world.audit import PROTECTED
+from tests.world.audit import POD_GROUP, PROTECTED
 from tests.world.world import World
 
 pytestmark = pytest.mark.looptime
@@ -89,6 +89,65 @@ async def test_nobody_goes_for_one_who_is_not_more_important():
     assert [] == world.history.broken
     assert ["late", "plain"] == world.unbound()
     assert 0 == world.audit.checked["receipts"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Response(429, reason="TooManyRequests", retry_after_s=5.0),
+        Response(504, reason="Timeout", message="nobody knows"),
+    ],
+)
+async def test_a_bind_that_is_put_off_does_not_reach_a_node_that_is_too_small_by_then(
+    answer: Response,
+):
+    """The server puts binds off while the chosen node becomes smaller: the pods go where there is room."""
+    world = World(7)
+    world.node("n0", cpu="8")
+    async with world.running():
+        await world.pass_time(10)
+        refused = Accident(answer)
+        for replica in world.replicas:
+            replica.wiring.accident = lambda _, path: refused if "/binding" in path else None
+        for number in range(4):
+            world.pod(f"p{number}", "2")
+        await world.pass_time(3)
+        world.resize("n0", cpu="3")
+        world.node("n1", cpu="8")
+        await world.pass_time(5)
+        for replica in world.replicas:
+            replica.wiring.accident = world.refusal
+        await world.until(lambda: not world.unbound(), 200)
+
+    assert [] == world.history.broken
+    nodes = sorted(pod["spec"]["nodeName"] for pod in world.pods().values())
+    assert nodes in (["n0", "n1", "n1", "n1"], ["n1"] * 4)
+
+
+async def test_a_group_does_not_begin_with_a_bind_that_was_put_off():
+    """Binds are forbidden but for one that gets no answer; its group's room is taken when it is sent again."""
+    world = World(8)
+    world.protect()
+    world.node("n0", cpu="8")
+    forbidden = Accident(Response(403, reason="Forbidden", message="no"))
+    lost = Accident(Response(504, reason="Timeout", message="nobody knows"))
+    async with world.running(1):
+        await world.pass_time(10)
+        (replica,) = world.replicas
+
+        def refusal(_: str, path: str) -> Accident | None:
+            return None if "/binding" not in path else lost if "g-3/" in path else forbidden
+
+        replica.wiring.accident = refusal
+        world.gang("g")
+        await world.pass_time(0.5)
+        for number in range(4):
+            world.pod(f"urgent-{number}", spec=URGENT)
+        replica.wiring.accident = world.refusal
+        await world.pass_time(200)
+
+    assert [] == world.history.broken
+    assert [] == world.history.partial({"g": 8}, POD_GROUP, world.pods())
 
 
 async def test_who_cannot_renew_writes_nothing_once_another_leads():

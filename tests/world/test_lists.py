@@ -21,7 +21,7 @@ async def test_a_404_for_pods_fills_no_node_twice():
         for number in range(60):
             world.pod(f"late-{number}")
         await world.pass_time(5)
-        world.refusals["/api/v1/pods"] = NOT_FOUND
+        world.refusals["/api/v1/pods"] = (NOT_FOUND,)
         for replica in world.replicas:
             for flow in list(replica.wiring.flows):
                 flow.cut()

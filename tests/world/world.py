@@ -25,14 +25,13 @@ from scheduler.serve.app import Address
 from scheduler.workers.jobs import KINDS
 from scheduler.workers.outcome import Outcome
 from tests.unit.kube.memoryapi import LoopClock
-from tests.world.audit import PROTECTED, Audit
+from tests.world.audit import POD_GROUP, PROTECTED, Audit
 from tests.world.history import History
 from tests.world.network import Wiring
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
-POD_GROUP = "scheduling.x-k8s.io/pod-group"
 POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
 # How far the clocks of processes are from the server's.
 SKEWS_S = (0.0, 0.0, -300.0, 300.0)
@@ -139,7 +138,8 @@ class World:
         self.loaded = loaded or LOADED
         self.history = History()
         self.audit = Audit(self.store, self.history, self.told_until)
-        self.refusals: dict[str, Any] = {}
+        # By the beginning of paths, or their end after a `*`.
+        self.refusals: dict[str, tuple[Any, ...]] = {}
         self.writes: dict[str, int] = {}
         self._digest = sha256()
         self.store.listen(self._changed)
@@ -207,11 +207,11 @@ class World:
             replica.told_at = self.clock.now()
 
     def refusal(self, method: str, path: str) -> Any:
-        """Return what befalls a request, by the beginning of its path."""
+        """Return what befalls a request: of what is planned for the beginning of its path, or its end, one."""
         del method
-        for prefix, accident in self.refusals.items():
-            if path.startswith(prefix):
-                return accident
+        for part, accidents in self.refusals.items():
+            if path.endswith(part[1:]) if part.startswith("*") else path.startswith(part):
+                return self.random.choice(accidents)
         return None
 
     # What users and controllers do
@@ -226,6 +226,11 @@ class World:
         }
         meta = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
         self.outside.put("/api/v1/nodes", {"metadata": meta, "status": status})
+
+    def resize(self, name: str, cpu: str) -> None:
+        """Let a node offer another amount; what runs there stays."""
+        room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+        self.outside.change(f"/api/v1/nodes/{name}/status", {"status": {"allocatable": room}})
 
     def pod(self, name: str, cpu: str = "1", namespace: str = "default", **more: Any) -> str:
         """Add a pod that is to be placed; return its uid."""
@@ -296,7 +301,7 @@ class World:
     def is_settled(self, groups: dict[str, int]) -> bool:
         """Whether no group is bound in part, and nobody waits who would fit on some node."""
         pods = self.pods()
-        if self.history.partial(groups, POD_GROUP, pods):
+        if self.partial(groups):
             return False
         waiting = [
             pod
@@ -307,7 +312,45 @@ class World:
         if any(self.history.fits(pod) for pod in waiting):
             return False
         urgent = (pod for pod in waiting if pod["spec"].get("priority", 0) > 0)
-        return not any(next(self.audit.without_budgets(pod, settled_s=0), "") for pod in urgent)
+        return not any(next(self.audit.without_budgets(pod), "") for pod in urgent)
+
+    def unlike(self) -> list[str]:
+        """Return what is not as it must be at rest: words on waiting pods, books of who leads, work left over."""
+        pods = self.pods()
+        alive = [one for one in self.replicas if one.task is not None and not one.task.done()]
+        leaders = [one for one in alive if one.daemon.engine.is_leading]
+        found = [] if len(leaders) == 1 else [f"{len(leaders)} lead"]
+        waiting = {uid: pod for uid, pod in pods.items() if not pod["spec"].get("nodeName")}
+        for pod in waiting.values():
+            told = (
+                one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"
+            )
+            if not any(one["status"] == "False" and one.get("message") for one in told):
+                found.append(f"{pod['metadata']['name']} waits and is not told why")
+        for one in leaders:
+            engine = one.daemon.engine
+            held = {placed.pod.metadata.uid: placed.node for placed in engine.cluster.pods}
+            if held != {uid: there.node for uid, there in self.history.held.items()}:
+                found.append(f"{one.number} counts other pods on nodes than the server has")
+            for name, row in engine.cluster.table.rows.items():
+                used = self.history.used(name)
+                for resource in ("cpu", "memory", "pods"):
+                    if engine.cluster.table.requested(resource)[row] != used.get(resource, 0):
+                        found.append(f"{one.number} counts another {resource} on {name}")
+            if set(engine.cluster.table.rows) != set(self.history.nodes):
+                found.append(f"{one.number} knows other nodes")
+            if {queued.uid for queued in engine.queues} != set(waiting):
+                found.append(f"{one.number} has other pods in its queues than those that wait")
+            statistics = one.daemon._executor.statistics()
+            left = sum(statistics.queued.values()) + sum(statistics.in_flight.values())
+            if left or len(engine.bindings) or len(engine.preemptions):
+                found.append(f"{one.number} has work left over")
+        return found
+
+    def partial(self, groups: dict[str, int]) -> list[str]:
+        """Return the groups that are bound in part, without those that were torn with an excuse."""
+        held = {name: size for name, size in groups.items() if name not in self.audit.torn}
+        return self.history.partial(held, POD_GROUP, self.pods())
 
     async def until(self, holds: Any, timeout_s: float = 120.0) -> float:
         """Let time pass until something holds; return how long it took, in virtual seconds."""

@@ -168,7 +168,7 @@ class OwnRows:
     bind_conflicts = counters(
         "trellis_bind_conflicts_total",
         "reason",
-        "Bindings refused because somebody was faster: bound, gone, replaced.",
+        "Bindings refused because somebody was faster: bound, gone, replaced; or not sent: outdated.",
     )
     event_writes = counters(
         "trellis_event_writes_total",

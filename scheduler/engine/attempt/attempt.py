@@ -217,7 +217,8 @@ class Attempts:
         text = failure.rejected_after_choice(status) if status.is_rejected else status.message
         # A member whose bind failed keeps its room: others of its group are bound by now, or are about
         # to be, and if anybody else took the room the group would stay in part.
-        kept = pod.node if pod.is_member and pod.binds and not status.is_rejected else ""
+        is_kept = pod.is_member and pod.binds and not pod.is_outdated and not status.is_rejected
+        kept = pod.node if is_kept else ""
         decision = Decision(status=status, message=text, nominated_node=kept)
         self.give_up(queued, decision, pod.started_s, now)
         # kube-scheduler: the pod's own failure frees room for others, and is no reason to retry it.

@@ -19,10 +19,11 @@ from scheduler.base.errors import PluginError
 from scheduler.base.text import go_duration
 from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.suspended import GRACE_S
-from scheduler.engine.binding.inflight import Ended, InFlight
+from scheduler.engine.binding.inflight import Ended, InFlight, is_doubtful
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.binding.prebind import PRE_BIND, PreBindPlaces
-from scheduler.engine.effects import Answer, AskExtender, Bind, Call, Look, Seen
+from scheduler.engine.binding.room import Room
+from scheduler.engine.effects import OUTDATED, Answer, AskExtender, Bind, Call, Look, Seen
 from scheduler.engine.extender.extenders import Extender, bound_through, interested
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
@@ -39,8 +40,6 @@ TELL_AFTER_S = 30.0
 # after a minute (--request-timeout).
 LATE_S = 65.0
 MOST_BINDS = 5
-# How an extender's failure reads when nobody knows what it has done.
-UNKNOWN = frozenset(("Timeout", "Disconnected"))
 
 
 class Bindings:
@@ -52,6 +51,7 @@ class Bindings:
         observation: Observation,
         queues: Queues,
         waiting: WaitingPods,
+        room: Room,
         extenders: Sequence[Extender],
         changes: deque[Any],
     ) -> None:
@@ -59,6 +59,7 @@ class Bindings:
         self._observation = observation
         self._binders = tuple(one for one in extenders if one.binds)
         self._changes = changes
+        self._room = room
         self._pods: dict[str, InFlight] = {}
         self._by_effect: dict[int, InFlight] = {}
         self._until: dict[str, WaitUntil] = {}
@@ -80,13 +81,15 @@ class Bindings:
     def enter(self, pod: InFlight) -> None:
         """Know of an assumed pod that will `begin` in a later turn."""
         self._pods[pod.uid] = pod
+        pod.short = self._room.short(pod)
 
     def begin(self, pod: InFlight, now: float, hold: tuple[str, float] | None = None) -> None:
         """Reserve and ask for permission; the pod is assumed already.
 
         `hold`, a plugin's name and a time in seconds, keeps it at permit until it is allowed.
         """
-        self._pods[pod.uid] = pod
+        if pod.uid not in self._pods:
+            self.enter(pod)
         pod.is_member = hold is not None
         waits: dict[str, float] = {}
         try:
@@ -152,18 +155,22 @@ class Bindings:
             return False
         pod.effect = 0
         result = CallResult(answer.code, answer.reason, answer.message, answer.body)
+        pod.is_outdated = pod.is_outdated or answer.reason == OUTDATED
         if pod.is_looking and isinstance(pod.asked, BindPod):
             self._bind_seen(pod, result, now)
         elif result.ok or not isinstance(pod.asked, BindPod):
             self._advance(pod, result, now)
-        elif _is_doubtful(pod.asked, result):
-            pod.doubt_until = now + LATE_S
-            self._look(pod, result, now)
-        elif result.code in (0, 404, 409) or result.code >= 500 or now < pod.doubt_until:
-            self._look(pod, result, now)
         else:
-            self._advance(pod, result, now)
+            if is_doubtful(pod.asked, result):
+                pod.doubt_until = now + LATE_S
+            is_open = result.code in (0, 404, 409) or result.code >= 500 or now < pod.doubt_until
+            (self._look if is_open else self._advance)(pod, result, now)
         return True
+
+    def objection(self, bind: Bind) -> str:
+        """Return why a bind must not be sent any more, or an empty text."""
+        pod = self._by_effect.get(bind.id)
+        return "nobody waits for this bind any more" if pod is None else self._room.objection(pod)
 
     def confirmed(self, uid: str, now: float) -> None:
         """Learn from the watch that the pod is bound to the chosen node."""
@@ -390,10 +397,3 @@ class Bindings:
         """Tell of a plugin's fault; return the status of the pod that it ends."""
         self._observation.fault(error.plugin, error.point, error)
         return Status(Code.ERROR, (str(error),), error.plugin)
-
-
-def _is_doubtful(asked: BindPod, result: CallResult) -> bool:
-    """Whether a bind that failed may have happened, or happen yet."""
-    if asked.extender is not None:
-        return result.reason in UNKNOWN
-    return result.code == 0

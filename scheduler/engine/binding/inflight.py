@@ -11,10 +11,13 @@ import msgspec
 
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.answers import States
-from scheduler.framework.calls import BindStep, CallResult
+from scheduler.framework.calls import BindPod, BindStep, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
+
+# How an extender's failure reads when nobody knows what it has done.
+UNKNOWN = frozenset(("Timeout", "Disconnected"))
 
 
 class InFlight:
@@ -32,10 +35,12 @@ class InFlight:
         "is_looking",
         "is_lost",
         "is_member",
+        "is_outdated",
         "node",
         "queued",
         "runner",
         "seen_on",
+        "short",
         "started_s",
         "states",
         "steps",
@@ -61,6 +66,9 @@ class InFlight:
         self.is_looking = False
         self.is_lost = False
         self.is_member = False
+        # What its node had promised too much of when it was chosen, and whether more came since.
+        self.short: frozenset[str] = frozenset()
+        self.is_outdated = False
         self.ends_at = 0.0
         self.seen_on = ""
         self.tells_nomination = False
@@ -76,3 +84,10 @@ class Ended(msgspec.Struct, frozen=True):
 
     pod: InFlight
     status: Status
+
+
+def is_doubtful(asked: BindPod, result: CallResult) -> bool:
+    """Whether a bind that failed may have happened, or happen yet."""
+    if asked.extender is not None:
+        return result.reason in UNKNOWN
+    return result.code == 0

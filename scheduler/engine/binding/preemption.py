@@ -7,10 +7,13 @@ pre-enqueue asks). An eviction that fails ends the preemption; the pod is then s
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from scheduler.engine.attempt.failure import (
     Preemption,
+    group_event,
     nomination_patch,
     preempted_event,
     preempting_event,
@@ -23,6 +26,7 @@ from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.pod import Where
 from scheduler.engine.queue.queues import Queues
+from scheduler.framework.groups import GroupPlanner
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
@@ -34,6 +38,8 @@ class Evictions(msgspec.Struct):
 
     effects: dict[int, str]
     since: float
+    by: Preemption
+    victims: list[Placed]
 
 
 class Preemptions:
@@ -52,6 +58,7 @@ class Preemptions:
         intake: Intake,
         running: dict[str, Evictions],
         leaving: set[str],
+        planners: Mapping[str, GroupPlanner],
     ) -> None:
         self._outbox = outbox
         self._queues = queues
@@ -61,6 +68,7 @@ class Preemptions:
         self._intake = intake
         self._running = running
         self._leaving = leaving
+        self._planners = planners
 
     def __len__(self) -> int:
         return len(self._running)
@@ -77,7 +85,7 @@ class Preemptions:
     def begin(self, by: Preemption, victims: tuple[Placed, ...], now: float) -> None:
         """Evict `victims` for a pod that is nominated to its node already.
 
-        Each of them is told before it goes, and the preemptor is told of them all.
+        Each of them and its group are told before it goes, and the preemptor is told of them all.
         """
         pod = by.pod
         self._observation.preempted(len(victims))
@@ -87,13 +95,14 @@ class Preemptions:
             return
         effects = {}
         self._outbox.put(preempting_event(by, leaving, now))
+        self._tell_groups(by, leaving, now)
         for victim in leaving:
             self._outbox.put(preempted_event(victim, by, now))
             uid = victim.pod.metadata.uid
             if not self._bindings.preempt(uid, now):
                 effects[self._evict(victim.pod, pod)] = uid
         if effects:
-            self._running[pod.metadata.uid] = Evictions(effects, now)
+            self._running[pod.metadata.uid] = Evictions(effects, now, by, leaving)
         self._take_promises_back(pod, by.node, now)
 
     def answer(self, answer: Answer, now: float) -> bool:
@@ -125,6 +134,24 @@ class Preemptions:
         """Return when `expire` will next have something to do, or None."""
         return min((one.since + LONGEST_S for one in self._running.values()), default=None)
 
+    def _tell_groups(self, by: Preemption, victims: Sequence[Placed], now: float) -> None:
+        """Let the groups of victims be told for whom they go."""
+        planner = self._planner(by)
+        if planner is None:
+            return
+        whom = f"group {by.group}" if by.group else f"pod {by.pod.key}"
+        reporter = by.pod.spec.scheduler_name
+        try:
+            for event in planner.group_evicted(victims, whom, by.group, reporter):
+                self._outbox.put(group_event(event, now))
+        except Exception as error:  # noqa: BLE001 - what is told of a group changes nothing
+            self._observation.fault(planner.name, "GroupEvicted", error)
+
+    def _planner(self, by: Preemption) -> GroupPlanner | None:
+        """Return who knows groups: that of the preemptor's profile, or any."""
+        own = self._planners.get(by.pod.spec.scheduler_name)
+        return own or next(iter(self._planners.values()), None)
+
     def _evict(self, victim: Pod, preemptor: Pod) -> int:
         meta = victim.metadata
         effect = self._outbox.new_id()
@@ -150,6 +177,9 @@ class Preemptions:
     def _end(self, uid: str, now: float, *, is_done: bool) -> None:
         running = self._running.pop(uid)
         self._observation.evicted(now - running.since, is_done=is_done)
+        planner = None if is_done else self._planner(running.by)
+        if planner is not None:
+            planner.group_spared(running.victims)
         queued = self._queues.get(uid)
         # Held at the gate, the pod may have missed the word that its victims are gone.
         if queued is not None and (not is_done or queued.where is Where.GATED):

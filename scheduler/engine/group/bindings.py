@@ -36,7 +36,7 @@ class Step(StrEnum):
 class GroupBinding(msgspec.Struct, eq=False):
     """The members of a group between decision and bind; `left` still have to take the step.
 
-    `failed` are those that came back without a node. It is held from the time they are carried out until all of them may go.
+    `failed` are those that came back without a node; `is_begun` says that some member is bound. It is held from the time they are carried out until all of them may go.
     """
 
     key: str
@@ -49,6 +49,7 @@ class GroupBinding(msgspec.Struct, eq=False):
     step: Step = Step.RESERVE
     is_held: bool = True
     is_broken: bool = False
+    is_begun: bool = False
     hold_s: float = PERMIT_TIMEOUT_S
     failed: list[str] = msgspec.field(default_factory=list)
 
@@ -109,6 +110,7 @@ class GroupBindings:
         if flight is None:
             return None
         flight.uids.discard(uid)
+        flight.is_begun = flight.is_begun or is_bound
         if not is_bound:
             flight.failed.append(uid)
         if not is_bound and not flight.is_broken:
@@ -121,6 +123,13 @@ class GroupBindings:
             return None
         del self._flights[flight.key]
         return flight
+
+    def objection(self, uid: str) -> str:
+        """Return why a member must not be bound now, or an empty text: it would be the only one."""
+        flight = self._flights.get(self.key_of(uid))
+        if flight is None or flight.is_begun or not flight.failed:
+            return ""
+        return f"another member of the group {title(flight.key)} failed, and none is bound"
 
     def next_deadline(self) -> float | None:
         """Return since when members wait for their next step, or None."""

@@ -74,6 +74,7 @@ class Groups:
         self._counts.watch(self.planners)
         self._writing = Writing(self.planners, steps)
         self._bindings = GroupBindings(steps, self._writing)
+        self.objection = self._bindings.objection
 
     @property
     def is_needed(self) -> bool:
@@ -343,17 +344,15 @@ class Groups:
         attempts, count = run.room.attempts, run.room.nodes.count
         run.room.keep()
         self._writing.tell(run.planner, run.key, Stage.ASSIGNED, now)
-        members, others = [], []
-        for member in run.members:
-            if member.uid not in plan.nodes:
-                others.append(member)
-                continue
-            one = attempts[member.uid]
-            members.append(
-                InFlight(member, one.cycle, one.runner, one.states, plan.nodes[member.uid])
-            )
+        placed = [(one, attempts[one.uid]) for one in run.members if one.uid in plan.nodes]
+        others = [one for one in run.members if one.uid not in plan.nodes]
+        members = [
+            InFlight(one, its.cycle, its.runner, its.states, plan.nodes[one.uid])
+            for one, its in placed
+        ]
         uids = [member.uid for member in members]
         flight = GroupBinding(run.key, run.planner, run.attempt, count, set(uids), uids, now)
+        flight.is_begun = plan.is_rest
         flight.hold_s = plan.hold_s or flight.hold_s
         self._bindings.begin(flight, members, now)
         self._leave_out(run, others, plan.message, now)

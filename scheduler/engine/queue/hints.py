@@ -25,7 +25,7 @@ from scheduler.state.change import Change
 NO_NODES = "NoNodes"
 EXTENDER = "Extender"
 PREEMPTED = "Preempted"
-_BY_ANYTHING = (EXTENDER, PREEMPTED)
+BY_ANYTHING = (EXTENDER, PREEMPTED)
 
 Complain = Callable[[str, str, Exception], None]
 # Plugin, event, how long its hint took in seconds, and what it said.
@@ -92,7 +92,7 @@ class UnschedulablePods:
         for name in _held_by(queued):
             plugin = plugins.get(name)
             if plugin is None:
-                if name in _BY_ANYTHING or facts.NODE_ADDED in change.facts:
+                if name in BY_ANYTHING or facts.NODE_ADDED in change.facts:
                     return True
             elif change.facts.intersection(plugin.reads) and self._hint(plugin, change, queued):
                 return True
@@ -113,7 +113,7 @@ class UnschedulablePods:
         return helps
 
     def _plugins_reading(self, changed: Iterable[str]) -> list[str]:
-        names: dict[str, None] = dict.fromkeys((*_BY_ANYTHING, NO_NODES))
+        names: dict[str, None] = dict.fromkeys((*BY_ANYTHING, NO_NODES))
         for fact in sorted(changed):
             names.update(dict.fromkeys(self._readers.get(fact, ())))
         return list(names)

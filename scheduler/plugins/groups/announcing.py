@@ -88,13 +88,13 @@ def bound(kind: str, obj: Any, news: News) -> GroupEvent:
     return event(kind, obj, news.record.reporter, reasons.SCHEDULED, "Binding", note, warns=False)
 
 
-def given_up(group: str, pods: Sequence[str], kept: int) -> str:
+def given_up(whom: str, pods: Sequence[str], kept: int) -> str:
     """Return what a group is told whose pods go for another; `kept` is how many it goes on with."""
     names = ", ".join(pods)
     if not kept:
-        return f"Pods of the group are evicted for the group {group}: {names}"
+        return f"Pods of the group are evicted for the {whom}: {names}"
     lost = f"{_many(len(pods), 'pod')} of {len(pods) + kept}"
-    return f"The group gives up {lost} for the group {group} and goes on with {kept}: {names}"
+    return f"The group gives up {lost} for the {whom} and goes on with {kept}: {names}"
 
 
 def _is_under_way(kind: str, obj: Any, news: News) -> bool:

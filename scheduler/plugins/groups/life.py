@@ -45,7 +45,8 @@ class Record(msgspec.Struct):
     """What is remembered of a group between its attempts, for telling; no decision depends on it.
 
     `is_partial`: the last solve placed members beside others that stood already, so what it proved is
-    not about the group as a whole. `refused`: the uids of those for whom the last plans had no room.
+    not about the group as a whole. `preemptor`: the group for which it was evicted, empty for a pod on its
+    own. `refused`: the uids of those for whom the last plans had no room.
     """
 
     status: str = WAITING
@@ -69,6 +70,7 @@ class Record(msgspec.Struct):
     announced: str = ""
     told_of: str = ""
     told_at: float = 0.0
+    preemptor: str = ""
 
 
 class Proof(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from scheduler.base.errors import ObjectError
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.disruption import Mode, Unit, Units
 from scheduler.framework.groups import (
+    GroupEvent,
     GroupReport,
     GroupRoom,
     Stage,
@@ -44,6 +45,7 @@ from scheduler.plugins.groups.topology import Topology
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
 from scheduler.state.change import Change
 from scheduler.state.facts import WAITING_DELETED
+from scheduler.state.podindex import Placed
 
 CLAIM = "ResourceClaim"
 
@@ -203,16 +205,19 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return unresolvable(f"the group {name} is held: {error.message}")
         if spec is None:
             return unresolvable(sources.missing(key))
+        standing = staying(self.handle, self._members.standing(key))
+        missing = spec.size - len(standing)
+        if len(pods) < missing:
+            # Members come one by one: to look at all of them each time takes a second for 1,200.
+            return unschedulable(incomplete(spec))
         known = self.handle.pods.get
         waiting = [pod for pod in pods if known(pod.metadata.uid) is None]
         if any(self.handle.is_preempting(pod.metadata.uid) for pod in waiting):
             return unschedulable(f"the group {name} waits for evictions")
         if self._decider.leaving(key):
             return unschedulable(f"the group {name} waits for evicted pods to leave")
-        standing = staying(self.handle, self._members.standing(key))
         if spec.is_minimum and any(placed.assumed for placed in standing):
             return unschedulable(f"the group {name} waits until others of it are bound")
-        missing = spec.size - len(standing)
         if missing <= 0 and spec.is_minimum and waiting:
             missing = 1
         if missing <= 0:
@@ -271,6 +276,16 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         said = self._writer.told(key, stage, now)
         reporter = self._records[key].reporter  # none before the first plan, which reads the tree
         return [*said, *self._described.topology_events(reporter)] if reporter else said
+
+    def group_evicted(
+        self, victims: Sequence[Placed], whom: str, group: str, reporter: str
+    ) -> Sequence[GroupEvent]:
+        """Note the groups that go, or shrink, and return what they are told."""
+        return self._writer.evicted(victims, whom, group, reporter)
+
+    def group_spared(self, victims: Sequence[Placed]) -> None:
+        """Let groups say again that they are bound whose eviction has failed."""
+        self._writer.spared(victims)
 
     def group_statuses(self) -> Mapping[str, int]:
         """Return how many groups that are described or have placed members have each status."""

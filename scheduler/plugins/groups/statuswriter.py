@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from scheduler.base import reasons
-from scheduler.framework.groups import GroupReport, Stage, Told, title
+from scheduler.framework.groups import GroupEvent, GroupReport, Stage, Told, title
 from scheduler.plugins.groups import past
 from scheduler.plugins.groups.announcing import News, announce, bound, event, given_up
 from scheduler.plugins.groups.group import GroupSpec
@@ -74,7 +74,7 @@ class GroupStatusWriter:
             return self._begun_anew(key)
         if stage is Stage.STARTED:
             record.began = now if record.began is None else record.began
-            return [*self._begun_anew(key), *self._spared(record, now)]
+            return self._begun_anew(key)
         if stage is Stage.REFUSED:
             return self._write(key, {"status": FAILED, "message": record.message})
         if stage is Stage.RELEASED:
@@ -82,7 +82,7 @@ class GroupStatusWriter:
         if stage is Stage.DISSOLVED:
             return self._dissolved(key, record)
         if stage is Stage.PREEMPTING:
-            return self._preempting(key, record)
+            return self._write(key, {"status": PREEMPTING, "message": record.message or None})
         if stage is Stage.BOUND:
             record.ended = now
             return self._bound(key, record, now)
@@ -101,11 +101,14 @@ class GroupStatusWriter:
         standing = self._members.standing(key)
         found = self._members.described_by(key)
         data = (found[0][1].data or {}) if found and found[0][0] == configmap.KIND else {}
+        known = self._records.get(key)
+        if known is not None and known.status == PREEMPTED:
+            if data.get("status") == PREEMPTED:
+                return []
+            return self._write(key, {"status": PREEMPTED, "preemptor": known.preemptor or None})
         if not size or len(standing) < size or any(placed.assumed for placed in standing):
             return []
         record = self._records.setdefault(key, Record())
-        if record.status == PREEMPTED:
-            return []
         if found and found[0][0] != configmap.KIND:
             # Pods that came with a node were never scheduled: nothing is to be said of that.
             if not all(past.bound_at(one.pod) for one in standing):
@@ -203,15 +206,13 @@ class GroupStatusWriter:
             return []
         return self._write(key, {"status": WAITING})
 
-    def _spared(self, record: Record, now: float) -> list[Told]:
-        """Let groups say again that they are bound whose eviction for this one has failed."""
-        told: list[Told] = []
-        for victim in dict.fromkeys(group_of(one.pod) for one in record.victims):
-            other = self._records.get(victim)
-            if other is not None and other.status == PREEMPTED:
-                other.status = WAITING
-                told += self.checked(victim, self._sizes(victim), now)
-        return told
+    def spared(self, victims: Sequence[Placed]) -> None:
+        """Let groups say again that they are bound whose eviction has failed."""
+        for key in dict.fromkeys(group_of(one.pod) for one in victims):
+            record = self._records.get(key)
+            if record is not None and record.status == PREEMPTED:
+                record.status = WAITING
+                self._members.changed.add(key)
 
     def _dissolved(self, key: str, record: Record) -> list[Told]:
         """Tell the group, before its bound members go, that they do and why."""
@@ -223,28 +224,28 @@ class GroupStatusWriter:
         ]
         return told + self._write(key, {"status": WAITING, "message": record.message})
 
-    def _preempting(self, key: str, record: Record) -> list[Told]:
-        """Tell the group whom it waits for, and the groups of those for whom they go."""
-        calls = self._write(key, {"status": PREEMPTING, "message": record.message or None})
+    def evicted(
+        self, victims: Sequence[Placed], whom: str, group: str, reporter: str
+    ) -> list[GroupEvent]:
+        """Tell the groups of pods that are evicted for whom they go; those that end are marked so."""
         gone: dict[str, list[str]] = {}
-        victims = {one.pod.metadata.uid for one in record.victims}
-        for one in record.victims:
+        uids = {one.pod.metadata.uid for one in victims}
+        for one in victims:
             gone.setdefault(group_of(one.pod), []).append(one.pod.metadata.name)
-        for victim, pods in gone.items():
-            if not victim:
-                continue
-            standing = self._members.standing(victim)
-            kept = sum(one.pod.metadata.uid not in victims for one in standing)
-            shrinks = 0 < self._sizes(victim) <= kept
-            note = given_up(title(key), pods, kept if shrinks else 0)
-            for kind, obj in self._members.described_by(victim)[:1]:
-                calls.append(
-                    event(kind, obj, record.reporter, reasons.GROUP_PREEMPTED, "Preempting", note)
-                )
+        gone.pop("", None)
+        told = []
+        for key, pods in gone.items():
+            standing = self._members.standing(key)
+            kept = sum(one.pod.metadata.uid not in uids for one in standing)
+            shrinks = 0 < self._sizes(key) <= kept
+            note = given_up(whom, pods, kept if shrinks else 0)
+            for kind, obj in self._members.described_by(key)[:1]:
+                told.append(event(kind, obj, reporter, reasons.GROUP_PREEMPTED, "Preempting", note))
             if not shrinks:
-                self._records.setdefault(victim, Record()).status = PREEMPTED
-                calls += self._write(victim, {"status": PREEMPTED, "preemptor": title(key)})
-        return calls
+                record = self._records.setdefault(key, Record())
+                record.status, record.preemptor = PREEMPTED, group
+                self._members.changed.add(key)
+        return told
 
     def _write(self, key: str, values: Mapping[str, str | None]) -> list[Told]:
         calls: list[Told] = []

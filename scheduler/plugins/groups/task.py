@@ -121,6 +121,7 @@ class Task(msgspec.Struct, frozen=True):
             message=text if others else "",
             hold_s=self.spec.hold_s,
             is_proven=is_proven,
+            is_rest=bool(self.standing),
         )
 
 

@@ -1,5 +1,6 @@
 // Groups: where their members are, what is proven of the placement, or what they wait for.
 import { el, failed, many, name, podLink } from "./dom.js";
+import { known } from "./feed.js";
 import { planning } from "./plan.js";
 
 const MOST = 300;
@@ -17,14 +18,16 @@ export function groups() {
     if (!plan.answer) return;
     const wanted = plan.answer.groups.filter((/** @type {any} */ one) => `${one.namespace}/${one.name}`.includes(filter.value));
     count.textContent = `${wanted.length} of ${plan.answer.groups.length}${wanted.length > MOST ? `, the first ${MOST} shown` : ""}`;
-    body.replaceChildren(...wanted.slice(0, MOST).map(card));
+    /** @type {Map<string, number>} */ const members = new Map();
+    for (const [, pod] of known.pods) if (pod.group) members.set(pod.group, (members.get(pod.group) ?? 0) + 1);
+    body.replaceChildren(...wanted.slice(0, MOST).map((/** @type {any} */ one) => card(one, members)));
     if (!wanted.length) body.append(el("p", { class: "empty" }, "No groups. Pods become one by a PodGroup, a ConfigMap of a group, or their owner's labels."));
   }
   return { element, update: plan.refresh };
 }
 
-/** @param {any} group */
-function card(group) {
+/** @param {any} group @param {Map<string, number>} members how many pods there are of each */
+function card(group, members) {
   const placed = count(group.placement.root ?? {});
   const kind = group.conflict.length ? "bad" : group.minimum && placed >= group.minimum ? "good" : "warn";
   return el("article", { class: "card group" },
@@ -33,8 +36,17 @@ function card(group) {
     placed > 0 && el("div", {}, tree(group.placement.root, true), el("details", {}, el("summary", {}, "Every member"), tree(group.placement.root, false))),
     group.objective.length > 0 && el("p", { class: "sub" }, group.optimal ? "Proven best: " : "Not proven best: ", el("span", { class: "num" }, `cost ${group.objective.join(", ")}; no placement costs less than ${group.bound.join(", ")}`)),
     group.conflict.length > 0 && el("div", {}, el("p", {}, "These rules exclude one another:"), el("ul", {}, ...group.conflict.map((/** @type {string} */ rule) => el("li", {}, name(rule))))),
-    group.message && !group.conflict.length && el("p", {}, name(group.message)),
+    why(group, placed, members) && el("p", {}, name(why(group, placed, members))),
     group.victims.length > 0 && el("details", {}, el("summary", {}, `${many(group.victims.length, "pod")} to go for it`), el("ul", {}, ...group.victims.map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))))));
+}
+
+/** What a group waits for, where no rules exclude one another. @param {any} group @param {number} placed @param {Map<string, number>} members */
+function why(group, placed, members) {
+  if (group.conflict.length) return "";
+  if (group.message || placed >= group.minimum) return group.message;
+  // Nobody is told of a group that is not complete.
+  const there = members.get(`${group.namespace}/${group.name}`) ?? 0;
+  return there < group.minimum ? `Waits for its members: ${there} of ${group.minimum} are there.` : "";
 }
 
 /** @param {any} units @returns {number} the pods below, its innermost names */

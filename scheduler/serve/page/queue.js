@@ -1,4 +1,4 @@
-// Who waits, since when, for what; what was said last, and what would happen now.
+// Who waits, since when, for what; what was said last, what would happen now, and what would have it tried again.
 import { amount, duration, el, many, name, podLink, Rows } from "./dom.js";
 import { known } from "./feed.js";
 import { planning } from "./plan.js";
@@ -8,12 +8,12 @@ export function queue() {
   const filter = /** @type {HTMLInputElement} */ (el("input", { type: "search", id: "filter", oninput: show }));
   const count = el("p", { class: "sub" });
   const problem = el("div");
-  const list = /** @type {Rows<[string, any]>} */ (new Rows("Waiting pods", 64, "wait", row));
+  const list = /** @type {Rows<[string, any]>} */ (new Rows("Waiting pods", 84, "wait", row));
   const empty = el("p", { class: "empty" }, "Nobody waits.");
   const element = el("div", { class: "view" },
     el("div", { class: "head" }, el("h1", {}, "Queue"), count, el("span", { class: "grow" }), el("label", { for: "filter" }, "Name or reason"), filter),
     problem,
-    el("div", { class: "card list" }, el("div", { class: "titles wait", "aria-hidden": "true" }, el("span", {}, "#"), el("span", {}, "Pod"), el("span", {}, "Waits"), el("span", {}, "Asks for"), el("span", {}, "Why, and what would happen now")), empty, list.element));
+    el("div", { class: "card list" }, el("div", { class: "titles wait", "aria-hidden": "true" }, el("span", {}, "#"), el("span", {}, "Pod"), el("span", {}, "Waits"), el("span", {}, "Asks for"), el("span", {}, "Why, what would happen now, and after what it is tried again")), empty, list.element));
   const plan = planning(show);
   /** @type {Map<string, number>} */ let position = new Map();
   /** @type {Map<string, any>} */ let outcome = new Map();
@@ -41,15 +41,23 @@ export function queue() {
     return pod.message || (plan.answer ? `Waits for another scheduler: ${pod.scheduler}` : "");
   }
 
+  /** What would have a pod tried again. @param {string} key @returns {string} */
+  function wake(key) {
+    const after = outcome.get(key)?.wokenBy ?? [];
+    return after.length ? `Tried again after ${after.join("; ")}` : "";
+  }
+
   /** @param {[string, any]} entry */
   function row([key, pod]) {
     const at = known.about.get("about")?.at ?? 0;
     return [
       el("span", { class: "num sub" }, position.get(key) ?? "–"),
-      el("div", {}, podLink(key), el("span", { class: "sub cut" }, `priority ${pod.priority}`, pod.group ? " · " : "", pod.group && name(pod.group))),
+      el("div", {}, podLink(key), el("span", { class: "sub cut rank" }, `priority ${pod.priority}`, pod.group ? " · " : "", pod.group && name(pod.group))),
       el("span", { class: "num" }, pod.since === null ? "–" : duration(at - pod.since)),
       el("span", { class: "asks sub two" }, Object.entries(pod.asks).filter(([, much]) => much > 0).map(([one, much]) => `${one} ${amount(one, much)}`).join(", ") || "nothing"),
-      el("span", { class: "said two", title: why(key, pod) }, name(why(key, pod))),
+      el("div", { class: "said" },
+        el("span", { class: "two", title: why(key, pod) }, name(why(key, pod))),
+        el("span", { class: "sub cut", title: wake(key) }, name(wake(key)))),
     ];
   }
 

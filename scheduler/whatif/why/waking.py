@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
+from scheduler.engine.queue.hints import BY_ANYTHING, NO_NODES
 from scheduler.framework.profile import Profile
 from scheduler.state import facts
 
@@ -24,6 +25,7 @@ _WORDS = {
     facts.POD_LABELS: "a change of a bound pod's labels",
     facts.POD_REQUESTS: "a bound pod that asks for less",
     facts.POD_TERMINATING: "a bound pod that is being deleted",
+    facts.WAITING_DELETED: "a waiting pod that is deleted",
     facts.SELF_LABELS: "a change of its labels",
     facts.SELF_TOLERATIONS: "a change of its tolerations",
     facts.SELF_GATES: "the removal of its scheduling gates",
@@ -32,11 +34,14 @@ _WORDS = {
 }
 
 
-def woken_by(profile: Profile, rejected_by: Iterable[str]) -> tuple[str, ...]:
-    """Return what may help a pod that these plugins rejected, a new node first."""
-    read = {facts.NODE_ADDED: None}
-    for name in rejected_by:
+def woken_by(profile: Profile, rejected_by: Sequence[str]) -> tuple[str, ...]:
+    """Return what may help a pod that these plugins rejected, or hold back, a new node first."""
+    read: dict[str, None] = {}
+    for name in rejected_by or (NO_NODES,):
+        if name in BY_ANYTHING:
+            return ("any change",)
         plugin = profile.plugins.get(name)
-        if plugin is not None:
-            read |= dict.fromkeys(plugin.reads)
+        read |= dict.fromkeys((facts.NODE_ADDED,) if plugin is None else plugin.reads)
+    if not facts.NODE_APPEARS.isdisjoint(read):
+        read = {facts.NODE_ADDED: None, **read}
     return tuple(_WORDS.get(fact, f"a change of a {fact}") for fact in read)

@@ -108,6 +108,83 @@ def test_a_fault_on_the_way_to_the_bind_ends_that_attempt(point: str, named: str
     assert 0 == len(rig.engine.cluster.pods)
 
 
+def smaller(rig: Rig) -> None:
+    """Let the node offer half a core."""
+    rig.api.put("Node", make_node("n0", allocatable={"cpu": "500m"}))
+    rig.watch("Node")
+    rig.run(0)
+
+
+def gone(rig: Rig) -> None:
+    """Let the node go."""
+    rig.api.remove("Node", "n0")
+    rig.watch("Node")
+    rig.run(0)
+
+
+def taken(rig: Rig) -> None:
+    """Let somebody else bind a pod that takes all of the node."""
+    rig.api.put("Pod", make_pod("foreign", cpu="16", node="n0"))
+    rig.watch("Pod")
+    rig.run(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (smaller, "node n0 has no room any more since it was chosen: cpu"),
+        (gone, "node n0 has gone since it was chosen"),
+        (taken, "node n0 has no room any more since it was chosen: cpu"),
+    ],
+)
+def test_a_bind_whose_node_is_another_by_now_is_not_sent(change: Any, why: str):
+    """Whoever is about to send it is told why not, and the pod is back in the queue with that reason."""
+    rig = rig_of()
+    bind = bind_of(rig)
+    assert "" == rig.engine.objection(bind)
+    change(rig)
+    assert why == rig.engine.objection(bind)
+
+    rig.perform(rig.wire.index(bind))
+    rig.deliver(0)
+    rig.run(0)
+    rig.perform(next(i for i, effect in enumerate(rig.wire) if isinstance(effect, Look)))
+    rig.deliver(0)
+    rig.run(0)
+    assert "p" not in {pod.metadata.name for pod in rig.api.pods.values() if pod.spec.node_name}
+    assert rig.queued("p").told == ("SchedulerError", f'running Bind plugin "Binder": {why}')
+    assert None is rig.engine.cluster.pods.get(rig.queued("p").uid)
+    assert "nobody waits for this bind any more" == rig.engine.objection(bind)
+
+
+def test_a_bind_that_may_still_arrive_is_not_repeated_on_a_node_that_is_too_small_by_now():
+    """Its room is held until it cannot arrive any more; then the pod is back in the queue."""
+    rig = rig_of()
+    rig.delay(rig.wire.index(bind_of(rig)))
+    rig.deliver(0)
+    smaller(rig)
+    for _ in range(90):
+        rig.pass_time(1)
+        rig.run(0)
+        for effect in [one for one in rig.wire if isinstance(one, Bind | Look)]:
+            rig.perform(rig.wire.index(effect))
+            rig.deliver(0)
+            rig.run(0)
+
+    assert [] == [pod for pod in rig.api.pods.values() if pod.spec.node_name]
+    assert "no room any more" in str(rig.queued("p").told)
+
+
+def test_room_that_no_plugin_asked_for_is_not_asked_for_later():
+    """Here no plugin counts memory: more of it than there is keeps no pod from its node."""
+    rig = rig_of(pods=())
+    rig.api.put("Pod", make_pod("p", requests={"cpu": "1", "memory": "65Gi"}))
+    rig.watch("Pod")
+    rig.run()
+
+    assert "" == rig.engine.objection(bind_of(rig))
+
+
 def test_a_fault_while_a_wait_is_closed_does_not_lose_the_pod():
     """A pod that goes while a plugin waits is forgotten, whatever the plugin does at its end."""
     rig = rig_of(labels={"raise": "close"})

@@ -356,6 +356,23 @@ def test_a_member_whose_bind_is_refused_keeps_its_room():
     assert {f"g-{number}": binds[f"g-{number}"].node for number in range(0, 8, 2)} == again
 
 
+@pytest.mark.parametrize("first_is_bound", [False, True])
+def test_no_member_is_bound_when_all_others_were_refused(first_is_bound: bool):
+    """The last bind is still to be sent, or sent again: alone it would start its group in part."""
+    floor = Floor(1, 4)
+    floor.solve(the_solve(floor.run()))
+    binds = [one for one in floor.run() if isinstance(one, Bind)]
+    assert 4 == len(binds)
+    assert [""] * 4 == [floor.engine.objection(bind) for bind in binds]
+    codes = [201 if first_is_bound else 403, 403, 403]
+    for bind, code in zip(binds, codes, strict=False):
+        floor.hear(Answer(bind.id, code, "", "no"))
+
+    objection = floor.engine.objection(binds[-1])
+    wanted = "another member of the group default/g failed, and none is bound"
+    assert objection == ("" if first_is_bound else wanted)
+
+
 def test_a_member_that_something_else_holds_is_not_counted():
     """Its group is not complete without it, and the others are told so."""
     floor = Floor(nodes=1, size=2)

@@ -1,7 +1,7 @@
 """The executor carries every effect out once, tells how it ended, and stops when it must."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -38,7 +38,9 @@ PODS = "/api/v1/namespaces/default/pods"
 class Run:
     """An executor at work on a sandbox in memory, and the answers it has brought back."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(
+        self, limits: Limits | None = None, objection: Callable[[Bind], str] = lambda _: ""
+    ) -> None:
         self.api = MemoryApi()
         self.meters = Meters()
         self.fence = Fence(self.api.clock)
@@ -55,6 +57,7 @@ class Run:
             random=random,
             meters=self.meters,
             limits=limits,
+            objection=objection,
         )
         self.api.put("/api/v1/nodes", {"metadata": {"name": "n1"}})
 
@@ -86,8 +89,10 @@ class Run:
 
 
 @asynccontextmanager
-async def running(limits: Limits | None = None) -> AsyncIterator[Run]:
-    run = Run(limits)
+async def running(
+    limits: Limits | None = None, objection: Callable[[Bind], str] = lambda _: ""
+) -> AsyncIterator[Run]:
+    run = Run(limits, objection)
     try:
         yield run
     finally:
@@ -194,6 +199,27 @@ async def test_a_bind_is_given_up_before_the_engine_gives_it_up():
 
     assert {1: 503} == run.codes()
     assert "nodeName" not in pod["spec"]
+
+
+async def test_each_time_before_it_is_sent_a_bind_is_asked_about():
+    """The node has become too small while the server was busy: the bind is not sent again."""
+    asked: list[Bind] = []
+
+    def objection(bind: Bind) -> str:
+        asked.append(bind)
+        return "the node is too small" if len(asked) > 3 else ""
+
+    async with running(objection=objection) as run:
+        uid = run.pod("a")
+        run.accidents(*[refused(429, retry_after_s=1.0)] * 2, on="binding")
+        await run.carry_out(Bind(1, "default", "a", uid, "n1"), time_s=20)
+        pod = run.api.get(f"{PODS}/a")
+        outdated = run.meters.bind_conflicts.labels("outdated").value
+
+    assert [Answer(1, 503, "Outdated", "the node is too small")] == run.answers()
+    assert "nodeName" not in pod["spec"]
+    assert {uid} == {bind.uid for bind in asked}
+    assert 1 == outdated
 
 
 async def test_binds_that_are_put_off_hold_up_no_others():

@@ -135,6 +135,8 @@ async def world(kubeconfig: Path) -> AsyncIterator[World]:
     await world.ask("POST", "/api/v1/namespaces", {"metadata": {"name": world.ns}})
     yield world
     await world.executor.close()
+    # A real server goes on to other tests: none of them finds a pod of ours.
+    await client.request("DELETE", world.pods, b'{"gracePeriodSeconds": 0}')
     await client.request("DELETE", f"/api/v1/namespaces/{world.ns}")
     await client.close()
 

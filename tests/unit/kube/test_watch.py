@@ -332,6 +332,40 @@ async def test_a_404_while_discovery_is_away_is_not_believed():
     assert ["listed"] == run.told()
 
 
+async def test_a_403_is_believed_when_what_is_required_was_let_through():
+    """A server that forbids everything for a while is not one without these objects."""
+    api = MemoryApi()
+    events: list[Event] = []
+    await define_widgets(api)
+    api.put(WIDGET.path, {"metadata": {"name": "w"}})
+    api.accident = lambda _, __: FORBIDDEN
+    watches = Watches((WIDGET, NODE), api, events.append, random=Random(1), meters=Meters())
+    task = asyncio.create_task(watches.run())
+    await asyncio.sleep(60)
+    assert ["Widget", "Node"] == watches.unsynced()
+    api.accident = lambda _, __: None
+    await asyncio.sleep(40)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert {"listed", "listed w"} == {told(event) for event in events}
+    widgets = [event for event in events if isinstance(event, Listed) and event.kind == "Widget"]
+    assert ["listed w"] == [told(event) for event in widgets]
+
+
+async def test_what_is_forbidden_from_the_beginning_keeps_nobody_waiting():
+    """Without the right to list a kind it counts as not there, as soon as the others are."""
+    api = MemoryApi()
+    events: list[Event] = []
+    api.accident = lambda _, path: FORBIDDEN if path.startswith(WIDGET.path) else None
+    watches = Watches((WIDGET, NODE), api, events.append, random=Random(1), meters=Meters())
+    task = asyncio.create_task(watches.run())
+    await asyncio.sleep(0.1)
+    assert [] == watches.unsynced()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 @pytest.mark.parametrize("refusal", [NOT_FOUND, FORBIDDEN])
 async def test_what_is_required_is_waited_for(refusal: Accident):
     """No answer makes a server one without nodes: the daemon is not ready until they are listed."""

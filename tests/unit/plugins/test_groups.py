@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from scheduler.plugins.groups.sources import registry as sources
+from scheduler.whatif.stage import Options, staged
 from tests.unit.plugins.groupsworld import config_map, group, member, members, tree
-from tests.unit.whatif.asking import place, results, setup
+from tests.unit.whatif.asking import default_setup, place, results, setup, snapshot
 
 STORY_A = {
     "rack-0": {"node-0": 5, "node-1": 1, "node-2": 2},
@@ -401,3 +403,25 @@ def test_who_waits_beside_spare_nodes_is_told_why_it_may_not_go_there():
     (message,) = {one.message for one in found.pods}
     assert "the nodes have room for 1" in message
     assert message.endswith("; nodes with the label spare are kept for members that get lost")
+
+
+def test_members_that_come_one_by_one_are_not_all_looked_at_each_time(monkeypatch):
+    """Three times as many take three times as long, not nine: nobody decides before the last one."""
+    looks = 0
+    found = sources.dispute
+
+    def dispute(one):
+        nonlocal looks
+        looks += 1
+        return found(one)
+
+    monkeypatch.setattr(sources, "dispute", dispute)
+    counts = []
+    for size in (50, 150):
+        looks = 0
+        arriving = snapshot(*members("g", size), group("g", size, {}))
+        staged(arriving, default_setup(), Options())
+        counts.append(looks)
+
+    assert 0 < counts[0] <= 50 * 4
+    assert counts[1] <= 150 * 4

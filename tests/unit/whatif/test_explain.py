@@ -1,17 +1,22 @@
 """`explain` says for every node what was said of it, and in words why it was taken or not."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from scheduler.base.errors import MissingError
 from scheduler.engine.attempt.choose import Ties
+from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node
 from scheduler.whatif.explain import explain
 from scheduler.whatif.records import Result
 from scheduler.whatif.report import explanation_lines, explanation_tables
 from scheduler.whatif.stage import Options
+from scheduler.whatif.why.waking import woken_by
 from tests.unit.plugins.devices import claim, gpu_class, local_slice
 from tests.unit.plugins.groupsworld import group, member, members, tree
-from tests.unit.whatif.asking import default_setup, place, pod, results, snapshot
+from tests.unit.whatif.asking import default_setup, place, plain, pod, results, snapshot
 
 CLUSTER = (
     node("big", cpu="8"),
@@ -203,3 +208,43 @@ def test_the_place_in_the_queue_and_what_wakes():
     assert got.why is not None
     assert "a pod that leaves its node" in got.why.woken_by
     assert "a new node" == got.why.woken_by[0]
+
+
+def test_what_is_said_to_wake_is_all_that_can():
+    """A new node counts as a change of whatever a node has; it does not open a gate."""
+    waiting = place(
+        node("a", cpu="1"),
+        pod("large", requests={"cpu": "9"}),
+        pod("held", spec={"schedulingGates": [{"name": "later"}]}),
+        pod("small"),
+        waking=True,
+    )
+    woken = {one.name: one.woken_by for one in waiting.pods}
+
+    assert ("the removal of its scheduling gates",) == woken["held"]
+    assert () == woken["small"]
+    assert {
+        "a new node",
+        "a node that offers more",
+        "a pod that leaves its node",
+        "a bound pod that asks for less",
+        "a smaller request of its own",
+    } == set(woken["large"])
+    (no_node,) = place(pod("p"), waking=True).pods
+    assert ("a new node",) == no_node.woken_by
+    assert "wokenBy" not in plain(place(pod("p")))["pods"][0]
+
+
+@pytest.mark.parametrize("plugin", IN_TREE, ids=lambda one: one.name)
+def test_every_fact_that_a_plugin_reads_has_words(plugin):
+    """Kinds go by their names, all else is said in words."""
+    profile: Any = SimpleNamespace(plugins={plugin.name: plugin})
+    said = woken_by(profile, (plugin.name,))
+
+    assert plugin.reads == () or said
+    kinds = [one.removeprefix("a change of a ") for one in said if one.startswith("a change of a ")]
+    assert [] == [
+        one
+        for one in kinds
+        if not one[0].isupper() and not one.startswith(("node's", "bound pod's"))
+    ]

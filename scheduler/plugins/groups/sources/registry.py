@@ -52,13 +52,15 @@ def dispute(pod: Pod) -> str:
 
     Equal names under both labels are one claim: a PodGroup may stand in for the ConfigMap.
     """
-    labels = pod.metadata.labels
+    labels, group = pod.metadata.labels, pod.spec.scheduling_group
+    one, other = labels.get(configmap.LABEL), labels.get(coscheduling.LABEL)
+    if group is None and (not one or not other or one == other):
+        return ""  # asked of every member again and again
     claims = {
         f"label {label}": labels[label]
         for label in (configmap.LABEL, coscheduling.LABEL)
         if labels.get(label)
     }
-    group = pod.spec.scheduling_group
     by_label = set(claims.values())
     if group is not None and group.pod_group_name:
         claims["spec.schedulingGroup"] = group.pod_group_name

@@ -1,0 +1,125 @@
+"""The auditor beside a campaign: it follows nodes, pods and events of the real API server by itself.
+
+Its word is the server's alone: the watches of an admin, and the audit log. Nothing is asked of the daemons.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from tests.apiserver.patience import pause
+from tests.real.api import Api, ApiError
+from tests.real.audit import Audit, binds_per_pod
+from tests.world.audit import POD_GROUP
+from tests.world.history import History
+
+Object = dict[str, Any]
+RECEIPTS = ("Preempted", "GroupReleased")
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Judge:
+    """The laws of a campaign; `taken` are the uids of pods that the campaign itself took away."""
+
+    def __init__(self, api: Api, audit: Audit) -> None:
+        self._api = api
+        self._audit = audit
+        self.history = History()
+        self.pods: dict[str, Object] = {}
+        self.nodes: dict[str, Object] = {}
+        self.gone: dict[str, str] = {}
+        self.taken: set[str] = set()
+        self.receipts: set[str] = set()
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator["Judge"]:
+        """Follow the server until the block ends, through its restarts."""
+        kinds = {"Pod": "/api/v1/pods", "Node": "/api/v1/nodes", "Event": "/api/v1/events"}
+        # Nodes first: a bind is judged by what its node offers.
+        listed = {kind: await self._api.list(kinds[kind]) for kind in ("Node", "Pod", "Event")}
+        for kind, (objects, _) in listed.items():
+            for obj in objects:
+                self._take(kind, "ADDED", obj)
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._follow(kind, kinds[kind], version))
+                for kind, (_, version) in listed.items()
+            ]
+            try:
+                yield self
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    async def _follow(self, kind: str, path: str, version: str) -> None:
+        while True:
+            try:
+                async for event in self._api.watch(path, version):
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    self._take(kind, event["type"], event["object"])
+            except (aiohttp.ClientError, ConnectionError, TimeoutError):
+                await pause(0.2)
+            except ApiError as error:
+                await pause(0.2)  # a server that is starting
+                if "410" in str(error):
+                    with contextlib.suppress(aiohttp.ClientError, ApiError):
+                        version = await self._list_anew(kind, path)
+
+    async def _list_anew(self, kind: str, path: str) -> str:
+        """Take in what a server that was restarted has, and no watch tells any more; return its version."""
+        objects, version = await self._api.list(path)
+        known = self.pods if kind == "Pod" else self.nodes if kind == "Node" else {}
+        there = {obj["metadata"]["uid"] for obj in objects}
+        for obj in [obj for uid, obj in known.items() if uid not in there]:
+            self._take(kind, "DELETED", obj)
+        for obj in objects:
+            self._take(kind, "MODIFIED", obj)
+        return version
+
+    def _take(self, kind: str, verb: str, obj: Object) -> None:
+        if kind == "Event":
+            if obj.get("reason") in RECEIPTS:
+                self.receipts.add(obj["involvedObject"].get("uid", ""))
+            return
+        self.history.take(kind, verb, obj, asyncio.get_running_loop().time())
+        meta = obj["metadata"]
+        if kind == "Node":
+            self.nodes[meta["uid"]] = obj
+            if verb == "DELETED":
+                del self.nodes[meta["uid"]]
+        elif verb == "DELETED":
+            self.pods.pop(meta["uid"], None)
+            self.gone[meta["uid"]] = f"{meta['namespace']}/{meta['name']}"
+        else:
+            self.pods[meta["uid"]] = obj
+
+    def waiting(self) -> list[Object]:
+        """Return the pods without a node."""
+        return [pod for pod in self.pods.values() if not pod["spec"].get("nodeName")]
+
+    def open(self, groups: Mapping[str, int]) -> list[str]:
+        """Return what has not come to rest: groups bound in part, and pods that wait though they fit."""
+        found = self.history.partial(dict(groups), POD_GROUP, self.pods)
+        for pod in self.waiting():
+            group = pod["metadata"].get("labels", {}).get(POD_GROUP)
+            if not group and self.history.fits(pod):
+                found.append(pod["metadata"]["name"])
+        return found
+
+    def verdict(self, made: set[str]) -> dict[str, list[str]]:
+        """Return by law what breaks it; `made` are the uids of all pods that were created."""
+        unasked = self.gone.keys() - self.taken
+        binds = binds_per_pod(self._audit.bindings())
+        twice = [f"{name}: {times} times" for name, times in binds.items() if times > 1]
+        return {
+            "nobody is lost": sorted(made - self.pods.keys() - self.gone.keys()),
+            "nobody is bound twice": twice,
+            "no node is over capacity, and nobody is bound elsewhere": self.history.broken,
+            "nobody goes without a receipt": [
+                self.gone[uid] for uid in sorted(unasked - self.receipts)
+            ],
+        }

@@ -1,0 +1,129 @@
+"""A daemon that counts the processor time of its page and of its decision log, apart from all else.
+
+    python -m tests.perf.accounted FILE run --config=… --decision-log=…
+
+runs `trellis run …` and keeps in FILE, as `read` returns it, the seconds that the page and the log have taken
+in the loop and in threads. Where a machine does other work the throughput of two daemons differs by more than both
+cost; the share of one daemon's own time does not. What is not counted: what they cost others by displacing
+memory and by collecting garbage.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import struct
+import sys
+import threading
+import types
+from collections.abc import Callable, Coroutine, Generator
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+from scheduler.cli.main import run as trellis
+from scheduler.daemon import answering, decisionfile, page
+from scheduler.serve import feed, pageroutes
+
+PARTS = struct.Struct("dd")
+SLOT = {"page": 0, "log": 1}
+_taken = [0.0, 0.0]
+_shared: list[mmap.mmap] = []
+# Threads count, too, and what is counted already within another part is not counted twice.
+_lock = threading.Lock()
+_inside = threading.local()
+
+
+def _count(part: str, call: Callable[[], Any]) -> Any:
+    if getattr(_inside, "part", ""):
+        return call()
+    _inside.part = part
+    began = thread_time()
+    try:
+        return call()
+    finally:
+        took = thread_time() - began
+        _inside.part = ""
+        with _lock:
+            _taken[SLOT[part]] += took
+            PARTS.pack_into(_shared[0], 0, *_taken)
+
+
+def read(file: Path) -> dict[str, float]:
+    """Return the seconds of each part so far."""
+    return dict(zip(SLOT, PARTS.unpack(file.read_bytes()), strict=True))
+
+
+def counted(owner: Any, name: str, part: str) -> None:
+    """Have a function count for a part."""
+    whole = getattr(owner, name)
+
+    @functools.wraps(whole)
+    def call(*args: Any, **named: Any) -> Any:
+        return _count(part, lambda: whole(*args, **named))
+
+    setattr(owner, name, call)
+
+
+def steps_counted(owner: Any, name: str, part: str) -> None:
+    """Have a coroutine count for a part while it runs, and not while it waits."""
+    whole = getattr(owner, name)
+
+    @types.coroutine
+    def driven(inner: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        step: Callable[[], Any] = functools.partial(inner.send, None)
+        while True:
+            try:
+                awaited = _count(part, step)
+            except StopIteration as ended:
+                return ended.value
+            try:
+                sent = yield awaited
+            except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
+                step = functools.partial(inner.throw, error)
+            else:
+                step = functools.partial(inner.send, sent)
+
+    @functools.wraps(whole)
+    async def call(*args: Any, **named: Any) -> Any:
+        return await driven(whole(*args, **named))
+
+    setattr(owner, name, call)
+
+
+def _in_thread(module: Any, part: str) -> None:
+    """Count what a module hands to threads."""
+    whole = module.asyncio.to_thread
+
+    async def to_thread(call: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        return await whole(lambda: _count(part, lambda: call(*args, **named)))
+
+    own = types.SimpleNamespace(**vars(module.asyncio))
+    own.to_thread = to_thread
+    module.asyncio = own
+
+
+def main(words: list[str]) -> int:
+    """Count, and run the daemon."""
+    file = Path(words[0])
+    file.write_bytes(bytes(PARTS.size))
+    with file.open("r+b") as shared:
+        _shared.append(mmap.mmap(shared.fileno(), PARTS.size))
+    for module, part in ((page, "page"), (answering, "page"), (decisionfile, "log")):
+        _in_thread(module, part)
+    counted(decisionfile.DecisionFile, "record", "log")
+    counted(feed.Feed, "publish", "page")
+    counted(feed.Feed, "whole", "page")
+    for owner, name in (
+        (page.DaemonPage, "show"),
+        (page._View, "draw"),
+        (answering.AnswerPool, "ask"),
+        (pageroutes, "_hand_on"),
+        (decisionfile.DecisionFile, "_write"),
+    ):
+        steps_counted(owner, name, "page" if owner is not decisionfile.DecisionFile else "log")
+    return trellis(words[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,168 @@
+"""Hand-made bugs that the world has to find by itself: it is told nothing but the server's history.
+
+`python -m tests.world.hunt` makes one after the other in a copy of the project and plays worlds until a law
+is broken. Each is a slip of one line, in the engine or in what talks to the API server.
+"""
+
+from typing import Final, NamedTuple
+
+
+class Bug(NamedTuple):
+    """A slip: `old`, which stands once in `file`, becomes `new`."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+_BINDINGS: Final = "scheduler/engine/binding/bindings.py"
+_EFFECTS: Final = "scheduler/kube/effects.py"
+_WATCH: Final = "scheduler/kube/watch.py"
+_LEASE: Final = "scheduler/kube/lease.py"
+_QUEUES: Final = "scheduler/engine/queue/queues.py"
+_INTAKE: Final = "scheduler/engine/intake.py"
+_CLUSTER: Final = "scheduler/state/cluster.py"
+_ATTEMPT: Final = "scheduler/engine/attempt/attempt.py"
+_PREEMPTION: Final = "scheduler/engine/binding/preemption.py"
+_GROUPS: Final = "scheduler/engine/group/groups.py"
+_FLIGHTS: Final = "scheduler/engine/group/bindings.py"
+_DAEMON: Final = "scheduler/daemon/process.py"
+
+BUGS: Final = (
+    # Binds
+    Bug("a bind that was put off is sent without asking again", _EFFECTS,
+        "if why := self._objection(effect):", 'if why := "":'),
+    Bug("a node that has become too small is no objection", "scheduler/engine/binding/room.py",
+        "self.short(pod) - pod.short", "set[str]()"),
+    Bug("a node that has gone is no objection", "scheduler/engine/binding/room.py",
+        "if pod.node not in self._cluster.table.rows:", "if False:"),
+    Bug("a member is bound though all others were refused", "scheduler/engine/engine.py",
+        " or self.groups.objection(bind.uid)", ""),
+    Bug("nobody looks what became of a bind that failed", _BINDINGS,
+        "(self._look if is_open else self._advance)(pod, result, now)", "self._advance(pod, result, now)"),
+    Bug("no room is held for a bind that may still arrive", _BINDINGS,
+        "if not pod.is_lost and now < pod.doubt_until:", "if False:"),
+    Bug("a bind counts as lost a second after it got no answer", _BINDINGS,
+        "LATE_S = 65.0", "LATE_S = 1.0"),
+    Bug("504 says that nothing happened", "scheduler/kube/outcome.py",
+        "is_open = response.code == 408 or (response.code >= 500 and not _is_barred(response))",
+        "is_open = response.code == 408"),
+    Bug("what is not answered is answered as done", "scheduler/kube/outcome.py",
+        "code = 0 if is_open else response.code", "code = 201 if is_open else response.code"),
+    Bug("a bind does not say which pod of this name it means", "scheduler/kube/bodies.py",
+        "ref = _Ref(effect.name, effect.namespace, effect.uid)",
+        'ref = _Ref(effect.name, effect.namespace, "")'),
+    Bug("a look does not ask which pod of this name it sees", _BINDINGS,
+        "if seen.uid == pod.uid and seen.node_name == pod.node:", "if seen.node_name == pod.node:"),
+    Bug("a bind is held back while patches of its pod fail", "scheduler/kube/podstatus.py",
+        "            under_way.is_superseded.set()\n", ""),
+    # Leading
+    Bug("the fence is not asked before a bind", _EFFECTS,
+        "        def check() -> None:\n            self._fence.check()\n", "        def check() -> None:\n"),
+    Bug("the fence is not asked again when there is a connection", "scheduler/kube/sender.py",
+        "guard=check,", "guard=None,"),
+    Bug("the fence stays open for as long as the lease is valid for others", _LEASE,
+        "self._fence.open_until(sent_at + self._settings.renew_deadline_s)",
+        "self._fence.open_until(sent_at + 3 * self._settings.lease_s)"),
+    Bug("the fence is not shut with the lease", _DAEMON,
+        "        self._has_lost = True\n        self._executor.fence()\n", "        self._has_lost = False\n"),
+    Bug("a lease is taken before it has run out", "scheduler/kube/leaserecord.py",
+        "return self._since + duration - now", "return self._since + duration / 8 - now"),
+    Bug("the time of a lease is read by its holder's clock", _LEASE,
+        "if is_taken and (self.is_leader or self._record.expires_in_s(now) > 0):",
+        "if is_taken and self.is_leader:"),
+    Bug("a standby decides like a leader", "scheduler/engine/engine.py",
+        "return self.is_leading and not self.intake.behind", "return not self.intake.behind"),
+    Bug("a new leader does not catch up first", _DAEMON,
+        "            self._watches.catch_up()\n", "            pass\n"),
+    Bug("a lease is given back over binds on their way", _DAEMON,
+        "gives_back=not unsettled", "gives_back=True"),
+    Bug("a process that has lost the lease lives on and does nothing", _DAEMON,
+        "        if self._has_lost:\n", "        if False:\n"),
+    Bug("a leader never begins to lead", _DAEMON,
+        "            self._inbox.put(Leading(active=True))\n", ""),
+    # Watches
+    Bug("decisions go on while a lost list is listed anew", _WATCH,
+        "            self._emit(Behind(self.kind.kind))\n", "            pass\n"),
+    Bug("a kind that is required may be missing", _WATCH,
+        "if self.kind.required or why.code not in (403, 404):", "if why.code not in (403, 404):"),
+    Bug("one 403 proves that a kind may not be listed", _WATCH,
+        "return self._lists == 0 and await self._is_denied()", "return self._lists == 0"),
+    Bug("a watch that falls silent is never given up", _WATCH,
+        "silence_s: float = 150.0", "silence_s: float = 1e9"),
+    Bug("a watch that ends is not opened again", _WATCH,
+        "            end, why = await self._watch()\n",
+        "            end, why = await self._watch()\n            await asyncio.sleep(1e6)\n"),
+    Bug("the last change of a piece is passed over", _WATCH,
+        'for line in data.split(b"\\n"):', 'for line in data.split(b"\\n")[:-1] or [data]:'),
+    Bug("what a list does not name stays", _INTAKE,
+        "return [obj for obj in self._known(event.kind) if identity(obj) not in keys]", "return []"),
+    Bug("a kind that was not offered is never asked for again", _WATCH,
+        "delay = self._settings.look_again_s * (0.9 + self._random.random() / 5)", "delay = 1e9"),
+    # Books
+    Bug("nodes that go are kept", _INTAKE,
+        "            return self._cluster.drop_node(node.metadata.name)\n", "            return self._cluster.put_node(node)\n"),
+    Bug("room that was given back stays taken", _CLUSTER,
+        "        if placed is None or not placed.assumed:\n            return NOTHING\n        self._release(placed)\n",
+        "        if placed is None or not placed.assumed:\n            return NOTHING\n        self.pods.drop(uid)\n"),
+    Bug("pods that go leave their room taken", _CLUSTER,
+        "        if placed is None:\n            return NOTHING\n        self._release(placed)\n",
+        "        if placed is None:\n            return NOTHING\n        self.pods.drop(uid)\n"),
+    Bug("a pod that grows in place counts as before", _CLUSTER,
+        "            if before.weighs_as(placed):", "            if before.node == placed.node:"),
+    Bug("a node that becomes smaller counts as before", "scheduler/state/table.py",
+        "if column.values[row] != offers.get(resource, 0):", "if column.values[row] < offers.get(resource, 0):"),
+    Bug("assumed pods take no room", _CLUSTER,
+        "        placed = place(pod, self.shapes.of(pod), node, assumed=True)\n        self._replace(placed)\n",
+        "        placed = place(pod, self.shapes.of(pod), node, assumed=True)\n        self.pods.put(placed)\n"),
+    Bug("an older version of a bound pod puts it back into the queue", _INTAKE,
+        "        if placed is not None and placed.assumed:\n", "        if False:\n"),
+    Bug("a finished pod keeps its room", _INTAKE,
+        "if is_deleted or obj.is_finished:", "if is_deleted:"),
+    # The queue
+    Bug("a pod whose binding failed is lost", _QUEUES,
+        '        queued.errors += 1\n        self._wait(queued, Where.ERROR_BACKOFF, "ScheduleAttemptFailure")\n',
+        "        queued.errors += 1\n"),
+    Bug("changes during an attempt wake nobody", _QUEUES,
+        "helpful = next((c for c in missed if self._may_help(queued, c)), None)", "helpful = None"),
+    Bug("room that is freed wakes nobody", _QUEUES,
+        "                self._requeue(queued, change.label, now)\n\n    def activate",
+        "                pass\n\n    def activate"),
+    Bug("a back-off never ends", _QUEUES,
+        '                    self._enter(queued, "BackoffComplete", now)\n', "                    pass\n"),
+    Bug("a gate that opens lets nobody in", _QUEUES,
+        "        elif queued.where is Where.GATED:\n            self._enter(queued, change.label, now)\n",
+        "        elif queued.where is Where.GATED:\n            pass\n"),
+    Bug("a pod that was bound elsewhere is tried again", _INTAKE,
+        "        self._suspended.drop(uid)\n        self._queues.remove(uid)\n        self._changes.append(change)\n        if promised not in",
+        "        self._suspended.drop(uid)\n        self._changes.append(change)\n        if promised not in"),
+    Bug("nobody is told why a pod waits", "scheduler/kube/podstatus.py",
+        "            response = await self._sender.once(request)\n",
+        "            response = Response(200)\n"),
+    # Victims
+    Bug("victims go before their receipt is written", _EFFECTS,
+        "        await self._recorder.settle(effect.uid)\n", ""),
+    Bug("victims are not marked", "scheduler/kube/eviction.py",
+        'if mark is None or mark.status != "True":', "if False:"),
+    Bug("equally important pods may go", "scheduler/plugins/preemption/victims.py",
+        "kept = kept[joined.fields[PRIORITY, kept] < priority]",
+        "kept = kept[joined.fields[PRIORITY, kept] <= priority]"),
+    Bug("receipts do not say for whom", _PREEMPTION,
+        "            self._outbox.put(preempted_event(victim, by, now))\n", ""),
+    Bug("evictions that are answered are waited for no more, and the preemptor is not let in", _PREEMPTION,
+        "        if queued is not None and (not is_done or queued.where is Where.GATED):\n", "        if False:\n"),
+    # Groups
+    Bug("members are let go before all stand at permit", _FLIGHTS,
+        "if flight.is_held and not flight.left and self._is_complete(flight):", "if flight.is_held:"),
+    Bug("members whose bind failed keep no room", _ATTEMPT,
+        'kept = pod.node if is_kept else ""', 'kept = ""'),
+    Bug("a group whose binds ended is not tried again", _GROUPS,
+        '            self._queues.retry(flight.failed, "GroupBindingEnded", now)\n', ""),
+    Bug("groups that were left half bound do not come first", _GROUPS,
+        "        self._first = {run.key for run in (*self._runs.values(), *self._line)}\n", ""),
+    Bug("members of whole groups are evicted one by one", "scheduler/plugins/groups/plugin.py",
+        "Mode.ALL if is_whole else Mode.SINGLE", "Mode.SINGLE"),
+    Bug("a group is decided with whoever is there", "scheduler/plugins/groups/plugin.py",
+        "        if len(able) < missing:\n            return unschedulable(incomplete(spec))\n", ""),
+)  # fmt: skip

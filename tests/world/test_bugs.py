@@ -1,0 +1,22 @@
+"""The table of hand-made bugs still speaks of the code as it is; `make hunt` lets the world find them."""
+
+import pytest
+
+from tests.house.source import ROOT
+from tests.world.bugs import BUGS, Bug
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda one: one.name)
+def test_a_bug_can_be_made(bug: Bug):
+    """What is to be changed stands there once, and the changed file can still be read."""
+    text = (ROOT / bug.file).read_text(encoding="utf-8")
+    made = text.replace(bug.old, bug.new)
+
+    assert 1 == text.count(bug.old), f"{bug.file} was changed: mend tests/world/bugs.py"
+    assert made != text
+    compile(made, bug.file, "exec")
+
+
+def test_there_are_fifty():
+    """Each with a name of its own."""
+    assert 50 <= len({bug.name for bug in BUGS})
