@@ -40,9 +40,11 @@ class InUse:
         """Whether a device is allocated, as a whole or in part."""
         return device in self.whole or device in self.shared
 
-    def counts(self) -> Counter[tuple[str, str]]:
+    def counts(self) -> Counter[tuple[str, ...]]:
         """Return how many devices of each driver are in use: `(driver, "whole" or "shared")`."""
-        found = Counter((driver, "whole") for driver, _pool, _name in self.whole)
+        found: Counter[tuple[str, ...]] = Counter(
+            (driver, "whole") for driver, _pool, _name in self.whole
+        )
         found.update((driver, "shared") for driver, _pool, _name in self.shared)
         return found
 

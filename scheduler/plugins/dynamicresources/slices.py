@@ -89,9 +89,9 @@ class Slices:
         """Whether which node sees which pool may depend on labels."""
         return bool(self._wide)
 
-    def published(self) -> Counter[tuple[str]]:
+    def published(self) -> Counter[tuple[str, ...]]:
         """Return how many devices each driver's pools have by their newest generation: `(driver,)`."""
-        found: Counter[tuple[str]] = Counter()
+        found: Counter[tuple[str, ...]] = Counter()
         for (driver, _name), pool in self._pools.items():
             newest = max(one.spec.pool.generation for one in pool.slices.values())
             found[driver,] += sum(
