@@ -119,6 +119,11 @@ class EngineHandle:
         """Return whether the eviction of a pod is confirmed that may still be seen on its node."""
         return uid in self._shared.leaving
 
+    def evicted(self) -> frozenset[str]:
+        """Return the uids of pods whose eviction was asked for and not refused; some may be gone."""
+        unanswered = (one.effects.values() for one in self._shared.preempting.values())
+        return frozenset(self._shared.leaving).union(*unanswered)
+
     def group_members(self, key: str, pod: Pod) -> Sequence[Pod]:
         """Return the members of a group that are to be placed; `pod` is one that has just come."""
         members = self._shared.members

@@ -54,6 +54,10 @@ class Handle(Protocol):
         """Return whether the eviction of a pod is confirmed that may still be seen on its node."""
         ...
 
+    def evicted(self) -> frozenset[str]:
+        """Return the uids of pods whose eviction was asked for and not refused; some may be gone."""
+        ...
+
     def tracker(self, kind: type[TrackerT], *arguments: Hashable, name: str = "") -> TrackerT:
         """Return the one tracker of a class with these arguments, making it on first use.
 

@@ -4,6 +4,7 @@ Its word is the server's alone: the watches of an admin, and the audit log. Noth
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -29,6 +30,7 @@ class Judge:
         self._audit = audit
         self.history = History()
         self.pods: dict[str, Object] = {}
+        self.nodes: dict[str, Object] = {}
         self.gone: dict[str, str] = {}
         self.taken: set[str] = set()
         self.receipts: set[str] = set()
@@ -62,10 +64,21 @@ class Judge:
             except (aiohttp.ClientError, ConnectionError, TimeoutError):
                 await pause(0.2)
             except ApiError as error:
-                # A server that is starting; a version that it has forgotten would lose what happened since.
+                await pause(0.2)  # a server that is starting
                 if "410" in str(error):
-                    raise
-                await pause(0.2)
+                    with contextlib.suppress(aiohttp.ClientError, ApiError):
+                        version = await self._list_anew(kind, path)
+
+    async def _list_anew(self, kind: str, path: str) -> str:
+        """Take in what a server that was restarted has, and no watch tells any more; return its version."""
+        objects, version = await self._api.list(path)
+        known = self.pods if kind == "Pod" else self.nodes if kind == "Node" else {}
+        there = {obj["metadata"]["uid"] for obj in objects}
+        for obj in [obj for uid, obj in known.items() if uid not in there]:
+            self._take(kind, "DELETED", obj)
+        for obj in objects:
+            self._take(kind, "MODIFIED", obj)
+        return version
 
     def _take(self, kind: str, verb: str, obj: Object) -> None:
         if kind == "Event":
@@ -73,13 +86,16 @@ class Judge:
                 self.receipts.add(obj["involvedObject"].get("uid", ""))
             return
         self.history.take(kind, verb, obj, asyncio.get_running_loop().time())
-        if kind == "Pod":
-            meta = obj["metadata"]
+        meta = obj["metadata"]
+        if kind == "Node":
+            self.nodes[meta["uid"]] = obj
             if verb == "DELETED":
-                self.pods.pop(meta["uid"], None)
-                self.gone[meta["uid"]] = f"{meta['namespace']}/{meta['name']}"
-            else:
-                self.pods[meta["uid"]] = obj
+                del self.nodes[meta["uid"]]
+        elif verb == "DELETED":
+            self.pods.pop(meta["uid"], None)
+            self.gone[meta["uid"]] = f"{meta['namespace']}/{meta['name']}"
+        else:
+            self.pods[meta["uid"]] = obj
 
     def waiting(self) -> list[Object]:
         """Return the pods without a node."""

@@ -180,6 +180,9 @@ async def allocating(server: Server) -> None:
     }
     left = {"metadata": meta, "spec": {"devices": {"requests": [request]}}}
     await server.post(DEVICE_CLAIMS, left)
+    # Claims and pods come by watches of their own: an attempt that does not know it leaves it alone.
+    number = len((await server.get(DEVICE_CLAIMS))["items"])
+    await server.says(f'trellis_store_objects{{kind="ResourceClaim"}} {number}.0')
     await server.patch(f"{PODS}/late", {"spec": {"schedulingGates": None}})
     await server.until(
         DEVICE_CLAIMS,

@@ -332,6 +332,7 @@ def test_the_node_is_deleted_while_binding():
     """The API server binds to any name; the pod is remembered there and counts when it returns."""
     rig = rig_with()
     rig.api.remove("Node", "n0")
+    rig.perform(place_of(rig, Bind))
     rig.watch("Node")
     rig.settle()
     assert "n0" == node_of(rig)
@@ -340,6 +341,20 @@ def test_the_node_is_deleted_while_binding():
     rig.watch("Node")
     row = rig.engine.cluster.table.rows["n0"]
     assert 1000 == rig.engine.cluster.table.requested("cpu")[row]
+
+
+def test_the_node_is_deleted_before_the_bind_is_sent():
+    """Who knows that the node is gone sends nothing: the pod waits for another one."""
+    rig = rig_with()
+    rig.api.remove("Node", "n0")
+    rig.watch("Node")
+    rig.settle()
+    assert "" == node_of(rig)
+
+    rig.api.put("Node", make_node("n9"))
+    rig.watch("Node")
+    rig.settle()
+    assert "n9" == node_of(rig)
 
 
 def test_the_node_is_deleted_and_the_bind_fails():
@@ -360,15 +375,27 @@ def test_the_node_is_deleted_and_the_bind_fails():
 
 
 def test_the_node_shrinks_while_binding():
-    """A decision is not taken back, and the next pod sees that nothing is left."""
+    """What is bound stays bound, and the next pod sees that nothing is left."""
     rig = rig_with(cpu=1)
     rig.api.put("Node", node_with(rig.api.nodes["n0"], allocatable={"cpu": 0, "pods": 110}))
+    rig.perform(place_of(rig, Bind))
     rig.api.put("Pod", make_pod("q"))
     rig.watch("Node")
     rig.watch("Pod")
     rig.settle()
 
     assert ("n0", "") == (node_of(rig), node_of(rig, "q"))
+
+
+def test_the_node_shrinks_before_the_bind_is_sent():
+    """A bind that would fill a node beyond what it is known to have is not sent."""
+    rig = rig_with(cpu=1)
+    rig.api.put("Node", node_with(rig.api.nodes["n0"], allocatable={"cpu": 0, "pods": 110}))
+    rig.watch("Node")
+    rig.settle()
+
+    assert "" == node_of(rig)
+    assert Where.UNSCHEDULABLE is rig.where("p")
 
 
 def test_permit_times_out_while_the_pod_is_being_deleted():

@@ -1,13 +1,17 @@
 """Fixtures of the tests that run a whole scheduler on a real control plane."""
 
+import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
-from tests.apiserver.realcluster import RealCluster, keep_logs, start_cluster
+from scheduler.sandbox.nodes.shape import plain_shape
+from scheduler.sandbox.sandbox import Options, Sandbox
+from tests.apiserver.realcluster import Reachable, RealCluster, keep_logs, start_cluster
 from tests.real.audit import Audit
 from tests.real.schedulers import ROOT, Scheduler, under_test
 
@@ -49,3 +53,28 @@ def report(scheduler: Scheduler) -> Callable[[str, Any], Path]:
         return file
 
     return write
+
+
+class Sandboxed(NamedTuple):
+    """A sandbox, as clients find it."""
+
+    url: str
+    folder: Path
+    ca_file: Path
+    kubeconfig: Path
+    scheduler_kubeconfig: Path
+
+
+@pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
+async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Reachable]:
+    """Give a server of one's own."""
+    if request.param == "real":
+        yield request.getfixturevalue("own_real_cluster")
+        return
+    kubeconfig = tmp_path / "kubeconfig"
+    async with Sandbox(Options(shape=plain_shape(0), kubeconfig=kubeconfig)) as sandbox:
+        config = yaml.safe_load(kubeconfig.read_text())
+        authority = tmp_path / "ca.crt"
+        data = config["clusters"][0]["cluster"]["certificate-authority-data"]
+        authority.write_bytes(base64.b64decode(data))
+        yield Sandboxed(sandbox.url, tmp_path, authority, kubeconfig, kubeconfig)

@@ -6,18 +6,15 @@ both kinds of PodGroups, on the sandbox and on the real API server, with one dae
 with a hot standby that takes over.
 """
 
-import base64
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
 
-from scheduler.sandbox.nodes.shape import plain_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
 from tests.apiserver.patience import until
 from tests.apiserver.realcluster import Reachable
 from tests.real.api import MERGE, Api
@@ -71,7 +68,13 @@ SOURCES = {
     ),
     "PodGroup.scheduling.k8s.io": Source(
         "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups",
-        {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": SIZE}}}},
+        {
+            "metadata": {"name": "g"},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": SIZE}},
+                "disruptionMode": "PodGroup",
+            },
+        },
         {},
         {"schedulingGroup": {"podGroupName": "g"}},
     ),
@@ -162,8 +165,8 @@ class Life:
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         await self.api.expect("POST", f"{CORE}/pods", body)
 
-    async def live(self) -> None:
-        """Live through it."""
+    async def begin(self) -> None:
+        """Let a group become whole that takes all there is."""
         for number in range(2):
             amounts = {"cpu": "2", "memory": "16Gi", "pods": "110"}
             status = {"capacity": amounts, "allocatable": amounts}
@@ -173,6 +176,10 @@ class Life:
         for number in range(SIZE):
             await self.member(f"g-{number}")
         await self.until(lambda pods: all(map(is_bound, pods.values())), "the group's start")
+
+    async def live(self) -> None:
+        """Live through it."""
+        await self.begin()
         lost = (await self.pods())["g-3"]["spec"]["nodeName"]
         # A foreign pod takes the room of the one that goes: seen by one watch, in this order.
         await self.api.expect("DELETE", f"{CORE}/pods/g-3", {"gracePeriodSeconds": 0})
@@ -188,6 +195,14 @@ class Life:
 
         # It has judged the group anew when it tells the member again why it waits.
         await until(has_looked, "the look of the new daemon")
+
+    async def judge(self, cut_at: int) -> None:
+        """Check that nobody was taken away."""
+        pods = await self.pods()
+        assert {"g-0", "g-1", "g-2", "g-7", "squatter"} == set(pods), cut_at
+        for name in ("g-0", "g-1", "g-2"):
+            assert is_bound(pods[name]), (name, cut_at)
+            assert "deletionTimestamp" not in pods[name]["metadata"], (name, cut_at)
 
     async def clean(self) -> None:
         """Leave nothing behind."""
@@ -216,53 +231,24 @@ def is_told(pods: dict[str, Json]) -> bool:
     )
 
 
-class Sandboxed(NamedTuple):
-    """A sandbox, as clients find it."""
-
-    url: str
-    folder: Path
-    ca_file: Path
-    kubeconfig: Path
-    scheduler_kubeconfig: Path
-
-
 class Lives:
     """The lives of one kind of group on one server, one after the other; the daemons live on."""
 
-    def __init__(self, api: Api, source: Source, daemons: Daemons) -> None:
-        self.api, self.source, self.daemons = api, source, daemons
+    def __init__(self, api: Api, source: Source, daemons: Daemons, kind: type[Life]) -> None:
+        self.api, self.source, self.daemons, self.kind = api, source, daemons, kind
 
     async def lived(self, cut_at: int, *, arrives: bool) -> int:
-        """Live once, killed at a write; check that nobody was taken away; return how many writes it had."""
+        """Live once, killed at a write, and judge what became of it; return how many writes it had."""
         proxy = self.daemons.proxy
         proxy.writes, proxy.cut_at, proxy.arrives = 0, cut_at, arrives
-        life = Life(self.api, self.source, self.daemons)
+        life = self.kind(self.api, self.source, self.daemons)
         try:
             await life.live()
-            pods = await life.pods()
-            assert {"g-0", "g-1", "g-2", "g-7", "squatter"} == set(pods), (cut_at, arrives)
-            for name in ("g-0", "g-1", "g-2"):
-                assert is_bound(pods[name]), (name, cut_at, arrives)
-                assert "deletionTimestamp" not in pods[name]["metadata"], (name, cut_at, arrives)
+            await life.judge(cut_at)
         finally:
             proxy.cut_at = 0
             await life.clean()
         return proxy.writes
-
-
-@pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
-async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Reachable]:
-    """Give a server of one's own."""
-    if request.param == "real":
-        yield request.getfixturevalue("own_real_cluster")
-        return
-    kubeconfig = tmp_path / "kubeconfig"
-    async with Sandbox(Options(shape=plain_shape(0), kubeconfig=kubeconfig)) as sandbox:
-        config = yaml.safe_load(kubeconfig.read_text())
-        authority = tmp_path / "ca.crt"
-        data = config["clusters"][0]["cluster"]["certificate-authority-data"]
-        authority.write_bytes(base64.b64decode(data))
-        yield Sandboxed(sandbox.url, tmp_path, authority, kubeconfig, kubeconfig)
 
 
 async def is_served(api: Api, source: Source) -> bool:
@@ -277,7 +263,9 @@ def token_of(server: Reachable) -> str:
 
 
 @asynccontextmanager
-async def prepared(server: Reachable, kind: str, daemons: int) -> AsyncIterator[Lives]:
+async def prepared(
+    server: Reachable, kind: str, daemons: int, of: type[Life] = Life
+) -> AsyncIterator[Lives]:
     """Open a client and the counted ways; the definition of the older PodGroup is there."""
     proxy = WriteProxy(server, daemons)
     async with Api(server, token_of(server)) as api, proxy.running():
@@ -286,7 +274,7 @@ async def prepared(server: Reachable, kind: str, daemons: int) -> AsyncIterator[
         await until(lambda: is_served(api, source), f"the API server to offer {kind}")
         running = Daemons(proxy, server, daemons)
         try:
-            yield Lives(api, source, running)
+            yield Lives(api, source, running, of)
         finally:
             running.close()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.objects.quantity import resource_amount
+from scheduler.state.resources import LARGEST
 
 Object = dict[str, Any]
 
@@ -175,7 +176,10 @@ def amounts(given: dict[str, Any]) -> dict[str, int]:
 
 
 def requests_of(spec: Object) -> dict[str, int]:
-    """Return what a pod asks for: the larger of its containers' sum and of each init container."""
+    """Return what a pod asks for: the larger of its containers' sum and of each init container.
+
+    Nothing counts for more than `LARGEST`, which no node offers: anybody may bind a pod of 8Ei.
+    """
     total: dict[str, int] = {"pods": 1}
     for container in spec.get("containers", ()):
         for name, amount in amounts(container.get("resources", {}).get("requests", {})).items():
@@ -183,4 +187,4 @@ def requests_of(spec: Object) -> dict[str, int]:
     for container in spec.get("initContainers", ()):
         for name, amount in amounts(container.get("resources", {}).get("requests", {})).items():
             total[name] = max(total.get(name, 0), amount)
-    return total
+    return {name: min(amount, LARGEST) for name, amount in total.items()}

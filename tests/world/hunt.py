@@ -20,6 +20,7 @@ from tests.world.bugs import BUGS, Bug
 PARTS = ("scheduler", "operators", "crds", "tests")
 # Beside the limit in CPU time: a bug may make a world wait for ever.
 TOO_LONG = 20
+LONGEST = 150
 FOUND = re.compile(r"^seed (\d+) after ([\d.]+) virtual minutes: (.*)", re.MULTILINE)
 
 
@@ -55,7 +56,7 @@ def hunt(bug: Bug, folder: Path, seed: int, cpu_s: float) -> Found | None:
     if told is None:
         assert done.returncode in (0, 1), done.stderr[-4000:]
         return None
-    return Found(int(told[1]), float(told[2]), told[3])
+    return Found(int(told[1]), float(told[2]), told[3][:LONGEST])
 
 
 def main(arguments: list[str]) -> int:

@@ -41,15 +41,23 @@ class Mishaps:
 
     async def lose_node(self) -> None:
         """A node goes, its pods go after it, and it comes back; groups that lost a member begin anew."""
-        name = self._some_node()
-        before = self.world.outside.get(f"/api/v1/nodes/{name}")
+        before = await self._take_node(self._some_node())
+        await self.world.pass_time(self.dice.choice((0.0, 0.2, 5.0)))
+        self._bring_node(before)
+
+    async def _take_node(self, name: str) -> Object:
+        """Take a node away, and its pods after it; return it as it was."""
+        before: Object = self.world.outside.get(f"/api/v1/nodes/{name}")
         self.world.outside.remove(f"/api/v1/nodes/{name}")
         await self.world.pass_time(self.dice.choice((0.0, 1.0, 8.0)))
         for pod in list(self.world.pods().values()):
             if pod["spec"].get("nodeName") == name:
                 self._end(pod)
-        await self.world.pass_time(self.dice.choice((0.0, 0.2, 5.0)))
-        meta = {"name": name, "labels": before["metadata"].get("labels", {})}
+        return before
+
+    def _bring_node(self, before: Object) -> None:
+        """Bring a node back."""
+        meta = {"name": before["metadata"]["name"], "labels": before["metadata"].get("labels", {})}
         self.world.outside.put("/api/v1/nodes", {"metadata": meta, "status": before["status"]})
 
     async def refuse_pod(self) -> None:

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from scheduler.kube.api import Response
+from scheduler.sandbox.kinds.kinds import NODES
 from tests.unit.kube.memoryapi import UNSENT, Accident
 from tests.world.audit import POD_GROUP, PROTECTED
 from tests.world.mishaps import Mishaps
@@ -187,16 +188,30 @@ class Play(Mishaps):
         self.world.refusals[self.dice.choice(PREFIXES)] = (self.dice.choice(REFUSALS),)
 
     async def put_off(self) -> None:
-        """Binds are put off, forbidden, or not answered while the nodes that they are for change."""
-        self.world.refusals[BINDINGS] = self.dice.choice(PUT_OFF)
+        """Room is freed, and binds into it are put off, forbidden, or arrive late while nodes shrink or go."""
+        for _ in range(self.dice.randint(0, 3)):
+            await self.finish()
+        if self.dice.random() < 0.3:
+            for replica in self.world.replicas:
+                replica.wiring.late, replica.wiring.trouble = {"/binding": 8.0}, 0.5
+        else:
+            self.world.refusals[BINDINGS] = self.dice.choice(PUT_OFF)
         await self.dice.choice((self.burst, self.plain))()
         await self.world.pass_time(self.dice.choice((0.1, 0.5, 2.0)))
-        for _ in range(self.dice.randint(1, 4)):
-            await self.dice.choice(
-                (self.resize_node, self.resize_node, self.urgent, self.lose_node)
-            )()
+        nodes = [stored.obj["metadata"]["name"] for stored in self.world.store.list(NODES)]
+        for name in nodes:
+            if self.dice.random() < 0.5:
+                self.world.resize(name, self.dice.choice(("4", "6")))
+        away = await self._take_node(self.dice.choice(nodes))
         await self.world.pass_time(self.dice.choice((0.1, 5.0, 20.0)))
         self.world.refusals.pop(BINDINGS, None)
+        for replica in self.world.replicas:
+            replica.wiring.late, replica.wiring.trouble = {}, 0.0
+        await self.burst()
+        await self.world.pass_time(5)
+        self._bring_node(away)
+        for name in nodes:
+            self.world.resize(name, "8")
 
     async def heal(self) -> None:
         """The API answers again, the network is whole, and then again it is not."""

@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.base.clock import perf_s
 from scheduler.cli.scenario.form import Chapter, Cost, Expectation, Scenario, Step
-from scheduler.cli.scenario.proof import where
+from scheduler.cli.scenario.proof import cost, where
 from scheduler.cli.scenario.show import Show
 from scheduler.cli.scenario.stage import Stage, carries
 from scheduler.objects.node import Node
@@ -93,7 +93,8 @@ async def _prove(group: str, stage: Stage, show: Show) -> str:
         wrong = f"{group}: {found.status}, not proven to be the best"
         show.broken(wrong)
         return wrong
-    show.held(f"{group}: {where(found.placement)}; proven: there is no better placement")
+    text = f"{group}: {where(found.placement)}; {cost(found)}"
+    show.held(f"{text}proven: there is no better placement")
     return ""
 
 

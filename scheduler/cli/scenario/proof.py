@@ -20,7 +20,7 @@ from scheduler.whatif.stage import Options, Setup
 
 Object = dict[str, Any]
 
-MEMBER_LABEL: Final = "sakkara.group.name"
+MEMBER_LABELS: Final = ("sakkara.group.name", "scheduling.x-k8s.io/pod-group")
 _ASKED: Final = ("name", "size", "priority", "constraints")
 
 
@@ -43,6 +43,12 @@ def where(placement: dict[str, Any]) -> str:
     return ", ".join(f"{_pods(below)} in {unit}" for unit, below in sorted(root.items()))
 
 
+def cost(found: GroupReport) -> str:
+    """Return what the members' traffic costs, as a part of a sentence; nothing if it is not counted."""
+    terms = dict(zip(found.terms, found.objective, strict=True))
+    return f"its traffic costs {terms['cost']}; " if "cost" in terms else ""
+
+
 def _pods(tree: dict[str, Any]) -> int:
     return sum(_pods(below) for below in tree.values()) if tree else 1
 
@@ -52,9 +58,12 @@ def _asked_again(one: Object, namespace: str, name: str) -> Object:
     meta = one["metadata"]
     if meta.get("namespace") != namespace:
         return one
-    if one["kind"] == "Pod" and (meta.get("labels") or {}).get(MEMBER_LABEL) == name:
+    labels = meta.get("labels") or {}
+    if one["kind"] == "Pod" and name in map(labels.get, MEMBER_LABELS):
         spec = {field: value for field, value in one["spec"].items() if field != "nodeName"}
         return {**one, "spec": spec, "status": {}}
+    if one["kind"] == "PodGroup" and meta["name"] == name:
+        return {**one, "status": {}}
     if one["kind"] == "ConfigMap" and (one.get("data") or {}).get("name") == name:
         return {**one, "data": {k: v for k, v in one["data"].items() if k in _ASKED}}
     return one

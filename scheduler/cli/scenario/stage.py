@@ -46,6 +46,7 @@ _FOR_PROOFS = (
     "/api/v1/namespaces",
     "/api/v1/pods",
     "/api/v1/configmaps",
+    "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
 )
 _FOR_COSTS = (
     "/api/v1/nodes",

@@ -87,11 +87,16 @@ class Descriptions:
         return spec.goes_whole, spec.effective_priority(lowest)
 
     def spare_of(self, key: str, members: Sequence[Placed]) -> int:
-        """Return how many of these members may go while the group keeps its minimum, 0 if none alone."""
+        """Return how many of these members may go while the group keeps its minimum, 0 if none alone.
+
+        Those whose eviction is under way are not there to stay, though they are still seen.
+        """
         spec = self._readable(key)
         if spec is None or not spec.may_shrink or spec.classes:
             return 0  # who of a class can be spared, its numbers do not say
-        return max(0, len(members) - spec.size)
+        evicted = self._handle.evicted()
+        staying = sum(one.pod.metadata.uid not in evicted for one in members)
+        return max(0, staying - spec.size)
 
     def spec_of(self, key: str) -> GroupSpec | None:
         """Return what a group asks for, None when nobody knows or it cannot be read."""

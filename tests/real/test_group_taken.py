@@ -1,0 +1,72 @@
+"""A group that goes for a more important pod, with the daemon killed (SIGKILL) at every write.
+
+It goes as a whole, and each member and the group are told for whom before any of them goes. A daemon that
+dies in the midst of it may leave members behind; whoever follows takes none of them without a word.
+"""
+
+import pytest
+
+from tests.apiserver.realcluster import Reachable
+from tests.real.test_group_life import SIZE, SOURCES, Life, is_bound, prepared
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(3600), pytest.mark.allow_blocking("files")]
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+# At which writes a daemon dies in the short run: at none, and in the midst of the evictions.
+SOME_WRITES = (0, 12)
+
+
+class Taken(Life):
+    """A cluster of two nodes that a group fills, and a pod of higher priority."""
+
+    uids: dict[str, str]
+
+    async def live(self) -> None:
+        """Live until the pod is bound."""
+        body = {"metadata": {"name": "boss"}, "value": 1000}
+        await self.api.request("POST", CLASSES, body)  # it may be there
+        await self.begin()
+        members = await self.pods()
+        self.uids = {name: pod["metadata"]["uid"] for name, pod in members.items()}
+        await self._pod("boss", {}, {"priorityClassName": "boss"})
+        await self.until(lambda pods: is_bound(pods["boss"]), "the more important pod")
+
+    async def judge(self, cut_at: int) -> None:
+        """Check that all have gone, and each with a word to it and to its group."""
+        gone = self.uids.keys() - (await self.pods()).keys()
+        events, _ = await self.api.list(EVENTS)
+        told = {one["regarding"]["uid"] for one in events if one["reason"] == "Preempted"}
+        assert {self.uids[name] for name in gone} <= told, cut_at
+        notes = [one["note"] for one in events if one["reason"] == "GroupPreempted"]
+        start = "Pods of the group are evicted for the pod default/boss: "
+        named = {name for note in notes for name in note.removeprefix(start).split(", ")}
+        assert gone <= named, (notes, cut_at)
+        if not cut_at:
+            assert SIZE == len(gone)
+
+    async def clean(self) -> None:
+        """Leave nothing behind, and no word of it either."""
+        await super().clean()
+        await self.api.request("DELETE", EVENTS)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+async def test_taken_and_killed_at_some_writes(server: Reachable, kind: str):
+    """Not at all, and in the midst of the evictions."""
+    async with prepared(server, kind, 1, Taken) as lives:
+        for cut_at in SOME_WRITES:
+            await lives.lived(cut_at, arrives=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("daemons", [1, 2])
+@pytest.mark.parametrize("kind", SOURCES)
+async def test_taken_and_killed_at_every_write(server: Reachable, kind: str, daemons: int):
+    """Each write in its turn, whether it arrives or not, until a life has fewer."""
+    async with prepared(server, kind, daemons, Taken) as lives:
+        cut_at, writes = 1, 1
+        while cut_at <= writes:
+            for arrives in (True, False):
+                writes = await lives.lived(cut_at, arrives=arrives)
+            cut_at += 1
+        assert cut_at > 10

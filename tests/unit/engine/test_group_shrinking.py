@@ -1,0 +1,73 @@
+"""A group that shrinks for several preemptors, one soon after the other: never below its minimum."""
+
+import pytest
+
+from scheduler.engine.effects import Evict, Watched
+from tests.property.making import make_node, make_pod
+from tests.property.rig import Rig
+from tests.property.test_objects_alone import build
+from tests.property.unitworld import CONFIG_MAP_LABEL, POD_GROUP_LABEL, describe
+
+
+def full_of_an_elastic_group(least: int) -> Rig:
+    """Return three nodes with a member each of a group that needs only `least` of them."""
+    rig = Rig(build)
+    rig.api.put("PodGroup", describe("PodGroup", "elastic", least, None))
+    for number in range(3):
+        rig.api.put("Node", make_node(f"n{number}", cpu=1))
+        labels = {POD_GROUP_LABEL: "elastic"}
+        rig.api.put("Pod", make_pod(f"e{number}", cpu=1, node=f"n{number}", labels=labels))
+    for kind in rig.kinds:
+        rig.watch(kind)
+    return rig
+
+
+def ask(rig: Rig, name: str) -> None:
+    """Let a more important group of one pod come."""
+    labels = {CONFIG_MAP_LABEL: name}
+    rig.api.put("GroupConfigMap", describe("GroupConfigMap", name, 1, 15))
+    rig.watch("GroupConfigMap")
+    # Seen before what happened to other pods meanwhile.
+    rig.hear(Watched("Pod", "ADDED", make_pod(f"{name}-0", cpu=1, priority=15, labels=labels)))
+
+
+def go_on(rig: Rig, *, evict: bool) -> None:
+    """Carry out what is on the wire, evictions only with `evict`; their pods are not seen to go."""
+    for _ in range(8):
+        rig.run()
+        for place in reversed(range(len(rig.wire))):
+            if evict or not isinstance(rig.wire[place], Evict):
+                rig.perform(place)
+        while rig.answers:
+            rig.deliver(0)
+
+
+def evicted(rig: Rig) -> set[str]:
+    """Return which members have been told that they go."""
+    return {r.name for r in rig.api.records if r.reason == "Preempted" and r.kind == "Pod"}
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_the_second_group_counts_who_goes_for_the_first(answered: bool):
+    """What the group can spare is spent once its member is being evicted, seen or not."""
+    rig = full_of_an_elastic_group(2)
+    ask(rig, "first")
+    go_on(rig, evict=answered)
+    assert 1 == len(evicted(rig))
+
+    ask(rig, "second")
+    go_on(rig, evict=answered)
+    assert {"e0", "e1", "e2"} == evicted(
+        rig
+    )  # the group ends: with one left it would be below its minimum
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_two_members_to_spare_are_for_two(answered: bool):
+    """The second preemptor takes the other one, and the group goes on with its minimum."""
+    rig = full_of_an_elastic_group(1)
+    for name in ("first", "second"):
+        ask(rig, name)
+        go_on(rig, evict=answered)
+
+    assert 2 == len(evicted(rig))
