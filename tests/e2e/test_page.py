@@ -1,6 +1,9 @@
 """The daemon's page in Chromium: a token lets in, the slider goes back in time, a decision log, too."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -63,6 +66,28 @@ async def look_back(tab: Tab) -> None:
     await tab.until("document.body.innerText.includes('second')")
 
 
+@asynccontextmanager
+async def tunnel(port: int) -> AsyncIterator[int]:
+    """Lead another port of this machine to `port`, as kubectl port-forward does; no kubelet runs here."""
+
+    async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def lead(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inside, outside = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(hand_on(reader, outside), hand_on(inside, writer))
+
+    server = await asyncio.start_server(lead, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()  # without waiting: the browser's stream of events is still open
+
+
 async def test_the_daemons_page_and_its_past(world: World, tmp_path: Path):
     """Without a token nothing is shown; with one what its user may list; the log shows the same."""
     log, config = tmp_path / "log", tmp_path / "config.yaml"
@@ -93,14 +118,15 @@ async def test_the_daemons_page_and_its_past(world: World, tmp_path: Path):
                 )
                 assert [] == found
             assert [] == tab.problems[refused:]
-            await tab.open(f"http://127.0.0.1:{port}/")
-            await tab.until("document.querySelector('#token')")
-            refused = len(tab.problems)
-            await come_in(tab, token)
-            assert f"http://127.0.0.1:{port}/ui/" == await tab.run(
-                "location.origin + location.pathname"
-            )
-            assert [] == tab.problems[refused:]
+            async with tunnel(port) as here:
+                await tab.open(f"http://localhost:{here}/")
+                await tab.until("document.querySelector('#token')")
+                refused = len(tab.problems)
+                await come_in(tab, token)
+                assert f"http://localhost:{here}/ui/" == await tab.run(
+                    "location.origin + location.pathname"
+                )
+                assert [] == tab.problems[refused:]
         past = await asyncio.to_thread(LogView, str(log))
         wanted = options("", Ties.UID, None, details=False)
         async with page_of_files(past.world(), setups(""), wanted, past=past) as address:

@@ -72,6 +72,8 @@ class Audit:
     # Groups that lost a member while nothing described them, as far as who evicted it could know, or of which
     # one could not be evicted because the server refused it.
     torn: set[str] = field(default_factory=set)
+    # Pods of which some status was refused: it is not written again until there is something else to say.
+    untold: set[str] = field(default_factory=set)
     _described: dict[str, float] = field(default_factory=dict)
     _told: dict[str, Told] = field(default_factory=dict)
     _failed: set[tuple[int, str]] = field(default_factory=set)
@@ -110,6 +112,8 @@ class Audit:
         behind when its group goes.
         """
         pod = self._pod(path.removesuffix("/status"))
+        if pod is not None and path.endswith("/status"):
+            self.untold.add(pod["metadata"]["uid"])
         if pod is not None and pod["metadata"]["uid"] in self._told and not response.is_transient:
             self.torn.add((pod["metadata"].get("labels") or {}).get(POD_GROUP, ""))
         if path.endswith(EVENTS) and body:

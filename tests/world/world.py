@@ -321,7 +321,9 @@ class World:
         leaders = [one for one in alive if one.daemon.engine.is_leading]
         found = [] if len(leaders) == 1 else [f"{len(leaders)} lead"]
         waiting = {uid: pod for uid, pod in pods.items() if not pod["spec"].get("nodeName")}
-        for pod in waiting.values():
+        for uid, pod in waiting.items():
+            if uid in self.audit.untold:
+                continue
             told = (
                 one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"
             )

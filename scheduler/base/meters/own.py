@@ -79,6 +79,17 @@ class OwnRows:
         "trellis_numa_stale_since_timestamp_seconds",
         "Since when the node is stale that is so for longest, seconds since the epoch; 0 without one.",
     )
+    devices_published = gauges(
+        "trellis_devices_published",
+        "driver",
+        "Devices in the newest resource slices, each partition of a device as one.",
+    )
+    devices_in_use = gauges(
+        "trellis_devices_in_use",
+        "driver use",
+        "Devices that claims have, or will have once it is written: as a whole, or shares of them "
+        "(use is whole or shared).",
+    )
     overcommitted_nodes = gauge(
         "trellis_overcommitted_nodes",
         "Nodes whose pods ask for more than there is: somebody else has bound pods there.",

@@ -16,11 +16,11 @@ import numpy as np
 
 from scheduler.base.arrays import IdColumn
 from scheduler.base.meters import Meters
-from scheduler.objects.claims import EXTENDED_RESOURCE_CLAIM, DeviceResult, ResourceClaim
+from scheduler.objects.claims import DeviceResult, ResourceClaim
 from scheduler.objects.node import Node
 from scheduler.plugins.dynamicresources.contents import Contents
 from scheduler.plugins.dynamicresources.inuse import InUse
-from scheduler.plugins.dynamicresources.podclaims import CLAIM, identity
+from scheduler.plugins.dynamicresources.podclaims import CLAIM, extended_for, identity
 from scheduler.plugins.dynamicresources.pools import PoolView
 from scheduler.plugins.dynamicresources.slices import SLICE, NodePools, Slices
 from scheduler.state.change import Change
@@ -113,8 +113,10 @@ class DeviceCatalog:
         return twin
 
     def measure(self, meters: Meters) -> None:
-        """Let the plugin count what it does."""
+        """Let the plugin count what it does, and gauges read what there is and what is in use."""
         self.meters = meters
+        meters.devices_published.read_from(lambda: _by_labels(self.slices.published()))
+        meters.devices_in_use.read_from(lambda: _by_labels(self.in_use.counts()))
 
     # Questions.
 
@@ -235,10 +237,10 @@ class DeviceCatalog:
             self._put(identity(new), self._pending[identity(new)])
             self._forget_shown(identity(new), new)
         if old is not None:
-            for uid in _extended_for(old):
+            for uid in extended_for(old):
                 self._extended.pop(uid, None)
         if new is not None:
-            self._extended.update((uid, new.key) for uid in _extended_for(new))
+            self._extended.update((uid, new.key) for uid in extended_for(new))
 
     def _forget_shown(self, claim_uid: str, claim: ResourceClaim | None) -> None:
         """Forget the pods whose writes the API server shows the end of."""
@@ -315,6 +317,10 @@ class DeviceCatalog:
             self._column = grown
 
 
+def _by_labels(counts: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], float]:
+    return {labels: float(number) for labels, number in counts.items()}
+
+
 def _results(claim: ResourceClaim | None) -> tuple[DeviceResult, ...]:
     allocation = claim.status.allocation if claim is not None else None
     return allocation.devices.results if allocation is not None else ()
@@ -331,13 +337,6 @@ def _shows(claim: ResourceClaim, version: str | None) -> bool:
     if shown.isdecimal() and version.isdecimal():
         return int(shown) >= int(version)
     return claim.status.allocation is not None
-
-
-def _extended_for(claim: ResourceClaim) -> list[str]:
-    """Return the pods (at most one) for whose extended resources a claim was made."""
-    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
-        return []
-    return [owner.uid for owner in claim.metadata.owner_references if owner.controller]
 
 
 def _labels(node: Node | None) -> Mapping[str, str] | None:

@@ -1,8 +1,9 @@
 """Which changes may help a pod that DynamicResources rejected or holds back; kube-scheduler's rules.
 
-Wider in three places where upstream overlooks a change that can help: a slice that goes away may make
-its pool whole, a pod that never got bound gives back what was set aside for it, and a claim that
-becomes allocated ends the wait for its being allocated.
+Wider in four places where upstream overlooks a change that can help: a slice that goes away may make
+its pool whole, a pod that never got bound gives back what was set aside for it, a claim that becomes
+allocated ends the wait for its being allocated, and a claim that goes away takes its hold on devices
+with it, or makes room for the new one that a pod with extended resources needs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from collections.abc import Mapping
 from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
-from scheduler.plugins.dynamicresources.podclaims import CLAIM, NotReadyError, claims_of
+from scheduler.plugins.dynamicresources.podclaims import (
+    CLAIM,
+    NotReadyError,
+    claims_of,
+    extended_for,
+)
 from scheduler.state import facts
 from scheduler.state.change import Change
 
@@ -26,8 +32,15 @@ def helps(change: Change, pod: Pod, claims: Mapping[str, ResourceClaim]) -> bool
             return change.before is not None and change.before.assumed
         return True  # the pod itself asks for less
     if change.kind == CLAIM:
-        return change.new is not None and _claim_helps(change.old, change.new, pod, claims)
+        if change.new is None:
+            return _going_helps(change.old, pod)
+        return _claim_helps(change.old, change.new, pod, claims)
     return change.kind != DEVICE_CLASS or change.new is not None
+
+
+def _going_helps(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether a claim that went had devices, or stood in the pod's way as what is left of an attempt."""
+    return claim.status.allocation is not None or pod.metadata.uid in extended_for(claim)
 
 
 def _claim_helps(

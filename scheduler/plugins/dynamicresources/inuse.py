@@ -6,6 +6,7 @@ with a share id takes its amounts, any other takes the whole device. Pure bookke
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from scheduler.objects.claims import DeviceResult
@@ -38,6 +39,14 @@ class InUse:
     def has(self, device: DeviceId) -> bool:
         """Whether a device is allocated, as a whole or in part."""
         return device in self.whole or device in self.shared
+
+    def counts(self) -> Counter[tuple[str, ...]]:
+        """Return how many devices of each driver are in use: `(driver, "whole" or "shared")`."""
+        found: Counter[tuple[str, ...]] = Counter(
+            (driver, "whole") for driver, _pool, _name in self.whole
+        )
+        found.update((driver, "shared") for driver, _pool, _name in self.shared)
+        return found
 
     def state(self, device: DeviceId) -> object:
         """Return what tells a device's use from other uses: None for a free one."""

@@ -78,3 +78,10 @@ def is_extended_claim_of(pod: Pod, claim: ResourceClaim) -> bool:
 def is_reserved_for(pod: Pod, claim: ResourceClaim) -> bool:
     """Whether a pod is among those that may use a claim."""
     return any(one.uid == pod.metadata.uid for one in claim.status.reserved_for)
+
+
+def extended_for(claim: ResourceClaim) -> list[str]:
+    """Return the pods (at most one) for whose extended resources a claim was made."""
+    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return []
+    return [owner.uid for owner in claim.metadata.owner_references if owner.controller]

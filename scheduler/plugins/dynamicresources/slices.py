@@ -7,6 +7,7 @@ every node: where those of a pool elsewhere are faulty, that is kept aside. Used
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -87,6 +88,18 @@ class Slices:
     def has_selectors(self) -> bool:
         """Whether which node sees which pool may depend on labels."""
         return bool(self._wide)
+
+    def published(self) -> Counter[tuple[str, ...]]:
+        """Return how many devices each driver's pools have by their newest generation: `(driver,)`."""
+        found: Counter[tuple[str, ...]] = Counter()
+        for (driver, _name), pool in self._pools.items():
+            newest = max(one.spec.pool.generation for one in pool.slices.values())
+            found[driver,] += sum(
+                len(one.spec.devices)
+                for one in pool.slices.values()
+                if one.spec.pool.generation == newest
+            )
+        return found
 
     def replace(
         self, old: ResourceSlice | None, new: ResourceSlice | None

@@ -1,0 +1,44 @@
+"""A group over which OR-Tools 9.15 ended the process, with its presolve's substitutions: it is decided."""
+
+import subprocess
+import sys
+
+import msgspec
+
+from scheduler.solver.kinds import Mixed
+from tests.property import unlike
+
+# Found by the law of what is in the way; a pod of c3 stands on the last leaf already.
+GROUP = b"""{
+"kinds": [{"count": 1, "request": [2], "slots": [4, 0, 1, 4]},
+          {"count": 1, "request": [3], "slots": [4, 4, 1, 4]},
+          {"count": 1, "request": [3], "slots": [4, 4, 4, 4]},
+          {"count": 2, "request": [2], "slots": [1, 2, 4, 4]}],
+"free": [[13], [14], [-1], [1]],
+"levels": [{"name": "l0", "rule": {}}, {"name": "l1", "rule": {}}, {"name": "l2", "rule": {}}],
+"paths": [["u0", "u0", "u0"], ["u0", "u0", "u1"], ["u1", "u0", "u0"], ["u1", "u0", "u1"]],
+"minimum": 5, "held": [0, 0, 0, 1],
+"classes": [{"name": "c0", "kinds": [0]},
+            {"name": "c1", "kinds": [1], "minimum": 1, "maximum": 1,
+             "rules": [{"level": 0, "rule": {"partitions": 1}}, {"level": 1, "rule": {"hard": true}}]},
+            {"name": "c2", "kinds": [2], "maximum": 1, "held": [0, 0, 0, 0]},
+            {"name": "c3", "kinds": [3], "minimum": 1, "maximum": 2, "held": [0, 0, 0, 1]}],
+"costs": {"steps": [2, 1, 1]}, "unwished": [0, 1, 2]}"""
+SOLVE = """
+import sys, msgspec
+from scheduler.solver import mixed
+from scheduler.solver.instance import Limits
+from scheduler.solver.kinds import Mixed
+found = mixed.solve(msgspec.json.decode(sys.stdin.buffer.read(), type=Mixed), Limits(stage_s=20.0, total_s=60.0))
+print(found.outcome, found.optimal)
+"""
+
+
+def test_the_process_lives_and_the_answer_is_that_of_enumeration():
+    """In a process of its own, which a wrong answer of OR-Tools would end."""
+    done = subprocess.run(
+        [sys.executable, "-c", SOLVE], input=GROUP, capture_output=True, timeout=120, check=False
+    )
+
+    assert (0, b"infeasible True\n") == (done.returncode, done.stdout), done.stderr[-500:]
+    assert next(unlike.placements(msgspec.json.decode(GROUP, type=Mixed)), None) is None
