@@ -24,6 +24,7 @@ class DecisionFile:
         self._path = path
         self._pending = [encode_header(header)]
         self._file: BinaryIO | None = None
+        self._under_way: asyncio.Future[None] | None = None
 
     def record(
         self, now: float, events: list[Event], cycles: int, effects: tuple[Effects, ...]
@@ -51,10 +52,15 @@ class DecisionFile:
             await asyncio.to_thread(self._file.close)
 
     async def _write(self) -> None:
+        # A thread that writes is not ended by cancelling who waits for it: the next one waits as well.
+        if self._under_way is not None:
+            await asyncio.wait([self._under_way])
         if self._file is None or not self._pending:
             return
         pending, self._pending = self._pending, []
-        await asyncio.to_thread(_write, self._file, b"".join(pending))
+        writing = asyncio.to_thread(_write, self._file, b"".join(pending))
+        self._under_way = asyncio.ensure_future(writing)
+        await asyncio.shield(self._under_way)
 
 
 def _create(path: str) -> BinaryIO:
