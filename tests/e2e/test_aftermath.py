@@ -56,7 +56,7 @@ async def test_history_from_the_daemon_and_from_its_log(world: World, tmp_path: 
     code, out, err = await world.run(
         "history", "large", "-n", world.ns, "--decision-log", str(log), "-o", "json"
     )
-    assert (0, "") == (code, err)
+    assert (0, "") == (code, err), log.read_text()[-4000:]
     assert told["attempts"] == json.loads(out)["attempts"]
     past = await asyncio.to_thread(LogView, str(log))
     (found,) = [one for one in past.attempts() if one.name == "large" and not one.node][:1]
