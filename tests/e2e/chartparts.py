@@ -103,14 +103,14 @@ def _latencies(microseconds: int) -> Json:
 async def metrics_come_and_go(server: Server) -> None:
     """A NodeMetric is made for each node, set right when it says something else, and not without a node."""
     path = f"{METRICS}/node-0"
-    await server.until(METRICS, lambda found: "node-0" in _names(found))
+    await server.until(METRICS, lambda found: "node-0" in names(found))
     wanted = (await server.get(path))["spec"]
     policy = {"metricCollectPolicy": {"reportIntervalSeconds": 7}}
     await server.patch(path, {"spec": policy})
     await server.until(path, lambda found: found["spec"] == wanted)
     kind = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
     await server.post(METRICS, kind | {"metadata": {"name": "nobody"}, "spec": {}})
-    await server.until(METRICS, lambda found: "nobody" not in _names(found))
+    await server.until(METRICS, lambda found: "nobody" not in names(found))
 
 
 async def provided(server: Server) -> None:
@@ -165,7 +165,8 @@ def _source(found: Json) -> str:
     return str(found["metadata"].get("annotations", {}).get(SOURCE_ANNOTATION, ""))
 
 
-def _names(found: Json) -> list[str]:
+def names(found: Json) -> list[str]:
+    """Return the names of a list's objects."""
     return [one["metadata"]["name"] for one in found["items"]]
 
 

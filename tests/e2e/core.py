@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from scheduler.base.clock import RealClock, rfc3339
 from scheduler.testing import node
+from tests.e2e.chartparts import METRICS, names
 from tests.e2e.chartworld import NAMESPACE, PODS, RELEASE, Json, Server, waiting
 from tests.unit.plugins.devices import DRIVER, gpu_class, local_slice
 
@@ -17,16 +19,13 @@ SELECTED = "volume.kubernetes.io/selected-node"
 
 
 async def evicting(server: Server) -> None:
-    """A pod of high priority takes the place of one of low priority on the only node for both."""
-    raw = node("core", cpu="1", labels=HERE)
-    raw["status"]["capacity"] = raw["status"]["allocatable"]
-    await server.post("/api/v1/nodes", raw)
+    """A pod of high priority takes the only place of the only node for both from one of low priority."""
+    await _join(server, node("core", pods="1", labels=HERE))
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     await server.post(classes, {"metadata": {"name": "urgent"}, "value": 1000})
     low, high = waiting("low"), waiting("high")
     for one in (low, high):
         one["spec"] |= {"nodeSelector": HERE, "terminationGracePeriodSeconds": 0}
-        one["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     high["spec"]["priorityClassName"] = "urgent"
     await server.post(PODS, low)
     await server.bound("low")
@@ -110,6 +109,21 @@ async def asked_for_metrics(server: Server) -> None:
     assert 403 == await server.metrics_for(token["status"]["token"])
 
 
+async def _join(server: Server, raw: Json) -> None:
+    """Make a node; where NodeMetrics are made for all, report for it, as none is taken that is silent."""
+    name = raw["metadata"]["name"]
+    raw["status"]["capacity"] = raw["status"]["allocatable"]
+    await server.post("/api/v1/nodes", raw)
+    if (await server.get(METRICS))["items"]:
+        await server.until(METRICS, lambda found: name in names(found))
+        usage = {"cpu": "0", "memory": "0"}
+        status = {
+            "updateTime": rfc3339(RealClock().now()),
+            "nodeMetric": {"nodeUsage": {"resources": usage}},
+        }
+        await server.patch(f"{METRICS}/{name}/status", {"status": status})
+
+
 def _is_held(lease: Json) -> Any:
     return lease.get("spec", {}).get("holderIdentity")
 
@@ -149,9 +163,7 @@ async def _bind(server: Server, name: str) -> None:
 # What any profile does; the Lease last, for a while nobody leads.
 async def allocating(server: Server) -> None:
     """Devices of a claim and of an extended resource; what an earlier attempt left is taken away."""
-    raw = node("devices", labels={"devices": "here"})
-    raw["status"]["capacity"] = raw["status"]["allocatable"]
-    await server.post("/api/v1/nodes", raw)
+    await _join(server, node("devices", labels={"devices": "here"}))
     await server.post(f"{DEVICES}/deviceclasses", gpu_class(extendedResourceName="core/gpu"))
     await server.post(f"{DEVICES}/resourceslices", local_slice("devices", "d0", "d1", "d2"))
     # Its parameters have blanks, which no patch would keep: it is read and put back as it is.
