@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from scheduler.base.errors import InputError
-from scheduler.engine.decisionlog import Header, encode_header, encode_step
-from scheduler.engine.effects import Effects, Event
+from scheduler.daemon.inbox import Arrived
+from scheduler.engine.decisionlog import Header, encode_header, encode_turn
+from scheduler.engine.effects import Effects
 
 WRITE_EVERY_S = 0.2
 
@@ -27,10 +28,11 @@ class DecisionFile:
         self._under_way: asyncio.Future[None] | None = None
 
     def record(
-        self, now: float, events: list[Event], cycles: int, effects: tuple[Effects, ...]
+        self, now: float, arrived: list[Arrived], cycles: int, effects: tuple[Effects, ...]
     ) -> None:
-        """Take one turn."""
-        self._pending.append(encode_step(now, events, cycles, effects))
+        """Take one turn; its events have their texts."""
+        texts = [text for _, text in arrived if text is not None]
+        self._pending.append(encode_turn(now, texts, cycles, effects))
 
     async def open(self) -> None:
         """Begin a new file; InputError when it cannot be written."""

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
+
+import msgspec
 
 from scheduler.engine.effects import Complete, Event, Listed, Watched
 from scheduler.engine.intake import identity
 
 LONGEST_LIST = 256
+# An event, and its text where the turns are recorded.
+Arrived = tuple[Event, msgspec.Raw | None]
 
 
 class Inbox:
-    """A queue of events that a coroutine can wait for."""
+    """A queue of events that a coroutine can wait for; `encode` makes the text that is kept with each."""
 
-    def __init__(self) -> None:
-        self._events: deque[Event] = deque()
+    def __init__(self, encode: Callable[[Event], msgspec.Raw] | None = None) -> None:
+        self._encode = encode
+        self._events: deque[Arrived] = deque()
         self._arrived = asyncio.Event()
 
     def __len__(self) -> int:
@@ -27,12 +33,16 @@ class Inbox:
     def put(self, event: Event) -> None:
         """Add an event and wake the loop; a long list is taken apart, to fit into many turns."""
         if isinstance(event, Listed) and len(event.objects) > LONGEST_LIST:
-            self._events.extend(Watched(event.kind, "MODIFIED", obj) for obj in event.objects)
+            for obj in event.objects:
+                self._append(Watched(event.kind, "MODIFIED", obj))
             event = Complete(event.kind, tuple(map(identity, event.objects)))
-        self._events.append(event)
+        self._append(event)
         self._arrived.set()
 
-    def take(self, most: int) -> list[Event]:
+    def _append(self, event: Event) -> None:
+        self._events.append((event, self._encode(event) if self._encode else None))
+
+    def take(self, most: int) -> list[Arrived]:
         """Return up to `most` events."""
         return [self._events.popleft() for _ in range(min(most, len(self._events)))]
 

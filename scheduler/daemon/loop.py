@@ -13,8 +13,8 @@ from typing import Protocol
 
 from scheduler.base.clock import Clock, perf_s
 from scheduler.base.meters import Meters
-from scheduler.daemon.inbox import Inbox
-from scheduler.engine.effects import Effects, Event
+from scheduler.daemon.inbox import Arrived, Inbox
+from scheduler.engine.effects import Effects
 from scheduler.engine.engine import Engine
 from scheduler.framework.measure import Stopwatch
 
@@ -24,7 +24,7 @@ AT_A_TIME = 16
 MOST_CYCLES = 32
 MOST_IN_FLIGHT = 1000
 
-Record = Callable[[float, list[Event], int, tuple[Effects, ...]], None]
+Record = Callable[[float, list[Arrived], int, tuple[Effects, ...]], None]
 
 
 class Outside(Protocol):
@@ -90,11 +90,11 @@ class Loop:
         self._after_turn()
         self._pace(self._read_s() - started_s)
 
-    def _take_in(self, now: float, started_s: float) -> list[Event]:
+    def _take_in(self, now: float, started_s: float) -> list[Arrived]:
         """Hand the engine what has come in, as far as a turn may take; return it."""
-        taken: list[Event] = []
+        taken: list[Arrived] = []
         while len(taken) < MOST_EVENTS and (some := self._inbox.take(AT_A_TIME)):
-            for event in some:
+            for event, _ in some:
                 self._engine.handle(event, now)
             taken += some
             if self._read_s() - started_s > TURN_S:

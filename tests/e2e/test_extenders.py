@@ -17,7 +17,9 @@ from scheduler.base.meters import Meters
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, load
 from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.daemon.inbox import Arrived
 from scheduler.engine.decisionlog import Header, encode_header, encode_step
+from scheduler.engine.effects import Effects
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
 from scheduler.kube.client import ApiClient
@@ -141,8 +143,10 @@ async def test_pods_go_where_extenders_say(tmp_path: Path):
     async def rule(verb: str, body: Json) -> Any:
         return await judge(clients, verb, body)
 
-    def record(*step: Any) -> None:
-        steps.append(encode_step(*step))
+    def record(
+        now: float, arrived: list[Arrived], cycles: int, effects: tuple[Effects, ...]
+    ) -> None:
+        steps.append(encode_step(now, [event for event, _ in arrived], cycles, effects))
 
     fields = {
         "filterVerb": "sift",
