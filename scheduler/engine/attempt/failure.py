@@ -20,6 +20,9 @@ from scheduler.state.podindex import Placed
 POD_SCHEDULED = "PodScheduled"
 # A note has at most 1,024 bytes; names of pods and nodes may be long.
 MOST_NAMED = 8
+# A patch that the pod does not show after this long was refused, or somebody has written over it: the next
+# attempt tells it again. Retries of a patch that nobody answered are over by then.
+SHOWN_WITHIN_S = 60.0
 
 
 def rejected_after_choice(status: Status) -> str:
@@ -36,7 +39,8 @@ def status_patch(
     """
     pod = queued.pod
     known = pod.condition(POD_SCHEDULED)
-    told = queued.told or ((known.reason, known.message) if known is not None else None)
+    told = queued.told if now - queued.told_at < SHOWN_WITHIN_S else None
+    told = told or ((known.reason, known.message) if known is not None else None)
     has_news = told != (reason, message) or (known is not None and known.status != "False")
     if nominated_node is not None and nominated_node == _nominated(queued):
         nominated_node = None
@@ -49,7 +53,8 @@ def status_patch(
         since = queued.told_since
         if known is not None and known.status == "False":
             since = known.last_transition_time
-        queued.told, queued.told_since = (reason, message), since or rfc3339(now)
+        queued.told, queued.told_at = (reason, message), now
+        queued.told_since = since or rfc3339(now)
         condition = PodCondition(
             type=POD_SCHEDULED,
             status="False",

@@ -40,6 +40,7 @@ class QueuedPod:
         "sequence",
         "ticket",
         "told",
+        "told_at",
         "told_since",
         "was_flushed",
         "where",
@@ -61,6 +62,7 @@ class QueuedPod:
         self.gated_by = ""
         # What we wrote into the pod's status and the watch may not show yet.
         self.told: tuple[str, str] | None = None
+        self.told_at = 0.0
         self.told_since: str | None = None
         self.nominated: str | None = None
         self.where = Where.GONE

@@ -62,6 +62,15 @@ class TestCondition:
 
         assert failure.status_patch(queued, "Unschedulable", "m", None, NOW + 9) is None
 
+    def test_what_the_pod_never_shows_is_told_again(self):
+        """The server has refused the patch: it is sent anew, with the same time, and then not at once again."""
+        queued = queued_with()
+        first = failure.status_patch(queued, "Unschedulable", "m", None, NOW)
+        later = NOW + failure.SHOWN_WITHIN_S
+
+        assert first == failure.status_patch(queued, "Unschedulable", "m", None, later)
+        assert failure.status_patch(queued, "Unschedulable", "m", None, later + 9) is None
+
     def test_the_time_moves_only_when_the_status_flips(self):
         """Another message keeps the time, whether the watch or we know it."""
         shown = queued_with(scheduled("False"))
