@@ -35,6 +35,7 @@ BARRIER_S = 900.0
 # The events are complete when their number stood still for so long.
 QUIET_S = 2.0
 EVENTS = "/apis/events.k8s.io/v1/events"
+POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel"):
@@ -142,6 +143,8 @@ class Contest:
             self.measured += [f"{namespace}/pod-{number:05d}" for number in range(op.count)]
             self.sampler.sample()
             self.phase_start = monotonic()
+        groups = encoded(op.groups())
+        await self.api.create_all(POD_GROUPS.format(namespace), groups)
         await self.api.create_all(f"/api/v1/namespaces/{namespace}/pods", bodies)
 
     async def _new_namespace(self) -> str:

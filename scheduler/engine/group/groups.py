@@ -122,13 +122,20 @@ class Groups:
         changed = self._writing.look_after(self._bindings, now)
         self._opened.update(changed)
         self._engine.nominations.regrouped(changed)
-        if not (self._opened or self._held_back or self._bindings):
+        if not (self._opened or self._bindings):
             return
         while self._opened:
             opened, self._opened = self._opened, set()
             for key in sorted(opened):
                 self._queues.activate(self._members.gated(key), now)
             self._hear_gates()
+        self._bindings.settle(now)
+
+    def tell_held(self, now: float) -> None:
+        """Tell members what their gate says, when a turn has taken in all that came.
+
+        Of a group whose members arrive together most would be told that they wait for one that is there.
+        """
         told = set()
         for uid, (key, message) in self._held_back.items():
             queued = self._queues.get(uid)
@@ -139,7 +146,6 @@ class Groups:
                     told.add(key)
                     self._writing.tell(planner, key, Stage.HELD, now)
         self._held_back.clear()
-        self._bindings.settle(now)
 
     def go_on(self, now: float) -> None:
         """Take some members further; the engine is asked for another turn for the rest."""
