@@ -5,13 +5,13 @@
 runs `trellis run …` and keeps in FILE, as `read` returns it, the seconds that the page and the log have taken
 in the loop and in threads. Where a machine does other work the throughput of two daemons differs by more than both
 cost; the share of one daemon's own time does not. What is not counted: what they cost others by displacing
-memory and by collecting garbage. Reading the clock takes half as long as encoding an event: what it takes at
-least is subtracted each time.
+memory and by collecting garbage.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import mmap
 import struct
 import sys
@@ -28,19 +28,12 @@ from scheduler.serve import feed, pageroutes
 
 PARTS = struct.Struct("dd")
 SLOT = {"page": 0, "log": 1}
+ONE_IN = 17
 _taken = [0.0, 0.0]
 _shared: list[mmap.mmap] = []
 # Threads count, too, and what is counted already within another part is not counted twice.
 _lock = threading.Lock()
 _inside = threading.local()
-
-
-def _clock_s() -> float:
-    """Return what lies at least between two readings of the clock that follow one another."""
-    return min(-(thread_time() - thread_time()) for _ in range(2000))
-
-
-CLOCK_S = _clock_s()
 
 
 def _count(part: str, call: Callable[[], Any]) -> Any:
@@ -51,7 +44,7 @@ def _count(part: str, call: Callable[[], Any]) -> Any:
     try:
         return call()
     finally:
-        took = thread_time() - began - CLOCK_S
+        took = thread_time() - began
         _inside.part = ""
         with _lock:
             _taken[SLOT[part]] += took
@@ -75,14 +68,20 @@ def counted(owner: Any, name: str, part: str) -> None:
 
 
 def often_counted(owner: Any, name: str, part: str) -> None:
-    """Have a short function that the loop calls often count for a part, seen with that part's next longer one."""
+    """Have a short function that the loop calls often count for a part: one call in `ONE_IN`, for all.
+
+    To read the clock takes a good part of what such a call does, and is taken off.
+    """
     whole = getattr(owner, name)
-    slot = SLOT[part]
+    slot, calls = SLOT[part], itertools.count(1)
 
     def call(argument: Any) -> Any:
+        if next(calls) % ONE_IN:
+            return whole(argument)
         began = thread_time()
         result = whole(argument)
-        _taken[slot] += thread_time() - began - CLOCK_S
+        ended = thread_time()
+        _taken[slot] += (ended - began - (thread_time() - ended)) * ONE_IN
         return result
 
     setattr(owner, name, call)

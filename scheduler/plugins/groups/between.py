@@ -25,11 +25,16 @@ Sets = tuple[tuple[int, ...], ...]
 
 
 def members(
-    pod: Pod, nodes: Nodes, rows: Sequence[int], placed: Iterable[Placed]
+    pod: Pod,
+    nodes: Nodes,
+    rows: Sequence[int],
+    placed: Iterable[Placed],
+    held: Collection[Placed] = (),
 ) -> tuple[Domains, ...]:
     """Return the rules of required affinity and anti-affinity; `rows` are those of the leaves.
 
-    Anti-affinity to its own kind lets one member into each domain. Affinity keeps all in one, unless
+    Anti-affinity to its own kind lets one member into each domain, beside those in `held` of whom it does
+    not speak: the instance holds these on its leaves as well. Affinity keeps all in one, unless
     there are such pods already: then the filters say which domains are open.
     """
     affinity = pod.spec.affinity
@@ -39,8 +44,12 @@ def members(
     anti, near = affinity.pod_anti_affinity, affinity.pod_affinity
     for term in () if anti is None else anti.required:
         if term_selects(term, pod):
-            sets = tuple(sets_by_label(nodes, rows, term.topology_key).values())
-            found.append(Domains(f"anti-affinity by {term.topology_key}", sets, at_most=1))
+            others = _by_leaf((o for o in held if not term_selects(term, pod, o.pod)), nodes, rows)
+            by_number: dict[int, list[tuple[int, ...]]] = {}
+            for leaves in sets_by_label(nodes, rows, term.topology_key).values():
+                by_number.setdefault(_among(leaves, others), []).append(leaves)
+            name = f"anti-affinity by {term.topology_key}"
+            found += [Domains(name, tuple(sets), at_most=1 + n) for n, sets in by_number.items()]
     for term in () if near is None else near.required:
         if term_selects(term, pod) and not any(term_selects(term, pod, one.pod) for one in placed):
             sets = tuple(sets_by_label(nodes, rows, term.topology_key).values())
@@ -62,24 +71,29 @@ def spread(
     nodes: Nodes,
     rows: Sequence[int],
     placed: Iterable[Placed],
-    held: Collection[str] = (),
+    held: Collection[Placed] = (),
 ) -> tuple[Domains, ...]:
     """Return the rules of hard spread constraints that count the members themselves.
 
-    Pods that are there already count in their domains, but for the members in `held` (uids), whom the
-    instance holds on its leaves; so do domains without room for a member.
+    Pods that are there already count in their domains, but for the members in `held`, whom the
+    instance holds on its leaves: of these the ones that do not count are taken off. Domains without room
+    for a member count as well.
     """
     found = []
+    by_uid = {one.pod.metadata.uid: one for one in held}
     for constraint, eligible in _hard(pod, nodes):
         sets = {
             value: tuple(leaf for leaf in leaves if eligible[rows[leaf]])
             for value, leaves in sets_by_label(nodes, rows, constraint.topology_key).items()
         }
         values = _values(constraint, eligible, nodes)
-        there = _there(pod, constraint, eligible, nodes, placed)
-        numbers = Counter(value for uid, value in there if uid not in held)
-        counts = [numbers[value] for value in values]
+        there = dict(_there(pod, constraint, eligible, nodes, placed))
+        numbers = Counter(value for uid, value in there.items() if uid not in by_uid)
+        others = _by_leaf((by_uid[uid] for uid in by_uid.keys() - there.keys()), nodes, rows)
         leaves = [sets.get(value, ()) for value in values]
+        counts = [
+            numbers[value] - _among(own, others) for value, own in zip(values, leaves, strict=True)
+        ]
         if constraint.min_domains is not None and len(values) < constraint.min_domains:
             # Fewer domains than wanted: the least of them counts as empty.
             counts.append(0)
@@ -230,6 +244,16 @@ def term_selects(term: PodAffinityTerm, pod: Pod, other: Pod | None = None) -> b
     if any(key in meta.labels for key in term.mismatch_label_keys):
         return False
     return selector_matches(term.label_selector, meta.labels)
+
+
+def _by_leaf(pods: Iterable[Placed], nodes: Nodes, rows: Sequence[int]) -> Counter[int]:
+    """Return how many of these pods are on each leaf."""
+    on = Counter(nodes.row(one.node) for one in pods)
+    return Counter({leaf: on[row] for leaf, row in enumerate(rows) if on[row]}) if on else Counter()
+
+
+def _among(leaves: Iterable[int], numbers: Counter[int]) -> int:
+    return sum(numbers[leaf] for leaf in leaves) if numbers else 0
 
 
 def sets_by_label(nodes: Nodes, rows: Sequence[int], key: str) -> dict[int, tuple[int, ...]]:

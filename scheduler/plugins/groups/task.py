@@ -172,8 +172,8 @@ def with_rules(
     """Return the site with the rules that the members' own specs make for one another."""
     pod, nodes = task.room.members[0], task.room.nodes
     there = set(found.names)
-    held = {one.pod.metadata.uid for one in task.standing if one.node in there}
-    domains = between.members(pod, nodes, found.rows, pods)
+    held = [one for one in task.standing if one.node in there]
+    domains = between.members(pod, nodes, found.rows, pods, held)
     domains += between.spread(pod, nodes, found.rows, pods, held)
     if reach is not None:
         domains += between.within(reach, found.rows)

@@ -1,0 +1,138 @@
+"""Workloads of other controllers live, by the files of the how-to: Job, JobSet, LeaderWorkerSet, Kueue's gates.
+
+The controllers themselves are played: a pod of each template, as often as their objects say. The daemon is
+killed (SIGKILL) once between two workloads, and what it has placed stays.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.apiserver.patience import until
+from tests.apiserver.realcluster import Reachable
+from tests.real.api import Api
+from tests.real.schedulers import Trellis
+from tests.real.test_group_life import token_of
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600), pytest.mark.allow_blocking("files")]
+Json = dict[str, Any]
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "workloads"
+CORE = "/api/v1/namespaces/default"
+ZONE = "topology.kubernetes.io/zone"
+GROUP_KEY = "leaderworkerset.sigs.k8s.io/group-key"
+GROUPS = {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}}
+PROFILES = [{"schedulerName": "trellis", "plugins": GROUPS}]
+
+
+def documents(file: str) -> list[Json]:
+    """Return the objects of one of the how-to's files."""
+    return [one for one in yaml.safe_load_all((EXAMPLES / file).read_text()) if one]
+
+
+def pods_of(owner: Json) -> Iterator[Json]:
+    """Yield the pods that an object's controller makes; a pod is its own."""
+    if owner["kind"] == "Pod":
+        yield owner
+        return
+    spec = owner["spec"]
+    number = spec["parallelism"] if owner["kind"] == "Job" else spec["replicas"]
+    first = spec.get("ordinals", {}).get("start", 0)
+    for at in range(first, first + number):
+        meta = {**spec["template"]["metadata"], "name": f"{owner['metadata']['name']}-{at}"}
+        yield {"metadata": meta, "spec": spec["template"]["spec"]}
+
+
+class Cluster:
+    """The two zones of the how-to, and who does what controllers do."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+
+    async def begin(self) -> None:
+        """Make the nodes."""
+        (shape,) = documents("cluster.yaml")
+        for kind in shape["nodes"]:
+            amounts = {"cpu": str(kind["cpu"]), "memory": kind["memory"], "pods": "110"}
+            status = {"capacity": amounts, "allocatable": amounts}
+            for at in range(kind["count"]):
+                meta = {"name": kind["name"].format(index=at), "labels": kind["labels"]}
+                body = {"metadata": meta, "status": status}
+                await self.api.expect("POST", "/api/v1/nodes", body)
+
+    async def apply(self, file: str) -> None:
+        """Make the pods of a file, and its groups."""
+        for one in documents(file):
+            if one["kind"] == "ConfigMap":
+                await self.api.expect("POST", f"{CORE}/configmaps", one)
+                continue
+            for pod in pods_of(one):
+                # Nobody keeps these nodes ready.
+                spec = pod["spec"] | {"tolerations": [{"operator": "Exists"}]}
+                await self.api.expect("POST", f"{CORE}/pods", pod | {"spec": spec})
+
+    async def bound(self, number: int) -> dict[str, Json]:
+        """Wait until so many pods have a node; return all by name."""
+
+        async def read() -> dict[str, Json]:
+            found, _ = await self.api.list(f"{CORE}/pods")
+            return {one["metadata"]["name"]: one for one in found}
+
+        last: dict[str, Json] = {}
+
+        async def are_there() -> bool:
+            nonlocal last
+            last = await read()
+            return number == sum(bool(one["spec"].get("nodeName")) for one in last.values())
+
+        await until(are_there, f"{number} bound pods")
+        return last
+
+    async def admit(self, name: str) -> None:
+        """Do what Kueue does when a queue has room: open the gate and say which nodes it has."""
+        spec = {"schedulingGates": None, "nodeSelector": {ZONE: "z2"}}
+        await self.api.patch(f"{CORE}/pods/{name}", {"spec": spec})
+
+
+def zone(pod: Json) -> str:
+    """Return the zone of a bound pod, by its node's name."""
+    return str(pod["spec"]["nodeName"]).partition("-")[0]
+
+
+async def test_workloads_of_other_controllers(server: Reachable):
+    """A Job, a JobSet as one group, a LeaderWorkerSet with a zone for each of its groups, Kueue, a stranger."""
+    # The API server's own role for schedulers does not know of ConfigMaps.
+    config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
+    async with Api(server, token_of(server)) as api:
+        cluster = Cluster(api)
+        await cluster.begin()
+        with Trellis().start(server, config) as running:
+            await cluster.apply("beside.yaml")
+            await cluster.apply("job.yaml")
+            await cluster.bound(4)
+            await cluster.apply("jobset.yaml")
+            before = await cluster.bound(9)
+            await running.kill()
+        with Trellis().start(server, config):
+            await cluster.apply("leaderworkerset.yaml")
+            placed = await cluster.bound(15)
+            await cluster.apply("kueue.yaml")
+            await cluster.admit("queued-0")
+            placed = await cluster.bound(16)
+
+    for name, pod in before.items():
+        assert pod["spec"].get("nodeName") == placed[name]["spec"].get("nodeName"), name
+    assert {"theirs", "queued-1"} == {
+        name for name, pod in placed.items() if not pod["spec"].get("nodeName")
+    }
+    assert not placed["theirs"]["status"].get("conditions")
+    assert "far" == zone(placed["queued-0"])
+    inference = [pod for pod in placed.values() if GROUP_KEY in pod["metadata"].get("labels", {})]
+    by_key: dict[str, set[str]] = {}
+    for pod in inference:
+        by_key.setdefault(pod["metadata"]["labels"][GROUP_KEY], set()).add(zone(pod))
+    assert 6 == len(inference)
+    assert [1, 1] == [len(zones) for zones in by_key.values()]
+    assert {"node", "far"} == set.union(*by_key.values())
