@@ -5,18 +5,26 @@ Whole turns of the engine are measured, with everything that a profile does besi
 
 import gc
 import json
+from itertools import chain
 from pathlib import Path
 from time import process_time
 
 import msgspec
 import pytest
+import yaml
 
-from scheduler.engine.effects import Listed, Watched
+from scheduler.config import load
+from scheduler.engine.effects import Answer, Bind, Call, Listed, Solve, Watched
+from scheduler.engine.engine import Engine
+from scheduler.framework.registry import Registry
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import read_node
+from scheduler.plugins.intree import IN_TREE
+from scheduler.solver import questions
 from scheduler.testing import node
 from scheduler.testing.scene import NOW
-from tests.unit.plugins.devices import DRIVER, Daemon, claim, claiming, gpu_class
+from tests.property.test_group_devices import CLIQUE, by_attribute, group, member
+from tests.unit.plugins.devices import DRIVER, Daemon, claim, claiming, gpu_class, local_slice
 
 pytestmark = [pytest.mark.perf, pytest.mark.timeout(600)]
 
@@ -91,3 +99,64 @@ def test_decisions_are_fast_and_devices_small(capsys):
     assert known[25] <= KNOWN_MS
     assert max(new) <= NEW_MS
     assert weight <= MEMORY_MIB
+
+
+CLIQUES, MEMBERS = 40, 64
+GANG_S = 1.0
+
+
+class GangDaemon(Daemon):
+    """An engine whose tree is of cliques, and a solver that answers as the helper process does."""
+
+    def __init__(self):
+        registry = Registry(IN_TREE)
+        config = load(yaml.safe_dump(by_attribute()), file="by-attribute", registry=registry)
+        self.engine, self.now, self.effects = Engine(config.profiles, registry), NOW, []
+        self.proven = []
+
+    def until_quiet(self):
+        """Let the engine work and answer it until nothing more comes of it."""
+        new = self.engine.run(self.now, 10)
+        while new:
+            self.effects += new
+            for one in new:
+                if isinstance(one, Solve):
+                    found = questions.answer(questions.read(msgspec.json.encode(one.instance)))
+                    self.proven.append((found.mixed or found.placed).optimal)
+                    body = msgspec.json.decode(msgspec.json.encode(found))
+                    self.engine.handle(Answer(one.id, 200, body=body), self.now)
+                elif isinstance(one, Call):
+                    self.engine.handle(Answer(one.id, 200, body={}), self.now)
+                elif isinstance(one, Bind):
+                    self.engine.handle(Answer(one.id, 201), self.now)
+            new = self.engine.run(self.now, 10)
+
+
+def test_a_gang_in_a_clique(capsys):
+    """64 members with eight devices each in one of 40 cliques of 125 nodes, proven, solver included."""
+    daemon = GangDaemon()
+    nodes = [read_node(node(f"n{i}", cpu="64", memory="256Gi")) for i in range(NODES)]
+    daemon.engine.handle(Listed("Node", tuple(nodes)), NOW)
+    daemon.see(gpu_class())
+    for i in range(NODES):
+        clique = {CLIQUE: {"string": f"c{i % CLIQUES}"}}
+        # Of most cliques some nodes have a device too few: the gang has to find room enough in one.
+        devices = 8 if (i // CLIQUES) % 2 or i % CLIQUES == 7 else 7
+        daemon.see(
+            local_slice(f"n{i}", *({"name": f"d{j}", "attributes": clique} for j in range(devices)))
+        )
+    daemon.until_quiet()
+    claims = [claim(f"c{i}", count=8) for i in range(MEMBERS)]
+    members = [member(i, f"c{i}") for i in range(MEMBERS)]
+    gang = group(MEMBERS, clique={"type": "pack", "hard": True}) | {"kind": "GroupConfigMap"}
+    for one in chain([gang], claims, members):
+        daemon.see(one)
+    started = process_time()
+    daemon.until_quiet()
+    took = process_time() - started
+    chosen = {int(one.node[1:]) % CLIQUES for one in daemon.effects if isinstance(one, Bind)}
+    with capsys.disabled():
+        print(f"\ngang in a clique {took:.2f} s, proven {daemon.proven}, in clique {chosen}")
+    assert {7} == chosen
+    assert all(daemon.proven)
+    assert took <= GANG_S
