@@ -10,6 +10,8 @@ of each round, and both ratios over all rounds with their 95 % intervals. Many s
 few long ones: what else the machine does changes from one minute to the next, and hits neighbours alike.
 Sums, not medians, since a picture is drawn in one round of many. What the page's own process uses is told apart.
 `shares` are what page and log took of the daemon's own time (`accounted.py`), which other work hardly changes.
+`--what nothing` lets both daemons do the same: how far its ratios are from 1 is what the ratios of such a moment
+cannot tell.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ RESULTS = Path(__file__).parent / "results"
 AT_ONCE = Deletion(grace_period_s=0)
 PLAN_EVERY_S = 5.0
 DRAWS = 2000
+LOGGED, LOOKED_AT = ("log", "both"), ("page", "both")
 
 
 def cpu_s(pid: int) -> float:
@@ -169,7 +172,7 @@ async def one_round(
 
 
 async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dict[str, Any]:
-    """Return the figures of all rounds; `what` is "page", "log" or "both"."""
+    """Return the figures of all rounds; `what` is "page", "log", "both" or "nothing"."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place, ExitStack() as stack:
         folder = Path(place)
         kubeconfig = folder / "kubeconfig"
@@ -178,16 +181,14 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
             token = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]["token"]
             log = folder / "decisions.jsonl"
             plain = stack.enter_context(daemon(folder, kubeconfig, "plain"))
-            words = () if what == "page" else (f"--decision-log={log}",)
+            words = (f"--decision-log={log}",) if what in LOGGED else ()
             parts = folder / "parts"
-            counting = ("tests.perf.accounted", str(parts))
-            shown = stack.enter_context(
-                daemon(folder, kubeconfig, "shown", *words, module=counting)
-            )
+            counting = {"module": ("tests.perf.accounted", str(parts))} if what != "nothing" else {}
+            shown = stack.enter_context(daemon(folder, kubeconfig, "shown", *words, **counting))
             await plain.wait_ready()
             await shown.wait_ready()
             reader = Reader(shown.url, token)
-            looking = asyncio.create_task(_nothing() if what == "log" else reader.look())
+            looking = asyncio.create_task(reader.look() if what in LOOKED_AT else _nothing())
             found = [
                 # Warm: imports, tables, the page's process.
                 await one_round(sandbox, plain, "plain", 0, pods),
@@ -197,12 +198,12 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
             for number in range(1, rounds + 1):
                 order = [(plain, "plain"), (shown, "shown")]
                 for one, name in order if number % 2 else reversed(order):
-                    counted = parts if one is shown else None
+                    counted = parts if one is shown and counting else None
                     found.append(await one_round(sandbox, one, name, number, pods, counted))
                 assert not looking.done(), looking.exception()
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
-            size = log.stat().st_size if what != "page" else 0
+            size = log.stat().st_size if words else 0
     return {
         "what": what,
         "nodes": nodes,
@@ -210,7 +211,7 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
         "rounds": found,
         "shares": {
             part: round(
-                sum(one[f"{part}Milliseconds"] for one in found if one["name"] == "shown")
+                sum(one.get(f"{part}Milliseconds", 0.0) for one in found if one["name"] == "shown")
                 / sum(one["cpuMilliseconds"] for one in found if one["name"] == "shown"),
                 4,
             )
@@ -257,7 +258,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
     options.add_argument("--nodes", type=int, default=1000)
     options.add_argument("--pods", type=int, default=500)
     options.add_argument("--rounds", type=int, default=100)
-    options.add_argument("--what", choices=("page", "log", "both"), default="both")
+    options.add_argument("--what", choices=("page", "log", "both", "nothing"), default="both")
     given = options.parse_args(words)
     figures = asyncio.run(measure(given.nodes, given.pods, given.rounds, given.what))
     RESULTS.mkdir(exist_ok=True)
