@@ -132,19 +132,15 @@ class Groups:
         self._bindings.settle(now)
 
     def tell_held(self, now: float) -> None:
-        """Tell members what their gate says, when a turn has taken in all that came.
-
-        Of a group whose members arrive together most would be told that they wait for one that is there.
-        """
-        told = set()
+        """Tell members what their gate says, once a turn: those who come together wait for nobody."""
+        told = {}
         for uid, (key, message) in self._held_back.items():
             queued = self._queues.get(uid)
             if queued is not None and queued.where is Where.GATED:
                 self._engine.explain_wait(queued, message, now)
-                planner = self._planners[queued.profile]
-                if key not in told:
-                    told.add(key)
-                    self._writing.tell(planner, key, Stage.HELD, now)
+                told[key] = self._planners[queued.profile]
+        for key, planner in told.items():
+            self._writing.tell(planner, key, Stage.HELD, now)
         self._held_back.clear()
 
     def go_on(self, now: float) -> None:
