@@ -69,6 +69,9 @@ def members(room: GroupRoom, spec: GroupSpec, requests: Mapping[str, Amounts]) -
     claiming = any(pod.spec.resource_claims for pod in room.members)
     if not (spec.has_classes or claiming):
         return []
+    first = room.members[0].spec
+    if not claiming and spec.classes is None and all(pod.spec == first for pod in room.members):
+        return []  # the filters need not be asked for that
     each = room.fits_each()
     if spec.classes is not None:
         each = [
