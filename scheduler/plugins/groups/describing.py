@@ -172,7 +172,7 @@ class Descriptions:
             return self._by_labels(nodes, labels, levels, "node labels")
         rack = _preset(nodes, topology.DEFAULT_LEVELS[0])
         if not rack:
-            return topology.flat(name for _, name in _named(nodes))
+            return self._by_labels(nodes, (), ("node",), "all nodes")
         return self._by_labels(nodes, (rack,), topology.DEFAULT_LEVELS, "node labels")
 
     def _by_labels(

@@ -99,12 +99,6 @@ def from_config_map(data: Mapping[str, str], source: str) -> Topology:
     )
 
 
-def flat(names: Iterable[str]) -> Topology:
-    """Return the tree of one level with all nodes in it."""
-    leaves = tuple(((), name) for name in sorted(names))
-    return Topology(DEFAULT_TREE, "all nodes", ("node",), leaves)
-
-
 def nowhere(tree: Topology, nodes: Nodes, fitting: BoolColumn) -> str:
     """Return why a tree offers no node although that is not the nodes' own fault; else an empty text.
 
