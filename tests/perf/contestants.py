@@ -1,18 +1,20 @@
 """Who takes part in a contest: both schedulers and the bare binder, with and without events.
 
-Each is a `Scheduler` of tests/real; all run in a process of their own, under the same user.
+Each is a `Scheduler` of tests/real; all run in a process of their own, under the same user. Where
+pods come in PodGroups both schedulers have what they need for them turned on; the bare binder still
+binds one pod after the other.
 """
 
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tests.apiserver.processes import running
-from tests.apiserver.realcluster import RealCluster
+from tests.apiserver.realcluster import GROUP_GATES, RealCluster
 from tests.real.schedulers import ROOT, Encoding, KubeSchedulerPeer, Running, Scheduler, Trellis
 
 
@@ -51,3 +53,17 @@ CONTESTANTS: dict[str, Scheduler] = {
     "binder+events": Binder("binder+events", flags=("--events",)),
     "trellis": Trellis(),
 }
+
+GROUPS = {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}}
+
+
+def with_groups(scheduler: Scheduler) -> Scheduler:
+    """Return a scheduler with its features for PodGroups turned on."""
+    match scheduler:
+        case KubeSchedulerPeer():
+            gates = ",".join(f"{gate}=true" for gate in GROUP_GATES)
+            return replace(scheduler, flags=(f"--feature-gates={gates}",))
+        case Trellis():
+            profile = {"schedulerName": scheduler.scheduler_name, "plugins": GROUPS}
+            return replace(scheduler, profiles=(profile,))
+    return scheduler

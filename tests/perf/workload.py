@@ -86,6 +86,8 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
     `namespace` empty means one of their own. Texts of `namespace` and `patch` may hold templates:
     `{{.Index}}` is the pod's number, `{{mod .Index 3}}` and `{{add 5 (mod .Index 3)}}` follow from it.
     `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit.
+    `gangOf` puts each so many pods into a PodGroup that starts as a whole, made before all pods; with
+    `gangTopologyKey` all of a gang belong on nodes with one value of that label.
     """
 
     count: int
@@ -93,6 +95,21 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
     namespace: str = ""
     collect_metrics: bool = False
     skip_wait_to_completion: bool = False
+    gang_of: int = 0
+    gang_topology_key: str = ""
+
+    def groups(self) -> Iterator[Manifest]:
+        """Yield the pods' PodGroups, none for pods on their own."""
+        spec: Manifest = {"schedulingPolicy": {"gang": {"minCount": self.gang_of}}}
+        if self.gang_topology_key:
+            spec["schedulingConstraints"] = {"topology": [{"key": self.gang_topology_key}]}
+        for at in range(self.count // self.gang_of if self.gang_of else 0):
+            yield {
+                "apiVersion": "scheduling.k8s.io/v1alpha2",
+                "kind": "PodGroup",
+                "metadata": {"name": f"gang-{at:05d}"},
+                "spec": spec,
+            }
 
     def manifests(self, scheduler_name: str) -> Iterator[Manifest]:
         """Yield the pods, named pod-00000 and on."""
@@ -102,6 +119,9 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
             pod = filled(whole, number) if has_template else copy.deepcopy(whole)
             pod["metadata"]["name"] = f"pod-{number:05d}"
             pod["spec"]["schedulerName"] = scheduler_name
+            if self.gang_of:
+                group = f"gang-{number // self.gang_of:05d}"
+                pod["spec"]["schedulingGroup"] = {"podGroupName": group}
             if self.namespace:
                 pod["metadata"]["namespace"] = filled(self.namespace, number)
             yield pod
@@ -182,6 +202,11 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     def measured_pods(self) -> int:
         """How many pods are measured."""
         return sum(op.count for op in self.ops if isinstance(op, CreatePods) and op.collect_metrics)
+
+    @property
+    def has_gangs(self) -> bool:
+        """Whether some of its pods are in PodGroups."""
+        return any(isinstance(op, CreatePods) and op.gang_of for op in self.ops)
 
     @property
     def is_backlog(self) -> bool:

@@ -122,6 +122,7 @@ class KubeSchedulerPeer:
     name: str = "kube-scheduler"
     scheduler_name: str = "default-scheduler"
     encoding: Encoding = "protobuf"
+    flags: tuple[str, ...] = ()
 
     @contextmanager
     def start(
@@ -130,7 +131,7 @@ class KubeSchedulerPeer:
         whole = _whole(cluster, config)
         # Its defaults of 50 and 100 would throttle it; ours has no limit of its own.
         whole["clientConnection"] |= {"qps": 5000, "burst": 5000}
-        with start_kube_scheduler(cluster, whole, wait=False) as started:
+        with start_kube_scheduler(cluster, whole, wait=False, flags=self.flags) as started:
             yield Running(started.program, started.url)
 
 
@@ -142,6 +143,7 @@ class Trellis:
     scheduler_name: str = "default-scheduler"
     encoding: Encoding = "json"
     checkout: Path = ROOT
+    profiles: tuple[Mapping[str, Any], ...] = ()
 
     @contextmanager
     def start(
@@ -163,7 +165,9 @@ class Trellis:
             yield Running(program, f"https://127.0.0.1:{port}")
 
     def _flags(self, folder: Path, port: int, config: dict[str, Any]) -> list[str]:
-        config.setdefault("profiles", [{"schedulerName": self.scheduler_name}])
+        config.setdefault(
+            "profiles", list(self.profiles) or [{"schedulerName": self.scheduler_name}]
+        )
         file = folder / "config.yaml"
         file.write_text(yaml.safe_dump(config))
         return [
