@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.monitoring.watched import Watched, pause
+from tests.monitoring.watched import CLAIMED, Watched, pause
 
 STAY_S = 8
 APPLICATION = "appgroup.diktyo.x-k8s.io"
@@ -40,6 +40,8 @@ async def come(one: Watched, second: int) -> list[str]:
         for workload in ("front", "back"):
             labels = {APPLICATION: "shop", f"{APPLICATION}.workload": workload}
             names += await one.pods(1, labels=labels, nodeSelector=GENERAL)
+    if second % 4 == 2:
+        names += await one.pods(3, resourceClaims=CLAIMED)
     turn = second % 24
     if turn == 0:
         names += await one.pods(1, nodeSelector=STAGE, memory="40Gi")

@@ -29,6 +29,7 @@ from tests.monitoring.prometheus import Prometheus, prometheus
 
 Json = dict[str, Any]
 DAY_S = 86400.0
+DRIVER = "gpu.example.com"
 SHAPE = {
     "apiVersion": "trellis.dev/v1alpha1",
     "kind": "ClusterShape",
@@ -40,6 +41,7 @@ SHAPE = {
             "memory": "64Gi",
             "zones": ["zone-a", "zone-b", "zone-c"],
             "nodesPerRack": 2,
+            "devices": [{"driver": DRIVER, "count": 4}],
             "labels": {"pool": "general"},
             "annotations": {"trellis.dev/simulate-load": "cpu=15% memory=10% use=60% every=1s"},
         },
@@ -101,6 +103,7 @@ DEFAULT = "/api/v1/namespaces/default"
 GROUP = "group-"
 TOPOLOGIES = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
 APPLICATIONS = "/apis/appgroup.diktyo.x-k8s.io/v1alpha1/namespaces/default/appgroups"
+DEVICES = "/apis/resource.k8s.io/v1"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNT_KINDS = {
     "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
@@ -110,6 +113,7 @@ ACCOUNT_KINDS = {
     "RoleBinding": f"{ROLES}/namespaces/{{}}/rolebindings",
 }
 MERGE = {"Content-Type": "application/merge-patch+json"}
+CLAIMED = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
 PACKED = {"rack": {"type": "pack"}}
 
 
@@ -414,7 +418,7 @@ def configuration(one: Watched) -> str:
 
 
 async def _furnish(one: Watched) -> None:
-    """Create what placement reads: a network with an application, a class of priority."""
+    """Create what placement reads: a network with an application, a class of priority, one of devices."""
     zones = [f"zone-{letter}" for letter in "abc"]
     costs = [
         {
@@ -449,3 +453,10 @@ async def _furnish(one: Watched) -> None:
     await one.send("POST", "/api/v1/namespaces", {"metadata": {"name": "sys"}})
     urgent = {"metadata": {"name": "urgent"}, "value": 1000}
     await one.send("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
+    chosen = {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}
+    await one.send(
+        "POST", f"{DEVICES}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": chosen}
+    )
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    template = {"metadata": {"name": "gpu"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+    await one.send("POST", f"{DEVICES}/namespaces/default/resourceclaimtemplates", template)

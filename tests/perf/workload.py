@@ -23,6 +23,7 @@ _TEMPLATE = re.compile(
     r"\{\{(?:add (?P<added>\d+) \()?(?:mod )?\.Index(?: (?P<divisor>\d+))?\)?\}\}"
 )
 
+DRIVER = "gpu.example.com"
 NODE: Manifest = {
     "apiVersion": "v1",
     "kind": "Node",
@@ -88,9 +89,12 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
     `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit.
     `gangOf` puts each so many pods into a PodGroup that starts as a whole, made before all pods; with
     `gangTopologyKey` all of a gang belong on nodes with one value of that label.
+    `claimTemplates` are specs of claims by name; the claims that pods ask for by them in their
+    `resourceClaims` are there, as the claim controller makes them, before the operation ends.
     """
 
     count: int
+    claim_templates: dict[str, dict[str, Any]] = {}
     patch: dict[str, Any] = {}
     namespace: str = ""
     collect_metrics: bool = False
@@ -146,6 +150,33 @@ class CreateNamespaces(Operation, frozen=True, tag="createNamespaces"):
             }
 
 
+class CreateDevices(Operation, frozen=True, tag="createDevices"):
+    """Publish the devices of the first `count` nodes, and a class `gpu` of them all.
+
+    Each node has `perNode` devices of one of `models`, which nodes have in turn.
+    """
+
+    count: int
+    models: list[str]
+    per_node: int = 8
+
+    def manifests(self) -> Iterator[Manifest]:
+        """Yield the class, then a pool for each node."""
+        selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+        meta = {"name": "gpu"}
+        yield {"kind": "DeviceClass", "metadata": meta, "spec": {"selectors": [selector]}}
+        for number in range(self.count):
+            name = f"node-{number:05d}"
+            model = {"string": self.models[number % len(self.models)]}
+            devices = [
+                {"name": f"gpu-{at}", "attributes": {"model": model, "index": {"int": at}}}
+                for at in range(self.per_node)
+            ]
+            pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+            spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": devices}
+            yield {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+
+
 class Churn(Operation, frozen=True, tag="churn"):
     """From now to the end make a node, a pod and a service every interval, in the background.
 
@@ -190,7 +221,15 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     """One file of the folder; `about` says what it is for."""
 
     about: str
-    ops: list[CreateNodes | CreateNamespaces | CreatePods | Churn | StartScheduler | Barrier]
+    ops: list[
+        CreateNodes
+        | CreateDevices
+        | CreateNamespaces
+        | CreatePods
+        | Churn
+        | StartScheduler
+        | Barrier
+    ]
     name: str = ""
 
     @property
