@@ -9,7 +9,6 @@ import json
 import os
 from contextlib import AsyncExitStack
 from time import monotonic
-from typing import Any
 
 import msgspec
 
@@ -40,6 +39,7 @@ BARRIER_S = 900.0
 # The events are complete when their number stood still for so long.
 QUIET_S = 2.0
 EVENTS = "/apis/events.k8s.io/v1/events"
+POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel"):
@@ -79,7 +79,6 @@ class Contest:
         # A sample at the edge of what is measured keeps interpolation out of it.
         self.observer = Observer(cluster, scheduler.encoding, self.sampler.sample)
         self.running: Running | None = None
-        self.config: dict[str, Any] = {}
         self.scheduler_start = self.phase_start = 0.0
         self.awaited = 0
         self.measured: list[str] = []
@@ -135,7 +134,7 @@ class Contest:
         self.scheduler_start = monotonic()
         if self.measured:
             self.phase_start = self.scheduler_start
-        self.running = stack.enter_context(self.scheduler.start(self.cluster, self.config))
+        self.running = stack.enter_context(self.scheduler.start(self.cluster))
         self.sampler.pids = {**self.sampler.pids, "scheduler": self.running.pid}
         if self.running.url and not self.measured:
             await self.running.wait_ready()
@@ -144,17 +143,15 @@ class Contest:
         if op.namespace:
             raise ValueError("named namespaces are for workloads that are played in process")
         namespace = await self._new_namespace()
-        groups = encoded(op.groups())
         bodies = encoded(op.manifests(self.scheduler.scheduler_name))
-        await self.api.create_all(
-            f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups", groups
-        )
         if not op.skip_wait_to_completion:
             self.awaited += op.count
         if op.collect_metrics:
             self.measured += [f"{namespace}/pod-{number:05d}" for number in range(op.count)]
             self.sampler.sample()
             self.phase_start = monotonic()
+        groups = encoded(op.groups())
+        await self.api.create_all(POD_GROUPS.format(namespace), groups)
         templates = collection("ResourceClaimTemplate", namespace)
         for name, spec in op.claim_templates.items():
             body = {"metadata": {"name": name}, "spec": {"spec": spec}}
@@ -196,9 +193,6 @@ async def run(workload: Workload, scheduler: Scheduler) -> Outcome:
     with start_cluster(name=f"bench-{scheduler.name}") as cluster:
         async with Api(cluster) as api, AsyncExitStack() as stack:
             contest = Contest(cluster, scheduler, api)
-            if workload.has_gangs:
-                # The role of the API server for schedulers has no ConfigMaps, where groups may be, too.
-                contest.config["clientConnection"] = {"kubeconfig": str(cluster.kubeconfig)}
             _, version = await api.list("/api/v1/pods")
             await stack.enter_async_context(background(contest.observer.watch(version)))
             await stack.enter_async_context(background(contest.sampler.collect()))

@@ -1,15 +1,13 @@
 """Who takes part in a contest: both schedulers and the bare binder, with and without events.
 
-Each is a `Scheduler` of tests/real; all run in a process of their own, under the same user. Where
-pods come in PodGroups both schedulers have what they need for them turned on; the bare binder still
-binds one pod after the other.
+Each is a `Scheduler` of tests/real; all run in a process of their own, under the same user.
 """
 
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +52,16 @@ CONTESTANTS: dict[str, Scheduler] = {
     "trellis": Trellis(),
 }
 
-GROUPS = {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}}
+# With a configuration file groups are off unless it names their plugin, and kube-scheduler has gates for them.
+GATES = ",".join(f"{gate}=true" for gate in GROUP_GATES)
+WITH_GANGS: dict[str, Scheduler] = {
+    "kube-scheduler": KubeSchedulerPeer(flags=(f"--feature-gates={GATES}",)),
+    "trellis": Trellis(
+        plugins={"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}}
+    ),
+}
 
 
-def with_groups(scheduler: Scheduler) -> Scheduler:
-    """Return a scheduler with its features for PodGroups turned on."""
-    match scheduler:
-        case KubeSchedulerPeer():
-            gates = ",".join(f"{gate}=true" for gate in GROUP_GATES)
-            return replace(scheduler, flags=(f"--feature-gates={gates}",))
-        case Trellis():
-            profile = {"schedulerName": scheduler.scheduler_name, "plugins": GROUPS}
-            return replace(scheduler, profiles=(profile,))
-    return scheduler
+def contestant(name: str, *, gangs: bool) -> Scheduler:
+    """Return who takes part under a name; in contests of gangs those that know them, set up for it."""
+    return WITH_GANGS[name] if gangs else CONTESTANTS[name]

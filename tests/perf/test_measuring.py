@@ -60,6 +60,7 @@ def test_gangs_are_groups_with_their_pods():
     assert ["gang-00000", "gang-00001"] == [one["metadata"]["name"] for one in groups]
     assert {
         "schedulingPolicy": {"gang": {"minCount": 3}},
+        "disruptionMode": "PodGroup",
         "schedulingConstraints": {"topology": [{"key": "rack"}]},
     } == groups[0]["spec"]
     named = [pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods.manifests("any")]

@@ -15,7 +15,8 @@ from typing import Any
 from tests.apiserver.patience import pause, until
 from tests.apiserver.realcluster import start_cluster
 from tests.perf.bench import find_assets
-from tests.perf.contestants import CONTESTANTS, with_groups
+from tests.perf.contest import POD_GROUPS
+from tests.perf.contestants import contestant
 from tests.perf.usage import cpu_seconds
 from tests.perf.workload import CreateNodes, CreatePods, encoded
 from tests.real.api import Api
@@ -36,7 +37,7 @@ def main() -> int:
         print("needs a real kube-apiserver: run `make tools`", file=sys.stderr)
         return 2
     for name in ("kube-scheduler", "trellis"):
-        found = asyncio.run(measured(with_groups(CONTESTANTS[name])))
+        found = asyncio.run(measured(contestant(name, gangs=True)))
         print(json.dumps({"contestant": name, **found}))
     return 0
 
@@ -46,14 +47,12 @@ async def measured(scheduler: Scheduler) -> dict[str, Any]:
     with start_cluster(name=f"waiting-{scheduler.name}") as cluster:
         async with Api(cluster) as api:
             await api.create_all("/api/v1/nodes", encoded(NODES.manifests()))
-            config = {"clientConnection": {"kubeconfig": str(cluster.kubeconfig)}}
-            with scheduler.start(cluster, config) as running:
+            with scheduler.start(cluster) as running:
                 await running.wait_ready()
                 await pause(SETTLE_S)
                 alone = await share(running.pid)
-                groups = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{NAMESPACE}/podgroups"
                 pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
-                await api.create_all(groups, encoded(GANG.groups()))
+                await api.create_all(POD_GROUPS.format(NAMESPACE), encoded(GANG.groups()))
                 await api.create_all(pods, encoded(GANG.manifests(scheduler.scheduler_name)))
 
                 async def is_told() -> bool:

@@ -86,9 +86,9 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
 
     `namespace` empty means one of their own. Texts of `namespace` and `patch` may hold templates:
     `{{.Index}}` is the pod's number, `{{mod .Index 3}}` and `{{add 5 (mod .Index 3)}}` follow from it.
-    `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit.
-    `gangOf` puts each so many pods into a PodGroup that starts as a whole, made before all pods; with
-    `gangTopologyKey` all of a gang belong on nodes with one value of that label.
+    `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit. With `gangOf`
+    so many in a row are a gang, by a PodGroup of Kubernetes' own; with `gangTopologyKey` all of a gang
+    belong on nodes with one value of that label.
     `claimTemplates` are specs of claims by name; the claims that pods ask for by them in their
     `resourceClaims` are there, as the claim controller makes them, before the operation ends.
     """
@@ -103,17 +103,13 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
     gang_topology_key: str = ""
 
     def groups(self) -> Iterator[Manifest]:
-        """Yield the pods' PodGroups, none for pods on their own."""
-        spec: Manifest = {"schedulingPolicy": {"gang": {"minCount": self.gang_of}}}
-        if self.gang_topology_key:
-            spec["schedulingConstraints"] = {"topology": [{"key": self.gang_topology_key}]}
-        for at in range(self.count // self.gang_of if self.gang_of else 0):
-            yield {
-                "apiVersion": "scheduling.k8s.io/v1alpha2",
-                "kind": "PodGroup",
-                "metadata": {"name": f"gang-{at:05d}"},
-                "spec": spec,
-            }
+        """Yield the PodGroups, named gang-00000 and on."""
+        for number in range(self.count // self.gang_of if self.gang_of else 0):
+            gang = {"minCount": self.gang_of}
+            spec: Manifest = {"schedulingPolicy": {"gang": gang}, "disruptionMode": "PodGroup"}
+            if self.gang_topology_key:
+                spec["schedulingConstraints"] = {"topology": [{"key": self.gang_topology_key}]}
+            yield {"metadata": {"name": f"gang-{number:05d}"}, "spec": spec}
 
     def manifests(self, scheduler_name: str) -> Iterator[Manifest]:
         """Yield the pods, named pod-00000 and on."""
@@ -244,8 +240,8 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
     @property
     def has_gangs(self) -> bool:
-        """Whether some of its pods are in PodGroups."""
-        return any(isinstance(op, CreatePods) and op.gang_of for op in self.ops)
+        """Whether some of its pods are gangs."""
+        return any(op.gang_of for op in self.ops if isinstance(op, CreatePods))
 
     @property
     def is_backlog(self) -> bool:
