@@ -39,6 +39,7 @@ BARRIER_S = 900.0
 # The events are complete when their number stood still for so long.
 QUIET_S = 2.0
 EVENTS = "/apis/events.k8s.io/v1/events"
+POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel"):
@@ -149,6 +150,8 @@ class Contest:
             self.measured += [f"{namespace}/pod-{number:05d}" for number in range(op.count)]
             self.sampler.sample()
             self.phase_start = monotonic()
+        groups = encoded(op.groups())
+        await self.api.create_all(POD_GROUPS.format(namespace), groups)
         templates = collection("ResourceClaimTemplate", namespace)
         for name, spec in op.claim_templates.items():
             body = {"metadata": {"name": name}, "spec": {"spec": spec}}

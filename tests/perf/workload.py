@@ -86,7 +86,8 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
 
     `namespace` empty means one of their own. Texts of `namespace` and `patch` may hold templates:
     `{{.Index}}` is the pod's number, `{{mod .Index 3}}` and `{{add 5 (mod .Index 3)}}` follow from it.
-    `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit.
+    `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit. With `gangOf`
+    so many in a row are a gang, by a PodGroup of Kubernetes' own.
     `claimTemplates` are specs of claims by name; the claims that pods ask for by them in their
     `resourceClaims` are there, as the claim controller makes them, before the operation ends.
     """
@@ -97,6 +98,16 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
     namespace: str = ""
     collect_metrics: bool = False
     skip_wait_to_completion: bool = False
+    gang_of: int = 0
+
+    def groups(self) -> Iterator[Manifest]:
+        """Yield the PodGroups, named gang-00000 and on."""
+        for number in range(self.count // self.gang_of if self.gang_of else 0):
+            gang = {"minCount": self.gang_of}
+            yield {
+                "metadata": {"name": f"gang-{number:05d}"},
+                "spec": {"schedulingPolicy": {"gang": gang}, "disruptionMode": "PodGroup"},
+            }
 
     def manifests(self, scheduler_name: str) -> Iterator[Manifest]:
         """Yield the pods, named pod-00000 and on."""
@@ -106,6 +117,9 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
             pod = filled(whole, number) if has_template else copy.deepcopy(whole)
             pod["metadata"]["name"] = f"pod-{number:05d}"
             pod["spec"]["schedulerName"] = scheduler_name
+            if self.gang_of:
+                group = f"gang-{number // self.gang_of:05d}"
+                pod["spec"]["schedulingGroup"] = {"podGroupName": group}
             if self.namespace:
                 pod["metadata"]["namespace"] = filled(self.namespace, number)
             yield pod
@@ -221,6 +235,11 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     def measured_pods(self) -> int:
         """How many pods are measured."""
         return sum(op.count for op in self.ops if isinstance(op, CreatePods) and op.collect_metrics)
+
+    @property
+    def has_gangs(self) -> bool:
+        """Whether some of its pods are gangs."""
+        return any(op.gang_of for op in self.ops if isinstance(op, CreatePods))
 
     @property
     def is_backlog(self) -> bool:
