@@ -211,6 +211,7 @@ class Engine:
             self._settle(now)
         self.queues.flush(now)
         self.groups.settle(now)
+        self.groups.tell_held(now)
         self._settle(now)
         self.groups.go_on(now)
         self._settle(now)

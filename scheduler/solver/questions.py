@@ -79,6 +79,14 @@ def answer(question: Question) -> Solution:
     return Solution(placed, advice, conflict.message(advice, size, least))
 
 
+def at_once(question: Question) -> Solution | None:
+    """Answer a small question in milliseconds, as `answer` would; None for one that needs longer."""
+    if not isinstance(question, Place) or question.solver != "Auto":
+        return None
+    placed = solve.at_once(question.instance, question.limits)
+    return None if placed is None else Solution(placed)
+
+
 def _placed_mixed(question: PlaceMixed) -> Solution:
     from scheduler.solver import mixed, mixedconflict
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # it is judged by its pace; how many times too slow it may seem then, for the work is known roughly only.
 # Beyond its part it goes on only when it is expected to be done within the last one of the whole time.
 EXACT_PART, TRIAL, HOPELESS, LAST_PART = 0.6, 0.25, 3.0, 0.95
+# Up to which size a problem is solved on the spot, in at most about five milliseconds.
+QUICK_LEAVES, QUICK_SUMS = 600, 1_500_000
 
 
 def solve(instance: Instance, limits: Limits | None = None, solver: Solver = "Auto") -> Answer:
@@ -53,6 +55,28 @@ def solve(instance: Instance, limits: Limits | None = None, solver: Solver = "Au
     return Answer(
         answer.outcome, answer.counts, answer.stages, answer.solver, round(perf_s() - started, 6)
     )
+
+
+def at_once(instance: Instance, limits: Limits) -> Answer | None:
+    """Return the best placement, proven, where the exact program is done with it in milliseconds.
+
+    None where it is not, and where there is no placement: what would help is a longer question. Whoever
+    asks does not need another process for this, nor CP-SAT.
+    """
+    if len(instance.leaves) > QUICK_LEAVES:
+        return None
+    started = perf_s()
+    tree.check(instance)
+    folded = fold.folded(instance)
+    if fold.by_domain(folded) is not None:
+        return None
+    layered = layers.of(folded)
+    if layered is None or sum(exact.work(layered.tree)) > QUICK_SUMS:
+        return None
+    found = _exact(folded, layered, limits, "Auto", lambda: started + limits.total_s - perf_s())
+    if found is None or found.outcome != "placed" or check.problems(instance, found.counts):
+        return None
+    return msgspec.structs.replace(found, seconds=round(perf_s() - started, 6))
 
 
 def _any_domain(instance: Instance, best: Callable[[Instance], Answer]) -> Answer:

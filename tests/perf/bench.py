@@ -25,7 +25,7 @@ from rich.table import Table
 
 from scheduler.base.clock import RealClock
 from tests.perf import contest, workload
-from tests.perf.contestants import CONTESTANTS
+from tests.perf.contestants import CONTESTANTS, contestant
 from tests.perf.figures import Run, figures, medians, ratios
 from tests.perf.machine import machine, versions
 from tests.perf.workload import Workload
@@ -103,7 +103,7 @@ def compete(
 
 def play(load: Workload, name: str) -> Run:
     """Run one workload once with one contestant."""
-    outcome = asyncio.run(contest.run(load, CONTESTANTS[name]))
+    outcome = asyncio.run(contest.run(load, contestant(name, gangs=load.has_gangs)))
     return Run(name, load.name, figures(load, outcome))
 
 

@@ -14,13 +14,17 @@ import msgspec
 
 from tests.apiserver.patience import pause, until
 from tests.apiserver.realcluster import RealCluster, start_cluster
+from tests.differential.claimplay import make_claims
+from tests.differential.kinds import collection
 from tests.perf.observer import Observer
 from tests.perf.usage import Sampler
 from tests.perf.workload import (
     Barrier,
     Churn,
+    CreateDevices,
     CreateNodes,
     CreatePods,
+    Manifest,
     StartScheduler,
     Workload,
     encoded,
@@ -35,6 +39,7 @@ BARRIER_S = 900.0
 # The events are complete when their number stood still for so long.
 QUIET_S = 2.0
 EVENTS = "/apis/events.k8s.io/v1/events"
+POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel"):
@@ -86,6 +91,9 @@ class Contest:
                 match op:
                     case CreateNodes():
                         await self.api.create_all("/api/v1/nodes", encoded(op.manifests()))
+                    case CreateDevices():
+                        for manifest in op.manifests():
+                            await self.api.expect("POST", collection(manifest["kind"]), manifest)
                     case CreatePods():
                         await self._create_pods(op)
                     case StartScheduler():
@@ -142,7 +150,19 @@ class Contest:
             self.measured += [f"{namespace}/pod-{number:05d}" for number in range(op.count)]
             self.sampler.sample()
             self.phase_start = monotonic()
+        groups = encoded(op.groups())
+        await self.api.create_all(POD_GROUPS.format(namespace), groups)
+        templates = collection("ResourceClaimTemplate", namespace)
+        for name, spec in op.claim_templates.items():
+            body = {"metadata": {"name": name}, "spec": {"spec": spec}}
+            await self.api.expect("POST", templates, body)
         await self.api.create_all(f"/api/v1/namespaces/{namespace}/pods", bodies)
+        if op.claim_templates:
+            pods, _ = await self.api.list(f"/api/v1/namespaces/{namespace}/pods")
+            await self.api.each(self._make_claims, pods)
+
+    async def _make_claims(self, pod: Manifest) -> None:
+        await make_claims(self.api, pod)
 
     async def _new_namespace(self) -> str:
         name = f"bench-{self._namespaces}"

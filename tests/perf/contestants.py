@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.apiserver.processes import running
-from tests.apiserver.realcluster import RealCluster
+from tests.apiserver.realcluster import GROUP_GATES, RealCluster
 from tests.real.schedulers import ROOT, Encoding, KubeSchedulerPeer, Running, Scheduler, Trellis
 
 
@@ -51,3 +51,17 @@ CONTESTANTS: dict[str, Scheduler] = {
     "binder+events": Binder("binder+events", flags=("--events",)),
     "trellis": Trellis(),
 }
+
+# With a configuration file groups are off unless it names their plugin, and kube-scheduler has gates for them.
+GATES = ",".join(f"{gate}=true" for gate in GROUP_GATES)
+WITH_GANGS: dict[str, Scheduler] = {
+    "kube-scheduler": KubeSchedulerPeer(flags=(f"--feature-gates={GATES}",)),
+    "trellis": Trellis(
+        plugins={"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}}
+    ),
+}
+
+
+def contestant(name: str, *, gangs: bool) -> Scheduler:
+    """Return who takes part under a name; in contests of gangs those that know them, set up for it."""
+    return WITH_GANGS[name] if gangs else CONTESTANTS[name]

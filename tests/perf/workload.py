@@ -23,6 +23,7 @@ _TEMPLATE = re.compile(
     r"\{\{(?:add (?P<added>\d+) \()?(?:mod )?\.Index(?: (?P<divisor>\d+))?\)?\}\}"
 )
 
+DRIVER = "gpu.example.com"
 NODE: Manifest = {
     "apiVersion": "v1",
     "kind": "Node",
@@ -85,14 +86,28 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
 
     `namespace` empty means one of their own. Texts of `namespace` and `patch` may hold templates:
     `{{.Index}}` is the pod's number, `{{mod .Index 3}}` and `{{add 5 (mod .Index 3)}}` follow from it.
-    `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit.
+    `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit. With `gangOf`
+    so many in a row are a gang, by a PodGroup of Kubernetes' own.
+    `claimTemplates` are specs of claims by name; the claims that pods ask for by them in their
+    `resourceClaims` are there, as the claim controller makes them, before the operation ends.
     """
 
     count: int
+    claim_templates: dict[str, dict[str, Any]] = {}
     patch: dict[str, Any] = {}
     namespace: str = ""
     collect_metrics: bool = False
     skip_wait_to_completion: bool = False
+    gang_of: int = 0
+
+    def groups(self) -> Iterator[Manifest]:
+        """Yield the PodGroups, named gang-00000 and on."""
+        for number in range(self.count // self.gang_of if self.gang_of else 0):
+            gang = {"minCount": self.gang_of}
+            yield {
+                "metadata": {"name": f"gang-{number:05d}"},
+                "spec": {"schedulingPolicy": {"gang": gang}, "disruptionMode": "PodGroup"},
+            }
 
     def manifests(self, scheduler_name: str) -> Iterator[Manifest]:
         """Yield the pods, named pod-00000 and on."""
@@ -102,6 +117,9 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
             pod = filled(whole, number) if has_template else copy.deepcopy(whole)
             pod["metadata"]["name"] = f"pod-{number:05d}"
             pod["spec"]["schedulerName"] = scheduler_name
+            if self.gang_of:
+                group = f"gang-{number // self.gang_of:05d}"
+                pod["spec"]["schedulingGroup"] = {"podGroupName": group}
             if self.namespace:
                 pod["metadata"]["namespace"] = filled(self.namespace, number)
             yield pod
@@ -124,6 +142,33 @@ class CreateNamespaces(Operation, frozen=True, tag="createNamespaces"):
                 "kind": "Namespace",
                 "metadata": {"name": name, "labels": labels},
             }
+
+
+class CreateDevices(Operation, frozen=True, tag="createDevices"):
+    """Publish the devices of the first `count` nodes, and a class `gpu` of them all.
+
+    Each node has `perNode` devices of one of `models`, which nodes have in turn.
+    """
+
+    count: int
+    models: list[str]
+    per_node: int = 8
+
+    def manifests(self) -> Iterator[Manifest]:
+        """Yield the class, then a pool for each node."""
+        selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+        meta = {"name": "gpu"}
+        yield {"kind": "DeviceClass", "metadata": meta, "spec": {"selectors": [selector]}}
+        for number in range(self.count):
+            name = f"node-{number:05d}"
+            model = {"string": self.models[number % len(self.models)]}
+            devices = [
+                {"name": f"gpu-{at}", "attributes": {"model": model, "index": {"int": at}}}
+                for at in range(self.per_node)
+            ]
+            pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+            spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": devices}
+            yield {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
 
 
 class Churn(Operation, frozen=True, tag="churn"):
@@ -170,7 +215,15 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     """One file of the folder; `about` says what it is for."""
 
     about: str
-    ops: list[CreateNodes | CreateNamespaces | CreatePods | Churn | StartScheduler | Barrier]
+    ops: list[
+        CreateNodes
+        | CreateDevices
+        | CreateNamespaces
+        | CreatePods
+        | Churn
+        | StartScheduler
+        | Barrier
+    ]
     name: str = ""
 
     @property
@@ -182,6 +235,11 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     def measured_pods(self) -> int:
         """How many pods are measured."""
         return sum(op.count for op in self.ops if isinstance(op, CreatePods) and op.collect_metrics)
+
+    @property
+    def has_gangs(self) -> bool:
+        """Whether some of its pods are gangs."""
+        return any(op.gang_of for op in self.ops if isinstance(op, CreatePods))
 
     @property
     def is_backlog(self) -> bool:

@@ -13,7 +13,7 @@ from scheduler.solver import check, conflict, fold, layers, tree, victims
 from scheduler.solver.answer import NOTHING, Answer, Stage
 from scheduler.solver.cpsat import program
 from scheduler.solver.instance import Instance, Limits
-from scheduler.solver.solve import _better, on_leaves, solve
+from scheduler.solver.solve import _better, at_once, on_leaves, solve
 from tests.property import groups
 
 PATIENT = Limits(stage_s=60.0, total_s=600.0)
@@ -108,6 +108,24 @@ def test_every_program_finds_the_best_of_all_and_says_so(batch):
         assert (best is None) == (counts is None), instance
         assert (best or []) == [stage.value for stage in stages], instance
         assert (best or []) == [stage.bound for stage in stages], instance
+
+
+@pytest.mark.parametrize("batch", batches(50, 10_000))
+def test_what_is_answered_at_once_is_what_the_long_way_answers(batch):
+    """To the last pod; what fits nowhere is left to the long way, which can say what would help."""
+    answered = 0
+    for rng in sources(batch):
+        instance = drawn(rng)
+        quick, slow = at_once(instance, PATIENT), solve(instance, PATIENT)
+        if quick is not None:
+            assert msgspec.structs.replace(slow, seconds=0.0) == msgspec.structs.replace(
+                quick, seconds=0.0
+            )
+            answered += 1
+        elif slow.outcome == "placed":
+            folded = fold.folded(instance)
+            assert fold.by_domain(folded) is not None or layers.of(folded) is None, instance
+    assert answered
 
 
 @pytest.mark.parametrize("batch", batches(50, 10_000))

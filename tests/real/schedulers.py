@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any, Literal, Protocol
@@ -117,11 +117,12 @@ class Scheduler(Protocol):
 
 @dataclass(frozen=True)
 class KubeSchedulerPeer:
-    """The real kube-scheduler with its own defaults, not throttled."""
+    """The real kube-scheduler with its own defaults and further flags, not throttled."""
 
     name: str = "kube-scheduler"
     scheduler_name: str = "default-scheduler"
     encoding: Encoding = "protobuf"
+    flags: tuple[str, ...] = ()
 
     @contextmanager
     def start(
@@ -130,18 +131,22 @@ class KubeSchedulerPeer:
         whole = _whole(cluster, config)
         # Its defaults of 50 and 100 would throttle it; ours has no limit of its own.
         whole["clientConnection"] |= {"qps": 5000, "burst": 5000}
-        with start_kube_scheduler(cluster, whole, wait=False) as started:
+        with start_kube_scheduler(cluster, whole, wait=False, flags=self.flags) as started:
             yield Running(started.program, started.url)
 
 
 @dataclass(frozen=True)
 class Trellis:
-    """`trellis run` with its own defaults, from this work tree or from another checkout with a `.venv`."""
+    """`trellis run` with its own defaults, from this work tree or from another checkout with a `.venv`.
+
+    `plugins` are those of its profile, where the configuration says nothing of profiles.
+    """
 
     name: str = "trellis"
     scheduler_name: str = "default-scheduler"
     encoding: Encoding = "json"
     checkout: Path = ROOT
+    plugins: Mapping[str, Any] = field(default_factory=dict)
 
     @contextmanager
     def start(
@@ -163,7 +168,8 @@ class Trellis:
             yield Running(program, f"https://127.0.0.1:{port}")
 
     def _flags(self, folder: Path, port: int, config: dict[str, Any]) -> list[str]:
-        config.setdefault("profiles", [{"schedulerName": self.scheduler_name}])
+        profile = {"schedulerName": self.scheduler_name, "plugins": dict(self.plugins)}
+        config.setdefault("profiles", [profile])
         file = folder / "config.yaml"
         file.write_text(yaml.safe_dump(config))
         return [

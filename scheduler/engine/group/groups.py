@@ -122,24 +122,26 @@ class Groups:
         changed = self._writing.look_after(self._bindings, now)
         self._opened.update(changed)
         self._engine.nominations.regrouped(changed)
-        if not (self._opened or self._held_back or self._bindings):
+        if not (self._opened or self._bindings):
             return
         while self._opened:
             opened, self._opened = self._opened, set()
             for key in sorted(opened):
                 self._queues.activate(self._members.gated(key), now)
             self._hear_gates()
-        told = set()
+        self._bindings.settle(now)
+
+    def tell_held(self, now: float) -> None:
+        """Tell members what their gate says, once a turn: those who come together wait for nobody."""
+        told = {}
         for uid, (key, message) in self._held_back.items():
             queued = self._queues.get(uid)
             if queued is not None and queued.where is Where.GATED:
                 self._engine.explain_wait(queued, message, now)
-                planner = self._planners[queued.profile]
-                if key not in told:
-                    told.add(key)
-                    self._writing.tell(planner, key, Stage.HELD, now)
+                told[key] = self._planners[queued.profile]
+        for key, planner in told.items():
+            self._writing.tell(planner, key, Stage.HELD, now)
         self._held_back.clear()
-        self._bindings.settle(now)
 
     def go_on(self, now: float) -> None:
         """Take some members further; the engine is asked for another turn for the rest."""

@@ -90,7 +90,7 @@ def bound(kind: str, obj: Any, news: News) -> GroupEvent:
 
 def given_up(whom: str, pods: Sequence[str], kept: int) -> str:
     """Return what a group is told whose pods go for another; `kept` is how many it goes on with."""
-    names = ", ".join(pods)
+    names = ", ".join(sorted(pods))
     if not kept:
         return f"Pods of the group are evicted for the {whom}: {names}"
     lost = f"{_many(len(pods), 'pod')} of {len(pods) + kept}"

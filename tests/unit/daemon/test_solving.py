@@ -54,3 +54,19 @@ async def test_answers_are_counted_by_status(size: int, status: str):
 def test_the_gap_is_that_of_the_worst_stage(stages: tuple[Stage, ...], ratio: float):
     """Proven stages have none; without any proof it is 1."""
     assert ratio == gap_ratio(stages)
+
+
+class Refusing(Pool):
+    """A pool that must not be needed."""
+
+    async def start(self) -> None:
+        raise AssertionError("another process was started")
+
+
+async def test_a_small_question_needs_no_other_process():
+    """It is answered on the spot, as the other process would."""
+    question = Place(Instance((Level("node", Rule("spread")),), LEAVES, 3))
+    reply, response = await Solving(Meters(), Refusing()).carry(Solve(1, question, 1.0), 0.0)
+
+    assert response.ok
+    assert answer(question).placed.counts == tuple(reply.body["placed"]["counts"])

@@ -95,6 +95,17 @@ def test_other_pods_go_on_while_the_solver_works():
     assert {f"g-{n}" for n in range(6)} == bound(floor.run())
 
 
+def test_members_that_come_together_are_not_told_to_wait_for_one_another():
+    """What a gate says is told when a turn has taken in all that came; of an incomplete group it is."""
+    floor = Floor(nodes=4, size=6)
+    assert [] == [one for one in floor.run() if isinstance(one, SetStatus)]
+    floor.another("h", 3)
+    floor.hear(Watched("Pod", "DELETED", make_pod("h-2", labels={"sakkara.group.name": "h"})))
+
+    told = [one for one in floor.run() if isinstance(one, SetStatus)]
+    assert {"h-0", "h-1"} == {one.name for one in told}
+
+
 def test_groups_are_planned_one_after_the_other():
     """The second is asked about once the first is placed, so that no answer comes too late."""
     floor = Floor(nodes=4, size=6)
