@@ -88,10 +88,18 @@ def capacity(
         fits=fits,
         limited=fits == most,
         nodes=tuple(NodeShare(name, shares[name]) for name in sorted(shares)),
-        # That copies evict nobody is how they are counted, not why the next one does not fit.
-        message="" if refused is None else refused.message.partition(" preemption: ")[0],
+        message="" if refused is None else _filters_part(refused.message),
         notices=notices or UNSET,
     )
+
+
+def _filters_part(message: str) -> str:
+    """Return a pod's message without what PostFilter said: copies evict nobody and take no claims away."""
+    before, preempting, _ = message.partition(" preemption: ")
+    if preempting and before.endswith(","):
+        # Another plugin was asked before preemption, and a sentence of the filters before that.
+        return before.rpartition(". ")[0] + "."
+    return before
 
 
 def room_for(
@@ -128,7 +136,8 @@ def _changed(
         if pod.key in node_of
     )
     homeless = len(world.unbound) - len(moved)
-    notices = (f"{homeless} pods of these nodes have no other place",) if homeless else ()
+    pods = "1 pod of these nodes has" if homeless == 1 else f"{homeless} pods of these nodes have"
+    notices = (f"{pods} no other place",) if homeless else ()
     return replace(world, bound=(*world.bound, *moved), unbound=(), given=frozenset()), notices
 
 

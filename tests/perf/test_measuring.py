@@ -19,7 +19,7 @@ def test_every_workload_can_be_read(name):
     assert 1 == kinds.count(workload.StartScheduler)
     assert workload.Barrier is kinds[-1]
     assert load.measured_pods > 0
-    assert name.startswith(("smoke", "basic")) or not load.is_backlog
+    assert name.startswith(("smoke", "basic", "gangs")) or not load.is_backlog
 
 
 def test_manifests_carry_what_the_workload_asks_for():
@@ -50,6 +50,21 @@ def test_templates_follow_the_number_of_the_pod():
     assert [{"l-0": "5m"}, {"l-1": "6m"}, {"l-2": "7m"}, {"l-3": "5m"}] == [
         meta["labels"] for meta in made
     ]
+
+
+def test_gangs_are_groups_with_their_pods():
+    """Each so many pods name one group; a key of topology holds all of them together."""
+    pods = workload.CreatePods(count=6, gang_of=3, gang_topology_key="rack")
+    groups = list(pods.groups())
+
+    assert ["gang-00000", "gang-00001"] == [one["metadata"]["name"] for one in groups]
+    assert {
+        "schedulingPolicy": {"gang": {"minCount": 3}},
+        "disruptionMode": "PodGroup",
+        "schedulingConstraints": {"topology": [{"key": "rack"}]},
+    } == groups[0]["spec"]
+    named = [pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods.manifests("any")]
+    assert ["gang-00000"] * 3 + ["gang-00001"] * 3 == named
 
 
 @pytest.mark.parametrize("row", [row for row in table.ROWS if row.workload], ids=lambda r: r.name)

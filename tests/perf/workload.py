@@ -87,7 +87,8 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
     `namespace` empty means one of their own. Texts of `namespace` and `patch` may hold templates:
     `{{.Index}}` is the pod's number, `{{mod .Index 3}}` and `{{add 5 (mod .Index 3)}}` follow from it.
     `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit. With `gangOf`
-    so many in a row are a gang, by a PodGroup of Kubernetes' own.
+    so many in a row are a gang, by a PodGroup of Kubernetes' own; with `gangTopologyKey` all of a gang
+    belong on nodes with one value of that label.
     `claimTemplates` are specs of claims by name; the claims that pods ask for by them in their
     `resourceClaims` are there, as the claim controller makes them, before the operation ends.
     """
@@ -99,15 +100,16 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
     collect_metrics: bool = False
     skip_wait_to_completion: bool = False
     gang_of: int = 0
+    gang_topology_key: str = ""
 
     def groups(self) -> Iterator[Manifest]:
         """Yield the PodGroups, named gang-00000 and on."""
         for number in range(self.count // self.gang_of if self.gang_of else 0):
             gang = {"minCount": self.gang_of}
-            yield {
-                "metadata": {"name": f"gang-{number:05d}"},
-                "spec": {"schedulingPolicy": {"gang": gang}, "disruptionMode": "PodGroup"},
-            }
+            spec: Manifest = {"schedulingPolicy": {"gang": gang}, "disruptionMode": "PodGroup"}
+            if self.gang_topology_key:
+                spec["schedulingConstraints"] = {"topology": [{"key": self.gang_topology_key}]}
+            yield {"metadata": {"name": f"gang-{number:05d}"}, "spec": spec}
 
     def manifests(self, scheduler_name: str) -> Iterator[Manifest]:
         """Yield the pods, named pod-00000 and on."""

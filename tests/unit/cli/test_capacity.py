@@ -41,8 +41,7 @@ def test_count_places_and_what_stops_the_next_one(ask):
     code, out, _ = ask(CLUSTER, [pod("web", requests={"cpu": "1"})], "-o", "json")
     assert code == 0
     answer = json.loads(out)
-    message = answer.pop("message")
-    assert "2 Insufficient cpu" in message
+    assert "0/2 nodes are available: 2 Insufficient cpu." == answer.pop("message")
     assert answer == {
         "apiVersion": "trellis.dev/v1alpha1",
         "kind": "Capacity",
@@ -110,10 +109,22 @@ def test_what_is_wrong_with_nodes_is_named(ask, tmp_path, monkeypatch, flags, sa
 
 
 def test_none_fits(ask):
-    """Exit code 3, as of simulate."""
+    """Exit code 3, as of simulate; of what preemption says nothing is left, as copies evict nobody."""
     code, out, _ = ask(CLUSTER, [pod("web", requests={"cpu": "9"})])
     assert code == 3
-    assert out.startswith("0 more of default/web fit; the next one: 0/2 nodes are available")
+    stopped = "0/2 nodes are available: 2 Insufficient cpu."
+    assert f"0 more of default/web fit; the next one: {stopped}\n" == out
+
+
+def test_pods_that_lose_their_node(ask):
+    """They are placed before, and who finds no place is counted."""
+    shape = [pod("web", requests={"cpu": "1"})]
+    full = [*CLUSTER, pod("full", node_name="n2", requests={"cpu": "2"})]
+    _, _, err = ask(full, shape, "--remove-node", "n1")
+    assert "notice: 1 pod of these nodes has no other place\n" == err
+    more = [*full, pod("late", node_name="n1", requests={"cpu": "1"})]
+    _, _, err = ask(more, shape, "--remove-node", "n1")
+    assert "notice: 2 pods of these nodes have no other place\n" == err
 
 
 @pytest.mark.parametrize(
@@ -212,7 +223,7 @@ def test_a_group_that_runs_is_a_shape_like_any_other(ask):
         (
             ("--drain", "kubernetes.io/hostname=n1", "--remove-node", "n2"),
             0,
-            "1 pods of these nodes",
+            "1 pod of these nodes",
         ),
     ],
 )

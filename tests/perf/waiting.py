@@ -1,0 +1,77 @@
+"""What a gang that does not fit costs while it waits: ours and kube-scheduler, one after the other.
+
+    python -m tests.perf.waiting
+
+Each runs on a control plane of its own with one node that holds two of the gang's three members. CPU time is
+taken before the gang is there and while it waits, in equal windows; both are told as shares of a core.
+"""
+
+import asyncio
+import json
+import sys
+from time import monotonic
+from typing import Any
+
+from tests.apiserver.patience import pause, until
+from tests.apiserver.realcluster import start_cluster
+from tests.perf.bench import find_assets
+from tests.perf.contest import POD_GROUPS
+from tests.perf.contestants import contestant
+from tests.perf.usage import cpu_seconds
+from tests.perf.workload import CreateNodes, CreatePods, encoded
+from tests.real.api import Api
+from tests.real.schedulers import Scheduler
+
+WINDOW_S = 30.0
+# Which the first attempt and what it writes take no part in.
+SETTLE_S = 5.0
+NAMESPACE = "default"
+NODES = CreateNodes(1, patch={"status": {"allocatable": {"cpu": "2"}, "capacity": {"cpu": "2"}}})
+PART = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
+GANG = CreatePods(3, patch={"spec": {"containers": [PART]}}, gang_of=3)
+
+
+def main() -> int:
+    """Measure both and print the shares as JSON; return the exit code."""
+    if not find_assets():
+        print("needs a real kube-apiserver: run `make tools`", file=sys.stderr)
+        return 2
+    for name in ("kube-scheduler", "trellis"):
+        found = asyncio.run(measured(contestant(name, gangs=True)))
+        print(json.dumps({"contestant": name, **found}))
+    return 0
+
+
+async def measured(scheduler: Scheduler) -> dict[str, Any]:
+    """Return the shares of a core that a scheduler takes without and with a gang that waits."""
+    with start_cluster(name=f"waiting-{scheduler.name}") as cluster:
+        async with Api(cluster) as api:
+            await api.create_all("/api/v1/nodes", encoded(NODES.manifests()))
+            with scheduler.start(cluster) as running:
+                await running.wait_ready()
+                await pause(SETTLE_S)
+                alone = await share(running.pid)
+                pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+                await api.create_all(POD_GROUPS.format(NAMESPACE), encoded(GANG.groups()))
+                await api.create_all(pods, encoded(GANG.manifests(scheduler.scheduler_name)))
+
+                async def is_told() -> bool:
+                    found, _ = await api.list(pods)
+                    if any(pod["spec"].get("nodeName") for pod in found):
+                        raise AssertionError("a gang started in part")
+                    return all(pod.get("status", {}).get("conditions") for pod in found)
+
+                await until(is_told, "the word that the gang does not fit")
+                await pause(SETTLE_S)
+                return {"shareWithout": alone, "shareWaiting": await share(running.pid)}
+
+
+async def share(pid: int) -> float:
+    """Return the share of a core that a process and its children take over a window."""
+    before, since = cpu_seconds(pid), monotonic()
+    await pause(WINDOW_S)
+    return (cpu_seconds(pid) - before) / (monotonic() - since)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
