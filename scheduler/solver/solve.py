@@ -49,6 +49,8 @@ def solve(instance: Instance, limits: Limits | None = None, solver: Solver = "Au
             fold.folded(instance),
             lambda part: _best(part, allowed, solver, lambda: started + allowed.total_s - perf_s()),
         )
+        if not answer.optimal:  # the descent may find in the whole what it does not in its parts
+            answer = _better(answer, _greedy(instance, tree.build(instance, with_full=True)))
     found = check.problems(instance, answer.counts) if answer.outcome == "placed" else []
     if found:
         raise StateError(f"{answer.solver} gave a wrong answer: {'; '.join(found[:3])}")

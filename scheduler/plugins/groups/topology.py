@@ -7,7 +7,7 @@ share a name. Pure; called by the plugin when one of these inputs has changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
