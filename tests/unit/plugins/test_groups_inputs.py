@@ -11,7 +11,6 @@ from scheduler.plugins.groups.group import check_levels
 from scheduler.plugins.groups.rules import Constraint
 from scheduler.plugins.groups.sources import coscheduling
 from scheduler.plugins.groups.sources.configmap import from_config_map
-from scheduler.plugins.groups.topology import flat
 from scheduler.plugins.groups.topology import from_config_map as topology_of
 from tests.unit.plugins.groupsdocs import GROUP, TREE
 
@@ -114,11 +113,6 @@ def test_nodes_of_a_short_branch_share_no_unit() -> None:
     assert {("z0", "a"), ("z0", "b"), ("z0", "rack"), ("d", "d")} == {
         path for path, _ in topology.leaves
     }
-
-
-def test_without_a_config_map_all_nodes_make_a_flat_tree() -> None:
-    """One level, nodes in order of their names."""
-    assert (((), "a"), ((), "b")) == flat(["b", "a"]).leaves
 
 
 def test_a_pod_group_is_a_group_with_a_minimum() -> None:
