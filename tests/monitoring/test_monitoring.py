@@ -45,6 +45,10 @@ class Alarms:
             await pause(0.5)
 
 
+# No server here puts requests off; the rule itself is tried in tests/chart/test_alerts.py.
+NOT_PROVOKED = {"TrellisWritesRefused"}
+
+
 async def provoke(one: Watched, alarms: Alarms, troubles: dict[str, Trouble]) -> None:
     """Make the troubles, wait for their alerts, end the troubles, wait for silence."""
     async with AsyncExitStack() as stack:
@@ -76,7 +80,7 @@ def numbers(series: Json) -> list[float]:
 async def test_alerts_fire_and_clear_and_panels_show_what_happens(tmp_path: Path):
     """Every alert in its own trouble; none before and after; no query of a dashboard stays empty."""
     provoked = {name for troubles in ROUNDS for name in troubles} | {"TrellisNoLeader"}
-    assert {rule["alert"] for rule in ALERTS} == provoked
+    assert {rule["alert"] for rule in ALERTS} == provoked | NOT_PROVOKED
     async with watched(tmp_path) as (one, prometheus):
         alarms, start = Alarms(prometheus), RealClock().now()
         async with somebody_holds_the_lease(one):

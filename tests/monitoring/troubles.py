@@ -145,7 +145,7 @@ async def the_solver_is_killed(one: Watched) -> AsyncIterator[None]:
         for pid in set(one.helpers()) - killed:
             one.signal(signal.SIGSTOP, pid)
             killed.add(pid)
-            names.extend(await one.group(2))
+            names.extend(await one.group(2, scheduler="hasty"))  # the others are solved on the spot
             await pause(0.5)
             one.signal(signal.SIGKILL, pid)
         await pause(0.05)
@@ -216,6 +216,21 @@ async def the_wire_breaks(one: Watched) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def nobody_may_list_nodes(one: Watched) -> AsyncIterator[None]:
+    """Somebody edits the role: nodes, without which nothing can be decided, cannot be listed any more."""
+    path = f"{ROLES}/clusterroles/trellis"
+    rules = (await one.send("GET", path))["rules"]
+    left = [
+        {**rule, "resources": [kind for kind in rule["resources"] if kind != "nodes"] or ["none"]}
+        for rule in rules
+    ]
+    await one.send("PATCH", path, {"rules": left}, headers=MERGE)
+    one.wire.cut()
+    yield
+    await one.send("PATCH", path, {"rules": rules}, headers=MERGE)
+
+
+@asynccontextmanager
 async def a_right_is_taken_away(one: Watched) -> AsyncIterator[None]:
     """Somebody edits the role: AppGroups cannot be listed any more. Watches end now and then."""
     path = f"{ROLES}/clusterroles/trellis"
@@ -260,6 +275,7 @@ ROUNDS: tuple[dict[str, Trouble], ...] = (
     },
     {"TrellisSolverFails": the_solver_is_killed},
     {"TrellisOperatorDown": a_right_is_taken_away},
+    {"TrellisDecisionsPaused": nobody_may_list_nodes},
     {"TrellisWatchRestarts": the_wire_breaks},
     {"TrellisLoopLate": it_is_stopped_again_and_again},
     {"TrellisBindConflicts": a_rival_binds_our_pods},
