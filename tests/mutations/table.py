@@ -233,7 +233,7 @@ MUTATIONS: Final = (
     Mutation(
         "anti-affinity between members is not put before the solver",
         CERTIFICATE, f"{_GROUPS}between.py",
-        'found.append(Domains(f"anti-affinity by {term.topology_key}", sets, at_most=1))', "pass",
+        "found += [Domains(name, tuple(sets), at_most=1 + n) for n, sets in by_number.items()]", "pass",
         (CERTIFICATES,),
     ),
     Mutation(
