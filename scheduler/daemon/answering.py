@@ -13,7 +13,7 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
-from scheduler.base.clock import Clock
+from scheduler.base.clock import Clock, thread_s
 from scheduler.base.errors import InputError, MissingError
 from scheduler.engine.attempt.choose import Ties
 from scheduler.engine.engine import Engine
@@ -49,6 +49,7 @@ class AnswerPool:
         self._one = asyncio.Lock()
         self._waiting = 0
         self._asked_at = 0.0
+        self._spent_s = 0.0
 
     async def ask(self, question: Question, world: Snapshot) -> bytes:
         """Have a question about a world answered; InputError with the reason when it is not."""
@@ -69,7 +70,13 @@ class AnswerPool:
         self._asked_at = self._clock.now()
         wanted = Options(now=world.taken_at, ties=Ties.UID)
         lines = packed(question, world, wanted, self._settings.config)
-        payload = await asyncio.to_thread(b"".join, lines)
+
+        def joined() -> tuple[bytes, float]:
+            began = thread_s()
+            return b"".join(lines), thread_s() - began
+
+        payload, took_s = await asyncio.to_thread(joined)
+        self._spent_s += took_s
         outcome = await self._pool.run("page", payload, ANSWER_S)
         self._asked_at = self._clock.now()
         if outcome.code == "invalid":
@@ -78,6 +85,11 @@ class AnswerPool:
             _log.warning("no answer", what=question.what, why=outcome.code, message=outcome.message)
             raise MissingError(f"no answer ({outcome.code})", where=question.what)
         return outcome.body
+
+    def spent_s(self) -> float:
+        """Return what questions since the last call have taken of this process's processor."""
+        spent_s, self._spent_s = self._spent_s, 0.0
+        return spent_s
 
     async def close_idle(self) -> None:
         """End the process when nobody has asked for long."""

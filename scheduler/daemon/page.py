@@ -1,8 +1,8 @@
 """The daemon's page: what each of its users may see, drawn anew while somebody looks.
 
 The cluster is taken from the engine's memory between two turns; a thread draws, and a `AnswerPool` plans and
-explains. Users with the same rights share one `_View`. Drawing takes `IDLE_SHARE` of the time at most, and while pods are being
-placed `BUSY_SHARE`.
+explains. Users with the same rights share one `_View`. Drawing, and handing the cluster over to be planned,
+takes `IDLE_SHARE` of the time at most, and while pods are being placed `BUSY_SHARE`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class DaemonPage:
         took_s = 0.0
         while True:
             await self._rest(took_s)
-            took_s = 0.0
+            took_s = self.helper.spent_s()  # what is planned is planned of a picture, once
             for seen, view in list(self._views.items()):
                 if view.feed.readers:
                     view.used_at = self._clock.now()

@@ -26,6 +26,7 @@ from scheduler.framework.calls import ApiCall, CallResult, SolverCall
 from scheduler.framework.disruption import Units
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Status
+from scheduler.framework.together import Stocktaking
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
@@ -110,7 +111,7 @@ class Fits(msgspec.Struct, frozen=True):
     `slots` counts all resources that members request and their number of pods; it is 0 where `rows`
     is not set. `evictable` are rows that are refused, but not for good. `kind` is equal for members
     that the plugins which choose for several at once (`points.SeatsTogether`) take for alike; `reach` is a
-    number by row that must be the same for all members, None says nothing.
+    number by row that must be the same for all members, None says nothing. `stocks` tell what rows have.
     """
 
     rows: BoolColumn
@@ -120,6 +121,7 @@ class Fits(msgspec.Struct, frozen=True):
     message: str
     kind: Hashable = ()
     reach: IntColumn | None = None
+    stocks: tuple[Stocktaking, ...] = ()
 
 
 class Misfit(msgspec.Struct, frozen=True):

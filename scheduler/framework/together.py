@@ -7,8 +7,8 @@ for one pod may leave nothing for the next, although another choice would serve 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -41,13 +41,30 @@ class Demand(msgspec.Struct, frozen=True):
     most: int
 
 
+class Stock(msgspec.Struct, frozen=True):
+    """What some rows have that a pod could use: `free` of `total`, in the plugin's words for it ("devices").
+
+    `users` says how much of the rest who has: pods by uid, others by what they are called.
+    """
+
+    what: str
+    free: int
+    total: int
+    users: Mapping[str, int]
+
+
+# What the rows set have; asked only for a text, so it may be as dear as a search.
+Stocktaking: TypeAlias = Callable[[BoolColumn], Stock]
+
+
 class RowRoom(msgspec.Struct, frozen=True):
     """How many pods like one each row has room for; pods with equal `kind` are alike to the plugin.
 
     Of `reach`, a number by row, all of these pods must have the same: they share something that only the
-    nodes of one number can use. None says nothing.
+    nodes of one number can use. None says nothing. `stock` tells what there is when the room is not enough.
     """
 
     slots: IntColumn
     kind: Hashable
     reach: IntColumn | None = None
+    stock: Stocktaking | None = None

@@ -1,11 +1,13 @@
-"""A daemon that counts the processor time of its page and of its decision log, apart from all else.
+"""A daemon that counts the processor time of its page and of its decision log, and that can do without both.
 
     python -m tests.perf.accounted FILE run --config=… --decision-log=…
 
 runs `trellis run …` and keeps in FILE, as `read` returns it, the seconds that the page and the log have taken
 in the loop and in threads. Where a machine does other work the throughput of two daemons differs by more than both
 cost; the share of one daemon's own time does not. What is not counted: what they cost others by displacing
-memory and by collecting garbage.
+memory and by collecting garbage. For that `switch` has a daemon that runs stop both, and start them again: what two
+daemons never are, it is alike in all else. A log with gaps cannot be replayed, and a page that is not drawn plans
+nothing anew.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from scheduler.daemon import answering, decisionfile, page, process
 from scheduler.serve import feed, pageroutes
 
 PARTS = struct.Struct("dd")
+SWITCH = PARTS.size
 SLOT = {"page": 0, "log": 1}
 ONE_IN = 17
 _taken = [0.0, 0.0]
@@ -53,7 +56,24 @@ def _count(part: str, call: Callable[[], Any]) -> Any:
 
 def read(file: Path) -> dict[str, float]:
     """Return the seconds of each part so far."""
-    return dict(zip(SLOT, PARTS.unpack(file.read_bytes()), strict=True))
+    return dict(zip(SLOT, PARTS.unpack_from(file.read_bytes()), strict=True))
+
+
+def switch(file: Path, *, on: bool) -> None:
+    """Have the daemon draw its page and write its log from now on, or not."""
+    with file.open("r+b") as shared:
+        shared.seek(SWITCH)
+        shared.write(bytes([on]))
+
+
+def switched(owner: Any, name: str) -> None:
+    """Have a function do nothing while both are switched off."""
+    whole = getattr(owner, name)
+
+    def call(*args: Any) -> Any:
+        return whole(*args) if _shared[0][SWITCH] else None
+
+    setattr(owner, name, call)
 
 
 def counted(owner: Any, name: str, part: str) -> None:
@@ -63,6 +83,16 @@ def counted(owner: Any, name: str, part: str) -> None:
     @functools.wraps(whole)
     def call(*args: Any, **named: Any) -> Any:
         return _count(part, lambda: whole(*args, **named))
+
+    setattr(owner, name, call)
+
+
+def draws_switched(owner: Any, name: str) -> None:
+    """Have a coroutine that returns seconds do nothing while both are switched off."""
+    whole = getattr(owner, name)
+
+    async def call(*args: Any) -> Any:
+        return await whole(*args) if _shared[0][SWITCH] else 0.0
 
     setattr(owner, name, call)
 
@@ -128,15 +158,17 @@ def _in_thread(module: Any, part: str) -> None:
 def main(words: list[str]) -> int:
     """Count, and run the daemon."""
     file = Path(words[0])
-    file.write_bytes(bytes(PARTS.size))
+    file.write_bytes(bytes(SWITCH) + b"\x01")
     with file.open("r+b") as shared:
-        _shared.append(mmap.mmap(shared.fileno(), PARTS.size))
+        _shared.append(mmap.mmap(shared.fileno(), SWITCH + 1))
     for module, part in ((page, "page"), (answering, "page"), (decisionfile, "log")):
         _in_thread(module, part)
     often_counted(process, "encode_event", "log")
     counted(decisionfile.DecisionFile, "record", "log")
     counted(feed.Feed, "publish", "page")
     counted(feed.Feed, "whole", "page")
+    switched(process, "encode_event")
+    switched(decisionfile.DecisionFile, "record")
     for owner, name in (
         (page.DaemonPage, "show"),
         (page._View, "draw"),
@@ -145,6 +177,7 @@ def main(words: list[str]) -> int:
         (decisionfile.DecisionFile, "_write"),
     ):
         steps_counted(owner, name, "page" if owner is not decisionfile.DecisionFile else "log")
+    draws_switched(page._View, "draw")
     return trellis(words[1:])
 
 

@@ -165,7 +165,8 @@ class GroupContext:
             slots = np.minimum(slots, room.slots)
         kind = tuple(room.kind for room in rooms)
         reach = next((room.reach for room in rooms if room.reach is not None), None)
-        return Fits(rows, slots, evictable, tuple(rejected), message, kind, reach)
+        stocks = tuple(room.stock for room in rooms if room.stock is not None)
+        return Fits(rows, slots, evictable, tuple(rejected), message, kind, reach, stocks)
 
     def _hold(self, nodes: Mapping[str, str]) -> Misfit | None:
         """Assume all members, then ask about each of them with the others in place."""
@@ -321,8 +322,6 @@ def _free(attempt: Attempt, nodes: Nodes, resource: str) -> IntColumn:
 def _row_rooms(attempt: Attempt, rows: BoolColumn, demand: Demand) -> list[RowRoom]:
     """Return how many pods like this one each of the rows takes, of all plugins that know."""
     found: list[RowRoom] = []
-    if not rows.any():
-        return found
     nodes = attempt.nodes.among(rows)
     for plugin, state in _choosers(attempt):
         try:
@@ -366,9 +365,9 @@ def _of_all(each: Sequence[Fits]) -> Fits:
         slots = np.minimum(slots, one.slots)
         message = message if one.rows.any() else one.message
     reach = next((one.reach for one in each if one.reach is not None), None)
-    return Fits(
-        rows, np.where(rows, slots, 0), evictable, first.rejections, message, first.kind, reach
-    )
+    return msgspec.structs.replace(
+        first, rows=rows, slots=np.where(rows, slots, 0), evictable=evictable, message=message, reach=reach
+    )  # fmt: skip
 
 
 def _answers_again(attempt: Attempt) -> bool:

@@ -8,7 +8,7 @@ derived from the cluster: a copy, or a rebuilt catalog, has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -129,6 +129,22 @@ class DeviceCatalog:
         """Return a claim by `namespace/name`."""
         found = self._cluster.store.of(CLAIM).get(key) if self._cluster is not None else None
         return found if isinstance(found, ResourceClaim) else None
+
+    def allocations(self) -> Iterator[tuple[str, tuple[DeviceResult, ...]]]:
+        """Yield whose devices are: the uid of the first pod of a claim, or the name of what has it."""
+        claims = self._cluster.store.of(CLAIM).values() if self._cluster is not None else ()
+        for claim in claims:
+            if results := _results(claim):
+                first = next(iter(claim.status.reserved_for), None)
+                if first is None:
+                    yield f"claim {claim.key}", results
+                elif first.resource == "pods":
+                    yield first.uid, results
+                else:
+                    yield f"{claim.metadata.namespace}/{first.name}", results
+        for uid, pending in self._pending.items():
+            if uid not in self._shown:
+                yield next(iter(pending.pods), f"claim {pending.claim}"), pending.results
 
     def extended_claim(self, pod_uid: str) -> ResourceClaim | None:
         """Return the claim that was made for a pod's extended resources, None without one."""

@@ -14,10 +14,10 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember
+from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember, Stock
 from scheduler.objects.claims import AllocationResult, ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
@@ -26,6 +26,7 @@ from scheduler.plugins.dynamicresources.outcomes import FITS, Kind, Outcomes
 from scheduler.plugins.dynamicresources.podclaims import identity
 from scheduler.plugins.dynamicresources.search import Chosen, SearchError
 from scheduler.plugins.dynamicresources.state import Agreed, Allocated, PodDevices
+from scheduler.plugins.dynamicresources.stock import stock_of
 from scheduler.plugins.nodeselection import any_of
 
 # How often nodes that share devices are tried in another order.
@@ -73,7 +74,17 @@ class Joint:
             tuple(identity(claim) for claim in shared),
             tuple(sorted(devices.served)),
         )
-        return RowRoom(slots, kind, self._reach(nodes, shared) if shared else None)
+        reach = self._reach(nodes, shared) if shared else None
+        return RowRoom(
+            slots, kind, reach, lambda rows: self._stock(cycle.pod, nodes, devices, rows)
+        )
+
+    def _stock(self, pod: Pod, nodes: Nodes, devices: PodDevices, rows: BoolColumn) -> Stock:
+        """Return what rows have of the devices that a pod's open claims ask for."""
+        names = [nodes.name(row) for row in np.flatnonzero(rows & nodes.exists).tolist()]
+        group = next(groups_of(pod, nodes, devices))
+        plan = self._outcomes.kind_of(group.specs).plan
+        return stock_of(self._catalog, plan, group.names, names)
 
     def seat_together(self, seated: Sequence[SeatedMember]) -> MemberConflict | None:
         """Choose devices for all these pods, or return some that cannot be on their node together."""

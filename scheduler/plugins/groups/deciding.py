@@ -23,7 +23,15 @@ from scheduler.framework.groups import (
 )
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
-from scheduler.plugins.groups import between, lastresort, mixing, past, planning, topology
+from scheduler.plugins.groups import (
+    between,
+    lastresort,
+    mixing,
+    past,
+    planning,
+    shortage,
+    topology,
+)
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.evicting import Evictor
@@ -50,6 +58,7 @@ from scheduler.plugins.groups.task import (
 )
 from scheduler.plugins.groups.thinning import LeafRows
 from scheduler.plugins.groups.topology import Topology
+from scheduler.solver.answer import Advice
 from scheduler.solver.kinds import MixedAnswer
 from scheduler.solver.questions import Place, Solution
 from scheduler.state.podindex import Placed
@@ -191,6 +200,7 @@ class Decider:
             site = self._site(task, slots, fits.reach, may_be_thin=may_be_thin)
             if not site.instance.leaves:
                 text = topology.nowhere(task.tree, room.nodes, fits.rows) or fits.message
+                text += shortage.in_brackets(task.tree, room.nodes, self._handle.pods, fits)
                 return unschedulable(f"the group {task.name} does not fit: {text}")
             # A second answer must not come too late again: nothing else is placed until it is there.
             answer = yield self._question(site, holds=attempt > 0, advise=not site.is_thin)
@@ -205,7 +215,9 @@ class Decider:
                 return unanswered(task.name)
             self._remember(key, solution)
             if solution.placed.outcome != "placed":
-                return refusal(task.name, fits, solution, tried=most is not None)
+                advice = solution.advice or Advice(())
+                near = shortage.told(site, task.tree, room.nodes, self._handle.pods, fits, advice)
+                return refusal(task.name, fits, solution, near, tried=most is not None)
             nodes = planning.assign(site, solution.placed.counts, room.members)
             if not nodes:
                 return undecided(f"the group {task.name} has no room for more: {fits.message}")

@@ -43,11 +43,16 @@ def unanswered(name: str) -> UndecidedStatus:
     return UndecidedStatus(Code.ERROR, (f"the group {name} waits: no answer came from the solver",))
 
 
-def refusal(name: str, fits: Fits, solution: Solution, *, tried: bool) -> Status:
-    """Return why the solver's answer places nobody; `tried` if it rests on bounds learnt on the way."""
+def refusal(name: str, fits: Fits, solution: Solution, near: str, *, tried: bool) -> Status:
+    """Return why the solver's answer places nobody; `tried` if it rests on bounds learnt on the way.
+
+    `near` says where it came nearest (see `shortage`).
+    """
     if solution.placed.outcome == "unknown":
         return undecided(f"the group {name} waits: the solver found nothing within its time")
     text = f"the group {name} does not fit: {solution.says}"
+    if near:
+        text += f"; {near}"
     if tried:
         text += "; rules between members were counted as well"
     if not (fits.slots > 0).any():

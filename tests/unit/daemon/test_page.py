@@ -132,6 +132,8 @@ async def test_a_process_of_its_own_answers():
     assert b'"huge-a"' in plan
     assert b"huge-b" not in plan
     assert plan is await shown.answers.plan(None), "kept until there is a new picture"
+    assert house.page.helper.spent_s() > 0, "what was handed over counts as drawing does"
+    assert house.page.helper.spent_s() == 0
     explained = await shown.answers.explain("a/huge-a", None)
     assert isinstance(explained, bytes)
     assert b"no nodes available" in explained
