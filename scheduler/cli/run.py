@@ -106,7 +106,7 @@ def run(
     )
     log = _decision_file(decision_log, source, loaded, options.seed)
     if log is not None:
-        options = options._replace(record=log.record)
+        options = options._replace(record=log)
     building = Building(options, kubeconfig, context, clock, meters)
     # A log is replayed from its header on: with one, a new configuration needs a new start.
     supervisor = Supervisor(building.build, file if log is None else None, meters)

@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 from scheduler.base.errors import InputError
 from scheduler.daemon.inbox import Arrived
-from scheduler.engine.decisionlog import Header, encode_header, encode_turn
-from scheduler.engine.effects import Effects
+from scheduler.engine.decisionlog import Header, LogEncoder, encode_header
+from scheduler.engine.effects import Effects, Event
 
 WRITE_EVERY_S = 0.2
 
@@ -23,21 +23,25 @@ class DecisionFile:
 
     def __init__(self, path: str, header: Header) -> None:
         self._path = path
-        self._pending = [encode_header(header)]
+        self._header = encode_header(header)
+        self._encoder = LogEncoder()
         self._file: BinaryIO | None = None
         self._under_way: asyncio.Future[None] | None = None
+
+    def arrive(self, event: Event) -> int:
+        """Take an event that has come in; return the size of its text."""
+        return self._encoder.arrive(event)
 
     def record(
         self, now: float, arrived: list[Arrived], cycles: int, effects: tuple[Effects, ...]
     ) -> None:
-        """Take one turn; its events have their texts."""
-        texts = [text for _, text in arrived if text is not None]
-        self._pending.append(encode_turn(now, texts, cycles, effects))
+        """Take one turn, which took in the oldest of the events that have arrived."""
+        self._encoder.end_turn(now, sum(size for _, size in arrived), cycles, effects)
 
     async def open(self) -> None:
         """Begin a new file; InputError when it cannot be written."""
         try:
-            self._file = await asyncio.to_thread(_create, self._path)
+            self._file = await asyncio.to_thread(_create, self._path, self._header)
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", where=self._path) from error
 
@@ -57,18 +61,20 @@ class DecisionFile:
         # A thread that writes is not ended by cancelling who waits for it: the next one waits as well.
         if self._under_way is not None:
             await asyncio.wait([self._under_way])
-        if self._file is None or not self._pending:
+        lines = self._encoder.take()
+        if self._file is None or not lines:
             return
-        pending, self._pending = self._pending, []
-        writing = asyncio.to_thread(_write, self._file, b"".join(pending))
+        writing = asyncio.to_thread(_write, self._file, lines)
         self._under_way = asyncio.ensure_future(writing)
         await asyncio.shield(self._under_way)
 
 
-def _create(path: str) -> BinaryIO:
-    return Path(path).open("wb")
+def _create(path: str, header: bytes) -> BinaryIO:
+    file = Path(path).open("wb")  # noqa: SIM115 - `close` closes it
+    _write(file, header)
+    return file
 
 
-def _write(file: BinaryIO, data: bytes) -> None:
+def _write(file: BinaryIO, data: bytes | bytearray) -> None:
     file.write(data)
     file.flush()

@@ -9,21 +9,19 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-import msgspec
-
 from scheduler.engine.effects import Complete, Event, Listed, Watched
 from scheduler.engine.intake import identity
 
 LONGEST_LIST = 256
-# An event, and its text where the turns are recorded.
-Arrived = tuple[Event, msgspec.Raw | None]
+# An event, and the size of its text where the turns are recorded, else 0.
+Arrived = tuple[Event, int]
 
 
 class Inbox:
-    """A queue of events that a coroutine can wait for; `encode` makes the text that is kept with each."""
+    """A queue of events that a coroutine can wait for; `note` keeps the text of each and returns its size."""
 
-    def __init__(self, encode: Callable[[Event], msgspec.Raw] | None = None) -> None:
-        self._encode = encode
+    def __init__(self, note: Callable[[Event], int] | None = None) -> None:
+        self._note = note
         self._events: deque[Arrived] = deque()
         self._arrived = asyncio.Event()
 
@@ -40,7 +38,7 @@ class Inbox:
         self._arrived.set()
 
     def _append(self, event: Event) -> None:
-        self._events.append((event, self._encode(event) if self._encode else None))
+        self._events.append((event, self._note(event) if self._note else 0))
 
     def take(self, most: int) -> list[Arrived]:
         """Return up to `most` events."""

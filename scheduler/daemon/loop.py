@@ -14,7 +14,7 @@ from typing import Protocol
 from scheduler.base.clock import Clock, perf_s
 from scheduler.base.meters import Meters
 from scheduler.daemon.inbox import Arrived, Inbox
-from scheduler.engine.effects import Effects
+from scheduler.engine.effects import Effects, Event
 from scheduler.engine.engine import Engine
 from scheduler.framework.measure import Stopwatch
 
@@ -24,7 +24,19 @@ AT_A_TIME = 16
 MOST_CYCLES = 32
 MOST_IN_FLIGHT = 1000
 
-Record = Callable[[float, list[Arrived], int, tuple[Effects, ...]], None]
+
+class Record(Protocol):
+    """What keeps the turns (`DecisionFile`): told of events as they arrive, and of each turn when it ends."""
+
+    def arrive(self, event: Event, /) -> int:
+        """Return the size of the event's text."""
+        ...
+
+    def record(
+        self, now: float, arrived: list[Arrived], cycles: int, effects: tuple[Effects, ...], /
+    ) -> None:
+        """Take one turn."""
+        ...
 
 
 class Outside(Protocol):
@@ -84,7 +96,7 @@ class Loop:
         cycles = max(0, min(self._cycles, self._room()))
         effects = self._engine.run(now, cycles)
         if self._record is not None:
-            self._record(now, events, cycles, effects)
+            self._record.record(now, events, cycles, effects)
         if effects:
             self._outside.submit(effects)
         self._after_turn()

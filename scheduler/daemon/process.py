@@ -36,7 +36,6 @@ from scheduler.daemon.profile import taken
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.synced import Synced
 from scheduler.daemon.traces import Traces
-from scheduler.engine.decisionlog import encode_event
 from scheduler.engine.effects import AskExtender, Effect, Event, Leading, Solve
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
@@ -118,7 +117,7 @@ class Daemon:
         self._synced = Synced(self.engine.intake, clock, meters)
         self._traces = Traces.wanted(loaded.trellis.tracing, options.version, clock)
         self.trail = DecisionTrail(self.engine, clock, self._traces)
-        self._inbox = Inbox(None if options.record is None else encode_event)
+        self._inbox = Inbox(None if options.record is None else options.record.arrive)
         self._fence = Fence(clock)
         configured = loaded.scheduler.extenders
         self._extenders = Extenders(configured, self._fence, meters) if configured else None

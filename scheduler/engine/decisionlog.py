@@ -46,13 +46,6 @@ class Step(msgspec.Struct, frozen=True, rename="camel"):
     effects: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-class _Written(msgspec.Struct, frozen=True, rename="camel"):
-    now: float
-    events: list[msgspec.Raw]
-    cycles: int
-    effects: tuple[Effects, ...]
-
-
 _encoder = msgspec.json.Encoder()
 _header = msgspec.json.Decoder(Header)
 _step = msgspec.json.Decoder(Step)
@@ -63,27 +56,52 @@ def encode_header(header: Header) -> bytes:
     return _encoder.encode(header) + b"\n"
 
 
-def encode_event(event: Event) -> msgspec.Raw:
-    """Return an event as it stands in a line.
+class LogEncoder:
+    """Encodes events when they arrive and turns when they have ended, into one buffer of `lines`.
 
-    Done when it arrives: an object that was read just now is encoded in a quarter of the time that it takes
-    a turn later, when the processor has to fetch its parts from memory again.
+    An object that was read just now is encoded in a quarter of the time that it takes a turn later, when the
+    processor has to fetch its parts from memory again. Texts are written once and moved once: at 5 kB a pod
+    it is copying that costs.
     """
-    return msgspec.Raw(_encoder.encode(event))
 
+    def __init__(self) -> None:
+        self._arrived = bytearray()
+        self._lines = bytearray()
 
-def encode_turn(
-    now: float, events: list[msgspec.Raw], cycles: int, effects: tuple[Effects, ...]
-) -> bytes:
-    """Return the line of one turn, whose events `encode_event` has encoded."""
-    return _encoder.encode(_Written(now, events, cycles, effects)) + b"\n"
+    def arrive(self, event: Event) -> int:
+        """Take the text of the next event; return its size in bytes, by which `end_turn` finds it."""
+        before = len(self._arrived)
+        _encoder.encode_into(event, self._arrived, before)
+        self._arrived += b","
+        return len(self._arrived) - before
+
+    def end_turn(self, now: float, size: int, cycles: int, effects: tuple[Effects, ...]) -> None:
+        """Write the line of a turn that took in the oldest `size` bytes of events."""
+        lines = self._lines
+        lines += b'{"now":'
+        _encoder.encode_into(now, lines, len(lines))
+        lines += b',"events":['
+        if size:
+            with memoryview(self._arrived) as texts:
+                lines += texts[: size - 1]
+            del self._arrived[:size]
+        lines += b'],"cycles":%d,"effects":' % cycles
+        _encoder.encode_into(effects, lines, len(lines))
+        lines += b"}\n"
+
+    def take(self) -> bytearray:
+        """Return the lines since the last call."""
+        taken, self._lines = self._lines, bytearray()
+        return taken
 
 
 def encode_step(
     now: float, events: list[Event], cycles: int, effects: tuple[Effects, ...]
 ) -> bytes:
     """Return the line of one turn."""
-    return encode_turn(now, list(map(encode_event, events)), cycles, effects)
+    encoder = LogEncoder()
+    encoder.end_turn(now, sum(map(encoder.arrive, events)), cycles, effects)
+    return bytes(encoder.take())
 
 
 def encode_effects(effects: tuple[Effects, ...]) -> bytes:

@@ -19,7 +19,7 @@ from scheduler.config import Loaded, load
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.inbox import Arrived
 from scheduler.engine.decisionlog import Header, encode_header, encode_step
-from scheduler.engine.effects import Effects
+from scheduler.engine.effects import Effects, Event
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
 from scheduler.kube.client import ApiClient
@@ -143,10 +143,14 @@ async def test_pods_go_where_extenders_say(tmp_path: Path):
     async def rule(verb: str, body: Json) -> Any:
         return await judge(clients, verb, body)
 
-    def record(
-        now: float, arrived: list[Arrived], cycles: int, effects: tuple[Effects, ...]
-    ) -> None:
-        steps.append(encode_step(now, [event for event, _ in arrived], cycles, effects))
+    class Steps:
+        def arrive(self, _event: Event) -> int:
+            return 0
+
+        def record(
+            self, now: float, arrived: list[Arrived], cycles: int, effects: tuple[Effects, ...]
+        ) -> None:
+            steps.append(encode_step(now, [event for event, _ in arrived], cycles, effects))
 
     fields = {
         "filterVerb": "sift",
@@ -158,7 +162,7 @@ async def test_pods_go_where_extenders_say(tmp_path: Path):
     }
     async with (
         extender_server(rule, tls) as server,
-        world(tmp_path, server, record, **fields) as running,
+        world(tmp_path, server, Steps(), **fields) as running,
     ):
         clients.append(running.client)
         await running.create("first")

@@ -25,7 +25,7 @@ from time import thread_time
 from typing import Any
 
 from scheduler.cli.main import run as trellis
-from scheduler.daemon import answering, decisionfile, page, process
+from scheduler.daemon import answering, decisionfile, page
 from scheduler.serve import feed, pageroutes
 
 PARTS = struct.Struct("dd")
@@ -71,7 +71,7 @@ def switched(owner: Any, name: str) -> None:
     whole = getattr(owner, name)
 
     def call(*args: Any) -> Any:
-        return whole(*args) if _shared[0][SWITCH] else None
+        return whole(*args) if _shared[0][SWITCH] else 0
 
     setattr(owner, name, call)
 
@@ -88,11 +88,16 @@ def counted(owner: Any, name: str, part: str) -> None:
 
 
 def draws_switched(owner: Any, name: str) -> None:
-    """Have a coroutine that returns seconds do nothing while both are switched off."""
-    whole = getattr(owner, name)
+    """Have a coroutine that returns seconds do nothing while both are switched off.
+
+    It returns what it returned last, as the pace of drawing follows from that.
+    """
+    whole, last = getattr(owner, name), [0.0]
 
     async def call(*args: Any) -> Any:
-        return await whole(*args) if _shared[0][SWITCH] else 0.0
+        if _shared[0][SWITCH]:
+            last[0] = await whole(*args)
+        return last[0]
 
     setattr(owner, name, call)
 
@@ -105,11 +110,11 @@ def often_counted(owner: Any, name: str, part: str) -> None:
     whole = getattr(owner, name)
     slot, calls = SLOT[part], itertools.count(1)
 
-    def call(argument: Any) -> Any:
+    def call(*arguments: Any) -> Any:
         if next(calls) % ONE_IN:
-            return whole(argument)
+            return whole(*arguments)
         began = thread_time()
-        result = whole(argument)
+        result = whole(*arguments)
         ended = thread_time()
         _taken[slot] += (ended - began - (thread_time() - ended)) * ONE_IN
         return result
@@ -163,11 +168,11 @@ def main(words: list[str]) -> int:
         _shared.append(mmap.mmap(shared.fileno(), SWITCH + 1))
     for module, part in ((page, "page"), (answering, "page"), (decisionfile, "log")):
         _in_thread(module, part)
-    often_counted(process, "encode_event", "log")
+    often_counted(decisionfile.DecisionFile, "arrive", "log")
     counted(decisionfile.DecisionFile, "record", "log")
     counted(feed.Feed, "publish", "page")
     counted(feed.Feed, "whole", "page")
-    switched(process, "encode_event")
+    switched(decisionfile.DecisionFile, "arrive")
     switched(decisionfile.DecisionFile, "record")
     for owner, name in (
         (page.DaemonPage, "show"),

@@ -6,10 +6,10 @@ One embedded API server, one daemon with a decision log, and a reader of `/ui` t
 the plan every five seconds, as an open view does. Rounds alternate (plain, shown, shown, plain, …), each with as many
 new pods, which go when it is over: in a plain one the daemon neither draws the page nor writes the log
 (`accounted.py`). One daemon, since two that do the same differ by more than either costs. Prints and writes
-JSON: pods per second of processor time of the daemon, and of the clock, of each round, and both ratios over all rounds
-with their 95 % intervals. Rounds are long enough for the page to be drawn anew in each, and short enough to hit the same moment
-of the machine with their neighbours. Sums, not medians, since a picture is drawn in one round of many. What
-the page's own process uses is told apart. `shares` are what page and log took of the daemon's own time.
+JSON: pods per second of processor time of the daemon, and of the clock, of each round, and of both the median of the
+ratios of neighbours with its 95 % interval: other work changes the speed of a machine by a third within a minute, and
+hits neighbours alike. Rounds are long enough for the page to be drawn in each. What the page's own process uses is told
+apart. `shares` are what page and log took of the daemon's own time. Beyond twenty rounds a run tells more.
 `--what nothing` does the same in all rounds: how far its ratios are from 1 is what the ratios of such a moment
 cannot tell.
 """
@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import random
+import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -139,6 +141,7 @@ async def one_round(
 ) -> dict[str, Any]:
     """Place some pods and take them away again."""
     store = sandbox.store
+    gc.collect()  # here and not within the round: the server's pauses would be told as the daemon's
     names = [f"{name}-{number:02d}-{at:05d}" for at in range(pods)]
     pid = found.program.process.pid
     helpers = {child: cpu_s(child) for child in children(pid)}
@@ -207,6 +210,7 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
             size = log.stat().st_size if words else 0
+    by_cpu, by_clock = _ratios(found, "cpuMilliseconds"), _ratios(found, "milliseconds")
     return {
         "what": what,
         "nodes": nodes,
@@ -220,10 +224,10 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
             )
             for part in accounted.SLOT
         },
-        "ratioCpu": _ratio(found, "cpuMilliseconds"),
-        "ratioCpuInterval": _interval(found, "cpuMilliseconds"),
-        "ratioClock": _ratio(found, "milliseconds"),
-        "ratioClockInterval": _interval(found, "milliseconds"),
+        "ratioCpu": round(statistics.median(by_cpu), 4),
+        "ratioCpuInterval": _interval(by_cpu),
+        "ratioClock": round(statistics.median(by_clock), 4),
+        "ratioClockInterval": _interval(by_clock),
         "pageEvents": reader.events,
         "pageBytes": reader.bytes,
         "plans": reader.plans,
@@ -243,23 +247,19 @@ async def _nothing() -> None:
     await asyncio.Event().wait()
 
 
-def _ratio(found: Sequence[dict[str, Any]], field: str) -> float:
-    """Return what is left of the throughput: what the plain rounds took, over what the others did."""
-    shown, plain = (
-        sum(float(one[field]) for one in found if one["name"] == name)
-        for name in ("shown", "plain")
-    )
-    return round(plain / shown, 4)
+def _ratios(found: Sequence[dict[str, Any]], field: str) -> list[float]:
+    """Return what is left of the throughput in each pair of neighbours: what the plain one took, over the other."""
+    pairs = [
+        {one["name"]: one[field] for one in found[at : at + 2]} for at in range(0, len(found), 2)
+    ]
+    return [one["plain"] / one["shown"] for one in pairs]
 
 
-def _interval(found: list[dict[str, Any]], field: str) -> tuple[float, float]:
-    """Return the 95 % interval of `_ratio`, by drawing pairs of neighbours with replacement."""
-    pairs = [found[at : at + 2] for at in range(0, len(found), 2)]
+def _interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % interval of their median, by drawing with replacement."""
     draw = random.Random(1)
-    drawn = sorted(
-        _ratio([one for _ in pairs for one in draw.choice(pairs)], field) for _ in range(DRAWS)
-    )
-    return drawn[int(0.025 * DRAWS)], drawn[int(0.975 * DRAWS)]
+    drawn = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(DRAWS))
+    return round(drawn[int(0.025 * DRAWS)], 4), round(drawn[int(0.975 * DRAWS)], 4)
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
@@ -270,6 +270,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
     options.add_argument("--rounds", type=int, default=20)
     options.add_argument("--what", choices=("page", "log", "both", "nothing"), default="both")
     given = options.parse_args(words)
+    gc.disable()
     figures = asyncio.run(measure(given.nodes, given.pods, given.rounds, given.what))
     RESULTS.mkdir(exist_ok=True)
     name = f"page-{given.what}-{given.nodes}-{given.pods}.json"
