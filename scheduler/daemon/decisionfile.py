@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from scheduler.base.errors import InputError
 from scheduler.daemon.inbox import Arrived
-from scheduler.engine.decisionlog import Header, LogEncoder, encode_header
+from scheduler.engine.decisionlog import Header, LogBuffer, encode_header
 from scheduler.engine.effects import Effects, Event
 
 WRITE_EVERY_S = 0.2
@@ -24,19 +24,19 @@ class DecisionFile:
     def __init__(self, path: str, header: Header) -> None:
         self._path = path
         self._header = encode_header(header)
-        self._encoder = LogEncoder()
+        self._buffer = LogBuffer()
         self._file: BinaryIO | None = None
         self._under_way: asyncio.Future[None] | None = None
 
     def arrive(self, event: Event) -> int:
         """Take an event that has come in; return the size of its text."""
-        return self._encoder.arrive(event)
+        return self._buffer.arrive(event)
 
     def record(
         self, now: float, arrived: list[Arrived], cycles: int, effects: tuple[Effects, ...]
     ) -> None:
         """Take one turn, which took in the oldest of the events that have arrived."""
-        self._encoder.end_turn(now, sum(size for _, size in arrived), cycles, effects)
+        self._buffer.end_turn(now, sum(size for _, size in arrived), cycles, effects)
 
     async def open(self) -> None:
         """Begin a new file; InputError when it cannot be written."""
@@ -61,7 +61,7 @@ class DecisionFile:
         # A thread that writes is not ended by cancelling who waits for it: the next one waits as well.
         if self._under_way is not None:
             await asyncio.wait([self._under_way])
-        lines = self._encoder.take()
+        lines = self._buffer.take()
         if self._file is None or not lines:
             return
         writing = asyncio.to_thread(_write, self._file, lines)

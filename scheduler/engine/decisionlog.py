@@ -56,7 +56,7 @@ def encode_header(header: Header) -> bytes:
     return _encoder.encode(header) + b"\n"
 
 
-class LogEncoder:
+class LogBuffer:
     """Encodes events when they arrive and turns when they have ended, into one buffer of `lines`.
 
     An object that was read just now is encoded in a quarter of the time that it takes a turn later, when the
@@ -99,7 +99,7 @@ def encode_step(
     now: float, events: list[Event], cycles: int, effects: tuple[Effects, ...]
 ) -> bytes:
     """Return the line of one turn."""
-    encoder = LogEncoder()
+    encoder = LogBuffer()
     encoder.end_turn(now, sum(map(encoder.arrive, events)), cycles, effects)
     return bytes(encoder.take())
 

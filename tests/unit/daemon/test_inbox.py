@@ -1,7 +1,7 @@
 """Events on their way to the engine, with their texts where the turns are recorded."""
 
 from scheduler.daemon.inbox import LONGEST_LIST, Inbox
-from scheduler.engine.decisionlog import LogEncoder, decode_step, encode_step
+from scheduler.engine.decisionlog import LogBuffer, decode_step, encode_step
 from scheduler.engine.effects import Complete, Event, Leading, Listed, Watched
 from scheduler.objects.node import Node, NodeMeta
 
@@ -9,7 +9,7 @@ from scheduler.objects.node import Node, NodeMeta
 def test_texts_are_those_of_the_events_in_their_order():
     """Also of a list that is taken apart."""
     nodes = tuple(Node(metadata=NodeMeta(name=f"n{number}")) for number in range(LONGEST_LIST + 1))
-    encoder = LogEncoder()
+    encoder = LogBuffer()
     inbox = Inbox(encoder.arrive)
     for event in (Leading(active=True), Listed("Node", nodes), Listed("Node", nodes[:2])):
         inbox.put(event)
