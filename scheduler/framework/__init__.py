@@ -14,7 +14,7 @@ from scheduler.base.arrays import (
     no_rows,
 )
 from scheduler.framework.args import Args, NoArgs
-from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, WaitUntil
+from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, WaitUntil, WillWait
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.duration import Duration, seconds
 from scheduler.framework.handle import Handle
@@ -130,6 +130,7 @@ __all__ = [
     "Tracker",
     "Versioned",
     "WaitUntil",
+    "WillWait",
     "host_ports",
     "images",
     "is_any",

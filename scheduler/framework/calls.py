@@ -37,6 +37,14 @@ class BindPod(msgspec.Struct, frozen=True):
     timeout_s: float = 0.0
 
 
+class WillWait(msgspec.Struct, frozen=True):
+    """Say, before anything is written, that a `WaitUntil` for somebody else follows; there is no answer.
+
+    A namespace can have only so many pods that wait so. Where there are as many already the pod is tried
+    again later, and has written nothing.
+    """
+
+
 class WaitUntil(msgspec.Struct, frozen=True):
     """Go on when `predicate()` holds; it is asked again whenever one of the facts `reads` changes."""
 
@@ -53,7 +61,7 @@ class PodEvent(msgspec.Struct, frozen=True):
     note: str
 
 
-BindStep: TypeAlias = ApiCall | BindPod | WaitUntil | PodEvent
+BindStep: TypeAlias = ApiCall | BindPod | WillWait | WaitUntil | PodEvent
 
 
 class Offer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

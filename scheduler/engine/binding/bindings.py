@@ -29,7 +29,7 @@ from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.hints import PREEMPTED
 from scheduler.engine.queue.queues import Queues
-from scheduler.framework.calls import ApiCall, BindPod, CallResult, PodEvent, WaitUntil
+from scheduler.framework.calls import ApiCall, BindPod, CallResult, PodEvent, WaitUntil, WillWait
 from scheduler.framework.status import Code, Status, unschedulable
 
 ANSWER_DEADLINE_S = 60.0
@@ -274,9 +274,11 @@ class Bindings:
             self._send_bind(pod, asked, now)
             return
         namespace = pod.queued.pod.metadata.namespace
-        if full := self.pre_bind.enter(namespace, pod.uid, is_member=pod.is_member):
-            self._end(pod, Status(Code.UNSCHEDULABLE, (full,), PRE_BIND), now)
-            return
+        if isinstance(asked, WillWait | WaitUntil):
+            full = self.pre_bind.enter(namespace, pod.uid, is_member=pod.is_member)
+            if full:
+                self._end(pod, Status(Code.UNSCHEDULABLE, (full,), PRE_BIND), now)
+                return
         self._tell_nomination(pod)
         if isinstance(asked, ApiCall):
             effect = self._expect(pod, now)
@@ -286,8 +288,9 @@ class Bindings:
             pod.deadline = min(pod.ends_at, now + TELL_AFTER_S)
             self._until[pod.uid] = asked
             self._ask_predicate(pod, asked, now)
-        elif isinstance(asked, PodEvent):
-            self._outbox.put(failure.plain_event(pod.queued.pod, asked, now))
+        elif isinstance(asked, PodEvent | WillWait):
+            if isinstance(asked, PodEvent):
+                self._outbox.put(failure.plain_event(pod.queued.pod, asked, now))
             self._advance(pod, CallResult(200), now)
         else:
             self._advance(pod, TypeError(f"yielded a {type(asked).__name__}"), now)

@@ -1,7 +1,8 @@
-"""`PreBindPlaces`: how many pods may be in pre-bind at a time, and who waits for a place.
+"""`PreBindPlaces`: how many pods may wait in pre-bind at a time, and who waits for a place.
 
 A pod whose volumes nobody provisions is in pre-bind for minutes. It takes no place of those that are
 being bound, and a namespace can have only so many of them, so that no tenant's pods stop the others'.
+A pod that only writes something is through as soon as the API server answers, and needs no place.
 `Bindings` asks it; it decides nothing else and owns no pod.
 """
 
@@ -15,7 +16,7 @@ MOST = 5000
 
 
 class PreBindPlaces:
-    """The pods in pre-bind by namespace; who finds a place again is active in `queues`."""
+    """The pods that wait in pre-bind by namespace; who finds a place again is active in `queues`."""
 
     def __init__(self, queues: Queues) -> None:
         self._queues = queues

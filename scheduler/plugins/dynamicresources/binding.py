@@ -7,7 +7,12 @@ is only how these reports are read; who waits for them is `writing`.
 from __future__ import annotations
 
 from scheduler.base.clock import parse_rfc3339
-from scheduler.objects.claims import AllocatedDeviceStatus, DeviceResult, ResourceClaim
+from scheduler.objects.claims import (
+    AllocatedDeviceStatus,
+    AllocationResult,
+    DeviceResult,
+    ResourceClaim,
+)
 from scheduler.objects.meta import Condition
 
 
@@ -21,7 +26,11 @@ class BindingTimeoutError(BindingError):
 
 def awaits_devices(claim: ResourceClaim) -> bool:
     """Whether a claim got a device that must be made ready."""
-    allocation = claim.status.allocation
+    return has_conditions(claim.status.allocation)
+
+
+def has_conditions(allocation: AllocationResult | None) -> bool:
+    """Whether one of the devices must be made ready."""
     return allocation is not None and any(
         one.binding_conditions for one in allocation.devices.results
     )

@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler.base.clock import rfc3339
 from scheduler.base.reasons import BINDING_CONDITIONS_PENDING
-from scheduler.framework.calls import ApiCall, BindStep, CallResult, PodEvent, WaitUntil
+from scheduler.framework.calls import ApiCall, BindStep, CallResult, PodEvent, WaitUntil, WillWait
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import SUCCESS, Code, Status
@@ -22,6 +22,7 @@ from scheduler.plugins.dynamicresources.binding import (
     BindingError,
     BindingTimeoutError,
     awaits_devices,
+    has_conditions,
     has_timed_out,
     is_ready,
 )
@@ -50,6 +51,10 @@ class PreBinding:
         """Write all claims in order, then wait for devices that must be made ready."""
         pod = cycle.pod
         found = {identity(one.claim): one for one in devices.allocated}
+        chosen = (one.allocation for one in devices.allocated)
+        kept = (claim.status.allocation for claim in devices.claims)
+        if any(map(has_conditions, (*chosen, *kept))):
+            yield WillWait()
         try:
             for claim in (*devices.claims, *(o.claim for o in devices.allocated if o.extended)):
                 if not is_reserved_for(pod, claim):

@@ -33,6 +33,7 @@ from scheduler.framework import (
     Reason,
     Rejected,
     Status,
+    WillWait,
     unresolvable,
 )
 from scheduler.objects.pod import NodeSelector
@@ -230,6 +231,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             self._affinity_on,
         )
         try:
+            yield WillWait()
             yield from writing.write(claims.steps)
             yield from writing.wait(progress.is_done, float(self.args.bind_timeout_seconds))
         except writing.BindingError as error:

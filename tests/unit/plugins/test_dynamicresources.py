@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.engine.binding import prebind
 from scheduler.framework.status import SKIP, Code
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.dynamicresources import DynamicResources, DynamicResourcesArgs
@@ -418,3 +419,21 @@ def test_no_two_shares_have_one_id():
         results = write.body["status"]["allocation"]["devices"]["results"]
         ids += [one["shareID"] for one in results]
     assert 4 == len(set(ids))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_only_pods_that_wait_for_devices_need_a_place_in_pre_bind(monkeypatch, waits):
+    """Claims of many pods of a namespace are written at once; those that must be made ready are limited."""
+    monkeypatch.setattr(prebind, "MOST_OF_NAMESPACE", 3)
+    conditions = {"bindingConditions": ["ok"]} if waits else {}
+    devices = [{"name": f"d{i}", **conditions} for i in range(6)]
+    claims = [claim(f"c{i}") for i in range(6)]
+    daemon = Daemon([node("n1")], local_slice("n1", *devices), gpu_class(), *claims)
+    for i in range(6):
+        daemon.see(claiming(f"p{i}", f"c{i}"))
+    written = daemon.run()
+    refused = [text for text in daemon.messages() if "wait for their volumes or claims" in text]
+
+    assert len(written) == (3 if waits else 6)
+    assert len(refused) == (3 if waits else 0)
+    assert len(daemon.engine.bindings.pre_bind) == (3 if waits else 0)
