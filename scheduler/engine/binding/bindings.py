@@ -232,11 +232,8 @@ class Bindings:
 
     def next_deadline(self) -> float | None:
         """Return when `expire` will next have something to do, or None."""
-        times = [p.deadline for p in self._pods.values() if p.deadline is not None]
-        waiting = self.waiting.next_deadline()
-        if waiting is not None:
-            times.append(waiting)
-        return min(times, default=None)
+        times = (self.waiting.next_deadline(), *(p.deadline for p in self._pods.values()))
+        return min((one for one in times if one is not None), default=None)
 
     def _proceed(self, pod: InFlight, now: float) -> None:
         pod.steps = pod.runner.bind(pod.cycle, pod.node, pod.states)
@@ -274,11 +271,11 @@ class Bindings:
             self._send_bind(pod, asked, now)
             return
         namespace = pod.queued.pod.metadata.namespace
-        if isinstance(asked, WillWait | WaitUntil):
-            full = self.pre_bind.enter(namespace, pod.uid, is_member=pod.is_member)
-            if full:
-                self._end(pod, Status(Code.UNSCHEDULABLE, (full,), PRE_BIND), now)
-                return
+        if isinstance(asked, WillWait | WaitUntil) and (
+            full := self.pre_bind.enter(namespace, pod.uid, is_member=pod.is_member)
+        ):
+            self._end(pod, Status(Code.UNSCHEDULABLE, (full,), PRE_BIND), now)
+            return
         self._tell_nomination(pod)
         if isinstance(asked, ApiCall):
             effect = self._expect(pod, now)
@@ -288,9 +285,10 @@ class Bindings:
             pod.deadline = min(pod.ends_at, now + TELL_AFTER_S)
             self._until[pod.uid] = asked
             self._ask_predicate(pod, asked, now)
-        elif isinstance(asked, PodEvent | WillWait):
-            if isinstance(asked, PodEvent):
-                self._outbox.put(failure.plain_event(pod.queued.pod, asked, now))
+        elif isinstance(asked, PodEvent):
+            self._outbox.put(failure.plain_event(pod.queued.pod, asked, now))
+            self._advance(pod, CallResult(200), now)
+        elif isinstance(asked, WillWait):
             self._advance(pod, CallResult(200), now)
         else:
             self._advance(pod, TypeError(f"yielded a {type(asked).__name__}"), now)
