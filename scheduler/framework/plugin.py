@@ -34,6 +34,7 @@ from scheduler.framework.args import Args, NoArgs
 
 if TYPE_CHECKING:
     from scheduler.base.arrays import IntColumn
+    from scheduler.framework.calls import ApiCall
     from scheduler.framework.cycle import Cycle
     from scheduler.framework.handle import Handle
     from scheduler.framework.nodes import Nodes
@@ -146,6 +147,7 @@ class Plugin(Generic[ArgsT]):
         figures: Callable[[Cycle, str], tuple[str, ...]]
         row_room: Callable[[Cycle, Nodes, Demand, Any], RowRoom]
         seat_together: Callable[[Sequence[SeatedMember]], MemberConflict | None]
+        let_go: Callable[[Sequence[Pod]], tuple[ApiCall, ...]]
         sort_key: Callable[[Any], Any]
 
     def __init__(self, args: ArgsT, handle: Handle) -> None:

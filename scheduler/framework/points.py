@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from scheduler.base.arrays import IntColumn
-from scheduler.framework.calls import BindStep, CallResult
+from scheduler.framework.calls import ApiCall, BindStep, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
@@ -236,6 +236,13 @@ class SeatsTogether(Protocol[State_contra]):
         """Choose for all these pods on their nodes, or return some that cannot be together.
 
         The choice is kept in their states for `reserve`; nothing is booked.
+        """
+        ...
+
+    def let_go(self, members: Sequence[Pod], /) -> tuple[ApiCall, ...]:
+        """Return the calls that give up what an earlier try of a group got that fits nowhere now.
+
+        `members` are all of its pods that wait.
         """
         ...
 

@@ -19,7 +19,7 @@ from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.stage import Options
 from tests.property.devicereference import Reference, amount
-from tests.unit.plugins.devices import DRIVER, claim, gpu_class, local_slice
+from tests.unit.plugins.devices import DRIVER, allocated, claim, gpu_class, local_slice
 
 MODELS = ("a", "h")
 CLIQUE = "fabric.example.com/clique"
@@ -338,3 +338,57 @@ def test_a_claim_that_members_share_is_had_once():
     }
     assert len(got) == 4
     assert len({devices for _, devices in got}) == 4
+
+
+def test_devices_of_an_earlier_try_do_not_keep_a_group_where_it_does_not_fit():
+    """Claims that were written before a restart are freed where the group fits nowhere with them, not else."""
+    seen: Counter[Any] = Counter()
+    for seed in range(60):
+        random = Random(4000 + seed)
+        nodes, slices, taken, members = make_world(random, alike=random.random() < 0.5)
+        free = [
+            (one["spec"]["nodeName"], each["name"])
+            for one in slices
+            for each in one["spec"].get("devices", ())
+            if not any("counterSet" in part for part in each.get("consumesCounters", ()))
+        ]
+        used = {
+            (r["pool"], r["device"])
+            for one in taken
+            for r in one["status"]["allocation"]["devices"]["results"]
+        }
+        free = [one for one in free if one not in used]
+        random.shuffle(free)
+        kept = []
+        for number, claims in enumerate(members):
+            for one in claims:
+                request = one["spec"]["devices"]["requests"][0].get("exactly")
+                is_plain = request is not None and request["count"] == 1
+                if is_plain and not request.get("selectors") and free and random.random() < 0.5:
+                    at, name = free.pop()
+                    users = (f"m-{number}",) if random.random() < 0.5 else ()
+                    one["status"] = allocated(name, node=at, users=users)
+                    kept.append(one)
+        world = nodes, slices, taken, members
+        found = play(world, {})
+        for one in kept:
+            del one["status"]
+        is_feasible = next(ways(world), None) is not None
+        assert len(placed_on(found)) == (len(members) if is_feasible else 0), seed
+        seen[is_feasible, bool(kept)] += 1
+        if is_feasible:
+            check(world, found)
+    assert seen[True, True] >= 10
+    assert seen[False, True] >= 3
+
+
+def test_devices_that_somebody_else_uses_are_not_freed():
+    """A claim that a running pod shares stays as it is, and the group waits."""
+    nodes = [node("n0", allocatable={"cpu": "1"}), node("n1", allocatable={"cpu": "4"})]
+    slices = [local_slice("n0", "d0"), local_slice("n1", "d0", "d1")]
+    claims = [claim("c0", status=allocated("d0", node="n0", users=("busy",))), claim("c1")]
+    busy = pod("busy", node_name="n0", requests={"cpu": "1"})
+    busy["metadata"]["uid"] = "uid-busy"
+    objects = [*nodes, *slices, *claims, busy, gpu_class(), group(2)]
+    found = simulated(objects, [member(0, "c0"), member(1, "c1")])
+    assert not placed_on(found)

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from scheduler.engine.decision import Decision
 from scheduler.engine.group.bindings import AT_A_TIME
 from scheduler.engine.group.steps import GroupSteps
@@ -41,10 +43,17 @@ class Refusals:
         *,
         gives_up: bool = False,
     ) -> None:
-        """Let members wait; those who give up leave to others the room that they were promised."""
+        """Let members wait; those who give up leave to others the room that they were promised.
+
+        What an earlier try chose for them is given up by all that were tried: it may be what keeps them waiting.
+        """
         promised = "" if gives_up else None
         decision = Decision(status=status, message=status.message, nominated_node=promised)
-        self.extend(key, ((member, decision) for member in members), now)
+        calls = self._engine.let_go(members) if status.is_rejected else ()
+        # The first speaks for all.
+        first = msgspec.structs.replace(decision, calls=calls) if calls else decision
+        told = (decision if place else first for place in range(len(members)))
+        self.extend(key, zip(members, told, strict=True), now)
 
     def extend(self, key: str, decisions: Iterable[tuple[QueuedPod, Decision]], now: float) -> None:
         """Let members wait, each for a reason of its own."""

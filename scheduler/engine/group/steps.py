@@ -22,6 +22,7 @@ from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.pod import QueuedPod
+from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import title
 from scheduler.framework.status import Code, Status
 from scheduler.state.podindex import Placed
@@ -60,6 +61,19 @@ class GroupSteps(msgspec.Struct, frozen=True):
         self.attempts.give_up(member, decision, started_s, now)
         if promised and not self.nominations.node_of(member.uid):
             self.intake.announce(room_freed(member.pod), now)
+
+    def let_go(self, members: Sequence[QueuedPod]) -> tuple[ApiCall, ...]:
+        """Return the calls that give up what plugins chose in an earlier try for members that fit nowhere now."""
+        pods = tuple(member.pod for member in members)
+        profile = self.attempts.prepare(pods[0], self.outbox.now).runner.profile
+        calls: list[ApiCall] = []
+        for name, plugin in profile.plugins.items():
+            if plugin.serves("let_go"):
+                try:
+                    calls += plugin.let_go(pods)
+                except Exception as error:  # noqa: BLE001 - they wait with what they have
+                    self.fault(name, "LetGo", error)
+        return tuple(calls)
 
     def nominate(
         self,

@@ -190,6 +190,26 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         """Choose devices for all these pods of a group, each on its node."""
         return self._joint.seat_together(seated)
 
+    def let_go(self, members: Sequence[Pod]) -> tuple[ApiCall, ...]:
+        """Free the claims that an earlier try allocated to these pods of a group, if nobody else uses them.
+
+        They would keep the group where it does not fit any more, and others from its devices.
+        """
+        uids = {pod.metadata.uid for pod in members}
+        found: dict[str, ResourceClaim] = {}
+        for pod in members:
+            try:
+                found.update((claim.key, claim) for claim in claims_of(pod, self._claims))
+            except NotReadyError:
+                continue
+        return tuple(
+            writing.deallocate_call(claim)
+            for claim in found.values()
+            if claim.status.allocation is not None
+            and self._catalog.pending(claim) is None
+            and all(one.uid in uids for one in claim.status.reserved_for)
+        )
+
     def reserve(self, cycle: Cycle, node: str, devices: PodDevices | None) -> Status | None:
         """Set devices aside for the pod's claims."""
         if devices is None:
