@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from scheduler.objects.meta import Int32, Int64, LabelSelector, Object, ObjectMeta
-from scheduler.objects.podgroup import SchedulingGroup
+from scheduler.objects.podgroup import PodResourceClaim, PodResourceClaimStatus, SchedulingGroup
 
 ResourceList: TypeAlias = dict[str, str | int | float]
 
@@ -203,14 +203,6 @@ class Volume(Object, frozen=True):
     image: ImageSource | None = None
 
 
-class PodResourceClaim(Object, frozen=True):
-    """A reference to a ResourceClaim or its template."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-    resource_claim_template_name: str | None = None
-
-
 class PodSpec(Object, frozen=True):
     """The spec fields that decide where a pod may run."""
 
@@ -251,13 +243,6 @@ class ContainerStatus(Object, frozen=True):
     name: str = ""
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList | None = None
-
-
-class PodResourceClaimStatus(Object, frozen=True):
-    """The claim that was made for an entry of `spec.resourceClaims`; no name says none is needed."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
 
 
 class PodStatus(Object, frozen=True):

@@ -68,11 +68,26 @@ class SchedulingConstraints(Object, frozen=True):
     topology: tuple[TopologyConstraint, ...] = ()
 
 
+class PodResourceClaim(Object, frozen=True):
+    """A reference of a pod, or of a PodGroup, to a ResourceClaim or its template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodResourceClaimStatus(Object, frozen=True):
+    """The claim that was made for an entry of `spec.resourceClaims`; no name says none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class WorkloadGroupSpec(Object, frozen=True):
     """What a PodGroup of scheduling.k8s.io asks for.
 
     `disruption_mode` is a text in v1alpha2 ("Pod", "PodGroup") and a union later (`{"single": {}}`,
-    `{"all": {}}`). A group without a priority has priority 0.
+    `{"all": {}}`). A group without a priority has priority 0. `resource_claims` are used by all pods that name them alike.
     """
 
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
@@ -80,12 +95,14 @@ class WorkloadGroupSpec(Object, frozen=True):
     disruption_mode: Any = None
     priority: Int32 | None = None
     preemption_policy: str = ""
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
 class WorkloadGroupStatus(Object, frozen=True):
     """What was said of a PodGroup of scheduling.k8s.io."""
 
     conditions: tuple[Condition, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
 class WorkloadGroup(Object, frozen=True):

@@ -1,14 +1,15 @@
 """The claim controller and the device drivers of a simulation.
 
 In a cluster a controller makes the claims of pods from their templates, and drivers report when a
-device is ready to be used. Here both happen at once: a pod that names a template has its claim before
-it is queued, and every condition that an allocated device waits for comes true. Called by `stage`
+device is ready to be used. Here both happen at once: a pod, or a PodGroup, that names a template has its claim
+before it is queued, and every condition that an allocated device waits for comes true. Called by `stage`
 before anything is scheduled, and by `Rest` after each write of a claim.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -22,44 +23,87 @@ from scheduler.objects.claims import (
     ResourceClaimTemplate,
 )
 from scheduler.objects.meta import Condition, OwnerReference
-from scheduler.objects.pod import Pod, PodResourceClaimStatus
+from scheduler.objects.pod import Pod
+from scheduler.objects.podgroup import (
+    PodResourceClaim,
+    PodResourceClaimStatus,
+    WorkloadGroup,
+)
 
 CLAIM, TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
 
 
+Owner = TypeVar("Owner", Pod, WorkloadGroup)
+
+
 def claims_made(
-    pods: Iterable[Pod], templates: Mapping[str, ResourceClaimTemplate]
+    pods: Iterable[Pod],
+    templates: Mapping[str, ResourceClaimTemplate],
+    groups: Mapping[str, WorkloadGroup],
 ) -> Iterator[tuple[Pod, tuple[ResourceClaim, ...]]]:
-    """Yield each pod as its claims are made, with the claims that were not there."""
+    """Yield each pod as its claims are made, with the claims that were not there.
+
+    What it names as its group (by `namespace/name`) does is the group's.
+    """
     for pod in pods:
-        known = {one.name for one in pod.status.resource_claim_statuses}
-        made: list[ResourceClaim] = []
-        statuses = list(pod.status.resource_claim_statuses)
-        for entry in pod.spec.resource_claims:
-            name = entry.resource_claim_template_name
-            template = templates.get(f"{pod.metadata.namespace}/{name}") if name else None
-            if template is None or entry.name in known:
-                continue
-            claim = _from_template(pod, entry.name, template)
-            made.append(claim)
-            statuses.append(PodResourceClaimStatus(entry.name, claim.metadata.name))
-        if made:
-            status = replace(pod.status, resource_claim_statuses=tuple(statuses))
-            pod = replace(pod, status=status)  # noqa: PLW2901 - the same pod, later
-        yield pod, tuple(made)
+        named = pod.spec.scheduling_group
+        key = f"{pod.metadata.namespace}/{named.pod_group_name}" if named else ""
+        group = groups.get(key)
+        entries = pod.spec.resource_claims
+        if group is not None:
+            entries = tuple(one for one in entries if one not in group.spec.resource_claims)
+        yield _made(pod, entries, "v1", "Pod", templates)
 
 
-def _from_template(pod: Pod, entry: str, template: ResourceClaimTemplate) -> ResourceClaim:
-    meta, wanted = pod.metadata, template.spec.metadata
-    name = f"{meta.name}-{entry}-made"
-    owner = OwnerReference("v1", "Pod", meta.name, meta.uid, controller=True)
+def group_claims_made(
+    groups: Iterable[WorkloadGroup],
+    api_version: str,
+    templates: Mapping[str, ResourceClaimTemplate],
+) -> Iterator[tuple[WorkloadGroup, tuple[ResourceClaim, ...]]]:
+    """Yield each PodGroup as its claims are made, with the claims that were not there."""
+    for group in groups:
+        yield _made(group, group.spec.resource_claims, api_version, "PodGroup", templates)
+
+
+def _made(
+    owner: Owner,
+    entries: Iterable[PodResourceClaim],
+    api_version: str,
+    kind: str,
+    templates: Mapping[str, ResourceClaimTemplate],
+) -> tuple[Owner, tuple[ResourceClaim, ...]]:
+    meta = owner.metadata
+    statuses = list(owner.status.resource_claim_statuses)
+    known = {one.name for one in statuses}
+    made: list[ResourceClaim] = []
+    for entry in entries:
+        name = entry.resource_claim_template_name
+        template = templates.get(f"{meta.namespace}/{name}") if name else None
+        if template is None or entry.name in known:
+            continue
+        reference = OwnerReference(api_version, kind, meta.name, meta.uid, controller=True)
+        claim = _from_template(meta.namespace, reference, entry.name, template)
+        made.append(claim)
+        statuses.append(PodResourceClaimStatus(entry.name, claim.metadata.name))
+    if not made:
+        return owner, ()
+    # A pod's status and a group's both have the field; replace keeps the rest.
+    status: Any = replace(owner.status, resource_claim_statuses=tuple(statuses))
+    return replace(owner, status=status), tuple(made)
+
+
+def _from_template(
+    namespace: str, owner: OwnerReference, entry: str, template: ResourceClaimTemplate
+) -> ResourceClaim:
+    wanted = template.spec.metadata
+    name = f"{owner.name}-{entry}-made"
     return ResourceClaim(
         ClaimMeta(
             name=name,
-            namespace=meta.namespace,
-            uid=f"{CLAIM}/{meta.namespace}/{name}",
+            namespace=namespace,
+            uid=f"{CLAIM}/{namespace}/{name}",
             resource_version="1",
-            generate_name=f"{meta.name}-{entry}-",
+            generate_name=f"{owner.name}-{entry}-",
             labels=wanted.labels,
             annotations=wanted.annotations | {POD_CLAIM_NAME: entry},
             owner_references=(owner,),

@@ -18,7 +18,7 @@ from scheduler.framework.groups import GroupReport
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME
-from scheduler.plugins.dynamicresources.podclaims import CLAIM, claims_of
+from scheduler.plugins.dynamicresources.podclaims import CLAIM, Claims
 from scheduler.whatif.costs import network_bill
 from scheduler.whatif.gates import gate_text
 from scheduler.whatif.records import ClaimResult, PodName, PodResult, Result, Simulation, Summary
@@ -237,7 +237,7 @@ class Run:
         claims = self.engine.cluster.store.of(CLAIM)
         found = [
             ClaimResult(claim.metadata.name, claim.status.allocation)
-            for claim in claims_of(pod, claims)
+            for claim in Claims(self.engine.cluster.store.of).of(pod)
         ]
         if extended is not None:
             made = claims[f"{pod.metadata.namespace}/{extended}"]

@@ -22,8 +22,11 @@ from scheduler.engine.effects import Event, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
 from scheduler.framework.registry import Registry
+from scheduler.objects.kinds import WORKLOAD_GROUPS
 from scheduler.objects.pod import Pod
-from scheduler.whatif.deviceclaims import CLAIM, TEMPLATE, claims_made
+from scheduler.objects.podgroup import WorkloadGroup
+from scheduler.state.store import object_key
+from scheduler.whatif.deviceclaims import CLAIM, TEMPLATE, claims_made, group_claims_made
 from scheduler.whatif.extenders import unasked
 from scheduler.whatif.snapshot import Snapshot
 
@@ -101,8 +104,20 @@ def _with_claims(
     templates = engine.cluster.store.of(TEMPLATE)
     if not templates:
         return pending
+    groups: dict[str, WorkloadGroup] = {}
+    for kind in WORKLOAD_GROUPS:
+        described = engine.cluster.store.of(kind.kind)
+        for group, claims in group_claims_made(
+            list(described.values()), kind.api_version, templates
+        ):
+            key = object_key(group)
+            groups.setdefault(key, group)
+            if claims:
+                tell(kind.kind, group, key)
+            for claim in claims:
+                tell(CLAIM, claim, claim.key)
     found = []
-    for pod, claims in claims_made(pending, templates):
+    for pod, claims in claims_made(pending, templates, groups):
         for claim in claims:
             tell(CLAIM, claim, claim.key)
         found.append(pod)

@@ -41,6 +41,7 @@ GROUP_GATES = (
     "GangScheduling",
     "TopologyAwareWorkloadScheduling",
     "WorkloadAwarePreemption",
+    "DRAWorkloadResourceClaims",
 )
 
 

@@ -392,3 +392,33 @@ def test_devices_that_somebody_else_uses_are_not_freed():
     objects = [*nodes, *slices, *claims, busy, gpu_class(), group(2)]
     found = simulated(objects, [member(0, "c0"), member(1, "c1")])
     assert not placed_on(found)
+
+
+def test_a_group_has_one_claim_of_a_template():
+    """`simulate` makes it as the claim controller does; all members go where its one device is."""
+    nodes = [node(f"n{i}", allocatable={"cpu": "8"}) for i in range(3)]
+    slices = [local_slice("n2", "d0")]
+    entry = {"name": "link", "resourceClaimTemplateName": "t"}
+    ask = {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "t", "namespace": "default"},
+        "spec": {"spec": {"devices": ask}},
+    }
+    ring = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "ring", "namespace": "default", "uid": "uid-ring"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}, "resourceClaims": [entry]},
+    }
+    pods = []
+    for i in range(3):
+        made = member(i)
+        made["metadata"]["labels"] = {}
+        made["spec"] |= {"resourceClaims": [entry], "schedulingGroup": {"podGroupName": "ring"}}
+        pods.append(made)
+    found = simulated([*nodes, *slices, template, gpu_class(), ring], pods)
+
+    assert {f"m-{i}": "n2" for i in range(3)} == placed_on(found)
+    assert {"ring-link-made"} == {one["name"] for got in found["pods"] for one in got["claims"]}

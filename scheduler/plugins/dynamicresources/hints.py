@@ -8,22 +8,22 @@ with it, or makes room for the new one that a pod with extended resources needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
+from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.dynamicresources.podclaims import (
     CLAIM,
+    GROUP_KINDS,
+    Claims,
     NotReadyError,
-    claims_of,
     extended_for,
 )
 from scheduler.state import facts
 from scheduler.state.change import Change
 
 
-def helps(change: Change, pod: Pod, claims: Mapping[str, ResourceClaim]) -> bool:
+def helps(change: Change, pod: Pod, claims: Claims) -> bool:
     """Whether the pod should be tried again after the change."""
     if change.kind == "Pod":
         if facts.SELF_CLAIMS in change.facts:
@@ -35,7 +35,21 @@ def helps(change: Change, pod: Pod, claims: Mapping[str, ResourceClaim]) -> bool
         if change.new is None:
             return _going_helps(change.old, pod)
         return _claim_helps(change.old, change.new, pod, claims)
+    if change.kind in GROUP_KINDS:
+        return _is_of(change.new, pod) and _is_ready(pod, claims)
     return change.kind != DEVICE_CLASS or change.new is not None
+
+
+def _is_of(group: WorkloadGroup | None, pod: Pod) -> bool:
+    """Whether a pod that uses claims is of this group, whose claims may have been made."""
+    named = pod.spec.scheduling_group
+    return (
+        group is not None
+        and named is not None
+        and bool(pod.spec.resource_claims)
+        and named.pod_group_name == group.metadata.name
+        and pod.metadata.namespace == group.metadata.namespace
+    )
 
 
 def _going_helps(claim: ResourceClaim, pod: Pod) -> bool:
@@ -43,11 +57,9 @@ def _going_helps(claim: ResourceClaim, pod: Pod) -> bool:
     return claim.status.allocation is not None or pod.metadata.uid in extended_for(claim)
 
 
-def _claim_helps(
-    old: ResourceClaim | None, new: ResourceClaim, pod: Pod, claims: Mapping[str, ResourceClaim]
-) -> bool:
+def _claim_helps(old: ResourceClaim | None, new: ResourceClaim, pod: Pod, claims: Claims) -> bool:
     try:
-        is_used = any(one.metadata.uid == new.metadata.uid for one in claims_of(pod, claims))
+        is_used = any(one.metadata.uid == new.metadata.uid for one in claims.of(pod))
     except NotReadyError:
         return False
     if old is not None and old.status.allocation is not None and new.status.allocation is None:
@@ -55,8 +67,8 @@ def _claim_helps(
     return is_used and (old is None or old.status != new.status)
 
 
-def _is_ready(pod: Pod, claims: Mapping[str, ResourceClaim]) -> bool:
+def _is_ready(pod: Pod, claims: Claims) -> bool:
     try:
-        return all(True for _ in claims_of(pod, claims))
+        return all(True for _ in claims.of(pod))
     except NotReadyError:
         return False

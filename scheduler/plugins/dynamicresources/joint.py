@@ -23,7 +23,7 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.filtering import NO_DEVICES, Filtering, Group, groups_of
 from scheduler.plugins.dynamicresources.outcomes import FITS, Kind, Outcomes
-from scheduler.plugins.dynamicresources.podclaims import identity
+from scheduler.plugins.dynamicresources.podclaims import PODGROUPS, Claims, identity
 from scheduler.plugins.dynamicresources.search import Chosen, SearchError
 from scheduler.plugins.dynamicresources.state import Agreed, Allocated, PodDevices
 from scheduler.plugins.dynamicresources.stock import stock_of
@@ -45,12 +45,14 @@ class Joint:
         catalog: DeviceCatalog,
         outcomes: Outcomes,
         filtering: Filtering,
+        claims: Claims,
         wanted: Wanted,
         grant: Granting,
     ) -> None:
         self._catalog = catalog
         self._outcomes = outcomes
         self._filtering = filtering
+        self._claims = claims
         self._wanted = wanted
         self._grant = grant
 
@@ -62,7 +64,11 @@ class Joint:
         most = demand.most
         slots = np.full(nodes.size, most, dtype=np.int64)
         others = _named_by_others(cycle.pod, demand.members)
-        own = [claim.metadata.name not in others for claim in devices.unallocated]
+        own = [
+            claim.metadata.name not in others
+            and self._claims.user(cycle.pod, claim).resource != PODGROUPS
+            for claim in devices.unallocated
+        ]
         for group in groups_of(cycle.pod, nodes, devices):
             # The claim for extended resources is made for the pod.
             mine = [*own, True] if group.extended is not None else own
@@ -75,9 +81,11 @@ class Joint:
             tuple(sorted(devices.served)),
         )
         reach = self._reach(nodes, shared) if shared else None
-        return RowRoom(
-            slots, kind, reach, lambda rows: self._stock(cycle.pod, nodes, devices, rows)
-        )
+
+        def stock(rows: BoolColumn) -> Stock:
+            return self._stock(cycle.pod, nodes, devices, rows)
+
+        return RowRoom(slots, kind, reach, stock if devices.unallocated else None)
 
     def _stock(self, pod: Pod, nodes: Nodes, devices: PodDevices, rows: BoolColumn) -> Stock:
         """Return what rows have of the devices that a pod's open claims ask for."""

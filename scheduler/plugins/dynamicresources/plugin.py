@@ -48,7 +48,14 @@ from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME, class_of
 from scheduler.plugins.dynamicresources.filtering import NO_DEVICES, Filtering, Group, groups_of
 from scheduler.plugins.dynamicresources.joint import Joint
 from scheduler.plugins.dynamicresources.outcomes import Kind, Outcomes
-from scheduler.plugins.dynamicresources.podclaims import CLAIM, NotReadyError, claims_of, identity
+from scheduler.plugins.dynamicresources.podclaims import (
+    CLAIM,
+    GROUP_KINDS,
+    PODGROUPS,
+    Claims,
+    NotReadyError,
+    identity,
+)
 from scheduler.plugins.dynamicresources.prebind import PreBinding
 from scheduler.plugins.dynamicresources.requests import UnsupportedError
 from scheduler.plugins.dynamicresources.results import allocation_of
@@ -78,6 +85,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         CLAIM,
         SLICE,
         DEVICE_CLASS,
+        *GROUP_KINDS,
     )
     local = True
     normalize = "max"
@@ -86,7 +94,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._classes = handle.objects(DEVICE_CLASS)
-        self._claims = handle.objects(CLAIM)
+        self._claims = Claims(handle.objects)
         self._catalog = handle.tracker(DeviceCatalog)
         limit_s = seconds(args.filter_timeout)
         self._outcomes = Outcomes(
@@ -94,9 +102,14 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         )
         timeout_s = seconds(args.binding_timeout)
         self._filtering = Filtering(self._catalog, self._outcomes, timeout_s)
-        self._pre_binding = PreBinding(self._catalog, handle, timeout_s)
+        self._pre_binding = PreBinding(self._catalog, self._claims, handle, timeout_s)
         self._joint = Joint(
-            self._catalog, self._outcomes, self._filtering, self._wanted, self._grant
+            self._catalog,
+            self._outcomes,
+            self._filtering,
+            self._claims,
+            self._wanted,
+            self._grant,
         )
         self.key_follows = (self._classes,)
         self._serving = (-1, class_of({}))
@@ -112,7 +125,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if not pod.spec.resource_claims:
             return None
         try:
-            for _ in claims_of(pod, self._claims):
+            for _ in self._claims.of(pod):
                 pass
         except NotReadyError as fault:
             if fault.missing:
@@ -127,7 +140,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if not pod.spec.resource_claims and not served:
             return SKIP
         try:
-            claims = tuple(claims_of(pod, self._claims))
+            claims = tuple(self._claims.of(pod))
         except NotReadyError as fault:
             return unresolvable(str(fault))
         leftover = self._catalog.extended_claim(pod.metadata.uid) if served else None
@@ -159,13 +172,11 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         devices = failure.attempted.states.by_plugin.get(self.name)
         if not isinstance(devices, PodDevices):
             return PostFiltered(unschedulable(NO_CLAIMS), text=NO_CLAIMS)
-        uid = cycle.pod.metadata.uid
         blocking = [devices.claims[place] for place in sorted(devices.unavailable)]
         free = [
             claim
             for claim in blocking
-            if len(claim.status.reserved_for) <= 1
-            and all(one.uid == uid for one in claim.status.reserved_for)
+            if len(claim.status.reserved_for) <= 1 and self._is_unused(claim, (cycle.pod,))
         ]
         text, calls = HOPELESS, tuple[ApiCall, ...]()
         if free:
@@ -195,11 +206,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
         They would keep the group where it does not fit any more, and others from its devices.
         """
-        uids = {pod.metadata.uid for pod in members}
         found: dict[str, ResourceClaim] = {}
         for pod in members:
             try:
-                found.update((claim.key, claim) for claim in claims_of(pod, self._claims))
+                found.update((claim.key, claim) for claim in self._claims.of(pod))
             except NotReadyError:
                 continue
         return tuple(
@@ -207,7 +217,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             for claim in found.values()
             if claim.status.allocation is not None
             and self._catalog.pending(claim) is None
-            and all(one.uid in uids for one in claim.status.reserved_for)
+            and self._is_unused(claim, members)
         )
 
     def reserve(self, cycle: Cycle, node: str, devices: PodDevices | None) -> Status | None:
@@ -238,10 +248,24 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         """Whether the change may give the pod's claims devices, or its devices a node."""
         return hints.helps(change, pod, self._claims)
 
+    def _is_unused(self, claim: ResourceClaim, waiting: Sequence[Pod]) -> bool:
+        """Whether a claim is reserved for these pods alone, which wait, or for a group that has no others."""
+        uids = {pod.metadata.uid for pod in waiting}
+        others = [one for one in claim.status.reserved_for if one.uid not in uids]
+        if not others:
+            return True
+        users = {self._claims.user(pod, claim).uid for pod in waiting}
+        group = waiting[0].spec.scheduling_group
+        return all(one.resource == PODGROUPS and one.uid in users for one in others) and not any(
+            placed.pod.spec.scheduling_group == group
+            and placed.pod.metadata.namespace == claim.metadata.namespace
+            for placed in self.handle.pods
+        )
+
     def _unprepared(self, pod: Pod) -> Status | None:
         """Return why a pod with claims goes nowhere if a profile disables the pre-filter."""
         try:
-            needs_none = not any(True for _ in claims_of(pod, self._claims))
+            needs_none = not any(True for _ in self._claims.of(pod))
         except NotReadyError as fault:
             return unresolvable(str(fault))
         return None if needs_none else unresolvable(UNPREPARED)

@@ -1,16 +1,22 @@
-"""Which claims a pod uses, and why it has to wait for them; PreEnqueue, PreFilter and hints ask here.
+"""Which claims a pod uses, for whom, and why it has to wait for them; PreEnqueue, PreFilter and hints ask here.
 
-The words are kube-scheduler's. Reads objects in memory only.
+A claim that a PodGroup of scheduling.k8s.io names is used by all pods of it that name it alike, and reserved for
+the group: one entry for thousands of pods. The words are kube-scheduler's. Reads objects in memory only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from scheduler.objects.claims import EXTENDED_RESOURCE_CLAIM, ResourceClaim
-from scheduler.objects.pod import Pod, PodResourceClaim
+from scheduler.objects.claims import EXTENDED_RESOURCE_CLAIM, ConsumerReference, ResourceClaim
+from scheduler.objects.kinds import WORKLOAD_GROUP_API, WORKLOAD_GROUPS
+from scheduler.objects.pod import Pod
+from scheduler.objects.podgroup import PodResourceClaim, WorkloadGroup
 
 CLAIM = "ResourceClaim"
+GROUP_KINDS = tuple(kind.kind for kind in WORKLOAD_GROUPS)
+PODS, PODGROUPS = "pods", "podgroups"
 
 
 class NotReadyError(Exception):
@@ -21,37 +27,69 @@ class NotReadyError(Exception):
         self.missing = missing
 
 
-def claims_of(pod: Pod, claims: Mapping[str, ResourceClaim]) -> Iterator[ResourceClaim]:
-    """Yield the claims of a pod in the order of its spec; NotReadyError for one that is not there yet."""
-    namespace = pod.metadata.namespace
-    for entry in pod.spec.resource_claims:
-        name = claim_name(pod, entry)
-        if name is None:
-            continue
-        claim = claims.get(f"{namespace}/{name}")
-        if claim is None:
-            text = f'could not find ResourceClaim "{namespace}/{name}"'
-            raise NotReadyError(text, missing=entry.resource_claim_name or "")
-        if claim.metadata.deletion_timestamp is not None:
-            raise NotReadyError(f'resourceclaim "{name}" is being deleted')
-        if entry.resource_claim_name is None and not is_for(pod, claim):
-            raise NotReadyError(
-                f"ResourceClaim {namespace}/{name} was not created for Pod {pod.key} "
-                "(Pod is not owner)"
-            )
-        yield claim
+class Claims:
+    """All claims, and the PodGroups whose claims their pods use; `objects` gives those of a kind by key."""
+
+    def __init__(self, objects: Callable[[str], Mapping[str, Any]]) -> None:
+        self.by_key: Mapping[str, ResourceClaim] = objects(CLAIM)
+        self._groups = [objects(kind) for kind in GROUP_KINDS]
+
+    def of(self, pod: Pod) -> Iterator[ResourceClaim]:
+        """Yield the claims of a pod in the order of its spec; NotReadyError for one that is not there yet."""
+        namespace = pod.metadata.namespace
+        for entry in pod.spec.resource_claims:
+            group = self._group(pod, entry)
+            name = _name(pod, entry, group)
+            if name is None:
+                continue
+            claim = self.by_key.get(f"{namespace}/{name}")
+            if claim is None:
+                text = f'could not find ResourceClaim "{namespace}/{name}"'
+                raise NotReadyError(text, missing=entry.resource_claim_name or "")
+            if claim.metadata.deletion_timestamp is not None:
+                raise NotReadyError(f'resourceclaim "{name}" is being deleted')
+            if entry.resource_claim_name is None and not is_for(group or pod, claim):
+                owner = f"Pod {pod.key}" if group is None else f"PodGroup {_key(group)}"
+                raise NotReadyError(
+                    f"ResourceClaim {namespace}/{name} was not created for {owner} "
+                    f"({'Pod' if group is None else 'PodGroup'} is not owner)"
+                )
+            yield claim
+
+    def user(self, pod: Pod, claim: ResourceClaim) -> ConsumerReference:
+        """Return for whom a pod's claim is reserved: the pod, or its group."""
+        for entry in pod.spec.resource_claims:
+            group = self._group(pod, entry)
+            if group is not None and _name(pod, entry, group) == claim.metadata.name:
+                meta = group.metadata
+                return ConsumerReference(WORKLOAD_GROUP_API, PODGROUPS, meta.name, meta.uid)
+        return ConsumerReference("", PODS, pod.metadata.name, pod.metadata.uid)
+
+    def _group(self, pod: Pod, entry: PodResourceClaim) -> WorkloadGroup | None:
+        """Return the pod's group if the entry is one of the group's, letter by letter."""
+        named = pod.spec.scheduling_group
+        if named is None or not named.pod_group_name:
+            return None
+        key = f"{pod.metadata.namespace}/{named.pod_group_name}"
+        found = next((groups[key] for groups in self._groups if key in groups), None)
+        return found if found is not None and entry in found.spec.resource_claims else None
 
 
-def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
+def _name(pod: Pod, entry: PodResourceClaim, group: WorkloadGroup | None) -> str | None:
     """Return the name of an entry's claim, None where none is needed; NotReadyError before it is made."""
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
     if entry.resource_claim_template_name is None:
         raise NotReadyError(f'pod "{pod.key}", spec.resourceClaim "{entry.name}": unsupported')
-    for status in pod.status.resource_claim_statuses:
+    for status in (group or pod).status.resource_claim_statuses:
         if status.name == entry.name:
             return status.resource_claim_name
-    raise NotReadyError(f'pod "{pod.key}": ResourceClaim not created yet')
+    whose = f'pod "{pod.key}"' if group is None else f'pod group "{_key(group)}"'
+    raise NotReadyError(f"{whose}: ResourceClaim not created yet")
+
+
+def _key(group: WorkloadGroup) -> str:
+    return f"{group.metadata.namespace}/{group.metadata.name}"
 
 
 def identity(claim: ResourceClaim) -> str:
@@ -59,9 +97,9 @@ def identity(claim: ResourceClaim) -> str:
     return claim.metadata.uid or claim.key
 
 
-def is_for(pod: Pod, claim: ResourceClaim) -> bool:
-    """Whether a claim was made for a pod."""
-    meta = pod.metadata
+def is_for(owner: Pod | WorkloadGroup, claim: ResourceClaim) -> bool:
+    """Whether a claim was made for a pod, or for a group."""
+    meta = owner.metadata
     return claim.metadata.namespace == meta.namespace and any(
         owner.controller and owner.uid == meta.uid for owner in claim.metadata.owner_references
     )
@@ -75,9 +113,9 @@ def is_extended_claim_of(pod: Pod, claim: ResourceClaim) -> bool:
     )
 
 
-def is_reserved_for(pod: Pod, claim: ResourceClaim) -> bool:
-    """Whether a pod is among those that may use a claim."""
-    return any(one.uid == pod.metadata.uid for one in claim.status.reserved_for)
+def is_reserved_for(user: ConsumerReference, claim: ResourceClaim) -> bool:
+    """Whether somebody is among those that may use a claim."""
+    return any(one.uid == user.uid for one in claim.status.reserved_for)
 
 
 def extended_for(claim: ResourceClaim) -> list[str]:

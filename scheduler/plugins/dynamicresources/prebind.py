@@ -27,7 +27,13 @@ from scheduler.plugins.dynamicresources.binding import (
     is_ready,
 )
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
-from scheduler.plugins.dynamicresources.podclaims import CLAIM, identity, is_reserved_for
+from scheduler.plugins.dynamicresources.podclaims import (
+    CLAIM,
+    PODGROUPS,
+    Claims,
+    identity,
+    is_reserved_for,
+)
 from scheduler.plugins.dynamicresources.results import stamped
 from scheduler.plugins.dynamicresources.state import Allocated, PodDevices
 from scheduler.plugins.dynamicresources.writing import WriteError
@@ -40,8 +46,11 @@ SUFFIX_LENGTH: Final = 5
 class PreBinding:
     """Carries out, and takes back, what was decided about claims."""
 
-    def __init__(self, catalog: DeviceCatalog, handle: Handle, binding_timeout_s: float) -> None:
+    def __init__(
+        self, catalog: DeviceCatalog, claims: Claims, handle: Handle, binding_timeout_s: float
+    ) -> None:
         self._catalog = catalog
+        self._claims = claims
         self._handle = handle
         self._timeout_s = binding_timeout_s
 
@@ -57,7 +66,7 @@ class PreBinding:
             yield WillWait()
         try:
             for claim in (*devices.claims, *(o.claim for o in devices.allocated if o.extended)):
-                if not is_reserved_for(pod, claim):
+                if not is_reserved_for(self._claims.user(pod, claim), claim):
                     allocated = found.get(identity(claim))
                     yield from self._write(cycle, claim, allocated, devices)
         except WriteError as fault:
@@ -93,8 +102,11 @@ class PreBinding:
             # What is written counts until the watch shows it, and after.
         for claim in devices.claims:
             written = devices.written.get(identity(claim), claim)
-            if written.status.allocation is not None and is_reserved_for(pod, written):
-                calls.append(writing.unreserve_call(written, pod))
+            user = self._claims.user(pod, claim)
+            if user.resource == PODGROUPS:
+                continue  # others of the group may be on their way with it
+            if written.status.allocation is not None and is_reserved_for(user, written):
+                calls.append(writing.unreserve_call(written, user))
         devices.allocated, devices.written = [], {}
         return tuple(calls)
 
@@ -116,7 +128,8 @@ class PreBinding:
         if allocated is not None:
             allocation = stamped(allocated.allocation, rfc3339(self._handle.now()))
         try:
-            written = yield from writing.write(claim, allocation, pod)
+            user = self._claims.user(pod, claim)
+            written = yield from writing.write(claim, allocation, user)
         except WriteError as fault:
             if fault.is_doubtful:
                 devices.doubtful.add(uid)

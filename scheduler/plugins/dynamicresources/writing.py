@@ -71,8 +71,10 @@ def collection(namespace: str) -> str:
     return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
 
 
-def write(claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> Steps:
-    """Write what a claim got (None: it has it already) and that the pod uses it; WriteError."""
+def write(
+    claim: ResourceClaim, allocation: AllocationResult | None, user: ConsumerReference
+) -> Steps:
+    """Write what a claim got (None: it has it already) and who uses it; WriteError."""
     current: ResourceClaim | None = claim
     last, version, doubtful = "", claim.metadata.resource_version, ""
     for _ in range(TRIES):
@@ -82,10 +84,10 @@ def write(claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -
             except WriteError as fault:
                 fault.settled_by = _following(version)
                 raise
-            if _is_done(current, allocation, pod):
+            if _is_done(current, allocation, user):
                 return current
         try:
-            return (yield from _write_once(current, allocation, pod))
+            return (yield from _write_once(current, allocation, user))
         except _ConflictError as conflict:
             last, version = str(conflict), conflict.version
             doubtful = version if conflict.is_doubtful else doubtful
@@ -149,11 +151,11 @@ def tell_pod(
         raise WriteError(f"update pod {pod.key} ExtendedResourceClaimStatus: {_said(answer)}")
 
 
-def unreserve_call(claim: ResourceClaim, pod: Pod) -> ApiCall:
-    """Return the call that takes a pod out of a claim's users, whatever else became of the claim."""
+def unreserve_call(claim: ResourceClaim, user: ConsumerReference) -> ApiCall:
+    """Return the call that takes somebody out of a claim's users, whatever else became of the claim."""
     body = {
         "metadata": {"uid": claim.metadata.uid},
-        "status": {"reservedFor": [{"$patch": "delete", "uid": pod.metadata.uid}]},
+        "status": {"reservedFor": [{"$patch": "delete", "uid": user.uid}]},
     }
     return ApiCall("PATCH", f"{path_of(claim)}/status", body, STRATEGIC)
 
@@ -179,7 +181,9 @@ def delete_calls(claim: ResourceClaim) -> tuple[ApiCall, ...]:
     return tuple(calls)
 
 
-def _write_once(claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> Steps:
+def _write_once(
+    claim: ResourceClaim, allocation: AllocationResult | None, user: ConsumerReference
+) -> Steps:
     key = claim.key
     if claim.metadata.deletion_timestamp is not None:
         raise WriteError(f"claim {key} got deleted in the meantime")
@@ -198,7 +202,6 @@ def _write_once(claim: ResourceClaim, allocation: AllocationResult | None, pod: 
         status["allocation"] = msgspec.to_builtins(allocation)
     elif claim.status.allocation is None:
         raise WriteError(f"claim {key} got deallocated elsewhere in the meantime")
-    user = ConsumerReference("", "pods", pod.metadata.name, pod.metadata.uid)
     status["reservedFor"] = msgspec.to_builtins((*claim.status.reserved_for, user))
     body = _patch(claim, status=status)
     answer = yield ApiCall("PATCH", f"{path_of(claim)}/status", body, MERGE)
@@ -263,10 +266,12 @@ def _looked_up(path: str) -> Generator[BindStep, CallResult, ResourceClaim | Non
     raise WriteError(f"{path}: {_said(answer)}", is_doubtful=True)
 
 
-def _is_done(claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> bool:
+def _is_done(
+    claim: ResourceClaim, allocation: AllocationResult | None, user: ConsumerReference
+) -> bool:
     """Whether a write without an answer did happen."""
     got = claim.status.allocation
-    if got is None or not is_reserved_for(pod, claim):
+    if got is None or not is_reserved_for(user, claim):
         return False
     return allocation is None or _has_got(claim, allocation)
 

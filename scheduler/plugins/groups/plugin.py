@@ -62,7 +62,14 @@ def _is_used(claim: ResourceClaim | None, pod: Pod) -> bool:
         return False
     named = {one.resource_claim_name for one in pod.spec.resource_claims}
     named |= {one.resource_claim_name for one in pod.status.resource_claim_statuses}
-    return claim.metadata.name in named
+    group = pod.spec.scheduling_group
+    return claim.metadata.name in named or (
+        group is not None
+        and any(
+            owner.kind == "PodGroup" and owner.name == group.pod_group_name
+            for owner in claim.metadata.owner_references
+        )
+    )
 
 
 class _Answer:

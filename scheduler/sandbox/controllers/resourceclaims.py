@@ -1,8 +1,9 @@
 """ResourceClaims: those that pods want made from templates, and what is to be taken back when pods are done.
 
 Made claims are owned by their pod and named in its status. A pod that is gone, replaced or finished loses its
-reservation; a claim that nobody holds any more gives its devices back, and goes if it was made for a pod. As
-kube-controller-manager's controller of the same name.
+reservation; a claim that nobody holds any more gives its devices back, and goes if it was made for a pod. What a
+PodGroup names is made for the group, and held by it until it goes. As kube-controller-manager's controller of the
+same name.
 """
 
 from typing import Final
@@ -12,7 +13,13 @@ from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import controller_of, is_deleted, reference_to
 from scheduler.sandbox.controllers.pods import is_ended
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
-from scheduler.sandbox.kinds.kinds import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from scheduler.sandbox.kinds.kinds import (
+    PODGROUPS,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCECLAIMTEMPLATES,
+    Resource,
+)
 from scheduler.sandbox.store.collection import DELETED, Change, Stored
 from scheduler.sandbox.store.store import Deletion, Store
 
@@ -21,6 +28,7 @@ FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _COMPONENT: Final = "resource_claim"
 _LONGEST_BASE: Final = 57
 _POD: Final = "pod:"
+_GROUP: Final = "group:"
 _CLAIM: Final = "claim:"
 
 
@@ -30,29 +38,31 @@ class ResourceClaims:
     def __init__(self, store: Store) -> None:
         self.work_queue = WorkQueue()
         self._store = store
-        self._waiting: dict[str, set[str]] = {}  # template -> pods that it was missing for
+        # Template -> pods and groups (by what is queued for them) that it was missing for.
+        self._waiting: dict[str, set[str]] = {}
 
     def interests(self) -> list[Interest]:
-        """Pods with claims, the claims, and templates that were missing."""
+        """Pods and PodGroups with claims, the claims, and templates that were missing."""
         return [
             (PODS, self._hear_pod),
+            (PODGROUPS, self._hear_group),
             (RESOURCECLAIMS, self._hear_claim),
             (RESOURCECLAIMTEMPLATES, self._hear_template),
         ]
 
     def act(self, key: str, now: float) -> None:
-        """Make the claims of a pod, or take back what a claim's users no longer need."""
+        """Make the claims of a pod or a group, or take back what a claim's users no longer need."""
         del now
         kind, _, name = key.partition(":")
         namespace, _, name = name.partition("/")
-        resource = PODS if f"{kind}:" == _POD else RESOURCECLAIMS
+        resource = {_POD: PODS, _GROUP: PODGROUPS, _CLAIM: RESOURCECLAIMS}[f"{kind}:"]
         stored = self._store.find(resource, namespace, name)
         if stored is None:
             return
-        if resource is PODS:
-            self._tend_pod(stored)
-        else:
+        if resource is RESOURCECLAIMS:
             self._tend_claim(stored)
+        elif not is_deleted(stored.obj) and not (resource is PODS and is_ended(stored.obj)):
+            self._tend_owner(resource, stored)
 
     def _hear_pod(self, change: Change) -> None:
         pod, old = change.stored.obj, change.previous
@@ -67,32 +77,46 @@ class ResourceClaims:
         elif old is None or old.obj.get("status") != status:
             self.work_queue.add(f"{_POD}{change.stored.key}")
 
+    def _hear_group(self, change: Change) -> None:
+        group, old = change.stored.obj, change.previous
+        if not group["spec"].get("resourceClaims"):
+            return
+        if change.type == DELETED:
+            for name in _claim_names(group):
+                self.work_queue.add(f"{_CLAIM}{change.stored.namespace}/{name}")
+        elif old is None or old.obj.get("status") != group.get("status"):
+            self.work_queue.add(f"{_GROUP}{change.stored.key}")
+
     def _hear_claim(self, change: Change) -> None:
         if change.type != DELETED:
             self.work_queue.add(f"{_CLAIM}{change.stored.key}")
             return
         owner = controller_of(change.stored.obj)
-        if owner is not None and owner["kind"] == PODS.kind:
-            self.work_queue.add(f"{_POD}{change.stored.namespace}/{owner['name']}")
+        prefix = {PODS.kind: _POD, PODGROUPS.kind: _GROUP}.get(owner["kind"] if owner else "")
+        if owner is not None and prefix is not None:
+            self.work_queue.add(f"{prefix}{change.stored.namespace}/{owner['name']}")
 
     def _hear_template(self, change: Change) -> None:
         if change.type != DELETED:
-            for pod in sorted(self._waiting.pop(change.stored.key, ())):
-                self.work_queue.add(f"{_POD}{pod}")
+            for key in sorted(self._waiting.pop(change.stored.key, ())):
+                self.work_queue.add(key)
 
-    def _tend_pod(self, stored: Stored) -> None:
-        pod = stored.obj
-        if is_deleted(pod) or is_ended(pod):
-            return
-        status = pod.get("status") or {}
+    def _tend_owner(self, resource: Resource, stored: Stored) -> None:
+        owner = stored.obj
+        status = owner.get("status") or {}
         known = {e["name"]: e for e in status.get("resourceClaimStatuses") or ()}
         made: list[Object] = []
-        for wanted in pod["spec"].get("resourceClaims") or ():
+        of_group = self._group_entries(stored) if resource is PODS else []
+        for wanted in owner["spec"].get("resourceClaims") or ():
             template = wanted.get("resourceClaimTemplateName")
             entry = known.get(wanted["name"])
-            if template is None or (entry is not None and self._is_settled(stored, entry)):
+            if template is None or wanted in of_group:
                 continue
-            claim = self._found(stored, wanted["name"]) or self._make(stored, wanted, template)
+            if entry is not None and self._is_settled(stored, entry):
+                continue
+            claim = self._found(stored, wanted["name"]) or self._make(
+                resource, stored, wanted, template
+            )
             if claim is None:
                 return
             made.append({"name": wanted["name"], "resourceClaimName": claim.name})
@@ -101,7 +125,13 @@ class ResourceClaims:
         names = {entry["name"] for entry in made}
         entries = [*(e for e in known.values() if e["name"] not in names), *made]
         status = {**status, "resourceClaimStatuses": entries}
-        self._store.update(PODS, {**pod, "status": status}, subresource="status")
+        self._store.update(resource, {**owner, "status": status}, subresource="status")
+
+    def _group_entries(self, pod: Stored) -> list[Object]:
+        """Return what the pod's PodGroup names: an entry that is equal is the group's."""
+        name = (pod.obj["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        group = self._store.find(PODGROUPS, pod.namespace, name) if name else None
+        return list(group.obj["spec"].get("resourceClaims") or ()) if group is not None else []
 
     def _is_settled(self, pod: Stored, entry: Object) -> bool:
         """Whether a pod needs no claim there, or has one that is its own."""
@@ -119,17 +149,22 @@ class ResourceClaims:
                 return claim
         return None
 
-    def _make(self, pod: Stored, wanted: Object, template_name: str) -> Stored | None:
+    def _make(
+        self, resource: Resource, pod: Stored, wanted: Object, template_name: str
+    ) -> Stored | None:
         name = wanted["name"]
         template = self._store.find(RESOURCECLAIMTEMPLATES, pod.namespace, template_name)
         if template is None:
-            self._waiting.setdefault(f"{pod.namespace}/{template_name}", set()).add(pod.key)
+            queued = f"{_POD if resource is PODS else _GROUP}{pod.key}"
+            self._waiting.setdefault(f"{pod.namespace}/{template_name}", set()).add(queued)
             missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
-            self._failed(pod, name, f'resource claim template "{template_name}": {missing}')
+            self._failed(
+                resource, pod, name, f'resource claim template "{template_name}": {missing}'
+            )
             return None
         spec = template.obj["spec"]
         meta = spec.get("metadata") or {}
-        reference = {**reference_to(PODS, pod.obj)}
+        reference = {**reference_to(resource, pod.obj)}
         del reference["blockOwnerDeletion"]
         claim = {
             "metadata": {
@@ -144,12 +179,12 @@ class ResourceClaims:
         try:
             return self._store.create(RESOURCECLAIMS, claim, pod.namespace)
         except StatusError as refused:
-            self._failed(pod, name, f"create ResourceClaim : {refused}")
+            self._failed(resource, pod, name, f"create ResourceClaim : {refused}")
             return None
 
-    def _failed(self, pod: Stored, name: str, reason: str) -> None:
+    def _failed(self, resource: Resource, owner: Stored, name: str, reason: str) -> None:
         message = f"PodResourceClaim {name}: {reason}"
-        shown = {"apiVersion": PODS.api_version, "kind": PODS.kind, **pod.obj}
+        shown = {"apiVersion": resource.api_version, "kind": resource.kind, **owner.obj}
         record(self._store, shown, _COMPONENT, "FailedResourceClaimCreation", message, WARNING)
 
     def _tend_claim(self, stored: Stored) -> None:
@@ -166,7 +201,10 @@ class ResourceClaims:
             self._delete_unneeded(stored)
 
     def _still_needs(self, namespace: str, user: Object) -> bool:
-        """Whether somebody holds a reservation rightly; others than pods are left alone."""
+        """Whether somebody holds a reservation rightly; others than pods and groups are left alone."""
+        if (user.get("apiGroup"), user.get("resource")) == (PODGROUPS.group, PODGROUPS.plural):
+            group = self._store.find(PODGROUPS, namespace, user["name"])
+            return group is not None and group.uid == user["uid"]
         if user.get("apiGroup") or user.get("resource") != PODS.plural:
             return True
         pod = self._store.find(PODS, namespace, user["name"])

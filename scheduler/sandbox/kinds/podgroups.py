@@ -1,11 +1,13 @@
 """What a PodGroup of scheduling.k8s.io may say, as kube-apiserver 1.36 checks it (v1alpha2)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from scheduler.sandbox.api.status import Cause, Object, invalid_value, not_supported, required
 
 _POLICIES: Final = ("basic", "gang")
+_MOST_CLAIMS: Final = 4
+_REFERENCES: Final = ("resourceClaimName", "resourceClaimTemplateName")
 _MODES: Final = ("Pod", "PodGroup")
 # Everything of the spec: this version changes nothing of a group that is there.
 _FIXED: Final = (
@@ -17,6 +19,27 @@ _FIXED: Final = (
     "podGroupTemplateRef",
     "resourceClaims",
 )
+
+
+def _claims(entries: Iterable[Object]) -> Iterator[Cause]:
+    entries = list(entries)
+    path = "spec.resourceClaims"
+    if len(entries) > _MOST_CLAIMS:
+        text = f"Too many: {len(entries)}: must have at most {_MOST_CLAIMS} items"
+        yield Cause("FieldValueTooMany", path, text)
+    names: set[str] = set()
+    for index, one in enumerate(entries):
+        name = one.get("name", "")
+        if not name:
+            yield required(f"{path}[{index}].name")
+        elif name in names:
+            yield Cause("FieldValueDuplicate", f"{path}[{index}]", f'Duplicate value: "{name}"')
+        names.add(name)
+        given = [key for key in _REFERENCES if one.get(key)]
+        if len(given) != 1:
+            words = "exactly one" if given else "one"
+            text = f"must specify {words} of: `resourceClaimName`, `resourceClaimTemplateName`"
+            yield invalid_value(f"{path}[{index}]", name, text)
 
 
 def check(obj: Object, old: Object | None) -> Iterator[Cause]:
@@ -44,6 +67,7 @@ def check(obj: Object, old: Object | None) -> Iterator[Cause]:
     for index, one in enumerate(keys):
         if not one.get("key"):
             yield required(f"spec.schedulingConstraints.topology[{index}].key")
+    yield from _claims(spec.get("resourceClaims") or ())
     if spec.get("disruptionMode") not in _MODES:
         yield not_supported("spec.disruptionMode", spec.get("disruptionMode"), _MODES)
     if old is not None:

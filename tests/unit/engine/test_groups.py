@@ -16,9 +16,9 @@ from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
-from scheduler.objects.pod import PodResourceClaim
 from scheduler.objects.podgroup import (
     GangPolicy,
+    PodResourceClaim,
     SchedulingGroup,
     SchedulingPolicy,
     WorkloadGroup,

@@ -1,12 +1,15 @@
 """Objects of device allocation for tests, as users write them, and an engine that is told of them."""
 
+import msgspec
+
 from scheduler.config import default_config
-from scheduler.engine.effects import Answer, Bind, Call, Listed, Watched
+from scheduler.engine.effects import Answer, Bind, Call, Listed, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.intree import IN_TREE
+from scheduler.solver.questions import answer
 from scheduler.testing import pod
 from scheduler.testing.scene import NOW
 
@@ -92,9 +95,14 @@ class Daemon:
 
     def run(self):
         """Let the engine work; return the calls it makes now."""
-        new = list(self.engine.run(self.now, 10))
-        self.effects += new
-        return [one for one in new if isinstance(one, Call)]
+        calls = []
+        while new := list(self.engine.run(self.now, 10)):
+            self.effects += new
+            calls += [one for one in new if isinstance(one, Call)]
+            for one in (one for one in new if isinstance(one, Solve)):
+                body = msgspec.to_builtins(answer(one.instance))
+                self.engine.handle(Answer(one.id, 200, body=body), self.now)
+        return calls
 
     def answer(self, call, code=200, body=None, message=""):
         """Answer a call; return the calls that follow."""

@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler.engine.binding import prebind
+from scheduler.engine.effects import Bind
 from scheduler.framework.status import SKIP, Code
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.dynamicresources import DynamicResources, DynamicResourcesArgs
@@ -437,3 +438,92 @@ def test_only_pods_that_wait_for_devices_need_a_place_in_pre_bind(monkeypatch, w
     assert len(written) == (3 if waits else 6)
     assert len(refused) == (3 if waits else 0)
     assert len(daemon.engine.bindings.pre_bind) == (3 if waits else 0)
+
+
+LINK = {"name": "link", "resourceClaimName": "c"}
+MADE = {"name": "link", "resourceClaimTemplateName": "t"}
+OF_GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "uid-g"}
+
+
+def pod_group(entry, *, made=""):
+    """Return a basic PodGroup with a claim."""
+    status = {"resourceClaimStatuses": [{"name": "link", "resourceClaimName": made}]}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup.v1alpha2",  # as the watch calls it
+        "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},
+        "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": [entry]},
+        "status": status if made else {},
+    }
+
+
+def of_group(name, entry):
+    """Return a pod of the group that names a claim so."""
+    made = claiming(name, schedulingGroup={"podGroupName": "g"})
+    made["spec"]["resourceClaims"] = [entry]
+    return made
+
+
+def test_a_claim_of_a_group_is_reserved_for_the_group():
+    """Once for all of its pods; for one that names it otherwise, for itself."""
+    daemon = world(claim("c", finalizers=[FINALIZER]), pod_group(LINK), of_group("p", LINK))
+    (write,) = daemon.run()
+    assert [OF_GROUP] == list(write.body["status"]["reservedFor"])
+    status = allocated("g0") | {"reservedFor": [OF_GROUP]}
+    done = claim("c", finalizers=[FINALIZER], status=status, resourceVersion="7")
+    daemon.answer(write, body=done)
+    daemon.see(done, "MODIFIED")
+    (bind,) = [one for one in daemon.effects if isinstance(one, Bind)]
+    daemon.answer(bind, 201)
+    daemon.see(of_group("p", LINK) | {"spec": {"nodeName": "n1"}}, "MODIFIED")
+    daemon.see(of_group("q", LINK))
+    daemon.see(of_group("r", LINK | {"name": "other"}))
+    (own,) = [call for call in daemon.run() if "/resourceclaims/" in call.path]
+
+    assert ["n1", "n1"] == daemon.bound()
+    assert ["uid-g", "uid-r"] == [one["uid"] for one in own.body["status"]["reservedFor"]]
+
+
+def test_a_claim_that_is_made_for_a_group_is_the_groups():
+    """Pods wait until its name is in the group's status, and until it is the group's own."""
+    daemon = world(pod_group(MADE), of_group("p", MADE))
+    assert [] == daemon.run()
+    daemon.see(claim("foreign", finalizers=[FINALIZER]))
+    daemon.see(pod_group(MADE, made="foreign"), "MODIFIED")
+    assert [] == daemon.run()
+    owner = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "g"}
+    owner |= {"uid": "uid-g"}
+    references = [{**owner, "controller": True}]
+    daemon.see(claim("made", finalizers=[FINALIZER], ownerReferences=references))
+    assert [] == daemon.run()
+    daemon.see(pod_group(MADE, made="made"), "MODIFIED")
+    (write,) = daemon.run()
+
+    assert write.path.endswith("/resourceclaims/made/status")
+    assert [OF_GROUP] == list(write.body["status"]["reservedFor"])
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_what_a_group_holds_is_freed_when_none_of_its_pods_runs(runs):
+    """A claim on a node without room is allocated anew, unless somebody of the group is there."""
+    status = allocated("g0") | {"reservedFor": [OF_GROUP]}
+    others = [of_group("there", LINK)] if runs else []
+    for one in others:
+        one["spec"]["nodeName"] = "n1"
+    kept = claim("c", finalizers=[FINALIZER], status=status)
+    daemon = world(kept, pod_group(LINK), *others)
+    waits = of_group("p", LINK)
+    waits["spec"]["affinity"] = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
+                ]
+            }
+        }
+    }
+    daemon.see(waits)
+    calls = [call for call in daemon.run() if "/resourceclaims/" in call.path]
+
+    cleared = {"allocation": None, "reservedFor": None, "devices": None}
+    assert ([] if runs else [cleared]) == [call.body["status"] for call in calls]

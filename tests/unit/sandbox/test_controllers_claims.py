@@ -1,7 +1,13 @@
 """ResourceClaims of pods: made from templates, held while a pod needs them, given back afterwards."""
 
 from scheduler.sandbox.controllers.resourceclaims import ANNOTATION, FINALIZER, ResourceClaims
-from scheduler.sandbox.kinds.kinds import EVENTS, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from scheduler.sandbox.kinds.kinds import (
+    EVENTS,
+    PODGROUPS,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCECLAIMTEMPLATES,
+)
 from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, World
 
@@ -192,3 +198,53 @@ class TestReservations:
         here.store.delete(PODS, "default", "p", Deletion(grace_period_s=0))
         here.settle()
         assert not claims(here)
+
+
+GROUP = """
+metadata: {name: ring}
+spec:
+  schedulingPolicy: {basic: {}}
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]
+"""
+
+
+class TestGroups:
+    def test_a_group_gets_one_claim_for_all_of_its_pods(self):
+        """Also when its template comes late; a pod that names it otherwise has its own."""
+        here = world()
+        here.apply(PODGROUPS, GROUP)
+        for name, entry in (("one", "gpu"), ("two", "gpu"), ("other", "own")):
+            text = POD.replace("NAME", name).replace("RUN", "10s").replace("SOURCE", FROM_TEMPLATE)
+            text = text.replace("name: gpu,", f"name: {entry},")
+            here.apply(PODS, text + "  schedulingGroup: {podGroupName: ring}\n")
+        assert not claims(here)
+        here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
+
+        group = here.store.get(PODGROUPS, "default", "ring")
+        (entry,) = group.obj["status"]["resourceClaimStatuses"]
+        found = {claim["metadata"]["name"]: claim for claim in claims(here)}
+        owners = {
+            name: claim["metadata"]["ownerReferences"][0]["name"] for name, claim in found.items()
+        }
+        assert {"ring", "other"} == set(owners.values())
+        assert "ring" == owners[entry["resourceClaimName"]]
+        assert 2 == len(found)
+
+    def test_what_a_group_holds_is_freed_when_it_goes(self):
+        """Not before: a pod that ends leaves the group's claim alone."""
+        here = world(bind=True)
+        here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
+        here.apply(PODGROUPS, GROUP)
+        (claim,) = claims(here)
+        group = here.store.get(PODGROUPS, "default", "ring")
+        allocate(here, claim["metadata"]["name"])
+        stored = here.store.get(RESOURCECLAIMS, "default", claim["metadata"]["name"])
+        user = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "ring"}
+        status = {**stored.obj["status"], "reservedFor": [user | {"uid": group.uid}]}
+        here.store.update(RESOURCECLAIMS, {**stored.obj, "status": status}, subresource="status")
+        here.settle()
+        assert "allocation" in claims(here)[0]["status"]
+        here.store.delete(PODGROUPS, "default", "ring", Deletion(grace_period_s=0))
+        here.settle()
+
+        assert not [one for one in claims(here) if "allocation" in one.get("status", {})]
