@@ -164,7 +164,7 @@ class Groups:
         """Return when there is next something to write or to do, or None."""
         if self._refused or self._may_start:
             return self._engine.outbox.now
-        times = (self._bindings.next_deadline(), self._writing.next_deadline())
+        times = (one.next_deadline() for one in (self._bindings, self._writing, self._refused))
         return min((time for time in times if time is not None), default=None)
 
     def has_work(self) -> bool:

@@ -16,6 +16,7 @@ from scheduler.engine.group.bindings import AT_A_TIME
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.engine.queue.queues import Queues
+from scheduler.framework.groups import UndecidedStatus
 from scheduler.framework.status import Status
 
 
@@ -26,6 +27,8 @@ class Refusals:
         self._queues = queues
         self._engine = steps
         self._told: deque[tuple[str, QueuedPod, Decision]] = deque()
+        # By group: when it is tried again whatever happens, and who of it.
+        self._due: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._told)
@@ -49,6 +52,8 @@ class Refusals:
         """
         promised = "" if gives_up else None
         decision = Decision(status=status, message=status.message, nominated_node=promised)
+        if isinstance(status, UndecidedStatus) and status.retry_at:
+            self._due[key] = (status.retry_at, tuple(member.uid for member in members))
         calls = self._engine.let_go(members) if status.is_rejected else ()
         # The first speaks for all.
         first = msgspec.structs.replace(decision, calls=calls) if calls else decision
@@ -61,11 +66,17 @@ class Refusals:
         self.go_on(now)
 
     def go_on(self, now: float) -> None:
-        """Tell some more of them."""
+        """Tell some more of them, and let those be tried again whose time has come."""
+        for key in [key for key, (at, _) in self._due.items() if at <= now]:
+            self._queues.retry(self._due.pop(key)[1], "GroupDeadline", now)
         for _ in range(min(AT_A_TIME, len(self._told))):
             _, member, decision = self._told.popleft()
             if self.is_waiting(member):
                 self._engine.refuse(member, decision, now)
+
+    def next_deadline(self) -> float | None:
+        """Return when a group is to be tried again whatever happens, or None."""
+        return min((at for at, _ in self._due.values()), default=None)
 
     def is_waiting(self, member: QueuedPod) -> bool:
         """Whether a member is still to be placed or refused."""

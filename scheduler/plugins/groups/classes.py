@@ -172,7 +172,13 @@ def _class(name: str, found: Any, largest: int) -> ClassSpec:
             raise ObjectError(f"{where}.{key}: {number} is not between 0 and {largest}")
     if one.max and one.min > one.max:
         raise ObjectError(f"{where}: min {one.min} is above max {one.max}")
-    return ClassSpec(name, one.min, one.max, constraints(one.constraints, f"{where}.constraints"))
+    rules = constraints(one.constraints, f"{where}.constraints")
+    for level, rule in rules.items():
+        if rule.for_s:
+            raise ObjectError(
+                f"{where}.constraints.{level}.for: only a rule of the whole group has it"
+            )
+    return ClassSpec(name, one.min, one.max, rules)
 
 
 def _rows(data: Mapping[str, str], key: str, kind: Any) -> list[Any]:

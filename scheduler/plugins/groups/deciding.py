@@ -25,6 +25,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.plugins.groups import (
     between,
+    deadlines,
     lastresort,
     mixing,
     past,
@@ -105,9 +106,10 @@ class Decider:
         record.refused = record.refused.union(one.metadata.uid for one in room.members)
         name = title(key)
         try:
-            spec = self._described.group(key)
-            if spec is None:
+            described = self._described.group(key)
+            if described is None:
                 return unresolvable(sources.missing(key))
+            spec, deadline = deadlines.at_time(described, room.members, room.now)
             tree = self._described.tree_for(spec, room.nodes)
             check_levels(spec, tree.levels, tree.source)
             requests = planning.requests(room.members)
@@ -125,12 +127,24 @@ class Decider:
         standing = staying(self._handle, self._members.standing(key))
         if len(standing) + len(room.members) < spec.size:  # some went while it stood in the line
             return undecided(incomplete(spec))
-        task = Task(key, spec, tree, room, requests, standing, members)
+        task = Task(
+            key,
+            spec,
+            tree,
+            room,
+            requests,
+            standing,
+            members,
+            described=described,
+            deadline=deadline,
+        )
         record.is_partial = bool(task.standing)
         plan = yield from self._decided(task, record)
         if isinstance(plan, Status) and awaits_room(room, self._handle):
             # Whom it waits for makes room that nothing was planned with yet.
             plan = undecided(plan.message) if plan.is_rejected else plan
+        if deadline is not None and isinstance(plan, Status) and plan.is_rejected:
+            plan = undecided(f"{plan.message}; {deadline.told(room.now)}", deadline.at)
         record.refused = task.still_refused(record.refused, plan, self._handle)
         if isinstance(plan, Status):
             record.message, record.is_error = plan.message, plan.code is Code.ERROR
@@ -161,6 +175,8 @@ class Decider:
         task = everywhere[0]  # nobody is evicted for a place on a node that is taken last
         if not isinstance(plan, Status) or not self._evictor.may_evict(task, record):
             return plan
+        if task.deadline is not None:
+            return plan  # nobody is evicted for what is a wish in a while
         evicting = yield from (
             self._evictor.evicting_mixed if is_mixed else self._evictor.evicting
         )(task)
@@ -189,7 +205,7 @@ class Decider:
 
     def _placed(self, task: Task) -> Steps:
         """Ask the solver, try its answer with all filters, and ask again with what that teaches."""
-        key, spec, room = task.key, task.spec, task.room
+        key, room = task.key, task.room
         most: IntColumn | None = None
         why = ""
         asked = [between.without_spread(pod) for pod in room.members]
@@ -204,7 +220,7 @@ class Decider:
                 return unschedulable(f"the group {task.name} does not fit: {text}")
             # A second answer must not come too late again: nothing else is placed until it is there.
             answer = yield self._question(site, holds=attempt > 0, advise=not site.is_thin)
-            if not self._is_unchanged(key, spec):
+            if not self._is_unchanged(task):
                 return undecided(f"the group {task.name} changed while it was planned")
             solution = solution_of(answer)
             if site.is_thin and solution is not None and solution.placed.outcome == "infeasible":
@@ -251,9 +267,9 @@ class Decider:
         question = Place(site.instance, limits, self._args.solver, advise)
         return SolverCall(question, 2 * limits.total_s, holds)
 
-    def _is_unchanged(self, key: str, spec: GroupSpec) -> bool:
+    def _is_unchanged(self, task: Task) -> bool:
         try:
-            return self._described.group(key) == spec
+            return self._described.group(task.key) == (task.described or task.spec)
         except ObjectError:
             return False
 
@@ -304,6 +320,6 @@ class Decider:
         limits = limits_of(self._args, self._args.solver_time_limit_seconds)
 
         def is_unchanged() -> bool:
-            return self._is_unchanged(task.key, task.spec)
+            return self._is_unchanged(task)
 
         return (yield from self._mixer.placed(task, limits, is_unchanged))

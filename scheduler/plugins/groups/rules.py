@@ -12,13 +12,18 @@ from typing import Any, Literal
 import msgspec
 
 from scheduler.base.errors import ObjectError
+from scheduler.framework.duration import Duration, seconds
 from scheduler.plugins.groups.inputs import LARGEST_NUMBER, kind_of, known
 
-KEYS = ("type", "hard", "partitions", "min", "max", "factor")
+KEYS = ("type", "hard", "for", "partitions", "min", "max", "factor")
+LONGEST_S = 366 * 24 * 3600.0
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """The rule of one level; 0 stands for a number that is not given, `factor` 1 for any count."""
+    """The rule of one level; 0 stands for a number that is not given, `factor` 1 for any count.
+
+    With `for_s` a hard type is one for so many seconds of waiting, and a wish after that; 0: for ever.
+    """
 
     type: Literal["pack", "spread"] = "pack"
     hard: bool = False
@@ -26,6 +31,7 @@ class Constraint(msgspec.Struct, frozen=True):
     min: int = 0
     max: int = 0
     factor: int = 1
+    for_s: float = 0.0
 
 
 def constraints(levels: Mapping[str, Any], where: str) -> dict[str, Constraint]:
@@ -53,7 +59,25 @@ def _constraint(rule: Any, where: str) -> Constraint:
         least,
         most,
         _count(rule, "factor", where) or 1,
+        _for_s(rule, where, hard=hard),
     )
+
+
+def _for_s(rule: Mapping[str, Any], where: str, *, hard: bool) -> float:
+    text = rule.get("for", "")
+    if not text:
+        return 0.0
+    try:
+        value = seconds(msgspec.convert(text, Duration))
+    except msgspec.ValidationError:
+        value = 0.0
+    if not 0.0 < value <= LONGEST_S:
+        raise ObjectError(
+            f'{where}.for: a time like "10m" is needed, up to a year, not {text!r:.60}'
+        )
+    if not hard or any(rule.get(key) for key in ("partitions", "min", "max", "factor")):
+        raise ObjectError(f"{where}.for: only a hard type, without numbers, becomes a wish")
+    return value
 
 
 def _count(rule: Mapping[str, Any], key: str, where: str) -> int:

@@ -16,6 +16,7 @@ from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import between, planning
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.plugins.groups.deadlines import Deadline
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.mixing import Alike
 from scheduler.plugins.groups.placement import in_order
@@ -33,9 +34,9 @@ ROUNDS = 8
 Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
 
 
-def undecided(text: str) -> UndecidedStatus:
+def undecided(text: str, retry_at: float = 0.0) -> UndecidedStatus:
     """Return a refusal that is no proof."""
-    return UndecidedStatus(Code.UNSCHEDULABLE, (text,))
+    return UndecidedStatus(Code.UNSCHEDULABLE, (text,), retry_at=retry_at)
 
 
 def unanswered(name: str) -> UndecidedStatus:
@@ -64,7 +65,8 @@ def refusal(name: str, fits: Fits, solution: Solution, near: str, *, tried: bool
 class Task(msgspec.Struct, frozen=True):
     """What is decided in one attempt: the group, its tree, who is to be placed and who stands.
 
-    Nobody is put on nodes with one of the labels in `forbidden`.
+    Nobody is put on nodes with one of the labels in `forbidden`. `described` is the group as its object says,
+    `spec` as it is now: at the `deadline` a hard rule becomes a wish.
     """
 
     key: str
@@ -75,6 +77,8 @@ class Task(msgspec.Struct, frozen=True):
     standing: Sequence[Placed]
     kinds: list[Alike]
     forbidden: tuple[str, ...] = ()
+    described: GroupSpec | None = None
+    deadline: Deadline | None = None
 
     def allowed(self, slots: IntColumn) -> IntColumn:
         """Return how many members each row takes, none where that is forbidden.

@@ -260,5 +260,7 @@ def _rules(found: ConfigMap) -> list[Rule]:
 def _without(found: ConfigMap, given_up: Sequence[Rule]) -> ConfigMap:
     rules = _constraints(found)
     for one in given_up:
-        rules[one.level] = {key: v for key, v in rules[one.level].items() if key != one.key}
+        # A time stands beside a hard type only.
+        gone = {one.key, "for"} if one.key == "hard" else {one.key}
+        rules[one.level] = {key: v for key, v in rules[one.level].items() if key not in gone}
     return replace(found, data={**(found.data or {}), "constraints": json.dumps(rules)})

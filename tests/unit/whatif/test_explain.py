@@ -176,10 +176,12 @@ def test_claims_from_templates_are_made_first():
     assert got.why.sentence.startswith("default/p waits: no node satisfies its resource claim d")
 
 
-def test_a_group_waits_for_rules_that_cannot_hold():
+@pytest.mark.parametrize("timed", [{}, {"for": "10m"}])
+def test_a_group_waits_for_rules_that_cannot_hold(timed: dict[str, str]):
     """Which of them, and what would help the whole group; a member's own reason is no help to it."""
     nodes = tree({"r0": {"a": 4}, "r1": {"b": 4, "c": 4}})
-    rules = {"rack": {"type": "pack", "hard": True}, "node": {"type": "spread", "hard": True}}
+    hard: dict[str, object] = {"hard": True, **timed}
+    rules = {"rack": {"type": "pack", **hard}, "node": {"type": "spread", **hard}}
     got = ask("g-0", *nodes, *members("g", 3), group("g", 3, rules)).explanation
     why = got.why
 
