@@ -28,6 +28,10 @@ NAME_BYTES = 253
 # A broken webhook must not stop scheduling; a server that is away for minutes is waited for.
 TRIES = 30
 TRIES_REFUSED = 5
+# What a pod is told before it goes is tried again for some seconds even where it is refused for good: roles and
+# namespaces have been wrong for a moment. Then it goes with the mark on it alone.
+RECEIPTS = frozenset((reasons.PREEMPTED, reasons.GROUP_RELEASED))
+TRIES_RECEIPT = 9
 MAX_SERIES = 16_384
 _log = structlog.get_logger()
 Key: TypeAlias = tuple[object, ...]
@@ -229,25 +233,24 @@ class Recorder:
     async def _create(self, entry: _Entry) -> Response:
         path = event_path(entry.record.namespace)
         body = self._bodies.event(entry.record, entry.name, entry.count, entry.last_s)
-        response = await self._deliver("POST", path, body)
+        is_receipt = entry.record.reason in RECEIPTS
+        response = await self._deliver("POST", path, body, is_receipt=is_receipt)
         if response.code == 409 and response.reason == "AlreadyExists":
             # The name is ours alone: an earlier try arrived, only its answer did not.
             return Response(200)
         return response
 
-    async def _deliver(self, method: str, path: str, body: bytes) -> Response:
+    async def _deliver(
+        self, method: str, path: str, body: bytes, *, is_receipt: bool = False
+    ) -> Response:
         content_type = STRATEGIC if method == "PATCH" else JSON
         request = Request("Record", method, path, body, content_type)
         response = await self._sender.once(request)
-        if not response.is_transient:
-            return response
         backoff = self._sender.backoff()
-        while True:
+        while not _is_final(response, backoff.failures + 1, is_receipt=is_receipt):
             await self._sender.pause("Record", response, backoff)
             response = await self._sender.once(request)
-            tries = TRIES if response.code in (0, 401, 429, 503) else TRIES_REFUSED
-            if not response.is_transient or backoff.failures + 1 >= tries:
-                return response
+        return response
 
 
 def _key(record: Record) -> Key:
@@ -263,6 +266,16 @@ def _key(record: Record) -> Key:
         record.scheduler_name,
         record.related,
     )
+
+
+def _is_final(response: Response, tries: int, *, is_receipt: bool) -> bool:
+    """Whether the answer to so many tries stands."""
+    if response.ok or (response.code == 409 and response.reason == "AlreadyExists"):
+        return True
+    if is_receipt and not response.is_transient:
+        return tries >= TRIES_RECEIPT
+    most = TRIES if response.code in (0, 401, 429, 503) else TRIES_REFUSED
+    return not response.is_transient or tries >= most
 
 
 def _is_namespace_ending(response: Response) -> bool:

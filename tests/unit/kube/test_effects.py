@@ -451,14 +451,32 @@ async def test_a_victim_is_told_before_it_goes():
     assert {1: 200} == run.codes()
 
 
+@pytest.mark.parametrize("code", [403, 404, 422])
+async def test_a_victim_is_told_although_the_event_was_refused(code: int):
+    """A role that is wrong for some seconds is no reason to go without a word."""
+    async with running() as run:
+        uid = run.pod("a")
+        run.accidents(*[refused(code)] * 6, on="POST")
+        told = Record("default", "a", uid, "1", "t", "Normal", "Preempted", "b", "n", 1.0)
+        await run.carry_out(told, Evict(1, "default", "a", uid, "m"), time_s=60)
+        sent = [request.method for request in run.api.seen if request.method != "GET"]
+
+    assert ["POST", "PATCH", "DELETE"] == sent
+    assert {1: 200} == run.codes()
+
+
 async def test_an_event_that_is_refused_for_good_holds_no_eviction_up():
     """Nobody waits for ever for a receipt that the API server does not take; the mark tells as well."""
     async with running() as run:
         uid = run.pod("a")
-        run.accidents(refused(403), on="POST")
+        run.accidents(*[refused(403)] * 100, on="POST")
         told = Record("default", "a", uid, "1", "t", "Normal", "Preempted", "b", "n", 1.0)
-        await run.carry_out(told, Evict(1, "default", "a", uid, "m"))
+        await run.carry_out(told, Evict(1, "default", "a", uid, "m"), time_s=3)
+        assert {} == run.codes()
+        await run.carry_out(time_s=10)
+        sent = [request.method for request in run.api.seen if request.method != "GET"]
 
+    assert ["PATCH", "DELETE"] == sent
     assert {1: 200} == run.codes()
 
 
