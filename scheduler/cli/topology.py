@@ -6,7 +6,7 @@ view is in its metrics. Nothing is written to the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,14 @@ from scheduler.cli.flags import Output
 from scheduler.cli.live import Access, look, seconds
 from scheduler.cli.printing import Column, show, show_document
 from scheduler.engine.attempt.choose import Ties
-from scheduler.objects.kinds import BY_KIND, NODE, POD, Kind
+from scheduler.objects.kinds import (
+    BY_KIND,
+    KUEUE_TOPOLOGIES,
+    NODE,
+    POD,
+    TOPOLOGY_CONFIG_MAP,
+    Kind,
+)
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.states import amount_text, node_states
 from scheduler.plugins.numa.tracker import KIND, Topologies
@@ -25,12 +32,15 @@ from scheduler.state.cluster import Cluster
 from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.report import Table
 from scheduler.whatif.snapshot import Snapshot, SnapshotReader
-from scheduler.whatif.tree import Unit, Way, levels_of, tree, ways
+from scheduler.whatif.tree import NamedTree, Unit, Way, levels_of, named_trees, tree, ways
+
+_OF_TREES = (BY_KIND["NetworkTopology"], TOPOLOGY_CONFIG_MAP, *KUEUE_TOPOLOGIES)
 
 
 def topology(
     numa: bool,
     levels: list[str] | None,
+    name: str,
     nodes: bool,
     scheduler_name: list[str] | None,
     snapshot: list[str] | None,
@@ -41,9 +51,11 @@ def topology(
     output: Output,
 ) -> int:
     """Show the tree of the cluster, or its NUMA zones."""
-    if numa and (levels or nodes):
-        raise InputError("--numa goes node by node, without --level and --nodes")
-    kinds = (NODE, POD, BY_KIND[KIND] if numa else BY_KIND["NetworkTopology"])
+    if numa and (levels or nodes or name):
+        raise InputError("--numa goes node by node, without --level, --tree and --nodes")
+    if levels and name:
+        raise InputError("a tree by its name has its levels: --tree goes without --level")
+    kinds = (NODE, POD, *((BY_KIND[KIND],) if numa else _OF_TREES))
     if snapshot:
         world = read_files(snapshot, None)
         wanted = options(now, Ties.NAME, None, details=False).now
@@ -52,7 +64,7 @@ def topology(
         access = Access(kubeconfig, context, seconds(request_timeout))
         world, moment = _read_live(access, kinds)
     if not numa:
-        return _show_tree(world, levels or [], output, with_nodes=nodes)
+        return _show_tree(world, levels or [], name, output, with_nodes=nodes)
     following = Following(frozenset(scheduler_name or ("trellis",)))
     states = node_states(_followed(world, following), moment)
     items = [msgspec.to_builtins(state) | {"name": state.node} for state in states]
@@ -60,7 +72,9 @@ def topology(
     return 0
 
 
-def _show_tree(world: Snapshot, wanted: list[str], output: Output, *, with_nodes: bool) -> int:
+def _show_tree(
+    world: Snapshot, wanted: list[str], name: str, output: Output, *, with_nodes: bool
+) -> int:
     missing = [label for label in wanted if label not in levels_of(world.nodes, wanted)]
     if missing:
         carried = levels_of(world.nodes)
@@ -69,10 +83,21 @@ def _show_tree(world: Snapshot, wanted: list[str], output: Output, *, with_nodes
             f"{', '.join(carried) or 'none'}",
             where="--level",
         )
-    root = tree(world, levels_of(world.nodes, wanted))
+    trees = {one.name: one for one in named_trees(world)}
+    if name and name not in trees:
+        there = ", ".join(trees) or "none"
+        raise InputError(
+            f"no topology ConfigMap and no Topology of Kueue makes a tree of this name: {name}; "
+            f"there are: {there}",
+            where="--tree",
+        )
+    root = tree(world, levels_of(world.nodes, wanted), named=trees.get(name))
     between = ways(world)
     if output in (Output.JSON, Output.YAML):
-        document = {"kind": "Topology", "tree": root, "ways": between}
+        named = [
+            {"name": one.name, "source": one.source, "levels": one.levels} for one in trees.values()
+        ]
+        document = {"kind": "Topology", "tree": root, "ways": between, "trees": named}
         show_document(msgspec.to_builtins(document), output)
     elif output is Output.NAME:
         print(*(unit.name for _, unit in _walk(root) if unit.name), sep="\n")
@@ -81,7 +106,15 @@ def _show_tree(world: Snapshot, wanted: list[str], output: Output, *, with_nodes
         if between:
             print()
             show_tables([_ways_table(between)])
+        if trees and not name:
+            print()
+            show_tables([_trees_table(trees.values())])
     return 0
+
+
+def _trees_table(trees: Iterable[NamedTree]) -> Table:
+    rows = [[one.name, one.source, ", ".join(one.levels) or "node"] for one in trees]
+    return Table(["tree (--tree)", "from", "levels"], rows)
 
 
 def _walk(unit: Unit, depth: int = 0) -> Iterator[tuple[int, Unit]]:

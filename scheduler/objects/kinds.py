@@ -15,6 +15,7 @@ from scheduler.objects.claims import ResourceClaim, ResourceClaimTemplate
 from scheduler.objects.configmap import GROUP_KEY, TOPOLOGY_KEY, ConfigMap
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.groups import AppGroup
+from scheduler.objects.kueue import KueueTopology
 from scheduler.objects.network import NetworkTopology, NetworkTopologySlice
 from scheduler.objects.node import Node
 from scheduler.objects.nodemetric import NodeMetric
@@ -102,19 +103,29 @@ TOPOLOGY_CONFIG_MAP = Kind(
 )  # fmt: skip
 
 WORKLOAD_GROUP_API = "scheduling.k8s.io"
-# The newest first: an object that is served in several versions is read from the first of them.
-WORKLOAD_GROUPS = tuple(
-    Kind(
-        f"PodGroup.{version}",
-        WORKLOAD_GROUP_API,
-        version,
-        "podgroups",
-        WorkloadGroup,
-        required=False,
-        served_as="PodGroup",
-    )
-    for version in ("v1beta1", "v1alpha3", "v1alpha2")
+
+
+def _versions(
+    group: str, versions: tuple[str, ...], plural: str, struct: type[Any], served_as: str,
+    *, name: str = "", namespaced: bool = True,
+) -> tuple[Kind, ...]:  # fmt: skip
+    """Return the kinds of one object by version, the newest first: of several that are served it counts."""
+    return tuple(
+        Kind(
+            f"{name or served_as}.{version}", group, version, plural, struct,
+            namespaced=namespaced, required=False, served_as=served_as,
+        )
+        for version in versions
+    )  # fmt: skip
+
+
+WORKLOAD_GROUPS = _versions(
+    WORKLOAD_GROUP_API, ("v1beta1", "v1alpha3", "v1alpha2"), "podgroups", WorkloadGroup, "PodGroup"
 )
+KUEUE_TOPOLOGIES = _versions(
+    "kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies", KueueTopology, "Topology",
+    name="KueueTopology", namespaced=False,
+)  # fmt: skip
 
 WATCHED: tuple[Kind, ...] = (
     NODE,
@@ -154,6 +165,7 @@ WATCHED: tuple[Kind, ...] = (
     TOPOLOGY_CONFIG_MAP,
     _optional("scheduling.x-k8s.io", "v1alpha1", "podgroups", PodGroup),
     *WORKLOAD_GROUPS,
+    *KUEUE_TOPOLOGIES,
     _optional("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup),
     _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),
     _optional("trellis.dev", "v1alpha1", "networktopologyslices", NetworkTopologySlice),
@@ -166,3 +178,8 @@ FED: tuple[Kind, ...] = (
 )
 
 BY_KIND: dict[str, Kind] = {kind.kind: kind for kind in (*WATCHED, *FED)}
+# Those that are read apart by version, by group and the API server's name for them.
+BY_VERSION: dict[tuple[str, str], dict[str, Kind]] = {
+    (kinds[0].group, kinds[0].name): {kind.version: kind for kind in kinds}
+    for kinds in (WORKLOAD_GROUPS, KUEUE_TOPOLOGIES)
+}

@@ -19,13 +19,12 @@ from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError, ObjectError
 from scheduler.objects.kinds import (
     BY_KIND,
+    BY_VERSION,
     FED,
     GROUP_CONFIG_MAP,
     POD,
     TOPOLOGY_CONFIG_MAP,
     WATCHED,
-    WORKLOAD_GROUP_API,
-    WORKLOAD_GROUPS,
     Kind,
 )
 from scheduler.objects.node import Node
@@ -290,8 +289,8 @@ def kind_of(item: Item) -> Kind | None:
         return _config_map_kind(item)
     group, _, version = (item.head.api_version or "").rpartition("/")
     kind = BY_KIND.get(name)
-    if name == WORKLOAD_GROUPS[0].name and group == WORKLOAD_GROUP_API:
-        return next((one for one in WORKLOAD_GROUPS if one.version == version), None)
+    if (group, name) in BY_VERSION:
+        return BY_VERSION[group, name].get(version)
     if kind is None and name == PRIORITY_CLASS.kind:
         kind = PRIORITY_CLASS
     # An object that names no version is taken at its word; one of another group is another kind.

@@ -1,24 +1,27 @@
 """The tree of a cluster as its labels make it: regions, zones, racks, nodes, with room and who is there.
 
 Called by `trellis topology`. Works on a `Snapshot` alone; the levels are labels, from the top, of which
-those that no node carries are left out. Amounts are CPU in milli and whole units of everything else.
+those that no node carries are left out, or those of a tree that has a name. Amounts are CPU in milli and whole
+units of everything else.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from scheduler.base.errors import ObjectError
 from scheduler.framework.groups import title
 from scheduler.objects.groups import GROUP_LABEL as APP_GROUP_LABEL
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups.sources.registry import group_of
-from scheduler.plugins.groups.topology import PRESETS
+from scheduler.plugins.groups.topology import PRESETS, from_config_map
+from scheduler.plugins.groups.trees import CONFIG_MAP, KINDS, KUEUE_KINDS
 from scheduler.state.resources import amounts, is_extended, pod_requests
 from scheduler.whatif.snapshot import Snapshot
 
@@ -66,6 +69,46 @@ class Way(msgspec.Struct, frozen=True, rename="camel"):
     allocated: int | float | str | None
 
 
+class NamedTree(msgspec.Struct, frozen=True, rename="camel"):
+    """A tree that groups can name; `path` are the units above each node, by its name."""
+
+    name: str
+    source: str
+    levels: tuple[str, ...]
+    path: dict[str, tuple[str, ...]]
+
+
+def named_trees(snapshot: Snapshot) -> list[NamedTree]:
+    """Return the trees of topology ConfigMaps that can be read, and of Kueue's Topologies, by name."""
+    found: dict[str, NamedTree] = {}
+    for kind, obj in sorted(snapshot.objects, key=_in_order):
+        meta = obj.metadata
+        if kind == CONFIG_MAP:
+            try:
+                made = from_config_map(obj.data or {}, f"ConfigMap {meta.namespace}/{meta.name}")
+            except ObjectError:
+                continue
+            named = NamedTree(made.name, made.source, made.levels[:-1], dict(made.paths))
+        elif kind in KUEUE_KINDS:
+            path = {
+                node.metadata.name: tuple(node.metadata.labels[one] for one in obj.labels)
+                for node in snapshot.nodes
+                if all(one in node.metadata.labels for one in obj.labels)
+            }
+            named = NamedTree(meta.name, "Topology of Kueue", obj.labels, path)
+        else:
+            continue
+        found.setdefault(named.name, named)
+    return [found[name] for name in sorted(found)]
+
+
+def _in_order(one: tuple[str, Any]) -> tuple[int, str]:
+    """ConfigMaps count before Kueue's, newer versions of those before older ones."""
+    kind, obj = one
+    rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
+    return rank, f"{obj.metadata.namespace}/{obj.metadata.name}"
+
+
 def levels_of(nodes: Iterable[Node], wanted: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the labels that divide these nodes, from the top: those `wanted`, else the usual ones.
 
@@ -81,8 +124,13 @@ def levels_of(nodes: Iterable[Node], wanted: Sequence[str] = ()) -> tuple[str, .
 Leaves = dict[str, tuple[Node, list[Pod], tuple[str, ...], Unit]]
 
 
-def tree(snapshot: Snapshot, levels: Sequence[str], kept: Leaves | None = None) -> Unit:
-    """Return the cluster as a tree; children come by name, nodes without a label last.
+def tree(
+    snapshot: Snapshot,
+    levels: Sequence[str],
+    kept: Leaves | None = None,
+    named: NamedTree | None = None,
+) -> Unit:
+    """Return the cluster as a tree, by labels or as `named`; children come by name, nodes without a unit last.
 
     `kept` are the nodes of the last tree, brought up to date: those with the same pods are not counted again.
     """
@@ -104,7 +152,14 @@ def tree(snapshot: Snapshot, levels: Sequence[str], kept: Leaves | None = None) 
     if kept is not None:
         kept.clear()
         kept.update(now)
-    return _unit("cluster", "", list(snapshot.nodes), levels, leaves)
+    if named is None:
+        paths = {
+            node.metadata.name: tuple(node.metadata.labels.get(one, NOWHERE) for one in levels)
+            for node in snapshot.nodes
+        }
+    else:
+        levels, paths = named.levels, named.path
+    return _unit("cluster", "", list(snapshot.nodes), levels, 0, paths, leaves)
 
 
 def ways(snapshot: Snapshot) -> list[Way]:
@@ -133,14 +188,24 @@ def ways(snapshot: Snapshot) -> list[Way]:
 
 
 def _unit(
-    level: str, name: str, nodes: list[Node], below: Sequence[str], leaves: Mapping[str, Unit]
+    level: str,
+    name: str,
+    nodes: list[Node],
+    levels: Sequence[str],
+    depth: int,
+    paths: Mapping[str, tuple[str, ...]],
+    leaves: Mapping[str, Unit],
 ) -> Unit:
-    if below:
+    if depth < len(levels):
         parts: dict[str, list[Node]] = {}
         for node in nodes:
-            parts.setdefault(node.metadata.labels.get(below[0], NOWHERE), []).append(node)
+            path = paths.get(node.metadata.name)
+            parts.setdefault(NOWHERE if path is None else path[depth], []).append(node)
         in_order = sorted(parts, key=lambda one: (one == NOWHERE, one))
-        children = tuple(_unit(below[0], one, parts[one], below[1:], leaves) for one in in_order)
+        children = tuple(
+            _unit(levels[depth], one, parts[one], levels, depth + 1, paths, leaves)
+            for one in in_order
+        )
     else:
         children = tuple(leaves[node.metadata.name] for node in sorted(nodes, key=_name))
     return _sum(level, name, children)

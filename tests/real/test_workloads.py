@@ -64,7 +64,11 @@ class Cluster:
 
     async def apply(self, file: str) -> None:
         """Make the pods of a file, and its groups."""
-        for one in documents(file):
+        await self.apply_all(documents(file))
+
+    async def apply_all(self, objects: list[Json]) -> None:
+        """Make the pods of these objects, and the groups among them."""
+        for one in objects:
             if one["kind"] == "ConfigMap":
                 await self.api.expect("POST", f"{CORE}/configmaps", one)
                 continue
@@ -90,6 +94,25 @@ class Cluster:
         await until(are_there, f"{number} bound pods")
         return last
 
+    async def says(self, name: str, text: str) -> None:
+        """Wait until a pod's condition says something."""
+
+        async def is_said() -> bool:
+            found = await self.api.expect("GET", f"{CORE}/pods/{name}")
+            return any(text in one.get("message", "") for one in found["status"]["conditions"])
+
+        await until(is_said, f"{name} says {text}")
+
+    async def accepts(self, topology: Json) -> bool:
+        """Try to make a Topology; the kind may not be served yet."""
+        path = "/apis/kueue.x-k8s.io/v1beta1/topologies"
+        code, _ = await self.api.request("POST", path, topology)
+        return code in (201, 409)
+
+    async def open_gate(self, name: str) -> None:
+        """Take the last gate away."""
+        await self.api.patch(f"{CORE}/pods/{name}", {"spec": {"schedulingGates": None}})
+
     async def admit(self, name: str) -> None:
         """Do what Kueue does when a queue has room: open the gate and say which nodes it has."""
         spec = {"schedulingGates": None, "nodeSelector": {ZONE: "z2"}}
@@ -99,6 +122,36 @@ class Cluster:
 def zone(pod: Json) -> str:
     """Return the zone of a bound pod, by its node's name."""
     return str(pod["spec"]["nodeName"]).partition("-")[0]
+
+
+def place(pod: Json) -> str:
+    """Return a bound pod's node, or an empty text."""
+    return str(pod["spec"].get("nodeName", ""))
+
+
+async def test_a_group_in_a_tree_that_kueue_describes(server: Reachable):
+    """The kind comes while the daemon runs, and what waits for it goes on; a restart changes nothing."""
+    config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
+    (definition,) = documents("kueue-definition.yaml")
+    topology, group, job = documents("kueue-topology.yaml")
+    async with Api(server, token_of(server)) as api:
+        cluster = Cluster(api)
+        await cluster.begin()
+        with Trellis().start(server, config) as running:
+            await cluster.apply_all([group, job])
+            names = [f"{job['metadata']['name']}-{at}" for at in range(3)]
+            for name in names:
+                await cluster.open_gate(name)
+            await cluster.says(names[0], "no topology is called fabric")
+            await running.kill()
+        with Trellis().start(server, config):
+            definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+            await api.expect("POST", definitions, definition)
+            await until(lambda: cluster.accepts(topology), "the kind Topology")
+            placed = await cluster.bound(3)
+
+    assert 1 == len({zone(pod) for pod in placed.values()})
+    assert all(place(pod) for pod in placed.values())
 
 
 async def test_workloads_of_other_controllers(server: Reachable):

@@ -23,6 +23,12 @@ LevelsFlag = Annotated[
         "--level", metavar="LABEL", help="A node label, from the top; else the usual ones."
     ),
 ]
+TreeFlag = Annotated[
+    str,
+    typer.Option(
+        "--tree", metavar="NAME", help="A topology ConfigMap's tree, or a Topology of Kueue."
+    ),
+]
 NodesFlag = Annotated[bool, typer.Option("--nodes", help="Down to the nodes.")]
 ProfilesFlag = Annotated[
     list[str] | None,
@@ -33,6 +39,7 @@ ProfilesFlag = Annotated[
 def topology(
     numa: NumaFlag = False,
     levels: LevelsFlag = None,
+    name: TreeFlag = "",
     nodes: NodesFlag = False,
     scheduler_name: ProfilesFlag = None,
     snapshot: SnapshotFlag = None,
@@ -48,6 +55,7 @@ def topology(
     return answer(
         numa,
         levels,
+        name,
         nodes,
         scheduler_name,
         snapshot,

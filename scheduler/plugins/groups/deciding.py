@@ -59,6 +59,7 @@ from scheduler.plugins.groups.task import (
 )
 from scheduler.plugins.groups.thinning import LeafRows
 from scheduler.plugins.groups.topology import Topology
+from scheduler.plugins.groups.trees import Trees
 from scheduler.solver.answer import Advice
 from scheduler.solver.kinds import MixedAnswer
 from scheduler.solver.questions import Place, Solution
@@ -68,7 +69,7 @@ RELEASE_AGAIN_S = 60.0
 
 
 class Decider:
-    """Plans groups for one profile; `records` and `trees` keep what was found out, by group."""
+    """Plans groups for one profile; `records` and `planned_in` keep what was found out, by group."""
 
     def __init__(
         self,
@@ -76,15 +77,17 @@ class Decider:
         handle: Handle,
         members: GroupMembers,
         described: Descriptions,
+        trees: Trees,
         records: dict[str, Record],
-        trees: dict[str, Topology],
+        planned_in: dict[str, Topology],
     ) -> None:
         self._args = args
         self._handle = handle
         self._members = members
         self._described = described
-        self._records = records
         self._trees = trees
+        self._records = records
+        self._planned_in = planned_in
         self._mixer = MixedPlanner(solution_of, self._remember_mixed)
         self._evictor = Evictor(args, handle, described, self._mixer)
         self._leaf_rows = LeafRows()
@@ -110,7 +113,7 @@ class Decider:
             if described is None:
                 return unresolvable(sources.missing(key))
             spec, deadline = deadlines.at_time(described, room.members, room.now)
-            tree = self._described.tree_for(spec, room.nodes)
+            tree = self._trees.of(spec, room.nodes)
             check_levels(spec, tree.levels, tree.source)
             requests = planning.requests(room.members)
         except ObjectError as error:
@@ -121,7 +124,7 @@ class Decider:
         if unlike:
             self.hold(key, unlike)
             return unresolvable(f"the group {name} is held: {unlike}")
-        self._trees[key] = tree
+        self._planned_in[key] = tree
         record.retries += 1
         record.conflict = ()
         standing = staying(self._handle, self._members.standing(key))

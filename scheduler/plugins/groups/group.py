@@ -24,7 +24,8 @@ class GroupSpec(msgspec.Struct, frozen=True):
     there are placed in the same step as far as they fit, later ones into the units already used.
     `priority` None leaves it to the pods. `counts_alone` takes the group's priority for that of its
     pods, for an API server has admitted it; any other counts only as far as it is not above theirs.
-    `key_label` names a node label whose values are the units of a tree of its own, "" the profile's tree.
+    `topology` names the tree that it is placed in, "" the profile's; `key_label` a node label instead, whose values
+    are the units of a tree of its own.
     `is_ours` says that its members may be let go while it has never been whole. `goes_whole`: evicted
     together or not at all; with `may_shrink` those beyond the minimum may go alone. `classes` is what it
     says of its members by what they do in it.
@@ -39,6 +40,7 @@ class GroupSpec(msgspec.Struct, frozen=True):
     is_minimum: bool = False
     counts_alone: bool = False
     key_label: str = ""
+    topology: str = ""
     may_evict: bool = True
     is_ours: bool = False
     goes_whole: bool = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from scheduler.plugins.groups import trees
 from scheduler.plugins.groups.sources import configmap
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.state.change import Change
@@ -25,7 +26,7 @@ _LEAST_KEPT = 1024
 class GroupMembers:
     """Placed members by group, and the objects that describe groups by the group they describe."""
 
-    kinds: tuple[str, ...] = (*sources.KINDS, "TopologyConfigMap")
+    kinds: tuple[str, ...] = (*sources.KINDS, *trees.KINDS)
     follows = frozenset(("Pod", *sources.KINDS))
 
     def __init__(self) -> None:

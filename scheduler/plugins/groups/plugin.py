@@ -30,10 +30,10 @@ from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceattributes import SLICE
-from scheduler.plugins.groups import past
+from scheduler.plugins.groups import past, trees
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.deciding import Decider
-from scheduler.plugins.groups.describing import TOPOLOGY_KIND, Descriptions
+from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.group import LARGEST_GROUP
 from scheduler.plugins.groups.life import Record
 from scheduler.plugins.groups.members import GroupMembers, group_of
@@ -99,7 +99,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         "waiting.deleted",
         "self.labels",
         *sources.KINDS,
-        TOPOLOGY_KIND,
+        *trees.KINDS,
         CLAIM,
         SLICE,
         "DeviceClass",
@@ -108,17 +108,24 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     def __init__(self, args: ClusterTopologyPlacementGroupArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._members = handle.tracker(GroupMembers)
-        self._described = Descriptions(
-            handle, self._members, args.topology_config_map_name_space, args.topology_labels
+        self._described = Descriptions(handle, self._members)
+        self._trees = trees.Trees(
+            handle, args.topology_config_map_name_space, args.topology_labels, args.topology
         )
         self._records: dict[str, Record] = {}
-        self._trees: dict[str, Topology] = {}
+        planned_in: dict[str, Topology] = {}
         self._answers: dict[str, _Answer] = {}
         self._decider = Decider(
-            args, handle, self._members, self._described, self._records, self._trees
+            args,
+            handle,
+            self._members,
+            self._described,
+            self._trees,
+            self._records,
+            planned_in,
         )
         self._writer = GroupStatusWriter(
-            self._members, self._records, self._trees, self._described.spec_of
+            self._members, self._records, planned_in, self._described.spec_of
         )
 
     # In the queue
@@ -192,7 +199,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return False  # it took no room
         if change.kind == CLAIM and not (_is_freed(change) or _is_used(change.new, pod)):
             return False
-        if change.kind == TOPOLOGY_KIND:
+        if change.kind in trees.KINDS:
             return True
         record = self._records.get(key)
         # Who was refused waits for room; whom the gate holds waits for others of the group.
@@ -282,7 +289,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return self._writer.checked(key, self._described.size_of(key), now)
         said = self._writer.told(key, stage, now)
         reporter = self._records[key].reporter  # none before the first plan, which reads the tree
-        return [*said, *self._described.topology_events(reporter)] if reporter else said
+        return [*said, *self._trees.events(reporter)] if reporter else said
 
     def group_evicted(
         self, victims: Sequence[Placed], whom: str, group: str, reporter: str

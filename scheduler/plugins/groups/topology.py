@@ -1,13 +1,12 @@
-"""The tree of racks and nodes that groups are placed in, and where it comes from.
+"""The tree of racks and nodes that groups are placed in, and how a ConfigMap says it.
 
-In this order: the topology ConfigMap, node labels (one per level, by default the first of those known
-for racks that all nodes carry), or a flat tree of all nodes. Units are known by their path, so two racks may
-share a name. Pure; called by the plugin when one of these inputs has changed.
+Units are known by their path, so two racks may share a name. Pure; which tree counts for whom is known
+to `trees`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +20,8 @@ from scheduler.plugins.groups.inputs import json_names, json_object
 
 ROOT = "root"
 DEFAULT_TREE = "default-tree"
-DEFAULT_LEVELS = ("rack", "node")
+NODE = "node"
+DEFAULT_LEVELS = ("rack", NODE)
 RACK_LABEL = "sakkara.topology.rack"
 # What node labels may stand for a level that is named in one word; the first that all nodes carry
 # counts. Ours, Kubernetes' own, those of Kueue's examples, of topograph, and of the clouds.
@@ -92,11 +92,21 @@ def from_config_map(data: Mapping[str, str], source: str) -> Topology:
         text = f"data.level-names names {len(levels)} levels, data.tree has {depth}"
         raise ObjectError(text)
     return Topology(
-        data.get("name", "").strip() or DEFAULT_TREE,
+        name_in(data),
         source,
         levels,
         _filled(found, depth - 1),
     )
+
+
+def name_in(data: Mapping[str, str]) -> str:
+    """Return the tree's name in a topology ConfigMap."""
+    return data.get("name", "").strip() or DEFAULT_TREE
+
+
+def levels_of(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return what the levels of a tree of labels are called: what stands behind the slash, then `node`."""
+    return (*(label.rpartition("/")[2] for label in labels), NODE)
 
 
 def nowhere(tree: Topology, nodes: Nodes, fitting: BoolColumn) -> str:

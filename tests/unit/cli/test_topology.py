@@ -7,6 +7,7 @@ import yaml
 
 from scheduler.cli.main import run
 from scheduler.testing import node
+from tests.unit.plugins.groupsworld import config_map
 from tests.unit.whatif.asking import pod
 
 ZONE, RACK = "topology.kubernetes.io/zone", "topology.trellis.dev/rack"
@@ -100,3 +101,34 @@ def test_levels_are_labels_of_ones_own_choice(cluster, capsys):
     assert "no node carries the label rack" in error
     assert f"{ZONE}, {RACK}" in error
     assert 2 == run(["topology", "--snapshot", cluster, "--numa", "--nodes"])
+
+
+def test_trees_that_have_a_name_are_listed_and_shown(cluster, tmp_path, capsys):
+    """Kueue's Topology and a topology ConfigMap; whoever stands in neither is last."""
+    more = tmp_path / "more.yaml"
+    fabric = {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "Topology",
+        "metadata": {"name": "fabric"},
+        "spec": {"levels": [{"nodeLabel": RACK}, {"nodeLabel": "kubernetes.io/hostname"}]},
+    }
+    hand = {"name": "by-hand", "level-names": '["row", "node"]', "tree": '{"left": {"n1": {}}}'}
+    made = config_map("tree", "sakkara.topology", hand)
+    broken = config_map("worse", "sakkara.topology", {"tree": "{"})
+    more.write_text(yaml.safe_dump_all([fabric, made, broken]))
+    asked = ["topology", "--snapshot", cluster, "--snapshot", str(more)]
+
+    assert 0 == run(asked)
+    assert ["by-hand", "fabric"] == [line.split()[0] for line in rows(capsys)[-2:]]
+    assert 0 == run([*asked, "--tree", "fabric"])
+    assert ["cluster", "r1", "r2", "r3", "(without"] == [
+        line.split()[0] for line in rows(capsys)[1:6]
+    ]
+    assert 0 == run([*asked, "--tree", "by-hand"])
+    assert ["cluster", "left", "(without"] == [line.split()[0] for line in rows(capsys)[1:4]]
+    assert 0 == run([*asked, "-o", "json"])
+    found = json.loads(capsys.readouterr().out)["trees"]
+    assert {"name": "fabric", "source": "Topology of Kueue", "levels": [RACK]} in found
+    assert 2 == run([*asked, "--tree", "fabrik"])
+    assert "there are: by-hand, fabric" in capsys.readouterr().err
+    assert 2 == run([*asked, "--tree", "fabric", "--level", RACK])

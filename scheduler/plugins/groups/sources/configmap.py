@@ -47,6 +47,7 @@ def from_config_map(namespace: str, data: Mapping[str, str], source: str) -> Gro
         whole_number(data, "priority", 0, least=-LARGEST_NUMBER),
         constraints(json_object(data, "constraints"), "data.constraints"),
         source,
+        topology=data.get("topology", "").strip(),
         is_ours=True,
         has_classes=found is not None,
         classes=found,

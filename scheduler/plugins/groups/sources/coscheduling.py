@@ -6,7 +6,6 @@ levels of the tree stand in an annotation. The members belong to their controlle
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -17,8 +16,7 @@ from scheduler.framework.calls import ApiCall
 from scheduler.objects.podgroup import PodGroup, PodGroupStatus
 from scheduler.plugins.groups import classes
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
-from scheduler.plugins.groups.inputs import kind_of, parsed
-from scheduler.plugins.groups.rules import Constraint, constraints
+from scheduler.plugins.groups.sources import annotated
 from scheduler.state.resources import Amounts, amounts, counted
 
 KIND = "PodGroup"
@@ -27,21 +25,6 @@ MERGE_PATCH = "application/merge-patch+json"
 # Where a group stands, in coscheduling's words; later ones are its controller's alone.
 PENDING, SCHEDULING, SCHEDULED, RUNNING = "Pending", "Scheduling", "Scheduled", "Running"
 BEFORE_SCHEDULED = ("", PENDING, "PreScheduling", SCHEDULING)
-CONSTRAINTS_ANNOTATION = "sakkara.group/constraints"
-
-
-def rules_in(annotations: Mapping[str, str]) -> dict[str, Constraint]:
-    """Read the rules by level from the annotation, none without it; ObjectError says what is wrong."""
-    if CONSTRAINTS_ANNOTATION not in annotations:
-        return {}
-    where = f"metadata.annotations[{CONSTRAINTS_ANNOTATION}]"
-    try:
-        found = parsed(annotations, CONSTRAINTS_ANNOTATION)
-    except ObjectError as error:
-        raise ObjectError(error.message.replace("data.", "metadata.annotations.")) from error
-    if not isinstance(found, dict):
-        raise ObjectError(f"{where}: a JSON object is needed, not {kind_of(found)}")
-    return constraints(found, where)
 
 
 class PodGroups:
@@ -78,9 +61,10 @@ class PodGroups:
             meta.name,
             spec.min_member,
             None,
-            rules_in(meta.annotations),
+            annotated.rules(meta.annotations),
             f"PodGroup {meta.namespace}/{meta.name}",
             is_minimum=True,
+            topology=annotated.topology(meta.annotations),
             may_shrink=True,
             has_classes=True,
             classes=classes.read_annotations(meta.annotations, LARGEST_GROUP),

@@ -3,7 +3,8 @@
 Served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37); all are read into one struct, and what differs
 is the spelling of `disruptionMode` and the type of the condition that tells of them. A gang needs `minCount` pods
 at a time, a basic group none; both take whatever else fits. A topology key keeps all pods of the group
-in one value of a node label, whichever it is: a tree of one level that nobody has to declare.
+in one value of a node label, whichever it is: a tree of one level that nobody has to declare. Without one,
+annotations may say rules for the levels of a tree.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from scheduler.objects.podgroup import WorkloadGroup, WorkloadGroupStatus
 from scheduler.plugins.groups import classes
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
 from scheduler.plugins.groups.rules import Constraint
+from scheduler.plugins.groups.sources import annotated
 
 PREFIX = "podgroup:"
 CONDITION_1_36, CONDITION = "PodGroupScheduled", "PodGroupInitiallyScheduled"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+# A topology key is a tree of its own.
+_OF_TREES = (annotated.CONSTRAINTS_ANNOTATION, annotated.TOPOLOGY_ANNOTATION)
 SINGLE, ALL = ("Pod", "single"), ("PodGroup", "all")
 
 
@@ -93,16 +97,21 @@ class WorkloadGroups:
             )
             raise ObjectError(text)
         key = _key_label(spec.scheduling_constraints.topology)
+        beside = next((one for one in _OF_TREES if one in meta.annotations), "")
+        if key and beside:
+            text = f"spec.schedulingConstraints.topology and the annotation {beside} exclude each other"
+            raise ObjectError(text)
         return GroupSpec(
             meta.namespace,
             meta.name,
             least,
             spec.priority or 0,
-            {key: Constraint("pack", hard=True)} if key else {},
+            {key: Constraint("pack", hard=True)} if key else annotated.rules(meta.annotations),
             f"PodGroup {meta.namespace}/{meta.name}",
             is_minimum=True,
             counts_alone=True,
             key_label=key,
+            topology=annotated.topology(meta.annotations),
             may_evict=spec.preemption_policy != "Never",
             goes_whole=_mode(spec.disruption_mode) in ALL,
             has_classes=True,

@@ -1,0 +1,34 @@
+"""What PodGroups of either API group say in annotations, because their own fields have no words for it.
+
+The rules for levels of the tree, and the name of the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scheduler.base.errors import ObjectError
+from scheduler.plugins.groups.inputs import kind_of, parsed
+from scheduler.plugins.groups.rules import Constraint, constraints
+
+CONSTRAINTS_ANNOTATION = "sakkara.group/constraints"
+TOPOLOGY_ANNOTATION = "sakkara.group/topology"
+
+
+def rules(annotations: Mapping[str, str]) -> dict[str, Constraint]:
+    """Read the rules by level from the annotation, none without it; ObjectError says what is wrong."""
+    if CONSTRAINTS_ANNOTATION not in annotations:
+        return {}
+    where = f"metadata.annotations[{CONSTRAINTS_ANNOTATION}]"
+    try:
+        found = parsed(annotations, CONSTRAINTS_ANNOTATION)
+    except ObjectError as error:
+        raise ObjectError(error.message.replace("data.", "metadata.annotations.")) from error
+    if not isinstance(found, dict):
+        raise ObjectError(f"{where}: a JSON object is needed, not {kind_of(found)}")
+    return constraints(found, where)
+
+
+def topology(annotations: Mapping[str, str]) -> str:
+    """Return the name of the tree that the group is placed in, an empty text if it names none."""
+    return annotations.get(TOPOLOGY_ANNOTATION, "").strip()
