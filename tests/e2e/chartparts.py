@@ -13,7 +13,7 @@ from operators.nodemetric.figures import SOURCE_ANNOTATION
 from scheduler.base.clock import RealClock, rfc3339
 from tests.apiserver.processes import free_ports
 from tests.chart.test_chart import render
-from tests.e2e.chartworld import RELEASE, Json, Server
+from tests.e2e.chartworld import EXAMPLES, PODS, RELEASE, Json, Server
 
 NETWORK = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
 SLICES = "/apis/trellis.dev/v1alpha1/namespaces/default/networktopologyslices"
@@ -92,6 +92,36 @@ async def measured_by_prometheus(server: Server) -> None:
 
 def _origins(slices: Json) -> list[Any]:
     return [one["origins"] for one in slices["items"]]
+
+
+async def kueue(server: Server) -> None:
+    """A group in a tree that a Topology of Kueue describes; Kueue comes after the daemon."""
+    folder = EXAMPLES / "workloads"
+    (definition,) = yaml.safe_load_all((folder / "kueue-definition.yaml").read_text())
+    topology, group, job = yaml.safe_load_all((folder / "kueue-topology.yaml").read_text())
+    await server.post(DEFINITIONS, definition)
+    # Every node is in the zone and the rack of its own name.
+    nodes = await server.get("/api/v1/nodes")
+    for node in nodes["items"]:
+        name = node["metadata"]["name"]
+        labels = {one["nodeLabel"]: name for one in topology["spec"]["levels"]}
+        await server.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
+
+    def is_served(found: Json) -> bool:
+        told = found.get("status", {}).get("conditions", ())
+        return any(("Established", "True") == (one["type"], one["status"]) for one in told)
+
+    await server.until(f"{DEFINITIONS}/{definition['metadata']['name']}", is_served)
+    await server.until("/apis/kueue.x-k8s.io/v1beta1", lambda found: found["resources"])
+    await server.post("/apis/kueue.x-k8s.io/v1beta1/topologies", topology)
+    await server.post(MAPS, group)
+    template = job["spec"]["template"]
+    spec = template["spec"] | {"schedulingGates": []}
+    for number in range(3):
+        meta = {"name": f"together-{number}", "labels": template["metadata"]["labels"]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        await server.post(PODS, pod)
+    await server.until(f"{PODS}/together-0", lambda found: found["spec"].get("nodeName"))
 
 
 def _latencies(microseconds: int) -> Json:

@@ -17,6 +17,7 @@ from tests.apiserver.realcluster import start_cluster
 from tests.e2e.chartparts import (
     TOKEN_SECRET,
     bandwidth_agent,
+    kueue,
     load_agent,
     measured,
     measured_by_prometheus,
@@ -73,11 +74,11 @@ class Part(NamedTuple):
 PARTS = {
     "plain": Part([], [plain]),
     "network": Part(MEASURED, [network, measured]),
-    "sakkara": Part([], [sakkara, pod_groups]),
+    "sakkara": Part([], [sakkara, pod_groups, kueue]),
     "numa": Part([], [numa]),
     "load": Part(["agents.load.enabled=true"], [metrics_come_and_go, load, load_agent]),
     "all": Part(
-        [*AGENTS, *MEASURED], [network, measured, sakkara, pod_groups, numa, bandwidth_agent]
+        [*AGENTS, *MEASURED], [network, measured, sakkara, pod_groups, kueue, numa, bandwidth_agent]
     ),
     "own": Part(
         [*SECRET, *MEASURED],
@@ -88,6 +89,7 @@ PARTS = {
             measured_by_prometheus,
             sakkara,
             pod_groups,
+            kueue,
             numa,
             metrics_come_and_go,
         ],
