@@ -25,13 +25,15 @@ class Unit(msgspec.Struct, frozen=True):
     """A group as a unit of disruption: `members` are its pods on nodes that are not leaving already.
 
     With mode ALL they are evicted together or not at all, and count with the unit's `priority`; with
-    mode SINGLE each may go alone and counts with its own.
+    mode SINGLE each may go alone and counts with its own. `spare` of a unit that goes together are more
+    than the group needs: so many may go while the others stay.
     """
 
     key: str
     mode: Mode
     priority: int
     members: tuple[Placed, ...]
+    spare: int = 0
 
 
 class Units(msgspec.Struct, frozen=True):

@@ -56,9 +56,9 @@ def decide(world: World, *, reviewed: bool = False) -> Decision:
     return decision
 
 
-def check(seed: int) -> bool:
+def check(seed: int, *, shrinking: bool = False) -> bool:
     """Compare one cluster with every choice there is; return whether anybody had to go."""
-    world = unitworld.world_of(Random(seed))
+    world = unitworld.world_of(Random(seed), shrinking=shrinking)
     decision = decide(world, reviewed=seed % 3 == 0)
     victims = frozenset(victim.pod.metadata.name for victim in decision.victims)
     if any(fits(world, node, frozenset()) for node in world.nodes):
@@ -74,7 +74,8 @@ def check(seed: int) -> bool:
     assert best[decision.nominated_node] == victims, (seed, possible)
     for unit in units_of(world):
         names = {pod.metadata.name for pod in unit.pods}
-        assert names <= victims or not names & victims, (seed, unit)
+        needed = world.needs.get(unit.key, len(names))
+        assert names <= victims or len(names - victims) >= min(needed, len(names)), (seed, unit)
     return True
 
 
@@ -125,6 +126,20 @@ def test_a_pod_on_its_own_goes_before_a_group_of_three(kind: str):
 def test_who_goes_does_the_least_harm_of_all(seed: int):
     """Victims and node are those that trying everything finds, and groups go whole."""
     check(seed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_group_shrinks_before_it_goes(seed: int):
+    """The same with groups that have more than they need: whom they can spare goes alone."""
+    check(seed, shrinking=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_groups_shrink_ten_thousand_times():
+    """The same, often enough."""
+    assert sum(check(seed, shrinking=True) for seed in range(10_000)) > 2_000
 
 
 @pytest.mark.long

@@ -4,10 +4,11 @@ Nothing of the product is used for the answer. The rules that count here have in
 pods away only helps: cpu, host ports, and anti-affinity of the preemptor by host and zone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import product
 from random import Random
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
@@ -54,19 +55,32 @@ class World(NamedTuple):
     described: dict[str, int | None]
     budgets: Sequence[PodDisruptionBudget]
     preemptor: Pod
+    # How many pods a group needs that may shrink.
+    needs: Mapping[str, int] = MappingProxyType({})
 
 
 class Unit(NamedTuple):
-    """Pods that go together; `key` is empty for a pod of no group."""
+    """Pods that go together; `key` is empty for a pod of no group.
+
+    A pod that its group can spare names that in `rest`, and goes when the rest does. `since` is when the whole
+    group began, where some of its pods stand for themselves.
+    """
 
     key: str
     priority: int
     pods: tuple[Pod, ...]
+    rest: str = ""
+    since: float = NEVER
 
     @property
     def start(self) -> float:
         """Return when the first of its pods started."""
         return min(map(start_of, self.pods))
+
+    @property
+    def began(self) -> float:
+        """Return when its group began, also by pods that stand for themselves."""
+        return min(self.start, self.since)
 
 
 class Choice(NamedTuple):
@@ -76,17 +90,24 @@ class Choice(NamedTuple):
     harm: tuple[float, ...]
 
 
-def world_of(random: Random, *, budgets: bool = True, leaving: bool = True) -> World:
-    """Return a cluster in which somebody may have to go; `leaving` lets some go already."""
+def world_of(
+    random: Random, *, budgets: bool = True, leaving: bool = True, shrinking: bool = False
+) -> World:
+    """Return a cluster in which somebody may have to go; `leaving` lets some go already.
+
+    With `shrinking` most groups have more pods than they need.
+    """
     nodes = [
         make_node(f"n{n}", cpu=random.choice([1, 2, 3]), labels={HOSTNAME: f"n{n}", ZONE: zone})
         for n, zone in enumerate(random.choices("ab", k=random.randint(1, 4)))
     ]
     names = [node.metadata.name for node in nodes]
-    groups = [(f"g{n}", random.choice(KINDS)) for n in range(random.randint(1, 3))]
+    kinds = (*KINDS, "PodGroup", "PodGroup", "PodGroup") if shrinking else KINDS
+    groups = [(f"g{n}", random.choice(kinds)) for n in range(random.randint(1, 3))]
     pods = []
     descriptions: list[tuple[str, Any]] = []
     described: dict[str, int | None] = {}
+    needs: dict[str, int] = {}
     for name, kind in groups:
         size = random.randint(1, 4)
         label = {"PodGroup": POD_GROUP_LABEL, SINGLE: "", ALL: ""}.get(kind, CONFIG_MAP_LABEL)
@@ -100,6 +121,8 @@ def world_of(random: Random, *, budgets: bool = True, leaving: bool = True) -> W
         if not kind:
             continue
         said = None if kind == "PodGroup" else random.choice([base, base, 0, 20])
+        if shrinking and kind == "PodGroup":
+            size = needs[_key(kind, name)] = random.randint(1, size)
         descriptions.append((kind, describe(kind, name, size, said)))
         if kind != SINGLE:
             described[_key(kind, name)] = said
@@ -114,7 +137,7 @@ def world_of(random: Random, *, budgets: bool = True, leaving: bool = True) -> W
             for pod, goes in zip(pods, gone, strict=True)
         ]
     covered = [_budget(f"b{n}", random) for n in range(random.choice([0, 1, 2]) if budgets else 0)]
-    return World(nodes, pods, descriptions, described, covered, _preemptor(random))
+    return World(nodes, pods, descriptions, described, covered, _preemptor(random), needs)
 
 
 def describe(kind: str, name: str, size: int, priority: int | None) -> Any:
@@ -195,11 +218,17 @@ def choices(world: World) -> dict[str, Choice]:
     found = {}
     for node in world.nodes:
         ranked, violating = _ranked(world, node.metadata.name)
-        order = sorted(ranked, key=lambda unit: violating[unit.key] == 0)
+        # A group's rest comes before whom it can spare.
+        protected = {key for key, number in violating.items() if number}
+        protected |= {unit.rest for unit in ranked if unit.key in protected}
+        order = sorted(ranked, key=lambda unit: unit.key not in protected)
         best = None
         # The first that makes room spares the most, in order.
         for spared in product((True, False), repeat=len(order)):
             gone = [unit for unit, is_spared in zip(order, spared, strict=True) if not is_spared]
+            left = [unit for unit, is_spared in zip(order, spared, strict=True) if is_spared]
+            if {unit.rest for unit in left} & {unit.key for unit in gone}:
+                continue  # what is left of a group is less than it needs
             names = frozenset(pod.metadata.name for unit in gone for pod in unit.pods)
             if fits(world, node, names):
                 best = gone, names
@@ -229,12 +258,13 @@ def _ranked(world: World, name: str) -> tuple[list[Unit], dict[str, int]]:
     def rank(unit: Unit) -> tuple[float, ...]:
         first = min(place[p.metadata.name] for p in unit.pods if p.metadata.name in place)
         in_group = any(group_of(p) and not p.is_terminating for p in unit.pods)
-        size, start = (-len(unit.pods), unit.start) if in_group else (0, 0)
+        size, start = (-len(unit.pods), unit.began) if in_group else (0, 0)
         return -unit.priority, not in_group, size, start, first
 
     here = [
         unit
-        for unit in units_of(world)
+        for whole in units_of(world)
+        for unit in _parts(world, whole, place)
         if unit.priority < world.preemptor.priority
         and any(pod.spec.node_name == name for pod in unit.pods)
     ]
@@ -244,6 +274,23 @@ def _ranked(world: World, name: str) -> tuple[list[Unit], dict[str, int]]:
     for unit in ranked:
         violating[unit.key] = sum(_violates(pod, world.budgets, left) for pod in unit.pods)
     return ranked, violating
+
+
+def _parts(world: World, unit: Unit, place: dict[str, int]) -> list[Unit]:
+    """Return a unit without those of its pods on a node that its group can spare, and these."""
+    beyond = len(unit.pods) - world.needs.get(unit.key, len(unit.pods))
+    here = sorted(
+        (pod for pod in unit.pods if pod.metadata.name in place),
+        key=lambda p: place[p.metadata.name],
+    )
+    alone = here[max(0, len(here) - beyond) :]
+    if not alone:
+        return [unit]
+    parts = [Unit(f"pod {pod.key}", unit.priority, (pod,), unit.key) for pod in alone]
+    if len(alone) < len(here):
+        others = tuple(pod for pod in unit.pods if pod not in alone)
+        parts.append(Unit(unit.key, unit.priority, others, since=unit.start))
+    return parts
 
 
 def _violates(pod: Pod, budgets: Sequence[PodDisruptionBudget], left: dict[str, int]) -> bool:
@@ -265,7 +312,7 @@ def _harm(gone: Sequence[Unit], violating: dict[str, int]) -> tuple[float, ...]:
         sum(len(unit.pods) * (unit.priority + ABOVE_ZERO) for unit in gone),
         sum(len(unit.pods) for unit in gone),
         sum(not unit.key.startswith("pod ") for unit in gone),
-        -min(unit.start for unit in gone if unit.priority == highest),
+        -min(unit.began for unit in gone if unit.priority == highest),
     )
 
 

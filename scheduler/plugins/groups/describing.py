@@ -65,12 +65,16 @@ class Descriptions:
 
         Those whose eviction is under way are not there to stay, though they are still seen.
         """
+        beyond = self.beyond_need(key, len(members))
+        evicted = self._handle.evicted() if beyond else ()
+        return max(0, beyond - sum(one.pod.metadata.uid in evicted for one in members))
+
+    def beyond_need(self, key: str, members: int) -> int:
+        """Return by how many so many members are more than a group that may shrink needs."""
         spec = self._readable(key)
         if spec is None or not spec.may_shrink or spec.classes:
             return 0  # who of a class can be spared, its numbers do not say
-        evicted = self._handle.evicted()
-        staying = sum(one.pod.metadata.uid not in evicted for one in members)
-        return max(0, staying - spec.size)
+        return max(0, members - spec.size)
 
     def spec_of(self, key: str) -> GroupSpec | None:
         """Return what a group asks for, None when nobody knows or it cannot be read."""

@@ -274,7 +274,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if not members:
             return Unit(key, Mode.SINGLE, 0, ())
         is_whole, priority = self._described.unit_of(key, members)
-        return Unit(key, Mode.ALL if is_whole else Mode.SINGLE, priority, members)
+        spare = self._described.beyond_need(key, len(members))
+        return Unit(key, Mode.ALL if is_whole else Mode.SINGLE, priority, members, spare)
 
     def group_changed(self) -> set[str]:
         """Return the groups whose members or description changed since this was last asked."""

@@ -173,8 +173,8 @@ class _Lookup:
     def _covers(self, victims: Victims, number: int) -> Mapping[tuple[int, ...], int]:
         """Return how many pods of a unit stand under which budgets; pods under none are left out."""
         gang = victims.gangs.get(number)
-        if gang is None:
-            return self._count((victims.pod(number),))
+        if gang is None or victims.has_alone(number):
+            return self._count(victims.everyone(number))
         known = self._gangs.get(gang.unit.key)
         if known is None or known[0] is not gang:
             known = self._gangs[gang.unit.key] = (gang, self._count(gang.unit.members))

@@ -91,17 +91,25 @@ def examine(
     """Return the candidates among the rows of `pods`; why others are none goes to `reasons`.
 
     `violating` is how many pods of each unit violate a budget by their eviction; such units are the
-    first to be spared.
+    first to be spared. Of a group whose rest goes nobody is.
     """
     order: Rows | None = None
+    rest = pods.rest
     if violating.any():
-        order = np.lexsort((np.arange(len(pods)), violating == 0, pods.index))
+        is_first = violating > 0
+        # Whom a group can spare comes back after the rest of it, or not at all.
+        is_first[rest[is_first & (rest >= 0)]] = True
+        order = np.lexsort((np.arange(len(pods)), ~is_first, pods.index))
+        rest = np.where(rest >= 0, np.argsort(order)[rest], -1)[order]
     dry_run = attempted.dry_run(pods if order is None else pods.reordered(order), nominated)
     fits, rejections = dry_run.verdict(np.ones(len(pods.rows), dtype=np.bool_))
     reasons.add_rejections(rejections)
     for step in range(int(pods.counts[fits].max(initial=0))):
         dry_run.offer(step)
-        spared, _ = dry_run.verdict(fits & (pods.counts > step), again=True)
+        among = fits & (pods.counts > step)
+        numbers = pods.starts[:-1][among] + step
+        among[among] = ~((rest[numbers] >= 0) & dry_run.gone[rest[numbers]])
+        spared, _ = dry_run.verdict(among, again=True)
         dry_run.keep(spared)
     leaving = dry_run.gone
     if order is not None:

@@ -6,6 +6,7 @@ has to leave, and which budgets that violates.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -49,7 +50,7 @@ def best_offer(
     """
     units.catch_up(nodes)
     best = _best(offers, nodes, units, break_tie)
-    return best.node, units.with_their_groups(_victims(best, nodes))
+    return best.node, tuple(one for one, _ in units.with_their_groups(_victims(best, nodes)))
 
 
 def _best(
@@ -71,22 +72,24 @@ def _victims(offer: Offer, nodes: Nodes) -> list[Placed]:
 
 
 def _harm(offer: Offer, victims: Sequence[Placed], units: UnitIndex) -> tuple[int, ...]:
+    going = units.with_their_groups(victims)
+    of_group = Counter(gang.unit.key for _, gang in going if gang is not None)
     # Each pod that goes: its priority, its start, and the group it goes with.
-    pods: dict[str, tuple[int, int, str]] = {}
-    for victim in victims:
-        gang = units.on(victim.node).get(victim.pod.metadata.uid)
-        if gang is None or not gang.is_whole:
-            pods[victim.pod.metadata.uid] = (victim.pod.priority, start_of(victim), "")
-            continue
-        for one in gang.unit.members:
-            pods[one.pod.metadata.uid] = (gang.unit.priority, gang.start, gang.unit.key)
-    highest = max((priority for priority, _, _ in pods.values()), default=0)
-    starts = [start for priority, start, _ in pods.values() if priority == highest]
+    pods: list[tuple[int, int, str]] = []
+    for one, gang in going:
+        if gang is None:
+            pods.append((one.pod.priority, start_of(one), ""))
+        elif of_group[gang.unit.key] < len(gang.unit.members):
+            pods.append((gang.unit.priority, start_of(one), ""))
+        else:
+            pods.append((gang.unit.priority, gang.start, gang.unit.key))
+    highest = max((priority for priority, _, _ in pods), default=0)
+    starts = [start for priority, start, _ in pods if priority == highest]
     return (
         offer.violations,
         highest,
-        sum(priority + _ABOVE_ZERO for priority, _, _ in pods.values()),
+        sum(priority + _ABOVE_ZERO for priority, _, _ in pods),
         len(pods),
-        len({key for _, _, key in pods.values()} - {""}),
+        len({key for _, _, key in pods} - {""}),
         -min(starts, default=NOT_STARTED),
     )

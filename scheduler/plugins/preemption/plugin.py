@@ -173,7 +173,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         runs = self._remembered.runs_of(
             cycle.shape.id,
             nodes.size,
-            self._budgets.generation,
+            (self._budgets.generation, self._units.going),
             (self._ranks.touched, self._units.touched, *known),
         )
         return runs.choose(

@@ -7,6 +7,7 @@ change what a dry run says.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -38,13 +39,16 @@ class UnitIndex:
         self._gangs: dict[str, Gang] = {}
         # Per node the groups of its pods, by uid.
         self._on: dict[str, dict[str, Gang]] = {}
+        # Members of groups that may shrink, by uid, and those of them whose eviction is under way.
+        self._elastic: dict[str, Gang] = {}
+        self.going: frozenset[str] = frozenset()
         self.touched = Touched()
 
     def catch_up(self, nodes: Nodes) -> None:
         """Take in what changed since this was last called; `nodes` are all nodes."""
         news = self._handle.disruption_units(self._mark)
         if news.is_all:
-            self._gangs, self._on, self.touched = {}, {}, Touched()
+            self._gangs, self._on, self._elastic, self.touched = {}, {}, {}, Touched()
         self._mark = news.mark
         changed = [
             (key, unit)
@@ -61,6 +65,8 @@ class UnitIndex:
                 gang = Gang(unit, min(map(start_of, unit.members)))
                 self._gangs[key] = gang
                 self._put(gang, nodes)
+        if self._elastic or self.going:
+            self.going = self._handle.evicted() & self._elastic.keys()
 
     def on(self, name: str) -> Mapping[str, Gang]:
         """Return the groups of the pods on a node, by uid; pods without a group are left out."""
@@ -71,19 +77,32 @@ class UnitIndex:
         """Return whether no pod on any node belongs to a group."""
         return not self._on
 
-    def with_their_groups(self, victims: Sequence[Placed]) -> tuple[Placed, ...]:
-        """Return `victims` with everybody who has to go with them, each once."""
-        found: dict[str, Placed] = {}
-        for victim in victims:
-            uid = victim.pod.metadata.uid
-            gang = self.on(victim.node).get(uid)
-            together = gang.unit.members if gang is not None and gang.is_whole else (victim,)
-            found |= {one.pod.metadata.uid: one for one in together}
-        return tuple(found.values())
+    def spare(self, gang: Gang) -> int:
+        """Return how many pods of a group that goes whole may go alone; those that are going are gone."""
+        going = sum(self._elastic.get(uid) is gang for uid in self.going) if gang.unit.spare else 0
+        return max(0, gang.unit.spare - going)
+
+    def with_their_groups(self, victims: Sequence[Placed]) -> list[tuple[Placed, Gang | None]]:
+        """Return `victims` and everybody who has to go with them, each once, with the group it counts in.
+
+        Pods that a group can spare go alone.
+        """
+        gangs = [self.on(victim.node).get(victim.pod.metadata.uid) for victim in victims]
+        asked = Counter(gang.unit.key for gang in gangs if gang is not None)
+        found: dict[str, tuple[Placed, Gang | None]] = {}
+        for victim, gang in zip(victims, gangs, strict=True):
+            whole = gang if gang is not None and gang.is_whole else None
+            is_spared = whole is None or asked[whole.unit.key] <= self.spare(whole)
+            together = (victim,) if whole is None or is_spared else whole.unit.members
+            for one in together:
+                found.setdefault(one.pod.metadata.uid, (one, whole))
+        return list(found.values())
 
     def _put(self, gang: Gang, nodes: Nodes) -> None:
         for member in gang.unit.members:
             self._on.setdefault(member.node, {})[member.pod.metadata.uid] = gang
+            if gang.unit.spare:
+                self._elastic[member.pod.metadata.uid] = gang
             self._touch(member.node, nodes)
 
     def _drop(self, gang: Gang, nodes: Nodes) -> None:
@@ -91,6 +110,7 @@ class UnitIndex:
             self._touch(member.node, nodes)
             on_node = self._on.get(member.node, {})
             on_node.pop(member.pod.metadata.uid, None)
+            self._elastic.pop(member.pod.metadata.uid, None)
             if not on_node:
                 self._on.pop(member.node, None)
 
@@ -103,6 +123,7 @@ class UnitIndex:
 def _is_same(one: Unit, other: Unit) -> bool:
     """Whether nothing changed that matters; records of pods are new ones whenever a pod changes."""
     return (
-        (one.mode, one.priority, len(one.members)) == (other.mode, other.priority, len(other.members))
+        (one.mode, one.priority, one.spare) == (other.mode, other.priority, other.spare)
+        and len(one.members) == len(other.members)
         and all(a is b for a, b in zip(one.members, other.members, strict=True))
     )  # fmt: skip

@@ -1,7 +1,9 @@
 """`Victims`: who on some rows is less important than a preemptor, as units that go together.
 
 A unit is one pod, or a group that is disrupted as a whole: then it stands on every row of its pods,
-with its own priority, and counts with all its pods, wherever they are.
+with its own priority, and counts with all its pods, wherever they are. Of a group that has more pods than
+it needs the least important ones of a row are units of their own, as many as it can spare: they go
+before the rest of it does, and have to if it does.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class Victims(RowPods):
     """Who would leave, row by row, the most important unit first; rows without any are left out.
 
     Per unit: `priority`, `start` (seconds since the epoch, or `NOT_STARTED`), `size` (its pods on all
-    nodes) and `shape_ids` (of its first pod). `gangs` are the groups among them, by number.
+    nodes) and `shape_ids` (of its first pod). `gangs` are the groups among them, by number; `rest` has
+    for every pod that a group can spare the number of the group's rest on the row, -1 for all others.
     """
 
     def __init__(
@@ -45,25 +48,43 @@ class Victims(RowPods):
         amounts = {name: fields[FIRST_AMOUNT + place] for place, name in enumerate(AMOUNTS)}
         finders = kept.tolist()
         companions, gangs = {}, {}
+        rest: Rows = np.full(len(kept), -1)
+        alone: dict[int, frozenset[str]] = {}
         if joined.gangs:
             place_of = {number: place for place, number in enumerate(finders)}
             for number, gang in joined.gangs.items():
-                if number in place_of:
-                    gangs[place_of[number]] = gang
-                    companions[place_of[number]] = joined.companions(number)
+                if number not in place_of:
+                    continue
+                at = place_of[number]
+                gangs[at] = gang
+                companions[at] = joined.companions(number)
+                spared = joined.alone.get(number, ())
+                rest[[place_of[one] for one in spared]] = at
+                if spared:
+                    alone[at] = frozenset(pods[places[one]].pod.metadata.uid for one in spared)
         super().__init__(rows, counts, lambda pod: pods[places[finders[pod]]], amounts, companions)
         # Once groups are among them, what their pods' own priorities say is not who is here.
         self.below = None if joined.has_gangs else priority
         self.gangs: Mapping[int, Gang] = gangs
+        self.rest = rest
+        self._alone = alone
         self.priority: IntColumn = fields[PRIORITY]
         self.start: IntColumn = fields[START]
         self.shape_ids: IntColumn = fields[SHAPE]
         self.size: IntColumn = joined.size[kept]
 
     def everyone(self, number: int) -> tuple[Placed, ...]:
-        """Return all pods that leave with a unit."""
+        """Return all pods that leave with a unit; those that its group could spare are their own units."""
         gang = self.gangs.get(number)
-        return (self.pod(number),) if gang is None else gang.unit.members
+        if gang is None:
+            return (self.pod(number),)
+        alone = self._alone.get(number)
+        members = gang.unit.members
+        return tuple(one for one in members if not alone or one.pod.metadata.uid not in alone)
+
+    def has_alone(self, number: int) -> bool:
+        """Whether some of a group's pods on the row are units of their own."""
+        return number in self._alone
 
 
 class _Joined:
@@ -89,7 +110,10 @@ class _Joined:
         self.is_unit: BoolColumn = np.ones(len(self.index), dtype=np.bool_)
         self.size: IntColumn = np.ones(len(self.index), dtype=np.int64)
         self.gangs: dict[int, Gang] = {}
+        # By the first pod of a joined unit: those on the row that its group can spare.
+        self.alone: dict[int, list[int]] = {}
         self.has_gangs = False
+        self._units = units
         if units.is_empty:
             return
         self._nodes, self._pod = nodes, pod
@@ -127,24 +151,31 @@ class _Joined:
 
     def _join(self, numbers: range, on_node: Mapping[str, Gang]) -> list[bool]:
         """Join the pods of one row by their groups; return which of them belong to any."""
-        found: dict[str, int] = {}
+        here: dict[str, tuple[Gang, list[int]]] = {}
         flags = []
         for number in numbers:
             gang = on_node.get(self._pod(number).pod.metadata.uid)
             flags.append(gang is not None)
-            if gang is None or not gang.is_whole:
-                continue
-            first = found.setdefault(gang.unit.key, number)
-            self._here.setdefault(first, []).append(number)
-            self.is_unit[number] = first == number
-            if first == number:
-                self._begin(number, gang)
-            else:
-                self.fields[FIRST_AMOUNT:, first] += self.fields[FIRST_AMOUNT:, number]
+            if gang is not None and gang.is_whole:
+                here.setdefault(gang.unit.key, (gang, []))[1].append(number)
+        for gang, own in here.values():
+            self._begin(gang, own)
         self.has_gangs = self.has_gangs or any(flags)
         return flags
 
-    def _begin(self, number: int, gang: Gang) -> None:
-        self.gangs[number] = gang
-        self.fields[PRIORITY, number], self.fields[START, number] = gang.unit.priority, gang.start
-        self.size[number] = len(gang.unit.members)
+    def _begin(self, gang: Gang, own: list[int]) -> None:
+        """Join a group's pods on one row, but for the least important ones that it can spare."""
+        many = max(0, len(own) - self._units.spare(gang))
+        together, alone = own[:many], own[many:]
+        self.fields[PRIORITY, own] = gang.unit.priority
+        if not together:
+            return
+        first = together[0]
+        self.gangs[first] = gang
+        self._here[first] = together
+        self.is_unit[together[1:]] = False
+        self.fields[FIRST_AMOUNT:, first] = self.fields[FIRST_AMOUNT:, together].sum(axis=1)
+        self.fields[START, first] = gang.start
+        self.size[first] = len(gang.unit.members) - len(alone)
+        if alone:
+            self.alone[first] = alone

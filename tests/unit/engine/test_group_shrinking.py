@@ -1,4 +1,7 @@
-"""A group that shrinks for several preemptors, one soon after the other: never below its minimum."""
+"""A group that shrinks for several preemptors, one soon after the other: never below its minimum.
+
+The preemptors are groups of one, or pods on their own.
+"""
 
 import pytest
 
@@ -22,8 +25,11 @@ def full_of_an_elastic_group(least: int) -> Rig:
     return rig
 
 
-def ask(rig: Rig, name: str) -> None:
-    """Let a more important group of one pod come."""
+def ask(rig: Rig, name: str, *, alone: bool) -> None:
+    """Let a more important pod come, of a group of its own or of none."""
+    if alone:
+        rig.hear(Watched("Pod", "ADDED", make_pod(f"{name}-0", cpu=1, priority=15)))
+        return
     labels = {CONFIG_MAP_LABEL: name}
     rig.api.put("GroupConfigMap", describe("GroupConfigMap", name, 1, 15))
     rig.watch("GroupConfigMap")
@@ -47,27 +53,41 @@ def evicted(rig: Rig) -> set[str]:
     return {r.name for r in rig.api.records if r.reason == "Preempted" and r.kind == "Pod"}
 
 
+@pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("answered", [False, True])
-def test_the_second_group_counts_who_goes_for_the_first(answered: bool):
+def test_the_second_one_counts_who_goes_for_the_first(answered: bool, alone: bool):
     """What the group can spare is spent once its member is being evicted, seen or not."""
     rig = full_of_an_elastic_group(2)
-    ask(rig, "first")
+    ask(rig, "first", alone=alone)
     go_on(rig, evict=answered)
     assert 1 == len(evicted(rig))
 
-    ask(rig, "second")
+    ask(rig, "second", alone=alone)
     go_on(rig, evict=answered)
     assert {"e0", "e1", "e2"} == evicted(
         rig
     )  # the group ends: with one left it would be below its minimum
 
 
+@pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("answered", [False, True])
-def test_two_members_to_spare_are_for_two(answered: bool):
+def test_two_members_to_spare_are_for_two(answered: bool, alone: bool):
     """The second preemptor takes the other one, and the group goes on with its minimum."""
     rig = full_of_an_elastic_group(1)
     for name in ("first", "second"):
-        ask(rig, name)
+        ask(rig, name, alone=alone)
         go_on(rig, evict=answered)
 
     assert 2 == len(evicted(rig))
+
+
+def test_two_pods_that_come_at_once_are_two():
+    """The second is decided before anything of the first is carried out."""
+    rig = full_of_an_elastic_group(2)
+    for name in ("first", "second"):
+        ask(rig, name, alone=True)
+    rig.run()
+    rig.run()
+    go_on(rig, evict=False)
+
+    assert {"e0", "e1", "e2"} == evicted(rig)
