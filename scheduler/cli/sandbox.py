@@ -17,10 +17,11 @@ import typer
 
 from scheduler.base.errors import InputError, TrellisError
 from scheduler.sandbox import detached
+from scheduler.sandbox.kinds.kinds import RELEASES
 
 if TYPE_CHECKING:
     from scheduler.sandbox.nodes.shape import Shape
-    from scheduler.sandbox.sandbox import Sandbox
+    from scheduler.sandbox.sandbox import Options, Sandbox
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -45,6 +46,10 @@ def up(
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", help="Where to write the kubeconfig.")
     ] = None,
+    release: Annotated[
+        str,
+        typer.Option("--kubernetes", help="1.36 or 1.37: whose groups of pods it serves."),
+    ] = "1.36",
     name: Name = "default",
     no_status: Annotated[
         bool, typer.Option("--no-status", help="Kubelets write no pod status (load tests).")
@@ -56,14 +61,25 @@ def up(
     """Start a cluster in this process; prints where it is and runs until Ctrl-C."""
     if shape is not None and nodes != 3:
         raise InputError("--nodes and --shape exclude each other")
+    if release not in RELEASES:
+        raise InputError(f"{release} is not one of {', '.join(RELEASES)}", where="--kubernetes")
     detached.check_name(name)
     if detach:
         _detach(name)
         return
+    from scheduler.sandbox.sandbox import Options
+
     path = kubeconfig or detached.kubeconfig_of(name)
     detached.check_kubeconfig(path)
     with detached.Lease(name) as lease:
-        asyncio.run(_run(lease, name, _shape(shape, nodes), port, path, files or (), no_status))
+        options = Options(
+            shape=_shape(shape, nodes),
+            port=port,
+            kubeconfig=path,
+            lazy=no_status,
+            release=release,
+        )
+        asyncio.run(_run(lease, name, options, files or ()))
 
 
 @app.command()
@@ -97,13 +113,10 @@ def status() -> None:
 async def _run(
     lease: detached.Lease,
     name: str,
-    shape: Shape,
-    port: int,
-    path: Path,
+    options: Options,
     files: Sequence[str],
-    lazy: bool,
 ) -> None:
-    from scheduler.sandbox.sandbox import Options, Sandbox
+    from scheduler.sandbox.sandbox import Sandbox
 
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
@@ -111,13 +124,13 @@ async def _run(
         loop.add_signal_handler(number, stopped.set)
     # Thousands of long-lived objects: the collector would walk them again and again for nothing.
     gc.disable()
-    async with Sandbox(Options(shape=shape, port=port, kubeconfig=path, lazy=lazy)) as sandbox:
+    async with Sandbox(options) as sandbox:
         for line in await sandbox.apply(*files):
             print(line)
         gc.freeze()
         gc.set_threshold(50_000, 50, 100)
         gc.enable()
-        _announce(lease, name, sandbox, shape.count)
+        _announce(lease, name, sandbox, options.shape.count)
         await stopped.wait()
     print("sandbox stopped", file=sys.stderr)
 

@@ -21,7 +21,7 @@ from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.controllers.ownership import reference_to
 from scheduler.sandbox.controllers.table import controllers
 from scheduler.sandbox.controllers.workqueue import Turns
-from scheduler.sandbox.kinds.kinds import NODES, RESOURCESLICES
+from scheduler.sandbox.kinds.kinds import NODES, RELEASES, RESOURCESLICES
 from scheduler.sandbox.nodes.kubelet import Kubelets
 from scheduler.sandbox.nodes.loadagents import LoadAgents
 from scheduler.sandbox.nodes.nodes import Nodes
@@ -39,7 +39,8 @@ class Options:
     """What a sandbox is made of.
 
     `port` 0 takes a free one; without `kubeconfig` the file lies in a temporary folder that goes with the sandbox;
-    `lazy` kubelets write no pod status; a node is lost when its lease is older than `node_grace_s`.
+    `lazy` kubelets write no pod status; a node is lost when its lease is older than `node_grace_s`. `release` is
+    the Kubernetes whose kinds of groups it serves.
     """
 
     shape: Shape = field(default_factory=lambda: plain_shape(3))
@@ -50,6 +51,7 @@ class Options:
     lazy: bool = False
     renew_interval_s: float = 10.0
     node_grace_s: float = 40.0
+    release: str = RELEASES[0]
 
 
 class Sandbox:
@@ -75,7 +77,7 @@ class Sandbox:
         """Start everything; returns when all nodes of the shape are Ready and the kubeconfig is written."""
         options = self.options
         # Reads the CRDs from files, so it may block.
-        self.store = await asyncio.to_thread(new_store, self._clock)
+        self.store = await asyncio.to_thread(new_store, self._clock, release=options.release)
         nodes = Nodes(self.store, renew_interval_s=options.renew_interval_s)
         agents = TopologyAgents(self.store, nodes)
         kubelets = Kubelets(

@@ -18,8 +18,11 @@ from scheduler.sandbox.kinds.kinds import (
     CUSTOMRESOURCEDEFINITIONS,
     NAMESPACES,
     PRIORITYCLASSES,
+    RELEASES,
     SERVICEACCOUNTS,
     SERVICES,
+    Kinds,
+    of_release,
 )
 from scheduler.sandbox.kinds.typetable import type_table
 from scheduler.sandbox.store.store import Store
@@ -32,12 +35,22 @@ _SYSTEM_CLASSES: Final = {
 
 
 def new_store(
-    clock: Clock, *, seed: int | None = None, history: int = 16_384, with_crds: bool = True
+    clock: Clock,
+    *,
+    seed: int | None = None,
+    history: int = 16_384,
+    with_crds: bool = True,
+    release: str = RELEASES[0],
 ) -> Store:
-    """An empty cluster; `history` is the number of changes per kind that watches may resume from."""
+    """An empty cluster; `history` is the number of changes per kind that watches may resume from.
+
+    `release` is the Kubernetes whose kinds of groups it serves.
+    """
     type_table()  # read now: nobody may read files once requests are served
     rules = ApiRules()
-    store = Store(clock, rules, seed=seed, history=history)
+    store = Store(
+        clock, rules, Kinds(of_release(release), release=release), seed=seed, history=history
+    )
     rules.definitions = Definitions(store)
     for name in SYSTEM_NAMESPACES:
         store.create(NAMESPACES, {"metadata": {"name": name}})

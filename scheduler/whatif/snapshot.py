@@ -181,11 +181,12 @@ class SnapshotReader:
         """Take in what a workload lacks; it may be there already, made by hand."""
         if allowed <= 0:
             raise ObjectError(f"workloads ask for more than {self._max_made} new objects")
-        kind = BY_KIND[raw["kind"]]
+        head = Head(raw["kind"], raw["apiVersion"])
+        kind = kind_of(Item(workload.where, head, raw))
         meta = raw["metadata"]
-        if (kind.kind, f"{meta['namespace']}/{meta['name']}") in self._found:
+        # Nothing is made of a kind that is not read.
+        if kind is None or (kind.kind, f"{meta['namespace']}/{meta['name']}") in self._found:
             return
-        head = Head(kind.kind, raw["apiVersion"])
         self._take(kind, Item(workload.where, head, raw), is_given=workload.is_given)
 
     def _take(self, kind: Kind, item: Item, *, is_given: bool) -> None:

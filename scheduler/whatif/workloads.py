@@ -133,7 +133,46 @@ def _stateful(workload: Workload, around: Surroundings) -> Iterator[Plain]:
 
 
 def _jobs(workload: Workload, around: Surroundings) -> Iterator[Plain]:
-    yield from _job(workload, around, workload.name, workload.raw, "", {}, {})
+    """Yield a Job's missing pods, and the PodGroup that they name where the Job says how it is scheduled."""
+    group = _group_asked(workload)
+    if group is None:
+        yield from _job(workload, around, workload.name, workload.raw, "", {}, {})
+        return
+    pods = around.pods.get(workload.namespace, ())
+    active = (pod for pod in pods if pod.metadata.labels.get(_JOB_NAME) == workload.name)
+    running = (pod.spec.scheduling_group for pod in active)
+    name = next((one.pod_group_name for one in running if one is not None), "")
+    if not name:
+        name = group["metadata"]["name"]
+        yield group
+    for made in _job(workload, around, workload.name, workload.raw, "", {}, {}):
+        made["spec"]["schedulingGroup"] = {"podGroupName": name}
+        yield made
+
+
+def _group_asked(workload: Workload) -> Plain | None:
+    """Return the PodGroup that a Job of Kubernetes 1.37 asks for, as its controller makes it; None for none.
+
+    A gang without a number needs all pods that run at a time.
+    """
+    spec = _part(workload.raw, "spec", "")
+    said = _part(spec, "scheduling", "spec")
+    policy = _part(said, "schedulingPolicy", "spec.scheduling")
+    if not policy or _part(_template(spec, "spec"), "spec", "template").get("schedulingGroup"):
+        return None
+    if "gang" in policy:
+        gang = _part(policy, "gang", "spec.scheduling.schedulingPolicy")
+        policy = {
+            "gang": {"minCount": gang.get("minCount") or _count(spec, "parallelism", "spec", 1)}
+        }
+    alike = ("schedulingConstraints", "disruptionMode", "resourceClaims")
+    asked = {key: said[key] for key in alike if said.get(key)}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": workload.name, "namespace": workload.namespace},
+        "spec": {"schedulingPolicy": policy, **asked},
+    }
 
 
 def _job_sets(workload: Workload, around: Surroundings) -> Iterator[Plain]:

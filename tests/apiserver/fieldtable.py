@@ -4,6 +4,7 @@ Facts only: the field names of the served kinds, their types and how lists merge
 case that compares the file with a real API server, and by hand when a new Kubernetes version comes:
 
     python -m tests.apiserver.fieldtable openapi-v2.json GO_MODULES/k8s.io > scheduler/sandbox/kinds/types.json
+    python -m tests.apiserver.fieldtable --since-1.37 openapi-v2.json GO_MODULES/k8s.io > …/types-1.37.json
 
 The numbers of the fields in protobuf come from the tags in the Go types of k8s.io/api, which `make tools` has fetched.
 """
@@ -13,7 +14,7 @@ import re
 import sys
 from pathlib import Path
 
-from scheduler.sandbox.kinds.kinds import BUILT_IN
+from scheduler.sandbox.kinds.kinds import BUILT_IN, RELEASES, of_release
 
 _PREFIXES = (
     "io.k8s.api.",
@@ -30,13 +31,39 @@ _LEAVES = {
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": "any",
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps": "any",
 }
+_SINCE_1_37 = tuple(row for row in of_release(RELEASES[1]) if row not in BUILT_IN)
 _EXTRA = ("Scale", "DeleteOptions", "Status", "Eviction", "TokenRequest")
 
 
-def build(document):
+def build_since(document, before):
+    """What a later release has besides the table `before`: its kinds of groups, and what a Job says of them."""
+    table = build(document, _SINCE_1_37)
+    job, spec = (dict(before["types"][name]) for name in ("batch.v1.Job", "batch.v1.JobSpec"))
+    spec["scheduling"] = table["types"]["batch.v1.JobSpec"]["scheduling"]
+    job["spec"] = job["spec"].replace("batch.v1.JobSpec", "batch.v1.JobSpec~1.37")
+    new = {name: each for name, each in table["types"].items() if name not in before["types"]}
+    reached, todo = {}, ["batch.v1.JobSchedulingConfiguration"]
+    todo += [name for name in table["kinds"].values() if name.startswith("scheduling.")]
+    while todo:
+        name = todo.pop()
+        if name in new and name not in reached:
+            reached[name] = new[name]
+            todo += [re.sub(r"^[\[\]{}]*|[ !].*$", "", code) for code in new[name].values()]
+    kinds = {kind: name for kind, name in table["kinds"].items() if name in reached}
+    return {
+        "kinds": {**kinds, "batch/v1/Job~1.37": "batch.v1.Job~1.37"},
+        "types": {
+            **dict(sorted(reached.items())),
+            "batch.v1.Job~1.37": job,
+            "batch.v1.JobSpec~1.37": spec,
+        },
+    }
+
+
+def build(document, rows=BUILT_IN):
     """The table {"kinds": {"group/version/Kind": type}, "types": {type: {field: code}}}."""
     definitions = document["definitions"]
-    wanted = {(row.group, row.version, row.kind) for row in BUILT_IN}
+    wanted = {(row.group, row.version, row.kind) for row in rows}
     kinds, todo = {}, []
     for name, definition in definitions.items():
         for gvk in definition.get("x-kubernetes-group-version-kind", ()):
@@ -155,6 +182,12 @@ def _short(name):
     return name
 
 
+def shipped(name):
+    """A table as it lies in the package."""
+    file = Path(__file__).parents[2] / "scheduler" / "sandbox" / "kinds" / name
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
 def render(table):
     """The file's text: one type per line, so that a new version shows as a small diff."""
     parts = ["{", '"kinds": {']
@@ -168,6 +201,9 @@ def render(table):
 
 
 if __name__ == "__main__":
-    made = build(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
-    made["wire"] = wire(made, Path(sys.argv[2]))
+    is_later = sys.argv[1] == "--since-1.37"
+    *_, openapi, modules = sys.argv
+    read = json.loads(Path(openapi).read_text(encoding="utf-8"))
+    made = build_since(read, shipped("types.json")) if is_later else build(read)
+    made["wire"] = wire(made, Path(modules))
     sys.stdout.write(render(made))

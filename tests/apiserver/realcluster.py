@@ -43,6 +43,17 @@ GROUP_GATES = (
     "WorkloadAwarePreemption",
     "DRAWorkloadResourceClaims",
 )
+# What 1.37 asks for instead; its programs come from `make tools KUBERNETES=1.37.2`.
+LATER = "1.37"
+LATER_GATES = (
+    "GenericWorkload",
+    "TopologyAwareWorkloadScheduling",
+    "CompositePodGroup",
+    "PodGroupPreemptionPolicy",
+    "WorkloadWithJob",
+    "DRAWorkloadResourceClaims",
+)
+LATER_VERSIONS = ("v1beta1", "v1alpha3")
 
 
 class Reachable(Protocol):
@@ -123,13 +134,25 @@ def assets() -> Path:
     return Path(folder)
 
 
+def later_assets() -> Path:
+    """Return the folder of the later release's programs, or skip the test with the reason."""
+    found = sorted(assets().parent.glob(f"{LATER}.*/bin/kube-apiserver"))
+    if not found:
+        pytest.skip(f"needs kube-apiserver {LATER}: run `make tools KUBERNETES=1.37.2`")
+    return found[-1].parent
+
+
 @contextmanager
-def start_cluster(apiserver_flags: Sequence[str] = (), name: str = "real") -> Iterator[RealCluster]:
+def start_cluster(
+    apiserver_flags: Sequence[str] = (), name: str = "real", *, is_later: bool = False
+) -> Iterator[RealCluster]:
     """Run etcd and kube-apiserver until the block ends; logs stay when the block raises.
 
-    `apiserver_flags` come last and so override the flags set here.
+    `apiserver_flags` come last and so override the flags set here. `is_later` takes the later release.
     """
-    binaries = assets()
+    binaries = later_assets() if is_later else assets()
+    flags = groups_served(LATER_VERSIONS, LATER_GATES) if is_later else groups_served()
+    apiserver_flags = [*flags, *apiserver_flags]
     folder = Path(tempfile.mkdtemp(prefix=f"trellis-{name}-"))
     try:
         with ExitStack() as stack:
@@ -275,11 +298,19 @@ def _apiserver_command(binaries: Path, folder: Path, etcd_port: int, secure_port
         "--authorization-mode=RBAC",
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
         "--allow-privileged=true",
-        # Kubernetes' own groups of pods, which are off by default.
-        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
-        f"--feature-gates={','.join(f'{gate}=true' for gate in GROUP_GATES)}",
         "--max-requests-inflight=3000",
         "--max-mutating-requests-inflight=1500",
+    ]
+
+
+def groups_served(
+    versions: Sequence[str] = ("v1alpha2",), gates: Sequence[str] = GROUP_GATES
+) -> list[str]:
+    """Return the flags that serve Kubernetes' own groups of pods, which are off by default."""
+    served = ",".join(f"scheduling.k8s.io/{version}=true" for version in versions)
+    return [
+        f"--runtime-config={served}",
+        f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}",
     ]
 
 

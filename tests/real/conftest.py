@@ -3,12 +3,14 @@
 import base64
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
+from scheduler.sandbox.kinds.kinds import RELEASES
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Options, Sandbox
 from tests.apiserver.realcluster import Reachable, RealCluster, keep_logs, start_cluster
@@ -71,8 +73,16 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     if request.param == "real":
         yield request.getfixturevalue("own_real_cluster")
         return
+    async with sandboxed(tmp_path) as found:
+        yield found
+
+
+@asynccontextmanager
+async def sandboxed(tmp_path: Path, release: str = RELEASES[0]) -> AsyncIterator[Sandboxed]:
+    """Give a sandbox without nodes."""
     kubeconfig = tmp_path / "kubeconfig"
-    async with Sandbox(Options(shape=plain_shape(0), kubeconfig=kubeconfig)) as sandbox:
+    options = Options(shape=plain_shape(0), kubeconfig=kubeconfig, release=release)
+    async with Sandbox(options) as sandbox:
         config = yaml.safe_load(kubeconfig.read_text())
         authority = tmp_path / "ca.crt"
         data = config["clusters"][0]["cluster"]["certificate-authority-data"]

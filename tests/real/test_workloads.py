@@ -109,6 +109,13 @@ class Cluster:
         code, _ = await self.api.request("POST", path, topology)
         return code in (201, 409)
 
+    async def fill(self, node: str) -> None:
+        """Let a pod of somebody else take most of a node."""
+        container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": "3"}}}
+        spec = {"nodeName": node, "containers": [container]}
+        body = {"metadata": {"name": f"full-{node}"}, "spec": spec}
+        await self.api.expect("POST", f"{CORE}/pods", body)
+
     async def open_gate(self, name: str) -> None:
         """Take the last gate away."""
         await self.api.patch(f"{CORE}/pods/{name}", {"spec": {"schedulingGates": None}})

@@ -13,17 +13,6 @@ import msgspec
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds.kinds import Kinds, Resource
 
-VERSION: Final = {
-    "major": "1",
-    "minor": "36",
-    "gitVersion": "v1.36.0+trellis-sandbox",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "2026-01-01T00:00:00Z",
-    "goVersion": "",
-    "compiler": "",
-    "platform": "linux/amd64",
-}
 _AGGREGATED: Final = "apidiscovery.k8s.io"
 _encode = msgspec.json.Encoder().encode
 _UPDATES: Final = ("get", "patch", "update")
@@ -37,6 +26,22 @@ _SUBRESOURCES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "scale": ("autoscaling", "v1/Scale", _UPDATES),
     "token": ("authentication.k8s.io", "v1/TokenRequest", ("create",)),
 }
+
+
+def version(release: str) -> Object:
+    """What /version says of a release such as 1.36."""
+    major, _, minor = release.partition(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"v{release}.0+trellis-sandbox",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "2026-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "linux/amd64",
+    }
 
 
 class Discovery:

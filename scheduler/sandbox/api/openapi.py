@@ -96,7 +96,7 @@ class OpenApi:
             self._define(schemas, row)
         return {
             "swagger": "2.0",
-            "info": {"title": "Kubernetes", "version": "v1.36.0"},
+            "info": {"title": "Kubernetes", "version": f"v{self._kinds.release}.0"},
             "paths": self._paths(list(self._kinds)),
             "definitions": schemas.found,
         }
@@ -107,7 +107,7 @@ class OpenApi:
             self._define(schemas, row)
         return {
             "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": "v1.36.0"},
+            "info": {"title": "Kubernetes", "version": f"v{self._kinds.release}.0"},
             "paths": self._paths(rows),
             "components": {"schemas": schemas.found},
         }

@@ -25,7 +25,7 @@ from scheduler.sandbox.access.certificates import Certificates, make_certificate
 from scheduler.sandbox.access.kubeconfig import write_kubeconfig
 from scheduler.sandbox.api import reading, subresources, writing
 from scheduler.sandbox.api.decoding import read_body
-from scheduler.sandbox.api.discovery import VERSION, Discovery
+from scheduler.sandbox.api.discovery import Discovery, version
 from scheduler.sandbox.api.http import Connection, HttpServer, Request, answer
 from scheduler.sandbox.api.openapi import OpenApi
 from scheduler.sandbox.api.request import Call, PathNotFoundError, not_allowed, parse
@@ -175,7 +175,7 @@ class ApiServer:
         if path.startswith(_HEALTH):
             return answer(200, b"ok", "text/plain; charset=utf-8")
         if path == "/version":
-            return answer(200, _encode(VERSION))
+            return answer(200, _encode(version(self.store.kinds.release)))
         if user is None:
             raise access.refused_path(path)
         found = self._discovery.answer(path, accept)

@@ -8,7 +8,7 @@ from typing import Final
 
 from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.sandbox.api.status import Object, StatusError
-from scheduler.sandbox.controllers import indexes
+from scheduler.sandbox.controllers import indexes, jobgroups
 from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import (
     controller_of,
@@ -163,10 +163,13 @@ class Jobs:
         make = mould(spec["template"], reference_to(JOBS, job))
         is_indexed = spec.get("completionMode") == "Indexed"
         taken = tally.done | {indexes.of_pod(pod.obj) for pod in active} if is_indexed else set()
+        group = jobgroups.group_of(self._store, job)
         free = iter(number for number in range(spec.get("completions") or 0) if number not in taken)
         for _ in range(count):
             pod = make()
             pod["metadata"]["generateName"] = meta["name"] + "-"
+            if group:
+                pod["spec"]["schedulingGroup"] = {"podGroupName": group}
             if is_indexed:
                 number = next(free, None)
                 if number is None:

@@ -15,6 +15,7 @@ from scheduler.sandbox.kinds import (
     podadmission,
     podchecks,
     poddefaults,
+    podgroups,
     services,
 )
 from scheduler.sandbox.kinds.kinds import (
@@ -105,7 +106,7 @@ class ApiRules:
         elif resource.storage == PODGROUPS.storage:
             held = obj["metadata"].get("finalizers") or []
             obj["metadata"]["finalizers"] = [*held, POD_GROUP_PROTECTION]
-            podadmission.apply_group_priority(store, obj)
+            podadmission.apply_group_priority(store, resource, obj)
             obj["status"] = {}
         self._check(resource, obj, None, "")
 
@@ -189,6 +190,9 @@ class ApiRules:
     def _default(self, store: "Store", resource: Resource, obj: Object, old: Object | None) -> None:
         if resource is PODS:
             poddefaults.fill_spec(obj.setdefault("spec", {}))
+            return
+        if resource.storage == PODGROUPS.storage:
+            podgroups.fill(obj, resource.version)
             return
         fill_shown(resource.storage, obj)
         fill = DEFAULTS.get(resource.storage)

@@ -2,7 +2,8 @@
 
 The store keys its collections by `Resource.storage`, the server finds a row by group, version and plural, and
 discovery prints the whole table. In-process clients name a resource by the constants (`PODS`, `NODES`, ...).
-Several rows may share a storage: core and events.k8s.io events, and the served versions of one CRD.
+Several rows may share a storage: core and events.k8s.io events, and the served versions of one CRD. What a kind
+consists of is found by `typed_as` where its name is not enough: it grew from one release to the next.
 This module holds names only: no objects, no rules.
 """
 
@@ -38,6 +39,7 @@ class Resource:
     storage: str = ""
     custom: bool = False
     selectable: tuple[str, ...] = ()
+    typed_as: str = ""
     api_version: str = field(init=False)
     qualified: str = field(init=False)
     head: bytes = field(init=False)
@@ -74,6 +76,7 @@ def _row(
     categories: str = "",
     verbs: tuple[str, ...] = ALL_VERBS,
     storage: str = "",
+    typed_as: str = "",
 ) -> Resource:
     group, _, version = api_version.rpartition("/")
     return Resource(
@@ -88,6 +91,7 @@ def _row(
         categories=tuple(categories.split()),
         verbs=verbs,
         storage=storage,
+        typed_as=typed_as,
     )
 
 
@@ -270,11 +274,37 @@ BUILT_IN: tuple[Resource, ...] = tuple(
 )
 
 
+# Releases of Kubernetes that differ in what they serve; the first is meant where none is named.
+RELEASES = ("1.36", "1.37")
+POD_GROUPS_1_37, WORKLOADS = (
+    _row("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups", sub="status"),
+    _row("scheduling.k8s.io/v1beta1", "Workload", "workloads"),
+)
+_SINCE_1_37 = (
+    POD_GROUPS_1_37,
+    WORKLOADS,
+    _row("scheduling.k8s.io/v1alpha3", "PodGroup", "podgroups", sub="status"),
+    _row("scheduling.k8s.io/v1alpha3", "Workload", "workloads"),
+    _row("batch/v1", "Job", "jobs", sub="status", categories="all", typed_as="batch/v1/Job~1.37"),
+)
+
+
+def of_release(release: str) -> tuple[Resource, ...]:
+    """The rows of a release; ValueError names the known ones."""
+    if release not in RELEASES:
+        raise ValueError(f"{release} is none of the releases {', '.join(RELEASES)}")
+    if release == RELEASES[0]:
+        return BUILT_IN
+    gone = (PODGROUPS, JOBS)
+    return (*(row for row in BUILT_IN if row not in gone), *_SINCE_1_37)
+
+
 class Kinds:
     """The table of served resources; CRDs add and remove rows while the server runs."""
 
-    def __init__(self, rows: Iterable[Resource] = BUILT_IN) -> None:
+    def __init__(self, rows: Iterable[Resource] = BUILT_IN, *, release: str = RELEASES[0]) -> None:
         self.generation = 0
+        self.release = release
         self._groups: set[str] = set()
         self._groups_at = -1
         self._by_path: dict[tuple[str, str, str], Resource] = {}

@@ -17,7 +17,7 @@ from scheduler.sandbox.api.status import (
     required,
 )
 from scheduler.sandbox.kinds import deviceclaims, deviceslices, podchecks, podgroups
-from scheduler.sandbox.kinds.kinds import Resource
+from scheduler.sandbox.kinds.kinds import PODGROUPS, Resource
 from scheduler.sandbox.store.collection import field
 
 Check = Callable[[Object, Object | None], Iterator[Cause]]
@@ -27,6 +27,8 @@ _IMMUTABLE: Final = "field is immutable"
 
 def check(resource: Resource, obj: Object, old: Object | None) -> list[Cause]:
     """All faults of a defaulted object; `old` is the version it replaces, if any."""
+    if resource.storage == PODGROUPS.storage:
+        return list(podgroups.check(obj, old, resource.version))
     found = _CHECKS.get(resource.storage)
     return list(found(obj, old)) if found else []
 
@@ -58,12 +60,35 @@ def _job(obj: Object, old: Object | None) -> Iterator[Cause]:
     if pod.get("restartPolicy") == "Always":
         detail = 'valid values: "OnFailure", "Never"'
         yield required("spec.template.spec.restartPolicy", detail)
+    yield from _job_scheduling(spec, None if old is None else old["spec"])
     if old is not None:
         for name in ("selector", "completionMode"):
             if spec.get(name) != old["spec"].get(name):
                 yield invalid_value(f"spec.{name}", AsJson(spec.get(name)), _IMMUTABLE)
         if spec.get("template") != old["spec"].get("template") and not old["spec"].get("suspend"):
             yield invalid_value("spec.template", AsJson(spec.get("template")), _IMMUTABLE)
+
+
+def _job_scheduling(spec: Object, before: Object | None) -> Iterator[Cause]:
+    """Yield what is wrong with how a Job is to be scheduled: only a gang's number may change."""
+    said = spec.get("scheduling")
+    least = field(said or {}, "schedulingPolicy", "gang", "minCount")
+    path = "spec.scheduling"
+    if least is not None and least > spec.get("parallelism", 1):
+        text = f"must not be greater than parallelism ({spec.get('parallelism', 1)})"
+        yield invalid_value(f"{path}.schedulingPolicy.gang.minCount", least, text)
+    if before is None or said == before.get("scheduling"):
+        return
+    was: Any = before.get("scheduling") or {}
+    now: Any = said or {}
+    if bool(said is None) != bool(before.get("scheduling") is None):
+        yield invalid_value(path, None, _IMMUTABLE)
+        return
+    for name in ("schedulingConstraints", "disruptionMode", "resourceClaims"):
+        if was.get(name) != now.get(name):
+            yield invalid_value(f"{path}.{name}", None, _IMMUTABLE)
+    if {*(was.get("schedulingPolicy") or ())} != {*(now.get("schedulingPolicy") or ())}:
+        yield invalid_value(f"{path}.schedulingPolicy", None, _IMMUTABLE)
 
 
 def _service(obj: Object, old: Object | None) -> Iterator[Cause]:
@@ -233,7 +258,6 @@ _CHECKS: Final[dict[str, Check]] = {
     "secrets": _config,
     "nodes": _node,
     "priorityclasses.scheduling.k8s.io": _priority_class,
-    "podgroups.scheduling.k8s.io": podgroups.check,
     "storageclasses.storage.k8s.io": _storage_class,
     "poddisruptionbudgets.policy": _budget,
     "leases.coordination.k8s.io": _lease,

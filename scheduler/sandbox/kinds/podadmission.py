@@ -17,6 +17,7 @@ from scheduler.sandbox.kinds.kinds import (
     PODS,
     PRIORITYCLASSES,
     RUNTIMECLASSES,
+    Resource,
 )
 
 if TYPE_CHECKING:
@@ -157,8 +158,11 @@ def _apply_priority(store: "Store", pod: Object) -> None:
     spec["preemptionPolicy"] = policy
 
 
-def apply_group_priority(store: "Store", group: Object) -> None:
-    """Resolve the priority class of a PodGroup; a number that differs from its class is refused."""
+def apply_group_priority(store: "Store", resource: Resource, group: Object) -> None:
+    """Resolve the priority class of a PodGroup; a number that differs from its class is refused.
+
+    Since Kubernetes 1.37 the class says as well whether the group may evict others.
+    """
     spec, name = group["spec"], group["metadata"].get("name", "")
     wanted, chosen = 0, spec.get("priorityClassName")
     found: Object | None = None
@@ -181,6 +185,17 @@ def apply_group_priority(store: "Store", group: Object) -> None:
         )
         raise forbidden(PODGROUPS, name, text)
     spec["priority"] = wanted
+    if resource.version == PODGROUPS.version:
+        return
+    policy = (found or {}).get("preemptionPolicy") or "PreemptLowerPriority"
+    named = spec.get("preemptionPolicy")
+    if named is not None and named != policy:
+        text = (
+            f"the string value of PreemptionPolicy ({named}) must not be provided in pod group spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name"
+        )
+        raise forbidden(resource, name, text)
+    spec["preemptionPolicy"] = policy
 
 
 def _default_class(store: "Store") -> Object | None:

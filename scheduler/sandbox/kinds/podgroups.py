@@ -1,4 +1,8 @@
-"""What a PodGroup of scheduling.k8s.io may say, as kube-apiserver 1.36 checks it (v1alpha2)."""
+"""What a PodGroup of scheduling.k8s.io may say, as kube-apiserver 1.36 (v1alpha2) and 1.37 check it.
+
+Since 1.37 (v1beta1, v1alpha3) the disruption mode is a union, a gang may ask for another number of pods later,
+and a group has a preemption policy.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -9,6 +13,8 @@ _POLICIES: Final = ("basic", "gang")
 _MOST_CLAIMS: Final = 4
 _REFERENCES: Final = ("resourceClaimName", "resourceClaimTemplateName")
 _MODES: Final = ("Pod", "PodGroup")
+_FIRST: Final = "v1alpha2"
+_UNION: Final = ("single", "all")
 # Everything of the spec: this version changes nothing of a group that is there.
 _FIXED: Final = (
     "schedulingPolicy",
@@ -19,6 +25,26 @@ _FIXED: Final = (
     "podGroupTemplateRef",
     "resourceClaims",
 )
+_FIXED_SINCE_1_37: Final = (
+    "parentCompositePodGroupName",
+    "workloadRef",
+    "schedulingConstraints",
+    "disruptionMode",
+    "priorityClassName",
+    "priority",
+    "preemptionPolicy",
+    "resourceClaims",
+)
+
+
+def fill(obj: Object, version: str) -> None:
+    """Fill in what a group of a version does not say."""
+    spec = obj.setdefault("spec", {})
+    if version == _FIRST:
+        spec.setdefault("disruptionMode", "Pod")
+        spec.setdefault("podGroupTemplateRef", None)  # the real server shows it like that
+    else:
+        spec.setdefault("disruptionMode", {"single": {}})
 
 
 def _claims(entries: Iterable[Object]) -> Iterator[Cause]:
@@ -42,18 +68,18 @@ def _claims(entries: Iterable[Object]) -> Iterator[Cause]:
             yield invalid_value(f"{path}[{index}]", name, text)
 
 
-def check(obj: Object, old: Object | None) -> Iterator[Cause]:
+def check(obj: Object, old: Object | None, version: str = _FIRST) -> Iterator[Cause]:
     """Yield what is wrong with a defaulted group; `old` is the version it replaces, if any."""
     spec = obj.get("spec") or {}
+    if (
+        version != _FIRST
+        and spec.get("parentCompositePodGroupName")
+        and not spec.get("workloadRef")
+    ):
+        yield required("spec.workloadRef", "must be set when parentCompositePodGroupName is set")
     policy = spec.get("schedulingPolicy") or {}
-    named = [name for name in _POLICIES if policy.get(name) is not None]
-    choices = "`basic`, `gang`"
-    if not named:
-        yield invalid_value("spec.schedulingPolicy", "", f"must specify one of: {choices}")
-    elif len(named) > 1:
-        text = f"must specify exactly one of: {choices}"
-        yield invalid_value("spec.schedulingPolicy", "{basic, gang}", text)
-    if "gang" in named:
+    yield from _one_of(policy, _POLICIES, "spec.schedulingPolicy")
+    if policy.get("gang") is not None:
         least = policy["gang"].get("minCount", 0)
         if not least:
             yield required("spec.schedulingPolicy.gang.minCount")
@@ -68,10 +94,36 @@ def check(obj: Object, old: Object | None) -> Iterator[Cause]:
         if not one.get("key"):
             yield required(f"spec.schedulingConstraints.topology[{index}].key")
     yield from _claims(spec.get("resourceClaims") or ())
-    if spec.get("disruptionMode") not in _MODES:
+    if version != _FIRST:
+        yield from _one_of(spec.get("disruptionMode") or {}, _UNION, "spec.disruptionMode")
+    elif spec.get("disruptionMode") not in _MODES:
         yield not_supported("spec.disruptionMode", spec.get("disruptionMode"), _MODES)
     if old is not None:
         before = old.get("spec") or {}
-        for name in _FIXED:
+        for name in _FIXED if version == _FIRST else _FIXED_SINCE_1_37:
             if spec.get(name) != before.get(name):
                 yield invalid_value(f"spec.{name}", None, "field is immutable")
+        if version != _FIRST:
+            yield from _variant(policy, before.get("schedulingPolicy") or {})
+
+
+def _variant(policy: Object, before: Object) -> Iterator[Cause]:
+    """Yield what of a policy may not change: which of both it is."""
+    path = "spec.schedulingPolicy"
+    if before.get("basic") != policy.get("basic"):
+        yield invalid_value(f"{path}.basic", None, "field is immutable")
+    if before.get("gang") is not None and policy.get("gang") is None:
+        yield invalid_value(f"{path}.gang", None, "field cannot be cleared once set")
+    if before.get("gang") is None and policy.get("gang") is not None:
+        yield invalid_value(f"{path}.gang", None, "field cannot be set once created")
+
+
+def _one_of(union: Object, names: tuple[str, ...], path: str) -> Iterator[Cause]:
+    """Yield what is wrong with a union: exactly one of its members is there."""
+    named = [name for name in names if union.get(name) is not None]
+    choices = ", ".join(f"`{name}`" for name in names)
+    if not named:
+        yield invalid_value(path, "", f"must specify one of: {choices}")
+    elif len(named) > 1:
+        text = f"must specify exactly one of: {choices}"
+        yield invalid_value(path, "{" + ", ".join(named) + "}", text)

@@ -29,6 +29,8 @@ PRIMITIVES: Final = frozenset(
     }
 )
 
+_FILES: Final = ("types.json", "types-1.37.json")
+
 # Kinds that every group and version has.
 _EVERYWHERE: Final = {"DeleteOptions": "meta.v1.DeleteOptions"}
 
@@ -73,16 +75,22 @@ class _Raw(msgspec.Struct, frozen=True):
 class TypeTable:
     """All types by name, linked on first use."""
 
-    def __init__(self, content: bytes) -> None:
-        raw = msgspec.json.decode(content, type=_Raw)
-        self.kinds = raw.kinds
-        self.raw = raw.types
-        self._raw_wire = raw.wire
+    def __init__(self, *contents: bytes) -> None:
+        self.kinds: dict[str, str] = {}
+        self.raw: dict[str, dict[str, str]] = {}
+        self._raw_wire: dict[str, str] = {}
+        for content in contents:
+            raw = msgspec.json.decode(content, type=_Raw)
+            self.kinds |= raw.kinds
+            self.raw |= raw.types
+            self._raw_wire |= raw.wire
         self._shapes: dict[str, Shape] = {}
         self._wire: dict[str, dict[int, WireField]] = {}
 
     def of_resource(self, resource: Resource) -> Shape | None:
         """The type of a resource's objects, None for custom resources."""
+        if resource.typed_as:
+            return self.shape(self.kinds[resource.typed_as])
         return self.of_kind(resource.group, resource.version, resource.kind)
 
     def of_kind(self, group: str, version: str, kind: str) -> Shape | None:
@@ -141,5 +149,6 @@ class TypeTable:
 
 @cache
 def type_table() -> TypeTable:
-    """The table that ships with the package."""
-    return TypeTable(resources.files("scheduler.sandbox.kinds").joinpath("types.json").read_bytes())
+    """The table that ships with the package, and what the next release has besides."""
+    folder = resources.files("scheduler.sandbox.kinds")
+    return TypeTable(*(folder.joinpath(name).read_bytes() for name in _FILES))

@@ -289,12 +289,6 @@ _SHOWN: Final[dict[str, dict[str, Object]]] = {
 }
 
 
-def _pod_group(obj: Object) -> None:
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("disruptionMode", "Pod")
-    spec.setdefault("podGroupTemplateRef", None)  # the real server shows it like that
-
-
 DEFAULTS: Final[dict[str, Fill]] = {
     "deployments.apps": _deployment,
     "replicasets.apps": _replica_set,
@@ -310,7 +304,6 @@ DEFAULTS: Final[dict[str, Fill]] = {
     "csidrivers.storage.k8s.io": _csi_driver,
     "secrets": _secret,
     "priorityclasses.scheduling.k8s.io": _priority_class,
-    "podgroups.scheduling.k8s.io": _pod_group,
     "namespaces": _namespace,
     "nodes": _node,
     "horizontalpodautoscalers.autoscaling": _autoscaler,

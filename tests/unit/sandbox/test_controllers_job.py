@@ -2,7 +2,7 @@
 
 from scheduler.sandbox.controllers.indexes import written
 from scheduler.sandbox.controllers.job import Jobs
-from scheduler.sandbox.kinds.kinds import JOBS, PODS
+from scheduler.sandbox.kinds.kinds import JOBS, POD_GROUPS_1_37, PODS, WORKLOADS
 from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, World
 
@@ -158,3 +158,46 @@ class TestJob:
         assert found is not None
         assert "Complete" == found["type"]
         assert 3 == here.get(JOBS, "sum")["status"]["succeeded"]
+
+
+class TestGroups:
+    """What a Job of Kubernetes 1.37 says of how it is to be scheduled."""
+
+    GANG = "parallelism: 2;completions: 4;scheduling: {schedulingPolicy: {gang: {}}}"
+
+    def test_its_pods_name_a_group_that_needs_them_all(self):
+        """One group for all pods of its life, whose number follows the Job; it goes with the Job."""
+        here = World(actors=[Jobs], release="1.37")
+        here.apply(JOBS, job(self.GANG))
+        (group,) = here.store.list(POD_GROUPS_1_37)
+        assert {"gang": {"minCount": 2}} == group.obj["spec"]["schedulingPolicy"]
+        (workload,) = here.store.list(WORKLOADS)
+        assert workload.name == group.obj["spec"]["workloadRef"]["workloadName"]
+
+        grown = {**here.get(JOBS, "sum")}
+        grown["spec"] = grown["spec"] | {"parallelism": 3}
+        here.store.update(JOBS, grown)
+        here.tick()
+        (group,) = here.store.list(POD_GROUPS_1_37)
+        assert {"gang": {"minCount": 3}} == group.obj["spec"]["schedulingPolicy"]
+        assert {group.name} == {
+            pod["spec"]["schedulingGroup"]["podGroupName"] for pod in here.pods()
+        }
+        here.tick(60.0)
+        assert 4 == here.get(JOBS, "sum")["status"]["succeeded"]
+
+        here.store.delete(JOBS, "default", "sum", Deletion(propagation="Background"))
+        here.tick(60.0)
+        assert not here.store.list(POD_GROUPS_1_37)
+        assert not here.store.list(WORKLOADS)
+
+    def test_others_have_none(self):
+        """A Job that says nothing, one of somebody's own group, and one of the release before."""
+        own = job(self.GANG).replace(
+            "    spec:", "    spec:\n      schedulingGroup: {podGroupName: g}"
+        )
+        for text, release in ((job(), "1.37"), (own, "1.37"), (job(self.GANG), "1.36")):
+            here = World(actors=[Jobs], release=release)
+            here.apply(JOBS, text)
+            assert [] == here.store.list(POD_GROUPS_1_37)
+            assert here.pods()

@@ -8,7 +8,7 @@ import yaml
 from scheduler.base.clock import ManualClock
 from scheduler.sandbox.controllers.collector import Collector
 from scheduler.sandbox.controllers.workqueue import Controller, Turns
-from scheduler.sandbox.kinds.kinds import NODES, PODS, Resource
+from scheduler.sandbox.kinds.kinds import NODES, PODS, RELEASES, Resource
 from scheduler.sandbox.nodes.kubelet import Kubelets
 from scheduler.sandbox.nodes.nodes import Nodes
 from scheduler.sandbox.nodes.podlife import Pace
@@ -30,9 +30,10 @@ class World:
         bind: bool = True,
         pace: Pace | None = None,
         lazy: bool = False,
+        release: str = RELEASES[0],
     ) -> None:
         self.clock = ManualClock(START)
-        self.store = new_store(self.clock, seed=1, with_crds=False)
+        self.store = new_store(self.clock, seed=1, with_crds=False, release=release)
         self.nodes = Nodes(self.store)
         self.kubelets = Kubelets(self.store, self.nodes, pace, lazy=lazy)
         made: list[Controller] = [self.nodes, self.kubelets]

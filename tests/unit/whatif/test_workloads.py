@@ -10,7 +10,7 @@ from scheduler.whatif.snapshot import SnapshotReader
 from scheduler.whatif.workloads import MAX_PODS
 from tests.apiserver.podfields import render
 from tests.house.source import ROOT
-from tests.unit.whatif.asking import place, results, snapshot
+from tests.unit.whatif.asking import place, pod, results, snapshot
 
 LABELS = {"app": "web"}
 
@@ -187,3 +187,38 @@ def test_the_names_of_a_pods_fields_are_those_of_the_api():
     """The core's own copy of the names says what the field table of the sandbox says."""
     made = render()
     assert made == (ROOT / "scheduler/objects/podfields.py").read_text(encoding="utf-8")
+
+
+def gang_job(**more):
+    """Return a Job of Kubernetes 1.37 that asks for a gang in one rack."""
+    said = {
+        "schedulingPolicy": {"gang": {}},
+        "schedulingConstraints": {"topology": [{"key": "rack"}]},
+        "disruptionMode": {"all": {}},
+    }
+    spec = {"parallelism": 3, "completions": 5, "scheduling": said | more, "template": template()}
+    meta = {"name": "ranks", "namespace": "default"}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def test_a_job_that_says_how_it_is_scheduled_is_a_group():
+    """One that needs all pods that run at a time, or as many as it says; the pods name it."""
+    for policy, least in (({"gang": {}}, 3), ({"gang": {"minCount": 2}}, 2)):
+        found = snapshot(gang_job(schedulingPolicy=policy))
+        ((kind, group),) = found.objects
+        assert "PodGroup.v1beta1" == kind
+        assert least == group.spec.scheduling_policy.gang.min_count
+        assert ("rack",) == tuple(one.key for one in group.spec.scheduling_constraints.topology)
+        assert ["ranks"] * 3 == [one.spec.scheduling_group.pod_group_name for one in found.unbound]
+
+
+def test_pods_that_a_job_makes_anew_join_the_group_of_those_it_has():
+    """Its controller named it; a Job that says nothing of a policy has none."""
+    group = {"schedulingGroup": {"podGroupName": "ranks-1a2b"}}
+    labels = {"batch.kubernetes.io/job-name": "ranks"}
+    running = pod("ranks-abcde", labels=labels, spec=group | {"nodeName": "a"})
+    found = snapshot(gang_job(), node("a"), running)
+    assert ["ranks-1a2b"] * 2 == [one.spec.scheduling_group.pod_group_name for one in found.unbound]
+
+    found = snapshot(gang_job(schedulingPolicy={}))
+    assert {None} == {one.spec.scheduling_group for one in found.unbound}

@@ -1,0 +1,67 @@
+"""The PodGroup of a Job that says how it is to be scheduled (`spec.scheduling`, Kubernetes 1.37).
+
+As kube-controller-manager's Job controller does with its gate WorkloadWithJob: a Workload with one template,
+and a PodGroup made from it, which the Job's pods name. A gang without a number needs all pods that run at a time;
+the number follows the Job. A Job that says nothing gets no group: its would be a basic one, which asks for nothing.
+"""
+
+import hashlib
+from typing import Any, Final
+
+from scheduler.sandbox.api.status import Object
+from scheduler.sandbox.controllers.ownership import controller_of, reference_to
+from scheduler.sandbox.kinds.kinds import JOBS, POD_GROUPS_1_37, WORKLOADS
+from scheduler.sandbox.store.store import Store
+
+# Said of a Job in the words of its group.
+_ALIKE: Final = ("schedulingConstraints", "disruptionMode", "resourceClaims")
+
+
+def group_of(store: Store, job: Object) -> str:
+    """Return the name of a Job's PodGroup, made when it is not there; an empty text if it wants none."""
+    asked = _asked(store, job)
+    if asked is None:
+        return ""
+    meta = job["metadata"]
+    name = f"{meta['name']}-{hashlib.sha256(meta['uid'].encode()).hexdigest()[:8]}"
+    known = store.find(POD_GROUPS_1_37, meta["namespace"], name)
+    if known is None:
+        _make(store, job, asked, name)
+    elif known.obj["spec"]["schedulingPolicy"] != asked["schedulingPolicy"]:
+        spec = known.obj["spec"] | {"schedulingPolicy": asked["schedulingPolicy"]}
+        store.update(POD_GROUPS_1_37, known.obj | {"spec": spec})
+    return name
+
+
+def _asked(store: Store, job: Object) -> Object | None:
+    """Return what the Job's group asks for, None if there is to be none."""
+    spec = job["spec"]
+    said: Any = spec.get("scheduling") or {}
+    policy = said.get("schedulingPolicy")
+    is_served = store.kinds.find(
+        POD_GROUPS_1_37.group, POD_GROUPS_1_37.version, POD_GROUPS_1_37.plural
+    )
+    pod = spec["template"]["spec"]
+    if not policy or not is_served or pod.get("schedulingGroup") or controller_of(job) is not None:
+        return None
+    if "gang" in policy:
+        least = (policy["gang"] or {}).get("minCount") or spec.get("parallelism", 1)
+        policy = {"gang": {"minCount": least}}
+    asked = {"schedulingPolicy": policy} | {key: said[key] for key in _ALIKE if said.get(key)}
+    if pod.get("priorityClassName"):
+        asked["priorityClassName"] = pod["priorityClassName"]
+    return asked
+
+
+def _make(store: Store, job: Object, asked: Object, name: str) -> None:
+    meta = job["metadata"]
+    template = f"{meta['name']}-pgt-0"
+    head = {"namespace": meta["namespace"], "ownerReferences": [reference_to(JOBS, job)]}
+    if store.find(WORKLOADS, meta["namespace"], name) is None:
+        owner = {"apiGroup": JOBS.group, "kind": JOBS.kind, "name": meta["name"]}
+        spec = {"controllerRef": owner, "podGroupTemplates": [{"name": template, **asked}]}
+        workload = {"metadata": {**head, "name": name}, "spec": spec}
+        store.create(WORKLOADS, workload, meta["namespace"], owned=True)
+    reference = {"workloadName": name, "templateName": template}
+    group = {"metadata": {**head, "name": name}, "spec": {"workloadRef": reference, **asked}}
+    store.create(POD_GROUPS_1_37, group, meta["namespace"], owned=True)

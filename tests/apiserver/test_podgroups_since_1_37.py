@@ -1,0 +1,131 @@
+"""PodGroups of scheduling.k8s.io as Kubernetes 1.37 serves them, and what a Job says of its own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scheduler.base.clock import RealClock
+from scheduler.sandbox.access.certificates import Certificates
+from scheduler.sandbox.api.server import ApiServer
+from scheduler.sandbox.start import new_store
+from tests.apiserver.api import STRATEGIC_PATCH, Api
+from tests.apiserver.manifests import container
+from tests.apiserver.realcluster import ADMIN_TOKEN, LATER, RealCluster, start_cluster
+
+ROOT = "/apis/scheduling.k8s.io/{version}/namespaces/{ns}/podgroups"
+GANG: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+REFERENCE = {"workloadName": "w", "templateName": "t"}
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "gang": GANG,
+    "basic": {"schedulingPolicy": {"basic": {}}},
+    "rack": {**GANG, "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]}},
+    "whole": {**GANG, "disruptionMode": {"all": {}}},
+    "policy": {**GANG, "preemptionPolicy": "PreemptLowerPriority"},
+}
+REFUSED: dict[str, dict[str, Any]] = {
+    "no-policy": {},
+    "both-policies": {"schedulingPolicy": {"basic": {}, "gang": {"minCount": 1}}},
+    "no-number": {"schedulingPolicy": {"gang": {"minCount": 0}}},
+    "two-keys": {**GANG, "schedulingConstraints": {"topology": [{"key": "a"}, {"key": "b"}]}},
+    "no-key": {**GANG, "schedulingConstraints": {"topology": [{"key": ""}]}},
+    "both-modes": {**GANG, "disruptionMode": {"single": {}, "all": {}}},
+    "no-mode": {**GANG, "disruptionMode": {}},
+    "never": {**GANG, "preemptionPolicy": "Never"},
+    "text-mode": {**GANG, "disruptionMode": "PodGroup"},
+}
+JOBS: dict[str, dict[str, Any]] = {
+    "gang": {"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}},
+    "number": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    "too-many": {"schedulingPolicy": {"gang": {"minCount": 5}}},
+    "empty": {},
+}
+
+
+@pytest.fixture(scope="module")
+def later_cluster() -> Iterator[RealCluster]:
+    with start_cluster(name="later", is_later=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def server(
+    server_kind: str, certificates: Certificates, request: pytest.FixtureRequest
+) -> ApiServer | RealCluster:
+    """A server of the later release."""
+    if server_kind == "real":
+        found: RealCluster = request.getfixturevalue("later_cluster")
+        return found
+    store = new_store(RealClock(), with_crds=False, release=LATER)
+    return ApiServer(store, token=ADMIN_TOKEN, certificates=certificates)
+
+
+def where(api: Api, name: str = "", version: str = "v1beta1") -> str:
+    """Return the path of the groups, or of one."""
+    root = ROOT.format(version=version, ns=api.ns)
+    return f"{root}/{name}" if name else root
+
+
+def group(spec: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": "g"}, "spec": spec}
+
+
+def said(status: str, reason: str) -> dict[str, Any]:
+    """Return what is written of a group."""
+    condition = {
+        "type": "PodGroupInitiallyScheduled",
+        "status": status,
+        "reason": reason,
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    return {"status": {"conditions": [condition]}}
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha3"])
+@pytest.mark.parametrize("what", ACCEPTED)
+async def test_a_group_is_completed(api: Api, what: str, version: str):
+    """Mode, priority and what it may evict are filled in."""
+    assert 201 == (await api.post(where(api, version=version), group(ACCEPTED[what]))).code
+
+
+@pytest.mark.parametrize("what", REFUSED)
+async def test_an_invalid_group_is_refused(api: Api, what: str):
+    """In the server's words."""
+    assert (await api.post(where(api), group(REFUSED[what]))).code in (400, 403, 422)
+
+
+async def test_only_the_number_of_a_gang_changes(api: Api):
+    """Not which policy it has, nor anything else."""
+    await api.post(where(api), group(GANG), record=False)
+    one = where(api, "g")
+    grown = await api.patch(one, {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}})
+    other = await api.patch(one, {"spec": {"schedulingPolicy": {"gang": None, "basic": {}}}})
+    whole = await api.patch(one, {"spec": {"disruptionMode": {"single": None, "all": {}}}})
+
+    assert [200, 422, 422] == [grown.code, other.code, whole.code]
+
+
+async def test_conditions_are_merged_by_their_type(api: Api):
+    """As they are told under the name that this release has for them."""
+    await api.post(where(api), group(GANG), record=False)
+    await api.patch(f"{where(api, 'g')}/status", said("False", "Unschedulable"), STRATEGIC_PATCH)
+    told = await api.patch(f"{where(api, 'g')}/status", said("True", "Scheduled"), STRATEGIC_PATCH)
+
+    (condition,) = told.body["status"]["conditions"]
+    assert "True" == condition["status"]
+
+
+async def test_the_first_version_is_gone(api: Api):
+    """What 1.36 served is not found."""
+    assert 404 == (await api.get(where(api, version="v1alpha2"), record=False)).code
+
+
+@pytest.mark.parametrize("what", JOBS)
+async def test_what_a_job_says_of_its_group(api: Api, what: str):
+    """No more pods at a time than run at a time."""
+    template = {"spec": {"restartPolicy": "Never", "containers": [container()]}}
+    spec = {"parallelism": 3, "completions": 3, "scheduling": JOBS[what], "template": template}
+    made = await api.post("jobs", {"metadata": {"name": "j"}, "spec": spec})
+
+    assert (422 if what == "too-many" else 201) == made.code
