@@ -46,7 +46,7 @@ async def waiting_in_vain(server: Server) -> None:
     raw["status"]["capacity"] = raw["status"]["allocatable"]
 
     def times(found: Json) -> int:
-        own = [one for one in found["items"] if one["regarding"]["name"] == "stuck"]
+        own = [one for one in found["items"] if one["regarding"].get("name") == "stuck"]
         return sum(one.get("series", {"count": 1})["count"] for one in own)
 
     # The first ones are about other versions of the pod, whose condition is written in between.

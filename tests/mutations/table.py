@@ -137,9 +137,21 @@ MUTATIONS: Final = (
     Mutation(
         "the rest of a group stays when an extender has had its word",
         RECEIPT, "scheduler/plugins/preemption/offers.py",
-        "return best.node, units.with_their_groups(_victims(best, nodes))",
-        "return best.node, tuple(_victims(best, nodes))",
+        "tuple(one for one, _ in units.with_their_groups(_victims(best, nodes)))",
+        "tuple(_victims(best, nodes))",
         (UNITS,),
+    ),
+    Mutation(
+        "whom a group can spare stays when the rest of it goes",
+        RECEIPT, "scheduler/plugins/preemption/dryrun.py",
+        "        among[among] = ~((rest[numbers] >= 0) & dry_run.gone[rest[numbers]])\n", "",
+        (UNITS,),
+    ),
+    Mutation(
+        "who is going already is spared once more",
+        RECEIPT, "scheduler/plugins/preemption/units.py",
+        "return max(0, gang.unit.spare - going)", "return gang.unit.spare",
+        ("tests/unit/engine/test_group_shrinking.py",),
     ),
     Mutation(
         "victims go before their event is written",
@@ -176,7 +188,7 @@ MUTATIONS: Final = (
     Mutation(
         "who is in a budget is not spared first",
         BUDGET, "scheduler/plugins/preemption/dryrun.py",
-        "violating == 0, pods.index))", "violating != 0, pods.index))",
+        "~is_first, pods.index))", "is_first, pods.index))",
         (WORLD,),
     ),
     Mutation(

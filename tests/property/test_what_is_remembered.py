@@ -67,7 +67,7 @@ REMEMBERED: Mapping[str, str] = {
     "NominatedPods": ANSWERS,
     "Nominations._priorities": ANSWERS,
     "NodeResourcesFit._strategies": ANSWERS,
-    "Descriptions._labelled": ANSWERS,
+    "Trees._labelled": ANSWERS,
     "ClusterTopologyPlacementGroup._answers": ANSWERS,
     "_Answer": ANSWERS,
     "DynamicResources._serving": DEVICES,
