@@ -112,7 +112,7 @@ class Engine:
             hinted=observation.hinted if observation.stopwatch is not None else None,
             now_s=observation.now_s,
         )
-        gates = Gates(profiles, observation, members.answers if handle.planners else None)
+        gates = Gates(profiles, observation, members.answers)
         self.queues = queues = Queues(
             sort_key=sort_key(profiles, observation.fault),
             gate=gates.closed,
@@ -121,6 +121,7 @@ class Engine:
             incoming=observation.incoming,
             grouping=grouping(profiles),
             pods=queued,
+            group_of=handle.group_of,
         )
         self.bindings = bindings = Bindings(
             outbox, observation, queues, waiting, Room(cluster), settings.extenders, changes
@@ -197,8 +198,9 @@ class Engine:
                 self.preemptions.break_off(now)
             self.groups.leads(now)
         self._settle(now)
-        self.groups.settle(now)
-        self._settle(now)
+        if not self.groups.is_idle:
+            self.groups.settle(now)
+            self._settle(now)
 
     def run(self, now: float, cycles: int) -> tuple[Effects, ...]:
         """Try up to `cycles` pods; return everything that is to be done outside."""
@@ -206,18 +208,14 @@ class Engine:
         self._settle(now)
         for _ in self.bindings.expire(now):
             self._settle(now)
-        self.preemptions.expire(now)
-        while self.suspended.expire(now):
+        if self.preemptions.running:
+            self.preemptions.expire(now)
+        while self.suspended.waiting and self.suspended.expire(now):
             self._settle(now)
         self.queues.flush(now)
-        self.groups.settle(now)
-        self.groups.tell_held(now)
-        self._settle(now)
-        self.groups.go_on(now)
-        self._settle(now)
+        if not self.groups.is_idle:
+            self._take_groups_further(now)
         if self._may_decide:
-            self.groups.resume(now)
-            self._settle(now)
             for _ in range(cycles):
                 queued = self.queues.pop(now, self._blocked)
                 if queued is None:
@@ -226,6 +224,17 @@ class Engine:
                 self._settle(now)
         self.intake.view.flush()
         return self._outbox.drain()
+
+    def _take_groups_further(self, now: float) -> None:
+        """Let in whose group is complete, and take those that are decided or refused some way on."""
+        self.groups.settle(now)
+        self.groups.tell_held(now)
+        self._settle(now)
+        self.groups.go_on(now)
+        self._settle(now)
+        if self._may_decide:
+            self.groups.resume(now)
+            self._settle(now)
 
     def next_wakeup(self) -> float | None:
         """Return when `run` has something to do though no event comes; None if never."""
@@ -267,7 +276,8 @@ class Engine:
         """Try one pod, on its own or with its group."""
         started_s = self.observation.now_s()
         if not queued.pod.is_terminating:
-            if self.groups.is_needed and self.groups.begin(queued, now):
+            if queued.group:
+                self.groups.begin(queued, now)
                 return
             if self.extender_attempts.is_needed and self.extender_attempts.begin(
                 queued, started_s, now
@@ -281,8 +291,9 @@ class Engine:
             change = self._changes.popleft()
             if isinstance(change, Ended):
                 self._attempts.finished(change.pod, change.status, now)
-                is_bound = change.status.is_success and not change.pod.is_lost
-                self.groups.landed(change.pod.uid, now, is_bound=is_bound)
+                if change.pod.is_member:
+                    is_bound = change.status.is_success and not change.pod.is_lost
+                    self.groups.landed(change.pod.uid, now, is_bound=is_bound)
             elif isinstance(change, CycleEnded):
                 subject = change.subject
                 owner = self.extender_attempts if isinstance(subject, ExtenderRun) else self.groups

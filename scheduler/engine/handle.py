@@ -64,9 +64,14 @@ class EngineHandle:
         self.planners: dict[str, GroupPlanner] = {}
 
     def group_of(self, pod: Pod) -> str:
-        """Return the key of a pod's group, or an empty text."""
+        """Return the key of a pod's group, or an empty text; one whose group is unknown goes on its own."""
         planner = self.planners.get(pod.spec.scheduler_name)
-        return "" if planner is None else planner.group_of(pod)
+        try:
+            return "" if planner is None else planner.group_of(pod)
+        except Exception as error:  # noqa: BLE001 - whatever a plugin does must not end the engine
+            if planner is not None and self._shared.observation is not None:
+                self._shared.observation.fault(planner.name, "GroupOf", error)
+            return ""
 
     def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
         """Return the priority that counts for waiting members of a group."""
@@ -151,7 +156,7 @@ class EngineHandle:
 
     def waiting_pods(self) -> Sequence[Pod]:
         """Return the pods that wait at permit."""
-        return [waiting.queued.pod for waiting in self._shared.waiting]
+        return [waiting.queued.pod for waiting in self._shared.waiting.values()]
 
     def allow(self, uid: str, plugin: str) -> None:
         """Let a waiting pod pass, as far as `plugin` is concerned."""

@@ -1,13 +1,13 @@
 """`Runner`: calls the plugins of a profile, point by point.
 
-What a point makes of the answers stands in the method of that point; `PointLoop` asks for them. The
-runner decides nothing about pods beyond that. What it keeps between attempts, in `Concerns` and their
-`Memo`, changes none.
+One loop (`_each`) serves all points: order, timing, and an exception of a plugin named with plugin and
+point. What a point makes of the answers stands in the method of that point; the runner decides nothing
+about pods beyond that. What it keeps between attempts, in `Concerns` and their `Memo`, changes none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,11 +18,10 @@ from scheduler.framework.answers import PreFiltered, Rejection, Scored, States
 from scheduler.framework.calls import ApiCall, BindStep, CallResult
 from scheduler.framework.concern import Concerns
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.measure import Instruments, measured
+from scheduler.framework.measure import Instruments, Measure, measured
 from scheduler.framework.narrow import Narrow, none_left
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINT_NAMES
-from scheduler.framework.pointloop import PointLoop
 from scheduler.framework.profile import Bound, Profile
 from scheduler.framework.returned import post_filtered_of, rejection_of, scores_of, status_of
 from scheduler.framework.scores import Total, check_range, normalize
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 _NOTHING_SAID = PreFiltered()
 
 
-class Runner(PointLoop):
+class Runner:
     """Runs the plugins of one profile.
 
     Without `keeps` it asks every plugin about every pod, for tests of a plugin's own verdict.
@@ -44,7 +43,9 @@ class Runner(PointLoop):
     def __init__(
         self, profile: Profile, instruments: Instruments | None = None, *, keeps: bool = True
     ) -> None:
-        super().__init__(profile, instruments)
+        self.profile = profile
+        self._measure = Measure(profile, instruments) if instruments is not None else None
+        self._served = {point for point in POINT_NAMES if _bounds(profile, point)}
         self._filters_without_state = _plugins_without_state(profile, "filter", "pre_filter")
         self._scores_without_state = _plugins_without_state(profile, "score", "pre_score")
         self._concerns = Concerns(profile, keeps=keeps)
@@ -57,22 +58,14 @@ class Runner(PointLoop):
         states.skipped.update(asked.skip_filtering)
         states.filters = asked.filter
         if not asked.pre_filter:
-            self._each("pre_filter", (), _nobody)
+            self._nobody_asked("pre_filter")
             return _NOTHING_SAID
         absent = len(states.skipped)
         failed = SUCCESS
         rows: BoolColumn | None = None
         narrowed: list[str] = []
-        stopped_by = ""
 
         def step(bound: Bound) -> bool:
-            nonlocal stopped_by
-            is_over = take(bound)
-            if is_over:
-                stopped_by = bound.name
-            return is_over
-
-        def take(bound: Bound) -> bool:
             nonlocal failed, rows
             answer = bound.call(cycle, nodes)
             if isinstance(answer, Status):
@@ -95,7 +88,7 @@ class Runner(PointLoop):
             states.by_plugin[bound.name] = answer
             return False
 
-        self._each(
+        stopped_by = self._each(
             "pre_filter", asked.pre_filter, step, lambda: failed.code, skipped=states.skipped
         )
         if len(states.skipped) != absent:
@@ -220,7 +213,7 @@ class Runner(PointLoop):
             if status.code not in (Code.SUCCESS, Code.SKIP):
                 return status
         else:
-            self._each("pre_bind", (), _nobody)
+            self._nobody_asked("pre_bind")
         return (yield from measured(self._measure, "bind", bind(self.profile.bind, cycle, node)))
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
@@ -313,9 +306,60 @@ class Runner(PointLoop):
         self._each(point, bounds, step)
         return outcome
 
+    def _each(
+        self,
+        point: str,
+        bounds: tuple[Bound, ...],
+        step: Callable[[Bound], bool],
+        outcome: Callable[[], str] | None = None,
+        *,
+        skipped: Collection[str] = (),
+        to_the_end: bool = False,
+    ) -> str:
+        """Call `step` for each plugin in order until it returns True or, mostly, raises.
 
-def _nobody(_bound: Bound) -> bool:
-    return False
+        Return the plugin that ended it, an empty text for none.
+        """
+        if not bounds:
+            self._nobody_asked(point)
+            return ""
+        measure, started_s = self._measure, 0.0
+        if measure is not None:
+            step = measure.around(point, step)
+            started_s = measure.now_s()
+        result, ended_by, asked = "Error", "", 0
+        faults: list[PluginError] = []
+        try:
+            for bound in bounds:
+                asked += 1
+                try:
+                    if step(bound):
+                        ended_by = bound.name
+                        break
+                except PluginError:
+                    raise
+                except Exception as error:  # the one place where a plugin's fault is caught
+                    fault = PluginError(bound.name, POINT_NAMES[point], str(error))
+                    if not to_the_end:
+                        raise fault from error
+                    faults.append(fault)
+            if faults:
+                raise faults[0]
+            result = "Success" if outcome is None else outcome()
+        finally:
+            if measure is not None:
+                measure.point(point, measure.now_s() - started_s, result)
+                measure.count(point, bounds[:asked], skipped)
+        return ended_by
+
+    def _nobody_asked(self, point: str) -> None:
+        if self._measure is not None and point in self._served:
+            self._measure.nothing_asked(point)
+
+
+def _bounds(profile: Profile, point: str) -> tuple[Bound, ...]:
+    bounds: tuple[Bound, ...] = getattr(profile, "reserve" if point == "unreserve" else point)
+    return bounds
 
 
 def _plugins_without_state(profile: Profile, point: str, before: str) -> frozenset[str]:

@@ -207,12 +207,14 @@ class NodeTable:
     def hold(self, row: int, placed: Placed) -> None:
         """Count a pod on a row."""
         self._count(row, placed, 1)
-        self.ports.hold(row, placed.shape.host_ports)
+        if placed.shape.host_ports:
+            self.ports.hold(row, placed.shape.host_ports)
 
     def release(self, row: int, placed: Placed) -> None:
         """Take a pod off a row."""
         self._count(row, placed, -1)
-        self.ports.release(row, placed.shape.host_ports)
+        if placed.shape.host_ports:
+            self.ports.release(row, placed.shape.host_ports)
 
     def copy(self) -> NodeTable:
         """Return an independent copy (about 1 ms at 15,000 nodes)."""

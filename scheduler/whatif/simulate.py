@@ -270,7 +270,7 @@ class Run:
         return "preempted"
 
     def _waiting_text(self, uid: str) -> str:
-        for waiting in self.engine.bindings.waiting:
+        for waiting in self.engine.bindings.waiting.values():
             if waiting.queued.uid == uid:
                 return f"waiting at permit for {', '.join(waiting.until)}"
         return "waiting"

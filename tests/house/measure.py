@@ -6,26 +6,20 @@ of the engine with and without what it keeps; `--fast` leaves out the run and my
 """
 
 import ast
-import gc
 import inspect
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from time import process_time
 from types import CodeType, FrameType
 from typing import Any
 
-import msgspec
-
 from scheduler.engine.engine import Engine
-from scheduler.framework import memo
+from scheduler.framework import memo, points
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.runner import Runner
-from scheduler.objects.pod import Pod
 from scheduler.plugins.intree import IN_TREE
-from tests.perf import decisions
-from tests.perf.workload import CreatePods
+from tests.perf import decisions, interleaved
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("engine", "framework", "state", "plugins", "objects", "base")
@@ -44,7 +38,6 @@ HYPOTHETICAL = (
 )  # fmt: skip
 # (kinds in turn, whether they are spread over zones)
 LOADS = ((1, False), (20, False), (20, True))
-NODES, PODS, WARM_UP = 5000, 1500, 400
 
 
 def lines_of(files: Sequence[str]) -> int:
@@ -53,37 +46,10 @@ def lines_of(files: Sequence[str]) -> int:
     return sum(len(path.read_text().splitlines()) for path in paths if path.exists())
 
 
-def pods(count: int, prefix: str, kinds: int, *, spread: bool) -> Iterator[Pod]:
-    """Yield plain pods of so many kinds in turn, as the engine gets them."""
-    for number, manifest in enumerate(CreatePods(count=count).manifests(decisions.SCHEDULER)):
-        kind = number % kinds
-        name = f"{prefix}-{number:05d}"
-        manifest["metadata"] |= {
-            "name": name,
-            "namespace": "bench",
-            "uid": f"{name}-0000-0000",
-            "resourceVersion": str(number + 1),
-            "labels": {"app": f"app-{kind}"},
-        }
-        spec = manifest["spec"]
-        asked = {"cpu": f"{50 + 10 * kind}m", "memory": f"{64 + 8 * kind}Mi"}
-        spec["containers"][0]["resources"] = {"requests": asked}
-        if spread:
-            spec["topologySpreadConstraints"] = [
-                {
-                    "maxSkew": 5,
-                    "topologyKey": "topology.kubernetes.io/zone",
-                    "whenUnsatisfiable": "DoNotSchedule",
-                    "labelSelector": {"matchLabels": {"app": f"app-{kind}"}},
-                }
-            ]
-        yield msgspec.convert(manifest, Pod)
-
-
 def entered(number: int) -> set[CodeType]:
     """Return the functions of ours that `Engine.run` enters for the pod with this number of its kind."""
     drive = decisions.Drive(50)
-    *before, last = pods(number, "trace", 1, spread=False)
+    *before, last = interleaved.pods(number, "trace", 1, spread=False)
     for pod in before:
         drive.play([pod])
     found: set[CodeType] = set()
@@ -120,30 +86,22 @@ def late_bindings() -> int:
 
 
 def declarations() -> list[str]:
-    """Return what a plugin author may declare beside points and arguments."""
-    given = {"args_type", "has_key", "takes_state", "takes_score_state", "points", "serves"}
+    """Return what a plugin author may declare beside points, arguments and the plugin's name."""
+    given = {"args_type", "has_key", "takes_state", "takes_score_state", "points", "serves", "name"}
     found = {name for name in (*vars(Plugin), *Plugin.__annotations__) if not name.startswith("_")}
-    found |= {"score_cells", "concerns", "add_pod", "remove_pod"}
     return sorted(n for n in found - given if n == "key" or not callable(getattr(Plugin, n, None)))
+
+
+def rare_abilities() -> list[str]:
+    """Return the typed protocols of what few plugins can do."""
+    text = Path(inspect.getfile(points)).read_text().partition("# Rare abilities.")[2]
+    tree = ast.parse(text)
+    return [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
 
 
 def twice_written() -> list[str]:
     """Return the rules that plugins write a second time, for single rows."""
     return [f"{cls.name}.score_cells" for cls in IN_TREE if cls.serves("score_cells")]
-
-
-def microseconds(kinds: int, *, spread: bool, change: Callable[[Engine], None]) -> float:
-    """Return the CPU time of `Engine.run` per pod."""
-    drive = decisions.Drive(NODES)
-    change(drive.engine)
-    drive.play(list(pods(WARM_UP, "warm", kinds, spread=spread)))
-    drive.reset()
-    wanted = list(pods(PODS, "pod", kinds, spread=spread))
-    gc.collect()
-    gc.freeze()
-    drive.play(wanted)
-    gc.unfreeze()
-    return 1e6 * drive.seconds["run"] / PODS
 
 
 def without_memo(engine: Engine) -> None:
@@ -181,20 +139,23 @@ def rows(*, fast: bool) -> Iterator[tuple[str, str]]:
     yield "mechanisms that keep an answer for the next pod", f"{len(kept)}: {'; '.join(kept)}"
     yield "hypothetical stack", f"{lines_of(HYPOTHETICAL)} lines"
     yield "declarations of a plugin", f"{len(declarations())}: {', '.join(declarations())}"
+    yield (
+        "rare abilities, as typed protocols",
+        f"{len(rare_abilities())}: {', '.join(rare_abilities())}",
+    )
     yield "late bindings in the engine", str(late_bindings())
     yield "rules written twice", f"{len(twice_written())}: {', '.join(twice_written())}"
     if fast:
         return
     yield "mypy --strict on a plugin with 22 wrong signatures", f"{mypy_errors()} errors"
-    vars(decisions)["perf_s"] = process_time  # of a busy machine no other tells anything
     few = memo.FEW
     for title, change, cells in (
-        ("as it is", lambda _engine: None, few),
-        ("without cells", lambda _engine: None, 0),
+        ("as it is", interleaved.as_it_is, few),
+        ("without cells", interleaved.as_it_is, 0),
         ("without memo", without_memo, few),
     ):
         memo.FEW = cells
-        times = [f"{microseconds(k, spread=s, change=change):.0f}" for k, s in LOADS]
+        times = [f"{interleaved.microseconds(k, spread=s, change=change):.0f}" for k, s in LOADS]
         yield f"us of engine.run per pod, 1 / 20 kinds / 20 + spread, {title}", " / ".join(times)
     memo.FEW = few
 

@@ -86,7 +86,7 @@ MUTATIONS: Final = (
     Mutation(
         "a member that another gate holds keeps its group waiting",
         OBJECTS, "scheduler/engine/group/groups.py",
-        "self._members.drop(key, pod.metadata.uid)",
+        "self._members.drop(queued.group, queued.uid)",
         "pass",
         (CLAIMED,),
     ),

@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from scheduler.base.clock import RealClock
-from tests.perf import gangs, resident, simulating, workload
+from tests.perf import gangs, interleaved, resident, simulating, workload
 from tests.perf.inprocess import Play
 from tests.perf.machine import machine, speed, versions
 from tests.real.schedulers import ROOT
@@ -65,6 +65,25 @@ ROWS = (
     Row("unschedulable churn", 2000, workload="unschedulable-5000-10000"),
     Row("mixed churn", 2000, workload="mixed-churn-5000-10000"),
     Row("15,000 nodes", 2500, workload="plain-15000-10000"),
+    *(
+        Row(
+            f"{kinds} kinds",
+            150,
+            "runMicroseconds",
+            "us",
+            least=False,
+            measure=interleaved.row(kinds),
+        )
+        for kinds in (3, 20, 40)
+    ),
+    Row(
+        "20 kinds, spread",
+        200,
+        "runMicroseconds",
+        "us",
+        least=False,
+        measure=interleaved.row(20, spread=True),
+    ),
     Row("750 gangs of 4", 250, "gangsPerCpuSecond", "gangs/s", measure=gangs.many_small),
     Row("3 gangs of 1,000", 0.5, "worstSolveSeconds", "s", least=False, measure=gangs.few_large),
     Row("partitions", 1.5, "cpuSeconds", "s", least=False, measure=gangs.partitions),

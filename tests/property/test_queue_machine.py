@@ -140,8 +140,8 @@ class QueueMachine(RuleBasedStateMachine):
         wakeups = UnschedulablePods({SCHEDULER: profile}, lambda *args: self.faults.append(args[0]))
         gate = profile.plugins["Gate"]
 
-        def gated(pod: Pod) -> Status | None:
-            status = gate.pre_enqueue(pod)
+        def gated(queued: QueuedPod) -> Status | None:
+            status = gate.pre_enqueue(queued.pod)
             return None if status is None else msgspec.structs.replace(status, plugin="Gate")
 
         self.moves: list[tuple[str, str]] = []

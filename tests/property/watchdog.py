@@ -190,9 +190,9 @@ def check_inside(engine: Engine) -> None:
     )
     assert {pod.uid for pod in bindings._by_effect.values()} <= in_flight
     assert set(bindings._until) <= in_flight
-    assert {one.queued.uid for one in bindings.waiting} <= in_flight
+    assert set(bindings.waiting) <= in_flight
     assert set(queues._in_flight._since) <= in_flight | asking
-    waiting = set(engine.suspended._waiting)
+    waiting = set(engine.suspended.waiting)
     assert {one.key for one in engine.suspended._by_effect.values()} <= waiting
     assumed = {p.pod.metadata.uid for p in engine.cluster.pods if p.assumed}
     assert in_flight <= assumed | {p.pod.metadata.uid for p in engine.cluster.pods}
@@ -205,7 +205,7 @@ def _is_current(queued: QueuedPod, ticket: int, where: str) -> bool:
 def _asking(engine: Engine) -> set[str]:
     """Return the pods whose cycle waits for an answer, those of groups one by one."""
     found = set()
-    for key in engine.suspended._waiting:
+    for key in engine.suspended.waiting:
         run = engine.groups._runs.get(key)
         if run is None:
             found.add(key)

@@ -8,9 +8,10 @@ import msgspec
 
 from scheduler.base import reasons
 from scheduler.base.clock import rfc3339
+from scheduler.base.text import go_duration
 from scheduler.engine.effects import Record, SetStatus
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.calls import PodEvent
+from scheduler.framework.calls import PodEvent, WaitUntil
 from scheduler.framework.groups import GroupEvent
 from scheduler.framework.status import Status
 from scheduler.objects.node import Node
@@ -65,6 +66,20 @@ def status_patch(
         )
     meta = pod.metadata
     return SetStatus(meta.namespace, meta.name, meta.uid, condition, nominated_node)
+
+
+def waited_too_long(plugin: str, timeout_s: float) -> str:
+    """Return why a pod is rejected that a plugin did not let pass in time."""
+    return f"rejected due to timeout after waiting {go_duration(timeout_s)} at plugin {plugin}"
+
+
+def waiting_message(node: str, until: WaitUntil) -> str:
+    """Return what a pod waits for whose node is chosen."""
+    kinds = sorted({fact.partition(".")[0] for fact in until.reads} - {"node", "pod"})
+    return (
+        f"node {node} is chosen and its room held; waiting for up to "
+        f"{go_duration(until.timeout_s)} until {', '.join(kinds)} are ready"
+    )
 
 
 def waiting_patch(queued: QueuedPod, message: str, now: float) -> SetStatus | None:

@@ -76,15 +76,15 @@ class SuspendedCycles:
         self._changes = changes
         self.profiles = frozenset(profiles)
         self._complain = complain
-        self._waiting: dict[str, _Waiting] = {}
+        self.waiting: dict[str, _Waiting] = {}
         self._by_effect: dict[int, _Waiting] = {}
         self.blocked: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._waiting
+        return key in self.waiting
 
     def begin(self, key: str, profile: str, steps: CycleSteps, subject: Any, now: float) -> None:
         """Run a cycle up to its first question; it has ended at once if it has none."""
@@ -109,18 +109,18 @@ class SuspendedCycles:
 
         One at a time: what comes of it may drop another.
         """
-        waiting = next((one for one in self._waiting.values() if one.deadline <= now), None)
+        waiting = next((one for one in self.waiting.values() if one.deadline <= now), None)
         if waiting is not None:
             self._resume(waiting, now)
         return waiting is not None
 
     def next_deadline(self) -> float | None:
         """Return when `expire` will next have something to do, or None."""
-        return min((waiting.deadline for waiting in self._waiting.values()), default=None)
+        return min((waiting.deadline for waiting in self.waiting.values()), default=None)
 
     def drop(self, key: str) -> bool:
         """Forget a cycle whose subject is gone, without a word; return whether there was one."""
-        waiting = self._waiting.get(key)
+        waiting = self.waiting.get(key)
         if waiting is None:
             return False
         self._forget(waiting)
@@ -132,7 +132,7 @@ class SuspendedCycles:
 
     def drop_all(self) -> tuple[str, ...]:
         """Forget all cycles (their effects may never have been sent); return their keys in order."""
-        keys = tuple(self._waiting)
+        keys = tuple(self.waiting)
         for key in keys:
             self.drop(key)
         return keys
@@ -166,18 +166,18 @@ class SuspendedCycles:
             limit_s = call.timeout_s if isinstance(call, ExtenderCall) else call.limit_s
             patience_s = max(patience_s, limit_s)
         waiting.deadline = now + patience_s + GRACE_S
-        self._waiting[waiting.key] = waiting
+        self.waiting[waiting.key] = waiting
         self._block()
 
     def _forget(self, waiting: _Waiting) -> None:
         for effect in waiting.unanswered:
             self._by_effect.pop(effect, None)
         waiting.unanswered.clear()
-        del self._waiting[waiting.key]
+        del self.waiting[waiting.key]
         self._block()
 
     def _block(self) -> None:
-        waiting = self._waiting.values()
+        waiting = self.waiting.values()
         if any(one.holds_all for one in waiting):
             self.blocked = self.profiles
         else:

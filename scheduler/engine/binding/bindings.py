@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from scheduler.base.errors import PluginError
-from scheduler.base.text import go_duration
 from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.suspended import GRACE_S
 from scheduler.engine.binding.inflight import Ended, InFlight, is_doubtful
@@ -90,7 +89,6 @@ class Bindings:
         """
         if pod.uid not in self._pods:
             self.enter(pod)
-        pod.is_member = hold is not None
         waits: dict[str, float] = {}
         try:
             status = pod.runner.reserve(pod.cycle, pod.node, pod.states)
@@ -203,11 +201,8 @@ class Bindings:
 
     def expire(self, now: float) -> Iterator[None]:
         """End waits whose time is up, and look after binds that got no answer; stop after each."""
-        for uid, plugin, timeout_s in self.waiting.expired(now):
-            text = (
-                f"rejected due to timeout after waiting {go_duration(timeout_s)} at plugin {plugin}"
-            )
-            self.reject(uid, plugin, text, now)
+        for uid, plugin, timeout_s in self.waiting.expired(now) if self.waiting else ():
+            self.reject(uid, plugin, failure.waited_too_long(plugin, timeout_s), now)
             yield
         for pod in [p for p in self._pods.values() if p.deadline is not None and p.deadline <= now]:
             if pod.deadline is None or pod.deadline > now or self._pods.get(pod.uid) is not pod:
@@ -237,8 +232,9 @@ class Bindings:
 
     def _proceed(self, pod: InFlight, now: float) -> None:
         pod.steps = pod.runner.bind(pod.cycle, pod.node, pod.states)
-        for binder in interested(self._binders, pod.queued.pod)[:1]:
-            pod.steps = bound_through(binder, pod.steps)
+        if self._binders:
+            for binder in interested(self._binders, pod.queued.pod)[:1]:
+                pod.steps = bound_through(binder, pod.steps)
         self._advance(pod, None, now)
 
     def _advance(self, pod: InFlight, result: CallResult | Exception | None, now: float) -> None:
@@ -267,7 +263,7 @@ class Bindings:
         """Turn a plugin's question into an effect or a wait; anything may come out of a plugin."""
         pod.asked = asked
         if isinstance(asked, BindPod):
-            self.pre_bind.leave(pod.queued.pod.metadata.namespace, pod.uid, now)
+            self._leave_pre_bind(pod, now)
             self._send_bind(pod, asked, now)
             return
         namespace = pod.queued.pod.metadata.namespace
@@ -276,6 +272,7 @@ class Bindings:
         ):
             self._end(pod, Status(Code.UNSCHEDULABLE, (full,), PRE_BIND), now)
             return
+        pod.has_place = isinstance(asked, WillWait | WaitUntil) or pod.has_place
         self._tell_nomination(pod)
         if isinstance(asked, ApiCall):
             effect = self._expect(pod, now)
@@ -292,6 +289,11 @@ class Bindings:
             self._advance(pod, CallResult(200), now)
         else:
             self._advance(pod, TypeError(f"yielded a {type(asked).__name__}"), now)
+
+    def _leave_pre_bind(self, pod: InFlight, now: float) -> None:
+        if pod.has_place:
+            pod.has_place = False
+            self.pre_bind.leave(pod.queued.pod.metadata.namespace, pod.uid, now)
 
     def _send_bind(self, pod: InFlight, asked: BindPod, now: float) -> None:
         """Send a bind, for the first time or again: it carries the uid, a second one does no harm."""
@@ -373,11 +375,7 @@ class Bindings:
     def _tell_wait(self, pod: InFlight, until: WaitUntil, now: float) -> None:
         """Say on the pod what it is waiting for, once it takes long."""
         pod.deadline = pod.ends_at
-        kinds = sorted({fact.partition(".")[0] for fact in until.reads} - {"node", "pod"})
-        text = (
-            f"node {pod.node} is chosen and its room held; waiting for up to "
-            f"{go_duration(until.timeout_s)} until {', '.join(kinds)} are ready"
-        )
+        text = failure.waiting_message(pod.node, until)
         self._outbox.put(failure.waiting_patch(pod.queued, text, now))
         self._outbox.put(failure.waiting_event(pod.queued.pod, text, now))
 
@@ -386,7 +384,7 @@ class Bindings:
         self._until.pop(pod.uid, None)
         self._leave_permit(pod.uid, status.code, now)
         del self._pods[pod.uid]
-        self.pre_bind.leave(pod.queued.pod.metadata.namespace, pod.uid, now)
+        self._leave_pre_bind(pod, now)
         if pod.steps is not None:
             try:
                 pod.steps.close()

@@ -32,6 +32,7 @@ class InFlight:
         "effect",
         "ends_at",
         "failure",
+        "has_place",
         "is_looking",
         "is_lost",
         "is_member",
@@ -63,6 +64,7 @@ class InFlight:
         self.binds = 0
         self.doubt_until = 0.0
         self.failure = CallResult(0)
+        self.has_place = False  # among the pods that wait in pre-bind
         self.is_looking = False
         self.is_lost = False
         self.is_member = False

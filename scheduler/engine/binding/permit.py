@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
 from scheduler.engine.queue.pod import QueuedPod
@@ -26,34 +24,22 @@ class PermitWord(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-class WaitingPods:
+class WaitingPods(dict[str, Waiting]):
     """The pods at permit by uid."""
-
-    def __init__(self) -> None:
-        self._pods: dict[str, Waiting] = {}
-
-    def __len__(self) -> int:
-        return len(self._pods)
-
-    def __iter__(self) -> Iterator[Waiting]:
-        return iter(self._pods.values())
-
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._pods
 
     def add(self, queued: QueuedPod, waits: dict[str, float], now: float) -> None:
         """Let a pod wait; `waits` gives each waiting plugin's timeout in seconds."""
         until = {plugin: now + timeout for plugin, timeout in waits.items()}
-        self._pods[queued.uid] = Waiting(queued, now, until, dict(waits))
+        self[queued.uid] = Waiting(queued, now, until, dict(waits))
 
     def waits_only_for(self, uid: str, plugin: str) -> bool:
         """Whether a pod is at permit and `plugin` alone holds it."""
-        waiting = self._pods.get(uid)
+        waiting = self.get(uid)
         return waiting is not None and waiting.until.keys() == {plugin}
 
     def allow(self, uid: str, plugin: str) -> bool:
         """Take one plugin's hold away; return whether the pod is free to go."""
-        waiting = self._pods.get(uid)
+        waiting = self.get(uid)
         if waiting is None:
             return False
         waiting.until.pop(plugin, None)
@@ -61,12 +47,12 @@ class WaitingPods:
 
     def drop(self, uid: str) -> Waiting | None:
         """Forget a pod; return it, or None if it did not wait."""
-        return self._pods.pop(uid, None)
+        return self.pop(uid, None)
 
     def expired(self, now: float) -> list[tuple[str, str, float]]:
         """Return (uid, plugin, timeout) of the pods whose time is up, the first plugin of each."""
         found = []
-        for waiting in self._pods.values():
+        for waiting in self.values():
             late = [plugin for plugin, end in waiting.until.items() if end <= now]
             if late:
                 plugin = min(late, key=lambda name: waiting.until[name])
@@ -75,4 +61,4 @@ class WaitingPods:
 
     def next_deadline(self) -> float | None:
         """Return when the next pod's time is up, or None."""
-        return min((end for w in self._pods.values() for end in w.until.values()), default=None)
+        return min((end for w in self.values() for end in w.until.values()), default=None)

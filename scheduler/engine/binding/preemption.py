@@ -66,21 +66,21 @@ class Preemptions:
         self._bindings = bindings
         self._observation = observation
         self._intake = intake
-        self._running = running
+        self.running = running
         self._leaving = leaving
         self._planners = planners
 
     def __len__(self) -> int:
-        return len(self._running)
+        return len(self.running)
 
     def break_off(self, now: float) -> None:
         """End them all: who may not write does not know which evictions were sent."""
-        for uid in list(self._running):
+        for uid in list(self.running):
             self._end(uid, now, is_done=False)
 
     def is_running(self, uid: str) -> bool:
         """Whether evictions for this pod are under way."""
-        return uid in self._running
+        return uid in self.running
 
     def begin(self, by: Preemption, victims: tuple[Placed, ...], now: float) -> None:
         """Evict `victims` for a pod that is nominated to its node already.
@@ -102,12 +102,12 @@ class Preemptions:
             if not self._bindings.preempt(uid, now):
                 effects[self._evict(victim.pod, pod)] = uid
         if effects:
-            self._running[pod.metadata.uid] = Evictions(effects, now, by, leaving)
+            self.running[pod.metadata.uid] = Evictions(effects, now, by, leaving)
         self._take_promises_back(pod, by.node, now)
 
     def answer(self, answer: Answer, now: float) -> bool:
         """Take in the answer to an eviction; return whether it was one."""
-        for uid, running in self._running.items():
+        for uid, running in self.running.items():
             if answer.effect in running.effects:
                 victim = running.effects.pop(answer.effect)
                 if answer.ok:
@@ -127,12 +127,12 @@ class Preemptions:
 
     def expire(self, now: float) -> None:
         """End preemptions whose evictions stay unanswered."""
-        for uid in [uid for uid, one in self._running.items() if one.since + LONGEST_S <= now]:
+        for uid in [uid for uid, one in self.running.items() if one.since + LONGEST_S <= now]:
             self._end(uid, now, is_done=False)
 
     def next_deadline(self) -> float | None:
         """Return when `expire` will next have something to do, or None."""
-        return min((one.since + LONGEST_S for one in self._running.values()), default=None)
+        return min((one.since + LONGEST_S for one in self.running.values()), default=None)
 
     def _tell_groups(self, by: Preemption, victims: Sequence[Placed], now: float) -> None:
         """Let the groups of victims be told for whom they go."""
@@ -175,7 +175,7 @@ class Preemptions:
             self._queues.activate([other.metadata.uid], now)
 
     def _end(self, uid: str, now: float, *, is_done: bool) -> None:
-        running = self._running.pop(uid)
+        running = self.running.pop(uid)
         self._observation.evicted(now - running.since, is_done=is_done)
         planner = None if is_done else self._planner(running.by)
         if planner is not None:

@@ -59,24 +59,18 @@ class GroupBinding(msgspec.Struct, eq=False):
 
 
 class GroupBindings:
-    """All groups between decision and bind, by key; `writing` tells of them."""
+    """All groups between decision and bind, `flights` by key; `writing` tells of them."""
 
     def __init__(self, steps: GroupSteps, writing: Writing) -> None:
         self._engine = steps
         self._bindings = steps.bindings
         self._writing = writing
-        self._flights: dict[str, GroupBinding] = {}
+        self.flights: dict[str, GroupBinding] = {}
         self._key_of: dict[str, str] = {}
-
-    def __len__(self) -> int:
-        return len(self._flights)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._flights
 
     def begin(self, flight: GroupBinding, members: Sequence[InFlight], now: float) -> None:
         """Carry out a plan for members that are assumed already."""
-        self._flights[flight.key] = flight
+        self.flights[flight.key] = flight
         self._key_of.update(dict.fromkeys(flight.uids, flight.key))
         for member in members:
             self._engine.enter(member, now)
@@ -87,7 +81,7 @@ class GroupBindings:
 
     def settle(self, now: float) -> None:
         """Let groups go of which all members stand at permit."""
-        for flight in list(self._flights.values()):
+        for flight in list(self.flights.values()):
             if flight.is_held and not flight.left and self._is_complete(flight):
                 flight.is_held = False
                 flight.turn_to(Step.LET_GO, sorted(flight.uids), now)
@@ -95,7 +89,7 @@ class GroupBindings:
 
     def go_on(self, now: float) -> None:
         """Take some members of each group further; the engine is asked for another turn for the rest."""
-        for flight in list(self._flights.values()):
+        for flight in list(self.flights.values()):
             if flight.left:
                 self._go_on(flight, AT_A_TIME, now)
         self.settle(now)
@@ -106,7 +100,7 @@ class GroupBindings:
 
     def landed(self, uid: str, now: float, *, is_bound: bool) -> GroupBinding | None:
         """Note how a member ended; return its group's flight if it was the last one, else None."""
-        flight = self._flights.get(self._key_of.pop(uid, ""))
+        flight = self.flights.get(self._key_of.pop(uid, ""))
         if flight is None:
             return None
         flight.uids.discard(uid)
@@ -119,25 +113,25 @@ class GroupBindings:
             flight.is_held = False
             flight.turn_to(Step.RECALL, stay, now)
             self._go_on(flight, AT_A_TIME, now)
-        if flight.uids or self._flights.get(flight.key) is not flight:
+        if flight.uids or self.flights.get(flight.key) is not flight:
             return None
-        del self._flights[flight.key]
+        del self.flights[flight.key]
         return flight
 
     def objection(self, uid: str) -> str:
         """Return why a member must not be bound now, or an empty text: it would be the only one."""
-        flight = self._flights.get(self.key_of(uid))
+        flight = self.flights.get(self.key_of(uid))
         if flight is None or flight.is_begun or not flight.failed:
             return ""
         return f"another member of the group {title(flight.key)} failed, and none is bound"
 
     def next_deadline(self) -> float | None:
         """Return since when members wait for their next step, or None."""
-        return min((one.since for one in self._flights.values() if one.left), default=None)
+        return min((one.since for one in self.flights.values() if one.left), default=None)
 
     def has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
-        return any(flight.left for flight in self._flights.values())
+        return any(flight.left for flight in self.flights.values())
 
     def _go_on(self, flight: GroupBinding, most: int, now: float) -> None:
         step, some = flight.step, flight.left[:most]

@@ -41,7 +41,6 @@ from scheduler.framework.groups import (
     UndecidedStatus,
 )
 from scheduler.framework.status import Code, Status, unschedulable
-from scheduler.objects.pod import Pod
 
 
 class Groups:
@@ -67,19 +66,16 @@ class Groups:
         self._runs: dict[str, GroupRun] = {}
         self._line: deque[GroupRun] = deque()  # groups that wait until the one before is decided
         self._is_new = True  # whether this process has just begun to decide
+        # Groups of which members or description changed and at which nobody has looked since.
+        self._changed: dict[str, GroupPlanner] = {}
         self._late: dict[str, set[str]] = {}  # members that waited for others on their way
         self._first: set[str] = set()  # groups before which nobody is decided
         self._refused = Refusals(queues, steps)
         self._counts = steps.observation.groups
         self._counts.watch(self.planners)
-        self._writing = Writing(self.planners, steps)
+        self._writing = Writing(steps)
         self._bindings = GroupBindings(steps, self._writing)
         self.objection = self._bindings.objection
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether any profile decides groups."""
-        return bool(self._planners)
 
     @property
     def planners(self) -> tuple[GroupPlanner, ...]:
@@ -95,35 +91,48 @@ class Groups:
         """Whether a group is being planned, or waits for the one before it."""
         return bool(self._runs or self._line)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no group has anything to be done, told or written; so it is where no pod is of one."""
+        for planner in self._planners.values():
+            for key in sorted(planner.group_changed()):
+                self._changed[key] = planner
+        return not (
+            self._changed
+            or self._members.answers
+            or self._opened
+            or self._held_back
+            or self._line
+            or self._bindings.flights
+            or self._refused.told
+            or self._refused.due
+            or self._writing.by_time
+            or self._is_new
+        )
+
     # Who may come in
 
     def _hear_gates(self) -> None:
         """Note for whom gates have opened, and whom they hold; its siblings may be free as well."""
         answers = self._members.answers
-        for pod, status in answers:
-            planner = self._planners.get(pod.spec.scheduler_name)
-            if planner is None or not (key := self._key(planner, pod)):
-                continue
+        for queued, status in answers:
             if status is None:
-                self._opened.add(key)
-            elif status.plugin == planner.name:
-                self._held_back[pod.metadata.uid] = (key, status.message)
+                self._opened.add(queued.group)
+            elif status.plugin == self._planners[queued.profile].name:
+                self._held_back[queued.uid] = (queued.group, status.message)
             else:
                 # No member that its group can be decided with: the others would wait for it.
-                self._members.drop(key, pod.metadata.uid)
+                self._members.drop(queued.group, queued.uid)
         answers.clear()
 
     def settle(self, now: float) -> None:
         """Let siblings in whose group is complete, and let groups go of which all members are there."""
-        if not self._planners:
-            return
         self._hear_gates()
         # What the gate says of members rests on who stands and on how the group is described.
-        changed = self._writing.look_after(self._bindings, now)
+        changed, self._changed = self._changed, {}
+        self._writing.look_after(changed, self._bindings.flights, now)
         self._opened.update(changed)
         self._engine.nominations.regrouped(changed)
-        if not (self._opened or self._bindings):
-            return
         while self._opened:
             opened, self._opened = self._opened, set()
             for key in sorted(opened):
@@ -162,14 +171,14 @@ class Groups:
 
     def next_deadline(self) -> float | None:
         """Return when there is next something to write or to do, or None."""
-        if self._refused or self._may_start:
+        if self._refused.told or self._may_start:
             return self._engine.outbox.now
         times = (one.next_deadline() for one in (self._bindings, self._writing, self._refused))
         return min((time for time in times if time is not None), default=None)
 
     def has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
-        return bool(self._refused) or self._may_start or self._bindings.has_work()
+        return bool(self._refused.told) or self._may_start or self._bindings.has_work()
 
     @property
     def _may_start(self) -> bool:
@@ -200,23 +209,20 @@ class Groups:
                 self.begin(member, now)
         self._first = {run.key for run in (*self._runs.values(), *self._line)}
 
-    def begin(self, queued: QueuedPod, now: float) -> bool:
-        """Plan the group of a popped pod; return False if it has none."""
-        planner = self._planners.get(queued.profile)
-        key = self._key(planner, queued.pod) if planner is not None else ""
-        if planner is None or not key:
-            return False
+    def begin(self, queued: QueuedPod, now: float) -> None:
+        """Plan the group of a popped member."""
+        planner, key = self._planners[queued.profile], queued.group
         if self._refused.has(key):
             # Its siblings are still being told; the last of them hears of what has woken this one.
             self._queues.rejected(queued, (planner.name,), now)
-            return True
+            return
         self._hear_gates()  # whoever they hold is not there to be decided
         wanted = planner.group_wanted(key, self._members.present(key, queued.pod))
         if isinstance(wanted, Status) or queued.uid not in wanted:
             status = wanted if isinstance(wanted, Status) else unschedulable("not needed now")
             self._refused.put(key, [queued], _by(planner, status), now)
             self._late.setdefault(key, set()).add(queued.uid)
-            return True
+            return
         members = [queued]
         for uid in wanted:
             other = self._queues.take(uid, now)
@@ -227,7 +233,7 @@ class Groups:
             for member in members:
                 self._queues.rejected(member, (planner.name,), now)
             self._late.setdefault(key, set()).update(member.uid for member in members)
-            return True
+            return
         place = {uid: number for number, uid in enumerate(wanted)}
         members.sort(key=lambda member: place[member.uid])
         attempt = self._counts.begun(queued.profile, (one.pod for one in members), now)
@@ -237,7 +243,6 @@ class Groups:
             self._queues.track(member)
         self._line.append(run)
         self._start_next(now)
-        return True
 
     def _start_next(self, now: float) -> None:
         """Begin to plan the group at the head of the line, unless one is being planned."""
@@ -374,13 +379,6 @@ class Groups:
         """Let members be tried again that others of their group were on their way before."""
         self._queues.retry(sorted(self._late.pop(key, ())), "GroupBindingEnded", now)
 
-    def _key(self, planner: GroupPlanner, pod: Pod) -> str:
-        try:
-            return planner.group_of(pod)
-        except Exception as error:  # noqa: BLE001 - a pod whose group is unknown goes on its own
-            self._engine.fault(planner.name, "GroupOf", error)
-            return ""
-
     def _put_back(self, run: GroupRun, now: float) -> None:
         self._first.discard(run.key)
         run.room.release()
@@ -392,7 +390,7 @@ class Groups:
         """Whether a member is still to be placed, in the same group, and not leaving."""
         if not self._refused.is_waiting(member) or member.pod.is_terminating:
             return False
-        return self._key(run.planner, member.pod) == run.key
+        return member.group == run.key
 
 
 def _by(planner: GroupPlanner, status: Status) -> Status:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from scheduler.engine.queue.pod import QueuedPods, Where
+from scheduler.engine.queue.pod import QueuedPod, QueuedPods, Where
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
 
@@ -18,7 +18,7 @@ class GroupMembers:
     def __init__(self, queued: QueuedPods) -> None:
         self._queued = queued
         self._groups: dict[str, _Members] = {}
-        self.answers: list[tuple[Pod, Status | None]] = []
+        self.answers: list[tuple[QueuedPod, Status | None]] = []
 
     def present(self, key: str, pod: Pod) -> Sequence[Pod]:
         """Return the members that are to be placed, in order of arrival; `pod` has just arrived."""

@@ -21,21 +21,20 @@ from scheduler.framework.status import Status
 
 
 class Refusals:
-    """Members by the key of their group, with what each is to be told, in order."""
+    """Members by the key of their group, with what each is to be `told`, in order.
+
+    `due` is, by group, when it is tried again whatever happens, and who of it.
+    """
 
     def __init__(self, queues: Queues, steps: GroupSteps) -> None:
         self._queues = queues
         self._engine = steps
-        self._told: deque[tuple[str, QueuedPod, Decision]] = deque()
-        # By group: when it is tried again whatever happens, and who of it.
-        self._due: dict[str, tuple[float, tuple[str, ...]]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._told)
+        self.told: deque[tuple[str, QueuedPod, Decision]] = deque()
+        self.due: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def has(self, key: str) -> bool:
         """Whether members of a group are still to be told."""
-        return any(key == refused for refused, _, _ in self._told)
+        return any(key == refused for refused, _, _ in self.told)
 
     def put(
         self,
@@ -53,7 +52,7 @@ class Refusals:
         promised = "" if gives_up else None
         decision = Decision(status=status, message=status.message, nominated_node=promised)
         if isinstance(status, UndecidedStatus) and status.retry_at:
-            self._due[key] = (status.retry_at, tuple(member.uid for member in members))
+            self.due[key] = (status.retry_at, tuple(member.uid for member in members))
         calls = self._engine.let_go(members) if status.is_rejected else ()
         # The first speaks for all.
         first = msgspec.structs.replace(decision, calls=calls) if calls else decision
@@ -62,21 +61,21 @@ class Refusals:
 
     def extend(self, key: str, decisions: Iterable[tuple[QueuedPod, Decision]], now: float) -> None:
         """Let members wait, each for a reason of its own."""
-        self._told.extend((key, *told) for told in decisions)
+        self.told.extend((key, *told) for told in decisions)
         self.go_on(now)
 
     def go_on(self, now: float) -> None:
         """Tell some more of them, and let those be tried again whose time has come."""
-        for key in [key for key, (at, _) in self._due.items() if at <= now]:
-            self._queues.retry(self._due.pop(key)[1], "GroupDeadline", now)
-        for _ in range(min(AT_A_TIME, len(self._told))):
-            _, member, decision = self._told.popleft()
+        for key in [key for key, (at, _) in self.due.items() if at <= now]:
+            self._queues.retry(self.due.pop(key)[1], "GroupDeadline", now)
+        for _ in range(min(AT_A_TIME, len(self.told))):
+            _, member, decision = self.told.popleft()
             if self.is_waiting(member):
                 self._engine.refuse(member, decision, now)
 
     def next_deadline(self) -> float | None:
         """Return when a group is to be tried again whatever happens, or None."""
-        return min((at for at, _ in self._due.values()), default=None)
+        return min((at for at, _ in self.due.values()), default=None)
 
     def is_waiting(self, member: QueuedPod) -> bool:
         """Whether a member is still to be placed or refused."""

@@ -41,6 +41,7 @@ class GroupSteps(msgspec.Struct, frozen=True):
 
     def enter(self, member: InFlight, now: float) -> None:
         """Book an assumed member in: it counts where it goes, no longer where it was promised room."""
+        member.is_member = True
         promised = self.nominations.drop(member.uid)
         if promised not in ("", member.node):
             self.intake.announce(room_freed(member.queued.pod), now)

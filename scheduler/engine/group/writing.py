@@ -9,7 +9,7 @@ five seconds. Called by `groups`; decides nothing about pods.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
@@ -27,13 +27,12 @@ REFUSED_FOR_S = 300.0
 class Writing:
     """The requests about groups that are under way, and the groups that are to be compared."""
 
-    def __init__(self, planners: Sequence[GroupPlanner], steps: GroupSteps) -> None:
-        self._planners = planners
+    def __init__(self, steps: GroupSteps) -> None:
         self._engine = steps
         self._known: dict[str, GroupPlanner] = {}
         self._unwritten: dict[str, float] = {}
         # The same by time, with entries that no longer hold: of 750 groups few are due at an event.
-        self._by_time: list[tuple[float, str]] = []
+        self.by_time: list[tuple[float, str]] = []
         self._calls: dict[int, tuple[str, str]] = {}  # the group's key and the path, by effect
         # What was last written to a path and when, oldest first.
         self._written: dict[str, tuple[float, Any]] = {}
@@ -87,24 +86,20 @@ class Writing:
 
     def next_deadline(self) -> float | None:
         """Return when `look_after` will next have something to write, or None."""
-        while self._by_time:
-            when, key = self._by_time[0]
+        while self.by_time:
+            when, key = self.by_time[0]
             if self._unwritten.get(key) == when:
                 return when
-            heappop(self._by_time)
+            heappop(self.by_time)
         return None
 
-    def look_after(self, busy: Container[str], now: float) -> list[str]:
-        """Compare what is written about groups with what has changed, except those in `busy`.
-
-        Return the groups that changed.
-        """
-        changed = []
-        for planner in self._planners:
-            for key in sorted(planner.group_changed()):
-                self._known[key] = planner
-                self._look_at(key, now)
-                changed.append(key)
+    def look_after(
+        self, changed: Mapping[str, GroupPlanner], busy: Container[str], now: float
+    ) -> None:
+        """Compare what is written about groups with what has `changed`, except those in `busy`."""
+        for key, planner in changed.items():
+            self._known[key] = planner
+            self._look_at(key, now)
         while self._written and (path := next(iter(self._written))):
             if now < self._written[path][0] + WRITE_AGAIN_S:
                 break
@@ -112,18 +107,17 @@ class Writing:
         for key in self._due(now):
             if key not in busy:
                 self.tell(self._known[key], key, Stage.CHANGED, now)
-        return changed
 
     def _look_at(self, key: str, when: float) -> None:
         if self._unwritten.get(key) != when:
             self._unwritten[key] = when
-            heappush(self._by_time, (when, key))
+            heappush(self.by_time, (when, key))
 
     def _due(self, now: float) -> list[str]:
         """Return the groups that are to be compared by now, and take them out."""
         due = []
         while (when := self.next_deadline()) is not None and when <= now:
-            _, key = heappop(self._by_time)
+            _, key = heappop(self.by_time)
             del self._unwritten[key]
             due.append(key)
         return due

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler.engine.observation import Observation
+from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.profile import Profile
 from scheduler.framework.returned import status_of
 from scheduler.framework.status import Code, Status
@@ -14,25 +15,25 @@ from scheduler.objects.pod import Pod
 
 
 class Gates:
-    """Asks the gates of a pod, and keeps each answer in `answers` where groups are decided."""
+    """Asks the gates of a pod; what they say of members of groups is kept in `answers`."""
 
     def __init__(
         self,
         profiles: Mapping[str, Profile],
         observation: Observation,
-        answers: list[tuple[Pod, Status | None]] | None = None,
+        answers: list[tuple[QueuedPod, Status | None]],
     ) -> None:
         self._profiles = profiles
         self._observation = observation
         self._answers = answers
 
-    def closed(self, pod: Pod) -> Status | None:
+    def closed(self, queued: QueuedPod) -> Status | None:
         """Return the status of the first plugin that keeps a pod out of the queue, or None."""
         started_s = self._observation.now_s()
-        status = self._first_closed(pod)
-        self._observation.let_in(pod.spec.scheduler_name, started_s)
-        if self._answers is not None:
-            self._answers.append((pod, status))
+        status = self._first_closed(queued.pod)
+        self._observation.let_in(queued.profile, started_s)
+        if queued.group:
+            self._answers.append((queued, status))
         return status
 
     def _first_closed(self, pod: Pod) -> Status | None:

@@ -29,6 +29,7 @@ class QueuedPod:
         "errors",
         "first_active_at",
         "gated_by",
+        "group",
         "is_pending",
         "last_attempt",
         "nominated",
@@ -47,8 +48,9 @@ class QueuedPod:
         "woken_by",
     )
 
-    def __init__(self, pod: Pod, sequence: int, now: float) -> None:
+    def __init__(self, pod: Pod, sequence: int, now: float, group: str = "") -> None:
         self.pod = pod
+        self.group = group  # the key of the group that it is decided with, empty on its own
         self.profile = pod.spec.scheduler_name
         self.sequence = sequence
         self.queued_at = now

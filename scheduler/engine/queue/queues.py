@@ -20,7 +20,8 @@ from typing import Any
 from scheduler.engine.queue.active import ActiveQueue
 from scheduler.engine.queue.backoff import Backoff
 from scheduler.engine.queue.groupactive import GroupedActiveQueue, Grouping
-from scheduler.engine.queue.hints import InFlightChanges, UnschedulablePods
+from scheduler.engine.queue.hints import UnschedulablePods
+from scheduler.engine.queue.missed import InFlightChanges
 from scheduler.engine.queue.pod import QueuedPod, QueuedPods, Where
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
@@ -31,8 +32,12 @@ LONGEST_UNSCHEDULABLE_S = 300.0
 
 
 SortKey = Callable[[QueuedPod], Any]
-Gate = Callable[[Pod], Status | None]
+Gate = Callable[[QueuedPod], Status | None]
 Incoming = Callable[[str, str], None]
+
+
+def _alone(_pod: Pod) -> str:
+    return ""
 
 
 class Queues:
@@ -48,9 +53,11 @@ class Queues:
         incoming: Incoming,
         grouping: Grouping | None = None,
         pods: QueuedPods | None = None,
+        group_of: Callable[[Pod], str] = _alone,
     ) -> None:
         self._sort_key = sort_key
         self._gate = gate
+        self._group_of = group_of
         self._unschedulable_pods = unschedulable_pods
         self._may_help = unschedulable_pods.may_help
         self._backoff = backoff
@@ -85,7 +92,8 @@ class Queues:
 
     def add(self, pod: Pod, now: float) -> QueuedPod:
         """Take in a new pod; it becomes active unless a gate holds it."""
-        queued = self._pods[pod.metadata.uid] = QueuedPod(pod, next(self._sequences), now)
+        queued = QueuedPod(pod, next(self._sequences), now, self._group_of(pod))
+        self._pods[pod.metadata.uid] = queued
         self._enter(queued, "UnschedulablePodAdd", now)
         return queued
 
@@ -94,6 +102,7 @@ class Queues:
         queued = self._pods[change.pod.metadata.uid]
         old, labels = self._sort_key(queued), queued.pod.metadata.labels
         queued.renew(change.pod)
+        queued.group = self._group_of(change.pod)
         # Who keeps the key keeps the place among equals; one that is no tuple cannot tell what it was.
         stays = isinstance(old, tuple) and self._sort_key(queued) == old
         if queued.where is Where.ACTIVE and not stays and labels != change.pod.metadata.labels:
@@ -253,7 +262,7 @@ class Queues:
 
     def _enter(self, queued: QueuedPod, event: str, now: float) -> None:
         """Make a pod active unless a gate holds it."""
-        status = self._gate(queued.pod)
+        status = self._gate(queued)
         queued.queued_at = now
         if status is not None:
             if queued.where is not Where.GATED:

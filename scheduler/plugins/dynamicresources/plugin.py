@@ -264,6 +264,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def _unprepared(self, pod: Pod) -> Status | None:
         """Return why a pod with claims goes nowhere if a profile disables the pre-filter."""
+        if not pod.spec.resource_claims:
+            return None
         try:
             needs_none = not any(True for _ in self._claims.of(pod))
         except NotReadyError as fault:

@@ -52,7 +52,7 @@ def test_each_group_is_looked_at_when_it_is_due_and_only_then():
         rng = Random(seed)
         planner: Any = Planner()
         engine: Any = Engine()
-        writing = Writing([planner], engine)
+        writing = Writing(engine)
         due: dict[str, float] = {}
         written: dict[str, float] = {}
         known: set[str] = set()
@@ -74,7 +74,8 @@ def test_each_group_is_looked_at_when_it_is_due_and_only_then():
                 due.update(dict.fromkeys(known, now))
             expected = sorted({*planner.changed, *(key for key, at in due.items() if at <= now)})
             planner.seen = []
-            writing.look_after((), now)
+            changed, planner.changed = dict.fromkeys(planner.changed, planner), []
+            writing.look_after(changed, (), now)
             looks += len(expected)
             known.update(expected)
 
