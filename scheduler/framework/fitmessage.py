@@ -32,6 +32,12 @@ class Histogram:
         if nodes:
             self._counts[text] = self._counts.get(text, 0) + nodes
 
+    def include(self, other: Histogram) -> None:
+        """Count what another has counted."""
+        for text, nodes in other._counts.items():
+            self.add(text, nodes)
+        self._plugins.update(other._plugins)
+
     def add_rejections(self, rejections: Iterable[Rejection]) -> None:
         """Count the rows that plugins rejected."""
         for rejection in rejections:

@@ -70,11 +70,16 @@ class DefaultPreemptionArgs(Args):
         return min(nodes, max(share, self.min_candidate_nodes_absolute))
 
 
-class Found(msgspec.Struct, frozen=True):
-    """What the dry runs found: candidates by block, and why other nodes are none."""
+# Nodes on which filters fail in the dry run, before the search is given up: a tenant may cause them.
+MOST_FAULTS = 32
 
-    blocks: tuple[Block, ...]
-    reasons: Histogram
+
+class Found(msgspec.Struct, frozen=True):
+    """What the dry runs found: candidates by block, why other nodes are none, and what failed."""
+
+    blocks: list[Block] = msgspec.field(default_factory=list)
+    reasons: Histogram = msgspec.field(default_factory=Histogram)
+    faults: list[PluginError] = msgspec.field(default_factory=list)
 
 
 class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
@@ -111,7 +116,10 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
     def _search(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> PostFiltered:
         """Look for the node where evictions do least harm."""
         self._units.catch_up(nodes)
-        chosen = self._chosen(cycle, nodes, failure)
+        try:
+            chosen = self._chosen(cycle, nodes, failure)
+        except PluginError:
+            chosen = None  # below it is found out on which nodes
         if chosen is not None:
             row, uids = chosen
             placed = map(self.handle.pods.get, uids)
@@ -126,6 +134,8 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
                 )
             row, victims = choose(found.blocks, failure.break_tie)
             return PostFiltered(nominated_node=nodes.name(row), victims=victims)
+        if found.faults:
+            raise found.faults[0]
         helpless = nodes.count - int(np.count_nonzero(failure.candidates))
         found.reasons.add(NOT_HELPFUL, helpless)
         text = found.reasons.sentence(nodes.count)
@@ -146,14 +156,29 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
     def candidates(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> Found:
         """Search the nodes that evictions may help, from a random one on."""
         self._units.catch_up(nodes)
-        blocks: list[Block] = []
-        reasons = Histogram()
+        found = Found()
         walk = self._walk(cycle, failure)
-        for visited in walk.blocks():
-            block = self._examine(cycle, nodes, failure, visited, reasons)
+
+        def visit(rows: Rows) -> None:
+            reasons = Histogram()
+            try:
+                block = self._examine(cycle, nodes, failure, rows, reasons)
+            except PluginError as fault:
+                # kube-scheduler: a node on which a filter fails is no candidate, and others may be.
+                if len(rows) == 1:
+                    found.faults.append(fault)
+                if len(found.faults) >= MOST_FAULTS:
+                    raise
+                for half in np.array_split(rows, 2) if len(rows) > 1 else ():
+                    visit(half)
+                return
+            found.reasons.include(reasons)
             if block is not None:
-                blocks.append(walk.keep(block))
-        return Found(tuple(blocks), reasons)
+                found.blocks.append(walk.keep(block))
+
+        for visited in walk.blocks():
+            visit(visited)
+        return found
 
     def _chosen(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> Chosen | None:
         """Return the best candidate with its victims as far as dry runs may be remembered.

@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.base.errors import PluginError
 from scheduler.framework.dryrun import Attempted
 from scheduler.framework.postfilter import FitFailure
 from scheduler.framework.rowpods import NOBODY, Nominated, row_pods
-from scheduler.framework.status import SUCCESS
+from scheduler.framework.status import SUCCESS, Code
 from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from scheduler.objects.pod import (
     Affinity,
@@ -30,6 +32,7 @@ from scheduler.objects.policy import (
 )
 from scheduler.plugins.preemption import DefaultPreemptionArgs
 from scheduler.plugins.preemption.dryrun import Block, Walk
+from scheduler.plugins.preemption.plugin import MOST_FAULTS
 from scheduler.state.podindex import Placed, place
 from tests.property.making import make_node, make_pod, with_meta, with_status
 from tests.unit.plugins.slowpreemption import Situation, Table, slow_best, slow_candidates
@@ -382,6 +385,43 @@ def test_nodes_that_cannot_be_helped_are_counted():
         "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
         == answer.text
     )
+
+
+class FailsOn(Attempted, frozen=True):
+    """An attempt of which a filter fails on some rows as soon as pods leave them."""
+
+    broken: frozenset[int] = frozenset()
+
+    def dry_run(self, victims: Any, nominated: Nominated) -> Any:
+        """Fail where a broken row is among those that are asked about."""
+        if self.broken.intersection(victims.rows.tolist()):
+            raise PluginError("Devices", "Filter", "no such key: root")
+        return super().dry_run(victims, nominated)
+
+
+@pytest.mark.parametrize("broken", [0, 1, 6, 7, 40])
+def test_a_node_on_which_a_filter_fails_is_no_candidate_and_others_are(broken: int):
+    """kube-scheduler collects such errors by node, and tells them only if no node is left."""
+    nodes = [make_node(f"n{number}", cpu=1) for number in range(max(broken, 6) + 1)]
+    pods = [make_pod(f"p-{node.metadata.name}", node=node.metadata.name) for node in nodes]
+    situation = Situation(nodes, pods, (), (), make_pod("boss", priority=9))
+    table = Table(situation, pods)
+    failure = failure_of(table, situation)
+    asked = failure.attempted
+    failing = FailsOn(
+        asked.runner, asked.cycle, asked.nodes, asked.states, frozenset(range(broken))
+    )
+    failure = msgspec.structs.replace(failure, attempted=failing)
+
+    answer = table.plugin.post_filter(table.cycle, table.nodes, failure)
+    left = {node.metadata.name for node in nodes[broken:]}
+    # So many failures on one node after the other give the search up: a tenant may cause them.
+    if not left or broken > MOST_FAULTS:
+        assert (Code.ERROR, None) == (answer.status.code, answer.nominated_node)
+        assert 'running "Devices" filter plugin: no such key: root' in answer.text
+    else:
+        assert answer.nominated_node in left
+        assert [f"p-{answer.nominated_node}"] == names(answer)
 
 
 def test_a_preemptor_is_held_while_its_evictions_are_under_way():
