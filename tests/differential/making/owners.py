@@ -36,7 +36,7 @@ def _owner(dice: Dice, kind: str, name: str) -> Manifest:
     else:
         container = {"name": "c", "image": "i"}
         spec["template"] = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-        spec["replicas"] = 1
+        spec["replicas"] = 0  # nobody makes its pods here, and `simulate` would
         if kind == "StatefulSet":
             spec["serviceName"] = "any"
         if kind in {"ReplicaSet", "StatefulSet"}:
